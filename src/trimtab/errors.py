@@ -1,0 +1,101 @@
+"""The exceptions a user of Trimtab can meet, each with the exit code of the command that meets it.
+
+    TrimtabError                     base; `hint` says what to do
+    ├── UsageError             2     the command line or the study file is wrong
+    │   └── SpaceError         2     a knob, value, constraint or space is not legal
+    ├── TargetError            3     the system under tuning cannot be reached, read, changed or restored
+    │   ├── LockedError        3     another tuner holds the target
+    │   ├── ApplyError         3     the target refused a config, or did not come back with it
+    │   └── RestoreError       3     the target could not be put back as it was found
+    ├── LoadError              4     the workload could not be prepared or run, or its measurement is invalid
+    ├── HistoryError           2     the history file or database cannot be read or written
+    └── InternalError         70     a bug in Trimtab
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "ApplyError",
+    "HistoryError",
+    "InternalError",
+    "LoadError",
+    "LockedError",
+    "RestoreError",
+    "SpaceError",
+    "TargetError",
+    "TrimtabError",
+    "UsageError",
+]
+
+
+class TrimtabError(Exception):
+    """Base of every error that Trimtab raises on purpose.
+
+    `message` says what happened, with `name=value`; `hint`, when there is one, says what to do about it.
+    """
+
+    exit_code: ClassVar[int] = 70
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message}\nhint: {self.hint}"
+
+
+class UsageError(TrimtabError):
+    """The command line or the study file is wrong; nothing was touched."""
+
+    exit_code = 2
+
+
+class SpaceError(UsageError):
+    """A knob, a value, a constraint or a space is not legal; nothing was touched."""
+
+
+class TargetError(TrimtabError):
+    """The system under tuning cannot be reached, read, changed or restored."""
+
+    exit_code = 3
+
+
+class LockedError(TargetError):
+    """Another tuner holds the target; the message names it."""
+
+
+class ApplyError(TargetError):
+    """The target refused a config or did not come back with it.
+
+    `log_excerpt` holds the target's own log lines. This is a *result* for the searcher: the trial room turns it into
+    a trial with status `crashed`.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, log_excerpt: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.log_excerpt = log_excerpt
+
+
+class RestoreError(TargetError):
+    """The target could not be put back as it was found; the message says how to do it by hand."""
+
+
+class LoadError(TrimtabError):
+    """The workload could not be prepared or run, or what was measured is invalid."""
+
+    exit_code = 4
+
+
+class HistoryError(TrimtabError):
+    """The history file or database cannot be read or written."""
+
+    exit_code = 2
+
+
+class InternalError(TrimtabError):
+    """A bug in Trimtab."""
+
+    exit_code = 70

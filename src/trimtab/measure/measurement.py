@@ -1,0 +1,138 @@
+"""The values that the measure room makes: QueryLog in, Measurement out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Interval", "LabelStats", "Measurement", "Outcome", "QueryLog"]
+
+
+class Outcome(IntEnum):
+    """How one operation ended."""
+
+    OK = 0
+    ERROR = 1
+    TIMED_OUT = 2
+    """Cut off by its own time-out: its latency is censored (at least this long)."""
+    CANCELLED = 3
+    """Still running when the load was stopped; `end_s` is the moment of the stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLog:
+    """Every operation of one load run, as columns of equal length n, ordered by `end_s`.
+
+    Attributes:
+        labels: operation names; `label` indexes into it.
+        stream: (n,) which stream (client) ran it.
+        label: (n,) index into `labels`.
+        start_s, end_s: (n,) seconds since the run's start.
+        rows: (n,) rows returned or touched.
+        outcome: (n,) values of `Outcome`.
+        errors: texts of the first errors (at most 100), each with its SQLSTATE where there is one.
+        duration_s: length of the run.
+        client_cpu_s: CPU seconds that the load generator itself used.
+    """
+
+    labels: tuple[str, ...]
+    stream: NDArray[np.int32]
+    label: NDArray[np.int32]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    outcome: NDArray[np.uint8]
+    errors: tuple[str, ...] = ()
+    duration_s: float = 0.0
+    client_cpu_s: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.start_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate with a two-sided confidence interval.
+
+    `low <= estimate <= high`; infinite ends mean that the data does not bound it. `se` is the standard error (NaN when
+    unknown) and `n` the effective number of independent observations behind it.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    level: float = 0.95
+    se: float = float("nan")
+    n: float = 0.0
+
+    @property
+    def relative_half_width(self) -> float:
+        """Half the interval's width over the estimate; inf when the estimate is 0."""
+        return (self.high - self.low) / 2 / abs(self.estimate) if self.estimate else float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelStats:
+    """Figures of one operation type within the window; latencies of successful operations only."""
+
+    n_ok: int
+    n_error: int
+    n_timed_out: int
+    throughput_per_s: float
+    latency_mean_ms: float
+    latency_p50_ms: float
+    latency_p95_ms: float
+    latency_max_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What one run of a workload showed inside its window.
+
+    Attributes:
+        window_s: (start, end) of the window within the run.
+        throughput: successful operations per second; an operation that crosses an edge counts by the share of its run
+            inside the window.
+        latency_mean_ms: mean response time of operations; a timed-out one counts with its time-out (censored).
+        latency_ms: "p50", "p95", "p99" -> interval.
+        n_ok, n_error, n_timed_out: operations that ended inside the window.
+        is_steady: whether warm-up ended by rule and not by the cap.
+        warmup_s: seconds of the run before the window.
+        series_per_s: (k,) credited throughput of each whole second of the run, warm-up included.
+        histogram: successful latencies in microseconds, HDR V2-deflate bytes.
+        by_label: figures per operation type.
+        client_cpu_share: generator CPU seconds per second of run.
+        errors: texts of the first errors.
+        log: the raw log while in memory; never stored.
+    """
+
+    window_s: tuple[float, float]
+    throughput: Interval
+    latency_mean_ms: Interval
+    latency_ms: Mapping[str, Interval]
+    n_ok: int
+    n_error: int
+    n_timed_out: int
+    is_steady: bool
+    warmup_s: float
+    series_per_s: tuple[float, ...]
+    histogram: bytes = b""
+    by_label: Mapping[str, LabelStats] = field(default_factory=dict)
+    client_cpu_share: float = 0.0
+    errors: tuple[str, ...] = ()
+    log: QueryLog | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the window."""
+        return self.window_s[1] - self.window_s[0]
+
+    @property
+    def error_rate(self) -> float:
+        """Share of operations in the window that failed (time-outs are censored, not failed); 0 when there were none."""
+        total = self.n_ok + self.n_error + self.n_timed_out
+        return self.n_error / total if total else 0.0

@@ -1,0 +1,133 @@
+"""Objective and Constraint: what is optimised and what must hold, parsed from one line of the study file.
+
+Inside Trimtab everything is minimised: `Objective.loss` flips once. The loss of a trial is the logarithm of its metric
+relative to the (drift-corrected) baseline: 0 is as good as the baseline, negative is better, -log(1.8) is 1.8 times
+faster. It is free of units, so losses of different contexts and machines can be compared.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from trimtab.errors import UsageError
+from trimtab.measure import Interval, Measurement
+
+__all__ = ["METRICS", "MetricConstraint", "Objective"]
+
+METRICS: dict[str, bool] = {
+    "throughput": True,
+    "latency_mean": False,
+    "latency_p50": False,
+    "latency_p95": False,
+    "latency_p99": False,
+}
+"""Metric name -> whether more is better."""
+
+_SHORT = {"mean": "latency_mean", "p50": "latency_p50", "p95": "latency_p95", "p99": "latency_p99"}
+_CONSTRAINT = re.compile(r"^\s*(\w+)\s*(>=|<=)\s*([0-9.]+)\s*(ms|s|/s)?\s*$")
+
+
+def _metric(name: str, text: str) -> str:
+    metric = _SHORT.get(name, name)
+    if metric not in METRICS:
+        raise UsageError(
+            f"unknown metric={name!r} in objective={text!r}",
+            hint=f"use one of: {', '.join(METRICS)}",
+        )
+    return metric
+
+
+def metric_of(measurement: Measurement, metric: str) -> Interval:
+    """The interval of `metric` in `measurement`: throughput in operations per second, latencies in milliseconds."""
+    if metric == "throughput":
+        return measurement.throughput
+    if metric == "latency_mean":
+        return measurement.latency_mean_ms
+    return measurement.latency_ms[metric.removeprefix("latency_")]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricConstraint:
+    """`metric >= bound` or `metric <= bound` that a trial must meet (throughput per second, latency in ms)."""
+
+    metric: str
+    at_least: bool
+    bound: float
+
+    def excess(self, measurement: Measurement) -> float:
+        """How far the constraint is missed, relative to the bound; 0 when it is met. Uses the point estimate."""
+        value = metric_of(measurement, self.metric).estimate
+        gap = self.bound - value if self.at_least else value - self.bound
+        return max(0.0, gap / abs(self.bound)) if self.bound else max(0.0, gap)
+
+    def __str__(self) -> str:
+        return f"{self.metric} {'>=' if self.at_least else '<='} {self.bound:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """What a study optimises.
+
+    Attributes:
+        metric: a key of `METRICS`.
+        constraints: what must hold beside it.
+    """
+
+    metric: str
+    constraints: tuple[MetricConstraint, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Objective:
+        """Reads `"throughput"`, `"latency_p95"` or `"p99 where throughput >= 2000 and latency_mean <= 5 ms"`.
+
+        Raises:
+            UsageError: an unknown metric, or a constraint that is not `metric >= number` or `metric <= number`.
+        """
+        head, _, tail = text.partition(" where ")
+        constraints = []
+        for part in tail.split(" and ") if tail else []:
+            match = _CONSTRAINT.match(part)
+            if match is None:
+                raise UsageError(
+                    f"cannot read constraint={part.strip()!r} in objective={text!r}",
+                    hint="write it as in: p99 where throughput >= 2000 and latency_mean <= 5 ms",
+                )
+            name, sign, number, unit = match.groups()
+            factor = 1000.0 if unit == "s" else 1.0
+            constraints.append(MetricConstraint(_metric(name, text), sign == ">=", float(number) * factor))
+        return cls(_metric(head.strip(), text), tuple(constraints))
+
+    @property
+    def is_maximised(self) -> bool:
+        """Whether more of the metric is better."""
+        return METRICS[self.metric]
+
+    @property
+    def unit(self) -> str:
+        """Unit of the metric as printed."""
+        return "/s" if self.metric == "throughput" else "ms"
+
+    def value(self, measurement: Measurement) -> Interval:
+        """The interval of the metric in `measurement`."""
+        return metric_of(measurement, self.metric)
+
+    def excess(self, measurement: Measurement) -> float:
+        """Sum of the relative excesses of all constraints; 0 when all are met."""
+        return sum(constraint.excess(measurement) for constraint in self.constraints)
+
+    def loss(self, value: float, baseline: float) -> float:
+        """log(value / baseline), with the sign that makes less better. NaN when either is not a positive number."""
+        if not (value > 0 and baseline > 0 and math.isfinite(value) and math.isfinite(baseline)):
+            return math.nan
+        ratio = math.log(value / baseline)
+        return -ratio if self.is_maximised else ratio
+
+    def gain(self, loss: float) -> float:
+        """How many times better than the baseline a loss is: exp(-loss)."""
+        return math.exp(-loss)
+
+    def __str__(self) -> str:
+        where = " and ".join(str(constraint) for constraint in self.constraints)
+        return f"{self.metric} where {where}" if where else self.metric

@@ -1,0 +1,7 @@
+"""WHAT may change: knobs, configs, spaces, and constraints over them."""
+
+from trimtab.space.config import Config
+from trimtab.space.knob import Knob, KnobKind, RestartClass, SafetyClass, Value
+from trimtab.space.space import Constraint, Space
+
+__all__ = ["Config", "Constraint", "Knob", "KnobKind", "RestartClass", "SafetyClass", "Space", "Value"]

@@ -1,0 +1,113 @@
+"""Target: what every system under tuning promises to the trial room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from trimtab.records import Context, Endpoint, Machine
+from trimtab.space import Config, Constraint, Knob, Value
+
+__all__ = ["Applied", "KnobState", "Snapshot", "Target"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnobState:
+    """One knob as the live target shows it beside the catalogue.
+
+    Attributes:
+        knob: type, useful range, classes; `knob.default` is the target's boot value.
+        running: the value in effect now.
+        source: where the running value comes from ("default", "configuration file", "command line", ...).
+        source_file: the file and line of it, "" when unknown.
+        is_curated: whether the overlay knows this knob (only curated performance knobs enter a space by themselves).
+        lock_reason: why it may not be changed here ("" when it may): its safety class, restart without a restart
+            method, missing privilege, set on the command line.
+        vendor_low, vendor_high: the widest values that the target accepts (numeric only).
+    """
+
+    knob: Knob
+    running: Value
+    source: str = ""
+    source_file: str = ""
+    is_curated: bool = False
+    lock_reason: str = ""
+    vendor_low: float | None = None
+    vendor_high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What is needed to put a target back exactly as it was; JSON-serialisable, so that the journal can hold it.
+
+    Attributes:
+        target: the target's name.
+        kind: its kind.
+        reach: how to find it again without the study file (no secrets).
+        files: path -> content (text), mode and owner as found; content None: the file did not exist.
+        values: knob -> running value as found, for the read-back after a restore.
+    """
+
+    target: str
+    kind: str
+    reach: Mapping[str, Any]
+    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What an apply did: values in effect as read back, and whether the target was restarted."""
+
+    effective: Mapping[str, Value]
+    restarted: bool
+    duration_s: float
+
+
+@runtime_checkable
+class Target(Protocol):
+    """A running system that has knobs.
+
+    Built by its class's `from_settings(name, settings, *, state_dir)` from the study file's [target.NAME] table (raises
+    `UsageError` on unknown or wrong keys). Opening (`open`) reaches the system and changes nothing. Every method may raise
+    `TargetError`; those that change the world are called by the trial room and by nobody else.
+
+    * `states()`: every knob the live system has, by name.
+    * `advise(context)`: rule-based config over the changeable knobs, without measuring.
+    * `constraints(names, context)`: built-in constraints (memory budget, orders) over those of `names` that matter, with
+      every other knob fixed at its running value.
+    * `memory_use(config, context)`: bytes by consumer, as the memory budget counts them; "budget" is the limit.
+    * `preflight(config)`: checks without changing anything; raises `ApplyError` when the config cannot work.
+    * `apply(config)`: all or nothing; sets exactly these knobs over the snapshot's state (knobs not named return to what
+      the snapshot had), reloads or restarts as needed, reads back, checks health. Raises `ApplyError` after having
+      rescued the target into the snapshot's state.
+    * `restore(snapshot)`: idempotent; puts files and values back exactly, restarts only if needed, checks health.
+    * `persist(config)`: as apply, but meant to stay (for `trimtab apply`): returns the snapshot from before.
+    * `fragment(config)`: the config as text ready for the system's own configuration file.
+    * `lock(holder)`: one tuner per target; raises `LockedError` naming the holder. Freed by the holder's death.
+    * `doctor()`: (check, is_fine, explanation) lines; changes nothing.
+    """
+
+    name: str
+    kind: str
+
+    def open(self) -> None: ...
+    def close(self) -> None: ...
+    def machine(self) -> Machine: ...
+    def endpoint(self) -> Endpoint: ...
+    def states(self) -> Mapping[str, KnobState]: ...
+    def advise(self, context: Context) -> Config: ...
+    def constraints(self, names: Sequence[str], context: Context) -> tuple[Constraint, ...]: ...
+    def memory_use(self, config: Config, context: Context) -> Mapping[str, float]: ...
+    def preflight(self, config: Config) -> None: ...
+    def snapshot(self) -> Snapshot: ...
+    def apply(self, config: Config) -> Applied: ...
+    def restore(self, snapshot: Snapshot) -> None: ...
+    def persist(self, config: Config) -> Snapshot: ...
+    def health(self) -> None: ...
+    def log_excerpt(self, n_lines: int = 20) -> str: ...
+    def fragment(self, config: Config) -> str: ...
+    def lock(self, holder: str) -> AbstractContextManager[None]: ...
+    def doctor(self) -> Sequence[tuple[str, bool, str]]: ...
