@@ -52,6 +52,7 @@ class Role(StrEnum):
     ABLATION = "ablation"
     PROOF_BASELINE = "proof_baseline"
     PROOF_CANDIDATE = "proof_candidate"
+    PROOF_ADVICE = "proof_advice"
     BENCH = "bench"
 
 

@@ -1,0 +1,161 @@
+"""One load run, from start to measurement: warm up until steady, then a window until the interval is tight enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from trimtab.errors import LoadError
+from trimtab.measure import EarlyStop, Measurement, SteadyDetector, batch_means_interval, summarise
+from trimtab.records import Endpoint
+from trimtab.workload import Frame, LoadRun, Workload
+
+__all__ = ["End", "LoadResult", "MeasurePlan", "measure_load"]
+
+_FRAME_PATIENCE_S = 15.0
+"""A frame comes every second; after this long without one the engine itself is stuck."""
+
+_PRECISION_FRAMES = 5
+"""Frames needed before the interval is looked at for ending the window early."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurePlan:
+    """How long a trial measures; all in seconds.
+
+    Attributes:
+        window_s: shortest window.
+        window_max_s: longest window; the window grows from `window_s` until the throughput's 95 % interval is within
+            `precision` of its estimate (half width).
+        precision: relative half width aimed at.
+        warmup_floor_s, warmup_cap_s: warm-up ends by the steady-state rule, but not before and not after these.
+        max_error_rate: share of failed operations above which the load has failed.
+    """
+
+    window_s: float = 10.0
+    window_max_s: float = 30.0
+    precision: float = 0.03
+    warmup_floor_s: float = 2.0
+    warmup_cap_s: float = 15.0
+    max_error_rate: float = 0.01
+
+    @property
+    def longest_s(self) -> float:
+        """The longest that one run can take."""
+        return self.warmup_cap_s + self.window_max_s
+
+
+class End(StrEnum):
+    """Why a load run ended."""
+
+    COMPLETE = "complete"
+    STOPPED_EARLY = "stopped_early"
+    INTERRUPTED = "interrupted"
+    DIED = "died"
+    """The engine ended by itself before the window was complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """What a run showed; `measurement` is None when there was no window at all."""
+
+    end: End
+    measurement: Measurement | None
+    warmup_s: float
+    measure_s: float
+
+
+@dataclass(slots=True)
+class _Window:
+    """State of one run while its frames come in."""
+
+    plan: MeasurePlan
+    steady: SteadyDetector
+    started: int | None = None
+    credited: list[float] | None = None
+
+    def take(self, frame: Frame, early_stop: EarlyStop | None) -> End | None:
+        """Learns from one frame; says how the run ends, or None to go on."""
+        if self.started is None:
+            if self.steady.update(frame.credited):
+                self.started, self.credited = frame.second + 1, []
+            return None
+        assert self.credited is not None
+        self.credited.append(frame.credited)
+        if early_stop is not None and early_stop.update(frame.credited):
+            return End.STOPPED_EARLY
+        return End.COMPLETE if self._is_complete(len(self.credited)) else None
+
+    def _is_complete(self, elapsed_s: int) -> bool:
+        if elapsed_s >= self.plan.window_max_s:
+            return True
+        if elapsed_s < max(self.plan.window_s, _PRECISION_FRAMES if self.plan.window_max_s > self.plan.window_s else 0):
+            return False
+        if self.plan.window_max_s <= self.plan.window_s:
+            return True
+        return batch_means_interval(self.credited or []).relative_half_width <= self.plan.precision
+
+
+def measure_load(
+    workload: Workload,
+    endpoint: Endpoint,
+    plan: MeasurePlan,
+    *,
+    seed: int,
+    early_stop: EarlyStop | None = None,
+    is_interrupted: Callable[[], bool] = lambda: False,
+    on_frame: Callable[[Frame], None] = lambda frame: None,
+) -> LoadResult:
+    """Runs `workload` once and measures it.
+
+    Args:
+        workload: what to run.
+        endpoint: against what.
+        plan: how long.
+        seed: of the operations; the same seed gives the same operations.
+        early_stop: fed with every second of the window; ends the run when it says so.
+        is_interrupted: asked every second; ends the run.
+        on_frame: told every second.
+
+    Raises:
+        LoadError: the load cannot be started.
+    """
+    run = workload.start(endpoint, seed=seed, duration_s=plan.longest_s + 2.0)
+    try:
+        window = _Window(plan, SteadyDetector(floor_s=plan.warmup_floor_s, cap_s=plan.warmup_cap_s))
+        end = _follow(run, window, early_stop, is_interrupted, on_frame)
+    finally:
+        log = run.stop()
+    if window.started is None:
+        return LoadResult(end, None, log.duration_s, 0.0)
+    last = window.started + len(window.credited or [])
+    if last <= window.started:
+        return LoadResult(end, None, float(window.started), 0.0)
+    bounds = (float(window.started), float(last))
+    measurement = summarise(log, window_s=bounds, is_steady=window.steady.is_steady)
+    return LoadResult(end, measurement, bounds[0], bounds[1] - bounds[0])
+
+
+def _follow(
+    run: LoadRun,
+    window: _Window,
+    early_stop: EarlyStop | None,
+    is_interrupted: Callable[[], bool],
+    on_frame: Callable[[Frame], None],
+) -> End:
+    while True:
+        frame = run.frame(_FRAME_PATIENCE_S)
+        if frame is None:
+            if run.is_done:
+                return End.DIED
+            raise LoadError(
+                f"the load engine sent no frame for {_FRAME_PATIENCE_S:g} s",
+                hint="the machine may be overloaded or suspended; run the trial again",
+            )
+        on_frame(frame)
+        end = window.take(frame, early_stop)
+        if end is not None:
+            return end
+        if is_interrupted():
+            return End.INTERRUPTED
