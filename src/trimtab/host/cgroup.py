@@ -1,0 +1,82 @@
+"""MemoryCgroup: a memory limit for a server and all its children, where the kernel lets us set one (v1 or v2)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from trimtab.errors import TargetError
+from trimtab.host.limits import cgroup_folder
+
+__all__ = ["MemoryCgroup"]
+
+_HINT = "run as root on a host with a writable memory cgroup, or set memory_limit = false"
+
+
+class MemoryCgroup:
+    """A cgroup of our own with a memory limit.
+
+    Attributes:
+        folder: its folder under the cgroup file system.
+        limit_bytes: the limit; page cache counts.
+    """
+
+    def __init__(self, folder: Path, limit_bytes: int, version: int) -> None:
+        self.folder = folder
+        self.limit_bytes = limit_bytes
+        self._version = version
+
+    @classmethod
+    def create(cls, name: str, limit_bytes: int, *, root: Path = Path("/")) -> MemoryCgroup:
+        """Makes (or finds again) the cgroup `name` beside the top of the hierarchy and sets its limit.
+
+        Raises:
+            TargetError: there is no memory controller, or it may not be changed here; the message says which.
+        """
+        errors = []
+        for version, limit_file in ((1, "memory.limit_in_bytes"), (2, "memory.max")):
+            top = cgroup_folder("memory", version, root=root)
+            if top is None:
+                continue
+            folder = top / name
+            try:
+                folder.mkdir(exist_ok=True)
+                (folder / limit_file).write_text(str(limit_bytes))
+                return cls(folder, limit_bytes, version)
+            except OSError as error:
+                errors.append(f"v{version} {folder}: {error.strerror}")
+                _remove(folder)
+        reason = "; ".join(errors) or "no memory controller is mounted"
+        raise TargetError(f"cannot limit memory to memory_bytes={limit_bytes}: {reason}", hint=_HINT)
+
+    def add(self, pid: int) -> None:
+        """Moves a process into the cgroup; what it forks later follows.
+
+        Raises:
+            TargetError: the process is gone or may not be moved.
+        """
+        try:
+            (self.folder / "cgroup.procs").write_text(str(pid))
+        except OSError as error:
+            raise TargetError(f"cannot put pid={pid} under the memory limit: {error.strerror}", hint=_HINT) from error
+
+    def n_oom_kills(self) -> int:
+        """How many processes the kernel has killed in it for want of memory."""
+        name = "memory.oom_control" if self._version == 1 else "memory.events"
+        try:
+            lines = (self.folder / name).read_text().splitlines()
+        except OSError:
+            return 0
+        return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+    def remove(self) -> None:
+        """Removes the cgroup when it is empty; idempotent."""
+        _remove(self.folder)
+
+
+def _remove(folder: Path) -> None:
+    if folder.is_dir():
+        try:
+            os.rmdir(folder)
+        except OSError:
+            return  # still has processes: the next user of the name finds and re-uses it

@@ -1,0 +1,184 @@
+"""LocalHost: the machine this process runs on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from trimtab.errors import TargetError
+from trimtab.host.base import CommandResult, Facts, FileCopy
+from trimtab.host.limits import read_limits
+
+__all__ = ["LocalHost"]
+
+
+class LocalHost:
+    """Commands and files of this machine; see `Host`."""
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        user: int | None = None,
+        group: int | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> CommandResult:
+        """Runs `argv` without a shell, as `user` when given, and waits.
+
+        Raises:
+            TargetError: it cannot be started, or did not end within `timeout_s` (its process group is then killed).
+        """
+        started = time.monotonic()
+        switch = user is not None and user != os.geteuid()
+        # Files instead of pipes: a daemon that the command leaves behind would keep a pipe open for ever.
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            try:
+                process = subprocess.Popen(
+                    list(argv),
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    env=dict(env) if env is not None else None,
+                    cwd="/",
+                    start_new_session=True,
+                    user=user if switch else None,
+                    group=group if switch else None,
+                    extra_groups=[] if switch else None,
+                )
+            except OSError as error:
+                raise TargetError(
+                    f"cannot run command={argv[0]!r}: {error.strerror}", hint="check the path and its permissions"
+                ) from error
+            exit_code = _wait(process, argv, timeout_s)
+            out.seek(0)
+            err.seek(0)
+            return CommandResult(
+                argv=tuple(argv),
+                exit_code=exit_code,
+                stdout=out.read().decode(errors="replace"),
+                stderr=err.read().decode(errors="replace"),
+                duration_s=time.monotonic() - started,
+            )
+
+    def read_file(self, path: Path) -> FileCopy | None:
+        """The whole file with mode and owner; None when it does not exist.
+
+        Raises:
+            TargetError: it exists and cannot be read.
+        """
+        try:
+            with path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                return FileCopy(content=file.read(), mode=status.st_mode & 0o7777, uid=status.st_uid, gid=status.st_gid)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise TargetError(
+                f"cannot read file={str(path)!r}: {error.strerror}", hint="run as a user that may read it"
+            ) from error
+
+    def write_file(self, path: Path, copy: FileCopy) -> None:
+        """Replaces the file at once: a crash leaves the old or the new content, never a mixture.
+
+        Raises:
+            TargetError: the folder or the file cannot be written; the file is then as it was.
+        """
+        temporary = ""
+        try:
+            handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+            with os.fdopen(handle, "wb") as file:
+                file.write(copy.content)
+                os.fchmod(file.fileno(), copy.mode)
+                status = os.fstat(file.fileno())
+                if (status.st_uid, status.st_gid) != (copy.uid, copy.gid):
+                    os.fchown(file.fileno(), copy.uid, copy.gid)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).rename(path)
+            _sync_folder(path.parent)
+        except OSError as error:
+            if temporary:
+                Path(temporary).unlink(missing_ok=True)
+            raise TargetError(
+                f"cannot write file={str(path)!r}: {error.strerror}",
+                hint="check that the folder is writable for this user, and that the disk is not full",
+            ) from error
+
+    def remove_file(self, path: Path) -> None:
+        """Removes the file; it is no error when there is none.
+
+        Raises:
+            TargetError: it cannot be removed.
+        """
+        try:
+            path.unlink(missing_ok=True)
+            _sync_folder(path.parent)
+        except OSError as error:
+            raise TargetError(
+                f"cannot remove file={str(path)!r}: {error.strerror}", hint="check the folder's permissions"
+            ) from error
+
+    def disk_free_bytes(self, path: Path) -> int:
+        """Bytes free for this user on the file system of `path`."""
+        return shutil.disk_usage(path).free
+
+    def facts(self, path: Path) -> Facts:
+        """What this machine is; `disk` is the kind of the disk under `path`."""
+        return Facts(
+            hostname=platform.node(),
+            kernel=f"{platform.system()} {platform.release()}",
+            cpu_model=_cpu_model(),
+            disk=_disk_kind(path),
+            limits=read_limits(),
+        )
+
+
+def _wait(process: subprocess.Popen[bytes], argv: Sequence[str], timeout_s: float) -> int:
+    try:
+        return process.wait(timeout_s)
+    except subprocess.TimeoutExpired as error:
+        raise TargetError(
+            f"command={' '.join(argv)!r} did not end within timeout_s={timeout_s:g}",
+            hint="run it by hand to see what it waits for",
+        ) from error
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def _disk_kind(path: Path) -> str:
+    """ "ssd" or "hdd" by the kernel's rotational flag of the device that holds `path`; "" when there is no such device."""
+    try:
+        number = path.stat().st_dev
+        device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve(strict=True)
+        for folder in (device, device.parent):  # a partition's queue is its disk's
+            flag = folder / "queue/rotational"
+            if flag.exists():
+                return "hdd" if flag.read_text().strip() == "1" else "ssd"
+    except OSError:
+        pass
+    return ""
