@@ -1,0 +1,154 @@
+"""Between the frozen values of the records room and JSON text: exact both ways.
+
+The text is Python's JSON: floats are written so that reading gives the same float, non-finite ones as the literals
+NaN, Infinity and -Infinity, and every character outside ASCII is escaped. So any string that Python can hold is kept,
+whatever the encoding of the database.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+
+from trimtab.errors import HistoryError
+from trimtab.measure import Interval, LabelStats, Measurement
+from trimtab.records import Context, Machine, Role, Status, Trial
+from trimtab.space import Config, Knob, KnobKind, RestartClass, SafetyClass, Space
+
+__all__ = [
+    "context_to_json",
+    "dumps",
+    "knobs_from_json",
+    "loads",
+    "machine_to_json",
+    "read_context",
+    "read_machine",
+    "read_trial",
+    "space_to_json",
+    "trial_to_json",
+]
+
+
+def dumps(value: object) -> str:
+    """`value` as one line of JSON text; mappings of every kind, numpy numbers and frozen sequences are taken too.
+
+    Raises:
+        HistoryError: something in `value` is not JSON (a date, a set, an object).
+    """
+    try:
+        return json.dumps(value, default=_plain, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise HistoryError(f"cannot store a value in the history: {error}", hint="give JSON values only") from error
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"type={type(value).__name__} is not JSON")
+
+
+def loads(text: str) -> Any:
+    """The value that `dumps` wrote.
+
+    Raises:
+        ValueError: `text` is no JSON.
+    """
+    return json.loads(text)
+
+
+def space_to_json(space: Space) -> dict[str, Any]:
+    """A space as `{"knobs": [...], "constraints": [...]}`: the form of `StudyRecord.space`."""
+    return {
+        "knobs": [{field.name: getattr(knob, field.name) for field in fields(knob)} for knob in space.knobs.values()],
+        "constraints": [{"text": constraint.text, "name": constraint.name} for constraint in space.constraints],
+    }
+
+
+def knobs_from_json(space: Mapping[str, Any]) -> dict[str, Knob]:
+    """The knobs of a stored space, by name."""
+    return {entry["name"]: _knob(entry) for entry in space.get("knobs", ())}
+
+
+def _knob(entry: Mapping[str, Any]) -> Knob:
+    values = dict(entry)
+    values["kind"] = KnobKind(values["kind"])
+    values["restart"] = RestartClass(values["restart"])
+    values["safety"] = SafetyClass(values["safety"])
+    values["choices"] = tuple(values["choices"])
+    values["special"] = tuple(values["special"])
+    return Knob(**values)
+
+
+def machine_to_json(machine: Machine) -> dict[str, Any]:
+    """All fields of a machine by name."""
+    return asdict(machine)
+
+
+def read_machine(values: Mapping[str, Any]) -> Machine:
+    """What `machine_to_json` was given."""
+    return Machine(**values)
+
+
+def context_to_json(context: Context) -> dict[str, Any]:
+    """All fields of a context by name."""
+    return {field.name: getattr(context, field.name) for field in fields(context)}
+
+
+def read_context(values: Mapping[str, Any]) -> Context:
+    """What `context_to_json` was given."""
+    return Context(**values)
+
+
+def trial_to_json(trial: Trial) -> dict[str, Any]:
+    """All fields of a trial by name; the measurement without its histogram (bytes) and its raw log."""
+    values = {field.name: getattr(trial, field.name) for field in fields(trial)}
+    values["context"] = context_to_json(trial.context)
+    values["measurement"] = None if trial.measurement is None else _measurement_to_json(trial.measurement)
+    return values
+
+
+def _measurement_to_json(measurement: Measurement) -> dict[str, Any]:
+    kept = (field.name for field in fields(measurement) if field.name not in ("histogram", "log"))
+    values = {name: getattr(measurement, name) for name in kept}
+    values["throughput"] = asdict(measurement.throughput)
+    values["latency_mean_ms"] = asdict(measurement.latency_mean_ms)
+    values["latency_ms"] = {name: asdict(interval) for name, interval in measurement.latency_ms.items()}
+    values["by_label"] = {label: asdict(stats) for label, stats in measurement.by_label.items()}
+    return values
+
+
+def read_trial(values: Mapping[str, Any], histogram: bytes) -> Trial:
+    """What `trial_to_json` was given, with its histogram; `Measurement.log` is None."""
+    measurement = values["measurement"]
+    return Trial(
+        **{
+            **values,
+            "role": Role(values["role"]),
+            "status": Status(values["status"]),
+            "config": Config(values["config"]),
+            "context": read_context(values["context"]),
+            "measurement": None if measurement is None else _read_measurement(measurement, histogram),
+        }
+    )
+
+
+def _read_measurement(values: Mapping[str, Any], histogram: bytes) -> Measurement:
+    return Measurement(
+        **{
+            **values,
+            "window_s": tuple(values["window_s"]),
+            "throughput": Interval(**values["throughput"]),
+            "latency_mean_ms": Interval(**values["latency_mean_ms"]),
+            "latency_ms": {name: Interval(**interval) for name, interval in values["latency_ms"].items()},
+            "series_per_s": tuple(values["series_per_s"]),
+            "by_label": {label: LabelStats(**stats) for label, stats in values["by_label"].items()},
+            "errors": tuple(values["errors"]),
+            "histogram": histogram,
+        }
+    )

