@@ -133,6 +133,6 @@ class Measurement:
 
     @property
     def error_rate(self) -> float:
-        """Share of operations in the window that failed (time-outs are censored, not failed); 0 when there were none."""
+        """Share of operations in the window that failed (time-outs are censored, not failed); 0 when none ran."""
         total = self.n_ok + self.n_error + self.n_timed_out
         return self.n_error / total if total else 0.0

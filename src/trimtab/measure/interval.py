@@ -1,0 +1,120 @@
+"""Intervals for the mean of a series whose values hang together, and for ratios of two such series.
+
+Throughput per second is autocorrelated: a query that runs for three seconds shows in three of them. Taking seconds as
+independent gives intervals that are far too narrow (nominal 95 %, true 75 % in our simulations). The variance of the
+mean is estimated here from the slow part of the series only, by the equal-weighted cosine (EWC) estimator: like batch
+means, but with cosines for blocks, which leak less.
+
+    symbol   meaning                                                    shape
+    x        the series, equally spaced                                 (k,)
+    nu       number of cosines = degrees of freedom of Student's t
+    L_j      sqrt(2 / k) * sum_t x_t cos(pi j (t - 1/2) / k)            (nu,)
+    omega    long-run variance, mean of L_j^2; var(mean) = omega / k
+
+Sources: Mueller (2004), J. Computational Finance 7(4), 1-27 (cosine weights); Lazarus, Lewis, Stock & Watson (2018),
+"HAR inference: recommendations for practice", J. Business & Economic Statistics 36(4), eq. (3), (4) and the rule
+nu = 0.4 k^(2/3) of its section 1.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from trimtab.errors import UsageError
+from trimtab.measure.measurement import Interval
+
+__all__ = ["long_run_se", "mean_interval", "ratio_interval"]
+
+Floats = NDArray[np.float64]
+
+_RULE_FACTOR = 0.4
+_RULE_POWER = 2 / 3
+_MIN_COSINES = 2
+"""One cosine would need Student's t with one degree of freedom, an interval without use."""
+
+
+def long_run_se(series: Floats, *, max_dof: int | None = None) -> tuple[float, int]:
+    """Standard error of the mean of an autocorrelated series and its degrees of freedom.
+
+    The error is raised by the factor 1 + 1/k, which undoes the estimator's downward bias in short correlated series
+    (chosen by simulation: keeps 90 % coverage of the 95 % interval at k = 5 with an autocorrelation of 0.5).
+    Returns (NaN, 0) for fewer than 2 values. `max_dof` caps the degrees of freedom.
+    """
+    k = len(series)
+    dof = min(max(_MIN_COSINES, round(_RULE_FACTOR * k**_RULE_POWER)), k - 1)
+    if max_dof is not None:
+        dof = min(dof, max_dof)
+    if dof < 1:
+        return math.nan, 0
+    angle = np.pi * (np.arange(k) + 0.5) / k
+    cosines = np.cos(np.arange(1, dof + 1)[:, None] * angle)
+    weights = math.sqrt(2 / k) * (cosines @ (series - series.mean()))
+    omega = float(np.mean(weights**2))
+    return math.sqrt(omega / k) * (1 + 1 / k), dof
+
+
+def mean_interval(series: Floats, level: float = 0.95, *, max_dof: int | None = None) -> Interval:
+    """Interval for the mean of an equally spaced, possibly autocorrelated series of shape (k,).
+
+    `n` of the result is the effective number of independent values, in [1, k]. One value gives infinite ends; none, or
+    a NaN in it, gives a NaN estimate with infinite ends.
+
+    Raises:
+        UsageError: `level` is not inside (0, 1).
+    """
+    check_level(level)
+    if len(series) == 0 or not np.all(np.isfinite(series)):
+        return unknown_interval(level)
+    mean = float(series.mean())
+    se, dof = long_run_se(series, max_dof=max_dof)
+    return student_interval(mean, se, dof, level, n=_effective_n(series, se))
+
+
+def ratio_interval(sums: Floats, counts: Floats, level: float = 0.95) -> Interval:
+    """Interval for sum(sums) / sum(counts) over blocks of time, both of shape (k,): a mean over operations.
+
+    By linearisation (Cochran 1977, Sampling Techniques, eq. 6.13): the error of the ratio is that of the mean of
+    sums - ratio * counts, over the mean count.
+    """
+    check_level(level)
+    total = float(counts.sum())
+    if total == 0:
+        return unknown_interval(level)
+    ratio = float(sums.sum()) / total
+    se, dof = long_run_se(sums - ratio * counts, max_dof=int(total) - 1)
+    return student_interval(ratio, se * len(sums) / total, dof, level, n=total)
+
+
+def student_interval(estimate: float, se: float, dof: float, level: float, *, n: float) -> Interval:
+    """`estimate` plus and minus t * se; infinite ends when `dof` < 1 or `se` is not known."""
+    if dof < 1 or not math.isfinite(se):
+        return Interval(estimate, -math.inf, math.inf, level, math.nan, n)
+    half = float(stats.t.ppf((1 + level) / 2, dof)) * se
+    return Interval(estimate, estimate - half, estimate + half, level, se, n)
+
+
+def unknown_interval(level: float) -> Interval:
+    """Nothing was observed: a NaN estimate, no bounds."""
+    return Interval(math.nan, -math.inf, math.inf, level)
+
+
+def floored(interval: Interval, low: float) -> Interval:
+    """`interval` with its lower end cut at `low`, the least value that the figure can have."""
+    return Interval(interval.estimate, max(interval.low, low), interval.high, interval.level, interval.se, interval.n)
+
+
+def check_level(level: float) -> None:
+    """Raises UsageError unless 0 < level < 1."""
+    if not 0 < level < 1:
+        raise UsageError(f"level={level!r} is not between 0 and 1", hint="use 0.95")
+
+
+def _effective_n(series: Floats, se: float) -> float:
+    k = len(series)
+    if k < 2 or not se > 0:
+        return float(k)
+    return float(np.clip(series.var(ddof=1) / se**2, 1.0, k))

@@ -1,0 +1,150 @@
+"""From the log of one run to its Measurement: every figure of the window with an interval."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.errors import LoadError
+from trimtab.measure.credit import check_log, credit_in_window, credited_bins, credited_series, run_end_s
+from trimtab.measure.histogram import encode_latencies
+from trimtab.measure.interval import check_level, floored, mean_interval, ratio_interval
+from trimtab.measure.measurement import Interval, LabelStats, Measurement, Outcome, QueryLog
+from trimtab.measure.percentile import percentile_interval
+
+__all__ = ["PERCENTILES", "summarise"]
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+
+_MIN_BINS, _MAX_BINS = 20, 60
+_BINS_PER_OPERATION = 3
+"""Bins per mean run of an operation: finer ones add no information, coarser ones waste degrees of freedom."""
+
+
+def summarise(
+    log: QueryLog, window_s: tuple[float, float], warmup_s: float, is_steady: bool, level: float = 0.95
+) -> Measurement:
+    """What `log` shows inside `window_s`.
+
+    * throughput: credited operations per second. The interval is that of the mean over 20 to 60 bins, about three per
+      mean operation, autocorrelation included. Its degrees of freedom stay below the number of operations seen. When
+      nothing succeeded the estimate is 0 and the upper end that of a Poisson count of 0.
+    * latency_mean_ms, latency_ms: over operations that ended in the window (and may have begun before it). Time-outs
+      count as censored with their time-out. So does an operation cancelled at the run's end when it had already run
+      longer than every completed one of its label: otherwise a config that never finishes its worst query would look
+      fast. Errors do not count. NaN, without bounds, when there were none.
+    * by_label, histogram: successful operations only.
+
+    Raises:
+        LoadError: the window is empty or lies outside the run, or the log's columns do not fit together.
+        UsageError: `level` is not inside (0, 1).
+    """
+    check_level(level)
+    check_log(log)
+    _check_window(log, window_s)
+    ended = (log.end_s >= window_s[0]) & (log.end_s < window_s[1])
+    # What ends with the run itself ends inside a window that reaches to the run's end.
+    ended |= (log.end_s >= window_s[1]) & (window_s[1] >= run_end_s(log))
+    edges = np.linspace(*window_s, _n_bins(log, ended, window_s) + 1)
+    latency_mean, percentiles = _latencies(log, ended, edges, level)
+    is_ok = ended & (log.outcome == Outcome.OK)
+    return Measurement(
+        window_s=(float(window_s[0]), float(window_s[1])),
+        throughput=_throughput(log, edges, level),
+        latency_mean_ms=latency_mean,
+        latency_ms=percentiles,
+        n_ok=int(is_ok.sum()),
+        n_error=int((ended & (log.outcome == Outcome.ERROR)).sum()),
+        n_timed_out=int((ended & (log.outcome == Outcome.TIMED_OUT)).sum()),
+        is_steady=is_steady,
+        warmup_s=warmup_s,
+        series_per_s=tuple(credited_series(log).tolist()),
+        histogram=encode_latencies((log.end_s - log.start_s)[is_ok]),
+        by_label=_by_label(log, ended, window_s),
+        client_cpu_share=log.client_cpu_s / run_end_s(log),
+        errors=log.errors,
+        log=log,
+    )
+
+
+def _check_window(log: QueryLog, window_s: tuple[float, float]) -> None:
+    end = run_end_s(log)
+    low, high = window_s
+    # Half a second of slack: a window of whole seconds may end a little after a run that was stopped a little early.
+    if not 0 <= low < high <= end + 0.5:
+        raise LoadError(
+            f"window_s=({low:g}, {high:g}) does not lie inside the run of duration_s={end:g}",
+            hint="let the load run longer",
+        )
+
+
+def _n_bins(log: QueryLog, ended: Bools, window_s: tuple[float, float]) -> int:
+    is_ok = ended & (log.outcome == Outcome.OK)
+    mean_s = float((log.end_s - log.start_s)[is_ok].mean()) if is_ok.any() else math.inf
+    if mean_s <= 0:
+        return _MAX_BINS
+    return int(np.clip((window_s[1] - window_s[0]) * _BINS_PER_OPERATION / mean_s, _MIN_BINS, _MAX_BINS))
+
+
+def _throughput(log: QueryLog, edges: Floats, level: float) -> Interval:
+    bins = credited_bins(log, edges)
+    length = float(edges[-1] - edges[0])
+    if bins.sum() == 0:
+        # Upper limit of a Poisson mean after a count of 0 (Hanley & Lippman-Hand 1983, JAMA 249(13)).
+        return Interval(0.0, 0.0, -math.log((1 - level) / 2) / length, level)
+    n_seen = int(np.count_nonzero(credit_in_window(log, (float(edges[0]), float(edges[-1])))))
+    return floored(mean_interval(bins * (len(bins) / length), level, max_dof=n_seen - 1), 0.0)
+
+
+def _latencies(log: QueryLog, ended: Bools, edges: Floats, level: float) -> tuple[Interval, dict[str, Interval]]:
+    censored = ended & ((log.outcome == Outcome.TIMED_OUT) | _is_cancelled_overlong(log))
+    counted = censored | (ended & (log.outcome == Outcome.OK))
+    latency_ms = (log.end_s - log.start_s)[counted] * 1e3
+    n_blocks = len(edges) - 1
+    block = np.clip(np.searchsorted(edges, log.end_s[counted], side="right") - 1, 0, n_blocks - 1)
+    sums = np.bincount(block, latency_ms, minlength=n_blocks).astype(np.float64)
+    counts = np.bincount(block, minlength=n_blocks).astype(np.float64)
+    percentiles = {
+        name: percentile_interval(
+            latency_ms, share, block=block, n_blocks=n_blocks, is_censored=censored[counted], level=level
+        )
+        for name, share in PERCENTILES.items()
+    }
+    return floored(ratio_interval(sums, counts, level), 0.0), percentiles
+
+
+def _is_cancelled_overlong(log: QueryLog) -> Bools:
+    """Cancelled after a longer run than any completed operation of the same label."""
+    duration = log.end_s - log.start_s
+    is_ok = log.outcome == Outcome.OK
+    longest = np.zeros(max(len(log.labels), 1))
+    np.maximum.at(longest, log.label[is_ok], duration[is_ok])
+    return np.asarray((log.outcome == Outcome.CANCELLED) & (duration > longest[log.label]))
+
+
+def _by_label(log: QueryLog, ended: Bools, window_s: tuple[float, float]) -> dict[str, LabelStats]:
+    credit = np.bincount(log.label, credit_in_window(log, window_s), minlength=len(log.labels))
+    latency_ms = (log.end_s - log.start_s) * 1e3
+    result = {}
+    for index, name in enumerate(log.labels):
+        mine = ended & (log.label == index)
+        count = np.bincount(log.outcome[mine], minlength=len(Outcome))
+        ok = latency_ms[mine & (log.outcome == Outcome.OK)]
+        is_empty = len(ok) == 0
+        p50, p95 = (math.nan, math.nan) if is_empty else np.percentile(ok, [50, 95], method="inverted_cdf")
+        result[name] = LabelStats(
+            n_ok=int(count[Outcome.OK]),
+            n_error=int(count[Outcome.ERROR]),
+            n_timed_out=int(count[Outcome.TIMED_OUT]),
+            throughput_per_s=float(credit[index]) / (window_s[1] - window_s[0]),
+            latency_mean_ms=math.nan if is_empty else float(ok.mean()),
+            latency_p50_ms=float(p50),
+            latency_p95_ms=float(p95),
+            latency_max_ms=math.nan if is_empty else float(ok.max()),
+        )
+    return result
