@@ -92,7 +92,7 @@ def postgres() -> Iterator[str]:
     # Short path: a unix socket's is limited to 107 bytes.
     with tempfile.TemporaryDirectory(prefix="tthist") as directory:
         os.chmod(directory, 0o777)
-        user = {"user": "nobody"} if os.geteuid() == 0 else {}
+        user = "nobody" if os.geteuid() == 0 else None
         port = _free_port()
         data = f"{directory}/data"
         log = f"{directory}/log"
@@ -105,7 +105,7 @@ def postgres() -> Iterator[str]:
             _run([binaries / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop"], directory, user)
 
 
-def _run(command: list[Any], directory: str, user: dict[str, str]) -> None:
+def _run(command: list[Any], directory: str, user: str | None) -> None:
     environment = {**os.environ, "LC_ALL": "C", "HOME": directory}
     # No pipe: the server would inherit it and this would never end.
     with open(f"{directory}/{getpass.getuser()}.out", "ab") as output:
@@ -118,7 +118,7 @@ def _run(command: list[Any], directory: str, user: dict[str, str]) -> None:
             stderr=output,
             stdin=subprocess.DEVNULL,
             timeout=60,
-            **user,
+            user=user,
         )
 
 
@@ -128,7 +128,7 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.fixture()
+@pytest.fixture
 def database(postgres: str) -> str:
     """URL of a fresh, empty database."""
     name = f"t{uuid.uuid4().hex}"
@@ -146,12 +146,12 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return found
 
 
-@pytest.fixture()
+@pytest.fixture
 def history(url: str) -> Iterator[History]:
     with History.open(url) as opened:
         yield opened
 
 
-@pytest.fixture()
+@pytest.fixture
 def study(history: History) -> StudyRecord:
     return history.create_study(**study_values())

@@ -78,13 +78,13 @@ def test_an_unknown_status_is_refused(history: History, study: StudyRecord) -> N
 
 
 def test_an_unknown_study_is_named(history: History) -> None:
-    for call in (
-        lambda: history.update_study(77, status="proven"),
-        lambda: history.add_trial(77, make_trial(0)),
-        lambda: history.add_event(77, "resume", "x", 1.0),
-    ):
-        with pytest.raises(HistoryError, match="has no study_id=77\nhint: `trimtab history list`"):
-            call()
+    message = "has no study_id=77\nhint: `trimtab history list`"
+    with pytest.raises(HistoryError, match=message):
+        history.update_study(77, status="proven")
+    with pytest.raises(HistoryError, match=message):
+        history.add_trial(77, make_trial(0))
+    with pytest.raises(HistoryError, match=message):
+        history.add_event(77, "resume", "x", 1.0)
     assert history.trials(77) == []
 
 
