@@ -1,0 +1,159 @@
+"""SearcherBase: the bookkeeping that all searchers share, so that each file holds one strategy and nothing else."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from trimtab.errors import UsageError
+from trimtab.records import Trial
+from trimtab.search.ledger import Evidence, Ledger
+from trimtab.search.searcher import SearchProblem
+from trimtab.space import Config
+
+__all__ = ["Options", "SearcherBase"]
+
+Options = Mapping[str, tuple[Any, str]]
+"""Option name -> (default, one line of help)."""
+
+_DRAWS = 16
+_ROUNDS = 8
+"""How hard a fresh random config is looked for before one that was seen already is asked again."""
+
+
+class SearcherBase(ABC):
+    """A searcher with its options read, its pending configs and its ledger kept; a strategy fills in `_propose`.
+
+    Every ask gets a random generator of its own, derived from the seed and the number of configs asked before it, so a
+    fresh instance that is told and asked the same goes the same way.
+
+    Attributes:
+        problem: what the searcher was made with.
+        options: every option of `OPTIONS` with its value.
+        ledger: what the trials told so far say.
+        pending: configs asked and not yet told, with how often.
+    """
+
+    NAME: ClassVar[str]
+    OPTIONS: ClassVar[Options] = {}
+
+    def __init__(self, problem: SearchProblem) -> None:
+        self.problem = problem
+        self.space = problem.space
+        self.options = _read_options(self.NAME, self.OPTIONS, problem.options)
+        self.ledger = Ledger(problem.space, problem.space.default().replace(problem.baseline))
+        self.pending: Counter[Config] = Counter()
+        self.n_asked = 0
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every config of a finite space was told or is pending."""
+        return len(set(self.pending) | {evidence.config for evidence in self.ledger}) >= self.space.size()
+
+    @property
+    def is_converged(self) -> bool:
+        """Never, unless a strategy knows better."""
+        return False
+
+    def ask(self, n: int = 1) -> list[Config]:
+        """`n` valid and feasible configs, in the order in which they should be tried.
+
+        Raises:
+            UsageError: `n` is less than 1.
+        """
+        if n < 1:
+            raise UsageError(f"cannot ask for n={n} configs", hint="ask for at least 1")
+        configs = []
+        for _ in range(n):
+            config = self._propose(np.random.default_rng([self.problem.seed, self.n_asked]))
+            self.pending[config] += 1
+            self.n_asked += 1
+            configs.append(config)
+        return configs
+
+    def tell(self, trial: Trial) -> None:
+        """Learns from `trial`, whether its config was asked or not."""
+        config = self.ledger.own(trial.config)
+        if config is not None and self.pending[config] > 1:
+            self.pending[config] -= 1
+        elif config is not None:
+            del self.pending[config]
+        evidence = self.ledger.tell(trial)
+        if evidence is not None:
+            self._learn(evidence)
+
+    def best(self) -> Trial | None:
+        """The most precise trial of the config with the least mean loss; None before the first acceptable one.
+
+        A config is acceptable while most of its trials were measured and met all constraints.
+        """
+        evidence = self.ledger.best()
+        return None if evidence is None else evidence.representative()
+
+    @abstractmethod
+    def _propose(self, rng: np.random.Generator) -> Config:
+        """The next config to try: valid, feasible, and not pending where the space allows it."""
+
+    def _learn(self, evidence: Evidence) -> None:
+        """Called after each tell that changed what is known of a config."""
+
+    def _is_new(self, config: Config) -> bool:
+        return config not in self.pending and config not in self.ledger
+
+    def _first_new(self, configs: Iterable[Config]) -> Config | None:
+        """The first of `configs` that is feasible and was neither asked nor told."""
+        return next((c for c in configs if self._is_new(c) and self.space.is_feasible(c)), None)
+
+    def _random_new(self, rng: np.random.Generator) -> Config:
+        """A random feasible config: new if one is found, else told but not pending, else any."""
+        drawn: list[Config] = []
+        for _ in range(_ROUNDS):
+            drawn = self.space.sample(_DRAWS, rng)
+            for config in drawn:
+                if self._is_new(config):
+                    return config
+        return next((config for config in drawn if config not in self.pending), drawn[0])
+
+    def _openers(self) -> list[Config]:
+        """The advice, as configs of the space, best first, without repeats."""
+        known = (self.ledger.own(config) for config in self.problem.advice)
+        repaired = (self.space.repair(config) for config in known if config is not None)
+        return list(dict.fromkeys(repaired))
+
+    def _require(self, name: str, is_met: bool, rule: str) -> None:
+        """Checks the option `name`.
+
+        Raises:
+            UsageError: `is_met` is false; `rule` says what holds for the option.
+        """
+        if not is_met:
+            raise UsageError(f"{name}={self.options[name]!r} of searcher {self.NAME!r}", hint=f"{name} must be {rule}")
+
+
+def _read_options(searcher: str, known: Options, given: Mapping[str, Any]) -> dict[str, Any]:
+    values = {name: default for name, (default, _) in known.items()}
+    for name, value in given.items():
+        if name not in known:
+            raise UsageError(
+                f"unknown option {name}={value!r} of searcher {searcher!r}",
+                hint=f"use one of: {', '.join(sorted(known))}" if known else "this searcher has no options",
+            )
+        values[name] = _checked(searcher, name, value, known[name][0])
+    return values
+
+
+def _checked(searcher: str, name: str, value: Any, default: Any) -> Any:
+    """`value` as the type of `default`; an integer may stand for a real."""
+    kind = type(default)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not kind:
+        raise UsageError(
+            f"{name}={value!r} of searcher {searcher!r} is not of type {kind.__name__}",
+            hint=f"write it like its default, {name} = {default!r}",
+        )
+    return value

@@ -1,0 +1,144 @@
+"""Ledger: what the trials told so far say about each config, repeats averaged by their precision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.errors import SpaceError
+from trimtab.records import Status, Trial
+from trimtab.space import Config, Space
+
+__all__ = ["Evidence", "Ledger"]
+
+_LEAST_SE = 1e-6
+"""A standard error of 0 (a fake target) would give infinite weight."""
+
+
+@dataclass(slots=True, eq=False)
+class Evidence:
+    """Everything that was told of one config.
+
+    Attributes:
+        config: the config, with exactly the space's knobs.
+        point: (d,) its place in the unit cube.
+        features: (f,) what models see of it.
+        measured: trials with a finite loss, in the order told.
+        n_good: trials that were measured and met all constraints of the objective.
+        n_bad: trials that failed by the config's fault, had no finite loss, or broke a constraint of the objective.
+        loss: mean loss over `measured`, weighted by precision; NaN while there is none.
+        se: standard error of `loss`; None when no trial told one.
+    """
+
+    config: Config
+    point: NDArray[np.float64]
+    features: NDArray[np.float64]
+    measured: list[Trial] = field(default_factory=list)
+    n_good: int = 0
+    n_bad: int = 0
+    loss: float = math.nan
+    se: float | None = None
+
+    @property
+    def is_acceptable(self) -> bool:
+        """Whether most of its trials were measured and met all constraints."""
+        return self.n_good > self.n_bad
+
+    @property
+    def share_good(self) -> float:
+        """Share of its trials that were acceptable, in [0, 1]."""
+        return self.n_good / (self.n_good + self.n_bad)
+
+    def add(self, trial: Trial) -> None:
+        """Takes one more trial of this config into account."""
+        if trial.is_feasible:
+            self.n_good += 1
+        else:
+            self.n_bad += 1
+        if trial.status.is_measured and trial.loss is not None and math.isfinite(trial.loss):
+            self.measured.append(trial)
+            self.loss, self.se = _mean(self.measured)
+
+    def representative(self) -> Trial:
+        """The most precise of the acceptable trials; the latest among equals."""
+        good = [trial for trial in self.measured if trial.is_feasible]
+        return min(reversed(good), key=lambda trial: _known_se(trial) or math.inf)
+
+
+def _known_se(trial: Trial) -> float | None:
+    se = trial.loss_se
+    return max(se, _LEAST_SE) if se is not None and math.isfinite(se) and se >= 0 else None
+
+
+def _mean(trials: list[Trial]) -> tuple[float, float | None]:
+    """Mean loss weighted by 1/se², and its standard error; a trial without one counts like the least precise other."""
+    losses = np.array([trial.loss for trial in trials], dtype=np.float64)
+    known = [se for trial in trials if (se := _known_se(trial)) is not None]
+    if not known:
+        return float(losses.mean()), None
+    widest = max(known)
+    weights = np.array([(_known_se(trial) or widest) ** -2.0 for trial in trials])
+    return float(np.average(losses, weights=weights)), float(weights.sum() ** -0.5)
+
+
+class Ledger:
+    """The told trials of one search, by config, in the order in which each config was first told.
+
+    Telling the very same trial twice changes nothing. Trials of status `INFRASTRUCTURE`, and those whose config cannot
+    be expressed in the space, are not entered.
+    """
+
+    def __init__(self, space: Space, filler: Config) -> None:
+        self._space = space
+        self._filler = filler
+        self._evidence: dict[Config, Evidence] = {}
+        self._seen: set[tuple[object, ...]] = set()
+
+    def __len__(self) -> int:
+        return len(self._evidence)
+
+    def __iter__(self) -> Iterator[Evidence]:
+        return iter(self._evidence.values())
+
+    def __contains__(self, config: Config) -> bool:
+        return config in self._evidence
+
+    def get(self, config: Config) -> Evidence | None:
+        """What is known of `config`; None when it was never told."""
+        return self._evidence.get(config)
+
+    def tell(self, trial: Trial) -> Evidence | None:
+        """Enters `trial`; returns the evidence of its config when that changed, else None."""
+        key = (trial.number, trial.config, trial.role, trial.status, repr(trial.loss), trial.loss_se, trial.started_at)
+        if trial.status is Status.INFRASTRUCTURE or key in self._seen:
+            return None
+        config = self.own(trial.config)
+        if config is None:
+            return None
+        self._seen.add(key)
+        evidence = self._evidence.get(config)
+        if evidence is None:
+            point, features = self._space.encode(config), self._space.features([config])[0]
+            evidence = self._evidence.setdefault(config, Evidence(config, point, features))
+        evidence.add(trial)
+        return evidence
+
+    def own(self, config: Config) -> Config | None:
+        """`config` as one of this space: foreign knobs dropped, missing ones filled in; None when that is impossible."""
+        names = self._space.knobs
+        if set(config) != set(names):
+            config = Config({name: config.get(name, self._filler[name]) for name in names})
+        try:
+            self._space.encode(config)
+        except SpaceError:
+            return None
+        return config
+
+    def best(self) -> Evidence | None:
+        """The acceptable config with the least mean loss; the first told among equals; None when there is none."""
+        acceptable = [evidence for evidence in self if evidence.is_acceptable]
+        return min(acceptable, key=lambda evidence: evidence.loss, default=None)

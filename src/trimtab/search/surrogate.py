@@ -1,0 +1,122 @@
+"""Surrogate: two Gaussian processes, one of the loss and one of being acceptable, made from the evidence told so far.
+
+The second regresses the share of a config's trials that were acceptable (1) or not (0) and reads the probability from the
+normal distribution, a cheap stand-in for classification (Rasmussen, Williams 2006, §6.5, least-squares classification).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.search.acquisition import LossScale, log_expected_improvement, log_probability_above
+from trimtab.search.gaussian_process import Hyper, Posterior, fit_hyper
+from trimtab.search.ledger import Evidence
+
+__all__ = ["Surrogate", "SurrogateHyper", "fit_surrogate"]
+
+Array = NDArray[np.float64]
+
+_EVEN = 0.5
+_BEST_SHARE, _RECENT_SHARE = 0.5, 0.3
+"""Of the points kept when there are too many: the best half, then the latest; the rest is spread evenly over the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class SurrogateHyper:
+    """Hyper-parameters of both processes; `acceptable` is None while nothing was unacceptable."""
+
+    loss: Hyper
+    acceptable: Hyper | None
+
+
+def _measured(evidence: Sequence[Evidence]) -> list[Evidence]:
+    return [e for e in evidence if e.measured]
+
+
+def _kept(evidence: list[Evidence], cap: int) -> list[Evidence]:
+    """At most `cap` of `evidence` (in the order told), by the shares above; in the order told."""
+    if len(evidence) <= cap:
+        return evidence
+    keys = np.array([e.loss if e.measured else np.inf for e in evidence])
+    by_loss = np.argsort(keys, kind="stable")
+    n_best, n_recent = int(cap * _BEST_SHARE), int(cap * _RECENT_SHARE)
+    keep = set(by_loss[:n_best].tolist()) | set(range(len(evidence) - n_recent, len(evidence)))
+    others = [int(i) for i in by_loss if int(i) not in keep]
+    places = np.linspace(0, len(others) - 1, max(0, cap - len(keep))).astype(int)
+    keep |= {others[place] for place in places}
+    return [evidence[i] for i in sorted(keep)]
+
+
+def _loss_data(evidence: list[Evidence]) -> tuple[LossScale, Array, Array, Array]:
+    """Scale, features (n, f), scaled losses (n,), known noise variances (n,)."""
+    losses = np.array([e.loss for e in evidence])
+    scale = LossScale.of(losses)
+    noise = scale.variance(losses, np.array([e.se or 0.0 for e in evidence]))
+    return scale, np.array([e.features for e in evidence]), scale.forward(losses), noise
+
+
+def _label_data(evidence: list[Evidence]) -> tuple[Array, Array, Array]:
+    """Features (n, f), shares of acceptable trials (n,), no known noise (n,)."""
+    labels = np.array([e.share_good for e in evidence])
+    return np.array([e.features for e in evidence]), labels, np.zeros(len(labels))
+
+
+def fit_surrogate(evidence: Sequence[Evidence], cap: int) -> SurrogateHyper:
+    """Hyper-parameters for `evidence` (at least one measured), from at most `cap` configs."""
+    _, x, y, v = _loss_data(_kept(_measured(evidence), cap))
+    mixed = any(e.n_bad for e in evidence)
+    acceptable = fit_hyper(*_label_data(_kept(list(evidence), cap))) if mixed else None
+    return SurrogateHyper(fit_hyper(x, y, v), acceptable)
+
+
+class Surrogate:
+    """What is believed of loss and acceptability, and what a trial at a point is worth.
+
+    Args:
+        evidence: everything told, at least one config measured.
+        pending: (p, f) features of configs asked and not yet told; taken as measured with the loss that is expected
+            (D. Ginsbourger et al., "Kriging is well-suited to parallelize optimization", 2010: the kriging believer).
+        hyper: hyper-parameters.
+        cap: most configs that enter a process.
+        caution: exponent of the probability of being acceptable.
+    """
+
+    def __init__(
+        self, evidence: Sequence[Evidence], pending: Array, hyper: SurrogateHyper, *, cap: int, caution: float
+    ) -> None:
+        kept = _kept(_measured(evidence), cap)
+        self.scale, x, y, v = _loss_data(kept)
+        self._caution = caution
+        self._loss = Posterior(x, y, v, hyper.loss)
+        acceptable = [i for i, e in enumerate(kept) if e.is_acceptable] or list(range(len(kept)))
+        believed = self._loss.predict_mean(x[acceptable])
+        order = np.argsort(believed, kind="stable")
+        self.incumbent = float(believed[order[0]])
+        self.leaders = [kept[acceptable[i]] for i in order]
+        self._acceptable: Posterior | None = None
+        if hyper.acceptable is not None:
+            self._acceptable = Posterior(*_label_data(_kept(list(evidence), cap)), hyper.acceptable)
+        if len(pending):
+            believed = self._loss.predict_mean(pending)
+            v = np.r_[v, np.zeros(len(pending))]
+            self._loss = Posterior(np.r_[x, pending], np.r_[y, believed], v, hyper.loss)
+
+    def worth(self, features: Array) -> Array:
+        """Log expected improvement plus the log probability of being acceptable, at the rows of `features` (m, f)."""
+        mean, sd = self._loss.predict(features)
+        worth = log_expected_improvement(mean, sd, self.incumbent)
+        if self._acceptable is not None:
+            share, doubt = self._acceptable.predict(features)
+            doubt = np.sqrt(doubt**2 + self._acceptable.noise)
+            worth = worth + self._caution * log_probability_above(share, doubt, _EVEN)
+        return worth
+
+    def expected_gain(self, features: Array) -> float:
+        """Expected improvement of the loss at one row (1, f), in units of the loss near the incumbent."""
+        mean, sd = self._loss.predict(features)
+        gain = float(np.exp(log_expected_improvement(mean, sd, self.incumbent))[0])
+        return gain * self.scale.scale * self.scale.spread
