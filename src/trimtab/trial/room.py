@@ -1,7 +1,7 @@
 """TrialRoom: one trial, check → journal → apply → warm up → measure → restore; the only place through which the world
 changes while a study runs.
 
-    with TrialRoom(target, workload, space, ...) as room:      # journals the target as found
+    with TrialRoom(target, workload, space, baseline, ...) as room:      # journals the target as found
         trial = room.run(config, number=0, role=Role.BASELINE)
     # here the target is as it was found, whatever happened
 
@@ -70,8 +70,9 @@ class TrialRoom:
         target: open and locked by the caller.
         workload: prepared by the caller.
         space: of the study.
+        baseline: running values of the space's knobs; what equals them is not set, so that it stays as it was found.
         objective: for the constraints that a measurement must meet.
-        journal: where the target as found is kept.
+        state_dir: where the journal lives.
         study: name for the journal.
         purpose: "tune" or "bench".
         listener: told of steps and seconds.
@@ -83,6 +84,7 @@ class TrialRoom:
         target: Target,
         workload: Workload,
         space: Space,
+        baseline: Config,
         *,
         objective: Objective,
         state_dir: Path,
@@ -94,6 +96,7 @@ class TrialRoom:
         self._target = target
         self._workload = workload
         self._space = space
+        self._baseline = baseline
         self._objective = objective
         self._journal = Journal(state_dir)
         self._study = study
@@ -176,7 +179,7 @@ class TrialRoom:
                 searcher=searcher,
             )
 
-        refused = self._check(config, costs)
+        refused = self._check(self._changes(config), config, costs)
         if refused is not None:
             return ended(*refused)
         try:
@@ -190,15 +193,20 @@ class TrialRoom:
         measurement = result.measurement if result is not None and status.is_measured else None
         return ended(status, reason, effective=effective, measurement=measurement)
 
-    def _check(self, config: Config, costs: _Costs) -> tuple[Status, str] | None:
-        """Everything that can be known without touching the target."""
+    def _changes(self, config: Config) -> Config:
+        return Config({name: config[name] for name in config.difference(self._baseline)})
+
+    def _check(self, changes: Config, config: Config, costs: _Costs) -> tuple[Status, str] | None:
+        """Everything that can be known without touching the target. The baseline runs already: it needs no permission."""
+        if not changes:
+            return None
         self._listener.step("check")
         started = time.monotonic()
         try:
             violations = self._space.violations(config)
             if violations:
                 return Status.INFEASIBLE, "; ".join(violations)
-            self._target.preflight(config)
+            self._target.preflight(changes)
         except ApplyError as error:
             return Status.REJECTED, error.message
         finally:
@@ -207,11 +215,11 @@ class TrialRoom:
 
     def _apply(self, config: Config, number: int, costs: _Costs) -> Mapping[str, Value]:
         self._listener.step("apply")
-        self._opened.note("apply", {"trial": number, "config": dict(config)})
+        self._opened.note("apply", {"trial": number, "changes": dict(self._changes(config))})
         self._is_changed = True
         started = time.monotonic()
         try:
-            return dict(self._target.apply(config).effective)
+            return dict(self._target.apply(self._changes(config)).effective)
         finally:
             costs.add("apply", time.monotonic() - started)
 

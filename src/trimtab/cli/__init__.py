@@ -1,0 +1,53 @@
+"""The command line: one file per command, loaded when it is called; no logic of its own."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+import click
+
+from trimtab.errors import TrimtabError
+
+__all__ = ["main"]
+
+_INTERRUPTED = 130
+_BUG = 70
+
+
+def _complain(message: str, hint: str | None = None) -> None:
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {message}", err=True)
+    if hint:
+        click.echo(f"{click.style('hint:', fg='cyan')} {hint}", err=True)
+
+
+def _report_bug(error: BaseException) -> None:
+    """No traceback reaches the user: it goes to a file that can be sent along."""
+    with tempfile.NamedTemporaryFile("w", prefix="trimtab-bug-", suffix=".txt", delete=False, encoding="utf-8") as file:
+        traceback.print_exception(error, file=file)
+    _complain(f"a bug in Trimtab: {type(error).__name__}: {error}", f"please report it with the file {Path(file.name)}")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point of the `trimtab` command; exits with the codes of docs/reference/cli.md."""
+    from trimtab.cli.group import trimtab
+
+    try:
+        code = trimtab.main(args=arguments, prog_name="trimtab", standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(_INTERRUPTED)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        _complain(error.format_message(), f"see `{context.command_path} --help`" if context else None)
+        sys.exit(2)
+    except TrimtabError as error:
+        _complain(error.message, error.hint)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 - the last line of defence: every bug gets its exit code
+        _report_bug(error)
+        sys.exit(_BUG)
+    sys.exit(code if isinstance(code, int) else 0)

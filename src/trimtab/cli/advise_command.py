@@ -1,0 +1,33 @@
+"""trimtab advise: a rule-based config without measuring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from trimtab.cli.options import json_option, print_json, say, state_option, study_file_argument
+
+__all__ = ["command"]
+
+
+@click.command("advise")
+@study_file_argument
+@state_option
+@json_option
+def command(study_file: Path, state_dir: Path, as_json: bool) -> int:
+    """Print a rule-based config for this server and workload, ready for its configuration file. Measures and changes nothing."""
+    from trimtab.space import Config
+    from trimtab.study import load_study_file, open_stage
+
+    with open_stage(load_study_file(study_file), state_dir) as stage:
+        changed = stage.advice.difference(stage.baseline)
+        config = Config({name: stage.advice[name] for name in changed})
+        fragment = stage.target.fragment(config)
+        memory = dict(stage.target.memory_use(stage.advice, stage.workload.context))
+    if as_json:
+        print_json({"config": dict(config), "fragment": fragment, "memory": memory})
+        return 0
+    click.echo(fragment.rstrip("\n"))
+    say(f"{len(changed)} settings by rules of thumb, not measured; `trimtab tune` measures them beside its own")
+    return 0

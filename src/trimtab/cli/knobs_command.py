@@ -1,0 +1,69 @@
+"""trimtab knobs: the live catalogue."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trimtab.cli.options import json_option, print_json, state_option, study_file_argument
+
+if TYPE_CHECKING:
+    from trimtab.target import KnobState
+
+__all__ = ["command"]
+
+
+def _row(state: KnobState) -> dict[str, Any]:
+    knob = state.knob
+    return {
+        "name": knob.name,
+        "running": state.running,
+        "running_text": knob.format(state.running),
+        "default": knob.default,
+        "source": state.source,
+        "source_file": state.source_file,
+        "range": knob.range_text(),
+        "restart": str(knob.restart),
+        "safety": str(knob.safety),
+        "is_curated": state.is_curated,
+        "lock_reason": state.lock_reason,
+        "doc": knob.doc,
+    }
+
+
+def _table(rows: list[dict[str, Any]], selected: set[str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("knob", "running", "useful range", "needs", "what it does, or why it is locked"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        mark = "* " if row["name"] in selected else "  "
+        why = f"locked: {row['lock_reason']}" if row["lock_reason"] else row["doc"]
+        table.add_row(mark + row["name"], row["running_text"], row["range"], row["restart"], why)
+    console = Console(soft_wrap=False)
+    console.print(table)
+    console.print(f"\n{len(rows)} knobs; * marks the {len(selected)} that this study tunes", highlight=False)
+
+
+@click.command("knobs")
+@study_file_argument
+@state_option
+@json_option
+@click.option("--all", "show_all", is_flag=True, help="Also knobs that the catalogue does not know.")
+def command(study_file: Path, state_dir: Path, as_json: bool, show_all: bool) -> int:
+    """Show each knob's running value, useful range, restart class and safety class."""
+    from trimtab.study import load_study_file, open_stage
+
+    with open_stage(load_study_file(study_file), state_dir) as stage:
+        selected = set(stage.space.knobs)
+        states = [s for s in stage.states.values() if show_all or s.is_curated or s.knob.name in selected]
+        rows = [_row(state) for state in sorted(states, key=lambda state: state.knob.name)]
+    if as_json:
+        print_json({"knobs": rows, "selected": sorted(selected)})
+    else:
+        _table(rows, selected)
+    return 0

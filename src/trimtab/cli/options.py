@@ -1,0 +1,63 @@
+"""Arguments and options that several commands share, and how they print."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["SCHEMA_VERSION", "json_option", "print_json", "say", "state_option", "study_file_argument"]
+
+SCHEMA_VERSION = 1
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def study_file_argument(function: F) -> F:
+    """STUDY.toml as the first argument."""
+    return click.argument("study_file", type=click.Path(path_type=Path), metavar="STUDY.toml")(function)
+
+
+def state_option(function: F) -> F:
+    """Where journal, history and results live."""
+    return click.option(
+        "--state",
+        "state_dir",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=Path(".trimtab"),
+        envvar="TRIMTAB_STATE",
+        show_default=True,
+        help="Directory of journal, history and results (environment: TRIMTAB_STATE).",
+    )(function)
+
+
+def json_option(function: F) -> F:
+    """--json: machine-readable output on stdout."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON (with schema_version) instead of text.")(
+        function
+    )
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN and no infinity: null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def print_json(data: dict[str, Any]) -> None:
+    """One JSON document on stdout, with `schema_version` first."""
+    click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **_plain(data)}, indent=2, ensure_ascii=False))
+
+
+def say(text: str) -> None:
+    """Progress goes to stderr."""
+    click.echo(text, err=True)

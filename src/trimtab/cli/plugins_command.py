@@ -1,0 +1,42 @@
+"""trimtab plugins: what is registered, with its options."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, get_args
+
+import click
+
+from trimtab.cli.options import json_option, print_json
+
+__all__ = ["command"]
+
+
+def _describe(cls: Any) -> dict[str, Any]:
+    options = getattr(cls, "OPTIONS", {})
+    return {
+        "doc": (inspect.getdoc(cls) or "").partition("\n")[0],
+        "options": {name: {"default": default, "help": text} for name, (default, text) in options.items()},
+    }
+
+
+@click.command("plugins")
+@json_option
+def command(as_json: bool) -> int:
+    """List targets, workloads and searchers by their short name, with their options."""
+    from trimtab import plugins
+
+    found = {
+        group: {name: _describe(plugins.load(group, name)) for name in plugins.names(group)}
+        for group in get_args(plugins.Group)
+    }
+    if as_json:
+        print_json(found)
+        return 0
+    for group, entries in found.items():
+        click.echo(f"{group}:")
+        for name, entry in entries.items():
+            click.echo(f"  {name}: {entry['doc']}")
+            for option, row in entry["options"].items():
+                click.echo(f"    {option} = {row['default']!r}: {row['help']}")
+    return 0

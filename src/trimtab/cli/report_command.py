@@ -1,0 +1,38 @@
+"""trimtab report: what was tried, found and proven."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from trimtab.cli.options import json_option, print_json, say, state_option
+
+__all__ = ["command"]
+
+
+@click.command("report")
+@click.argument("name")
+@state_option
+@click.option("--history", "history_url", help="File or postgresql:// URL of the history; default: STATE/history.db.")
+@json_option
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write one self-contained HTML file.")
+@click.option("--trials", "show_trials", is_flag=True, help="Also list every trial.")
+def command(
+    name: str, state_dir: Path, history_url: str | None, as_json: bool, html: Path | None, show_trials: bool
+) -> int:
+    """Show what the study NAME tried, found and proved, and how to apply and undo it. Reads the history only."""
+    from trimtab.report import render_html, render_text, to_json
+    from trimtab.study import find_study, open_history_at
+
+    with open_history_at(history_url, state_dir) as history:
+        record = find_study(history, name)
+        trials = history.trials(record.id)
+    if html is not None:
+        html.write_text(render_html(record, trials), encoding="utf-8")
+        say(f"wrote {html}")
+    if as_json:
+        print_json(to_json(record, trials))
+    elif html is None:
+        render_text(record, trials, show_trials=show_trials)
+    return 0

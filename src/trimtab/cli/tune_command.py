@@ -1,0 +1,51 @@
+"""trimtab tune: the main job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from trimtab.cli.options import json_option, print_json, say, state_option, study_file_argument
+
+__all__ = ["command"]
+
+_EXIT = {"better": 0, "no_improvement": 1, "interrupted": 130}
+
+
+@click.command("tune")
+@study_file_argument
+@state_option
+@json_option
+@click.option("--again", is_flag=True, help="Start a new study even when one of this name is finished or can be resumed.")
+@click.option("--budget", metavar="TEXT", help='Instead of the study file\'s budget: "5m" or "40 trials".')
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write the report as one HTML file.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
+def command(
+    study_file: Path, state_dir: Path, as_json: bool, again: bool, budget: str | None, html: Path | None, quiet: bool
+) -> int:
+    """Find a better config than the running one and prove it. Leaves the server as it was found.
+
+    The same command resumes an interrupted study. Ctrl-C finishes cleanly with what is known.
+    Exits with 0 when a better config was proven, 1 when there is no improvement.
+    """
+    from trimtab.report import Progress, render_html, render_text, to_json
+    from trimtab.study import Budget, load_study_file, recover, tune
+
+    file = load_study_file(study_file)
+    if budget is not None:
+        Budget.parse(budget)
+        file = file.model_copy(update={"study": file.study.model_copy(update={"budget": budget})})
+    for done in recover(state_dir):
+        say(f"a killed study={done.study!r} had left target={done.target!r} changed: {done.action}")
+    with Progress(is_quiet=quiet) as progress:
+        record, trials = tune(file, state_dir, progress, again=again)
+    if html is not None:
+        html.write_text(render_html(record, trials), encoding="utf-8")
+    if as_json:
+        print_json(to_json(record, trials))
+    else:
+        render_text(record, trials)
+        if html is not None:
+            say(f"report: {html}")
+    return _EXIT[record.verdict["result"]]

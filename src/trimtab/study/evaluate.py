@@ -1,0 +1,182 @@
+"""Evaluator: one trial at a time, scored against the drift-corrected baseline, stored before the next one starts.
+
+Resume needs no code of its own: the flow of a study is a function of its trials. An evaluator that was given recorded
+trials answers from them, in order, for as long as the flow asks for the same configs in the same roles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Protocol
+
+from trimtab.history import History
+from trimtab.measure import BaselineTrack, EarlyStop, Interval, NoiseFloor, noise_floor
+from trimtab.records import Role, Status, Trial
+from trimtab.space import Config
+from trimtab.study.stage import Stage
+from trimtab.trial import MeasurePlan, TrialRoom
+
+__all__ = ["Evaluator", "StudyListener"]
+
+_BASELINE_ROLES = (Role.BASELINE, Role.PROOF_BASELINE)
+
+
+class StudyListener(Protocol):
+    """Who wants to see a study while it runs."""
+
+    def phase(self, text: str) -> None: ...
+    def trial_started(self, number: int, role: Role, changed: dict[str, str]) -> None: ...
+    def trial_ended(self, trial: Trial, best_gain: float | None, time_left_s: float | None) -> None: ...
+
+
+class Evaluator:
+    """Measures configs for one study.
+
+    Attributes:
+        trials: all so far, in order.
+        track: baseline over time.
+        n_replayed: how many were answered from the history.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        room: TrialRoom,
+        history: History,
+        study_id: int,
+        *,
+        recorded: Iterable[Trial] = (),
+        listener: StudyListener,
+    ) -> None:
+        self._stage = stage
+        self._room = room
+        self._history = history
+        self._study_id = study_id
+        self._recorded = deque(recorded)
+        self._next_number = 1 + max((trial.number for trial in self._recorded), default=-1)
+        self._listener = listener
+        self.trials: list[Trial] = []
+        self.track = BaselineTrack()
+        self.n_replayed = 0
+        self.time_left_s: float | None = None
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds that the trials so far have cost, interrupted runs' included."""
+        return sum(sum(trial.cost_s.values()) for trial in self.trials)
+
+    @property
+    def mean_cost_s(self) -> float:
+        """What a full trial costs, judged by the measured ones; 0 before the first."""
+        costs = [sum(t.cost_s.values()) for t in self.trials if t.status is Status.OK]
+        return sum(costs) / len(costs) if costs else 0.0
+
+    @property
+    def noise(self) -> NoiseFloor:
+        """Noise floor from the baseline's own repeats."""
+        return noise_floor([self.value_of(t) for t in self.trials if t.role in _BASELINE_ROLES and t.measurement])
+
+    def value_of(self, trial: Trial) -> float:
+        """The objective's metric in `trial`; NaN when it was not measured."""
+        return self._stage.objective.value(trial.measurement).estimate if trial.measurement else math.nan
+
+    def measure(
+        self,
+        config: Config,
+        role: Role,
+        *,
+        plan: MeasurePlan | None = None,
+        early_stop: EarlyStop | None = None,
+        searcher: str = "",
+        ask_s: float = 0.0,
+    ) -> Trial:
+        """The next trial: from the record when it fits, else measured and stored.
+
+        Raises:
+            Interrupted, TargetError, LoadError: see `TrialRoom.run`.
+        """
+        trial = self._replayed(config, role)
+        if trial is None:
+            trial = self._measured(config, role, plan, early_stop, searcher, ask_s)
+            self._history.add_trial(self._study_id, trial)
+        else:
+            self.n_replayed += 1
+            self._learn_baseline(trial)
+        self.trials.append(trial)
+        self._listener.trial_ended(trial, self._best_gain(), self.time_left_s)
+        return trial
+
+    def _replayed(self, config: Config, role: Role) -> Trial | None:
+        if not self._recorded:
+            return None
+        recorded = self._recorded[0]
+        if recorded.config == config and recorded.role is role:
+            return self._recorded.popleft()
+        # The flow has changed (another version, an edited plan): what is left of the record cannot answer any more.
+        self._recorded.clear()
+        return None
+
+    def _measured(
+        self,
+        config: Config,
+        role: Role,
+        plan: MeasurePlan | None,
+        early_stop: EarlyStop | None,
+        searcher: str,
+        ask_s: float,
+    ) -> Trial:
+        number = self._next_number
+        self._next_number += 1
+        self._listener.trial_started(number, role, self._changed_texts(config))
+        trial = self._room.run(
+            config,
+            number=number,
+            role=role,
+            plan=plan or self._stage.plan,
+            seed=self._stage.file.study.seed,
+            early_stop=early_stop,
+            hand_over=True,
+            searcher=searcher,
+        )
+        if ask_s:
+            trial = replace(trial, cost_s={**trial.cost_s, "ask": ask_s})
+        self._learn_baseline(trial)
+        return self._scored(trial)
+
+    def _changed_texts(self, config: Config) -> dict[str, str]:
+        knobs = self._stage.space.knobs
+        return {name: knobs[name].format(config[name]) for name in config.difference(self._stage.baseline)}
+
+    def _learn_baseline(self, trial: Trial) -> None:
+        if trial.role in _BASELINE_ROLES and trial.measurement is not None:
+            value = self._stage.objective.value(trial.measurement)
+            self.track.add(trial.started_at, value.estimate, _se(value))
+
+    def _scored(self, trial: Trial) -> Trial:
+        """With its loss against the baseline as it was at that time."""
+        if trial.measurement is None or not len(self.track):
+            return trial
+        objective = self._stage.objective
+        value = objective.value(trial.measurement)
+        baseline, baseline_se = self.track.at(trial.started_at)
+        loss = objective.loss(value.estimate, baseline)
+        if not math.isfinite(loss):
+            return replace(trial, status=Status.FAILED_LOAD, measurement=None,
+                           reason=f"{objective.metric}={value.estimate:g} cannot be compared with the baseline")  # fmt: skip
+        own = max(_se(value) / value.estimate, self.noise.relative_sd)
+        return replace(trial, loss=loss, loss_se=math.hypot(own, baseline_se / baseline))
+
+    def _best_gain(self) -> float | None:
+        losses = [t.loss for t in self.trials if t.is_feasible and t.role not in _BASELINE_ROLES and t.loss is not None]
+        return math.exp(-min(losses)) if losses else None
+
+
+def _se(value: Interval) -> float:
+    """Standard error; from the interval's width when it is not stated; 0 when neither is finite."""
+    if math.isfinite(value.se):
+        return value.se
+    width = value.high - value.low
+    return width / 3.92 if math.isfinite(width) else 0.0

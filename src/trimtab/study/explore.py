@@ -1,0 +1,152 @@
+"""The search phase: ask, measure, tell, with the baseline interleaved, until the budget, the searcher or patience ends it;
+then the finalists once more, because the best of many noisy values flatters itself (winner's curse, safety.md B5).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trimtab.measure import EarlyStop, Interval
+from trimtab.records import Role, Status, Trial
+from trimtab.search import SearchProblem, Searcher, create
+from trimtab.space import Config
+from trimtab.study.evaluate import Evaluator
+from trimtab.study.file import Budget
+from trimtab.study.stage import Stage
+
+__all__ = ["N_BASELINE_FIRST", "explore", "finalists", "mean_loss", "start_searcher"]
+
+N_BASELINE_FIRST = 3
+"""Baseline runs before anything else: the machine's noise floor (an A/A test) comes from them."""
+
+_N_FINALISTS = 3
+_IMPROVEMENT = 0.01
+"""A new best counts against patience only when it is at least this much better (relative)."""
+
+_STOP_MARGIN = 0.10
+"""A trial is stopped early when it is surely at least this much worse than the best."""
+
+_FINISH_SHARE = 0.35
+"""Share of a wall-clock budget kept for the finalists, the removal of needless knobs and the proof, at most."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """Why and when the search ends."""
+
+    best: float = math.inf
+    since: int = 0
+
+    def take(self, trial: Trial) -> None:
+        self.since += 1
+        if trial.is_feasible and trial.loss is not None and trial.loss < self.best - _IMPROVEMENT:
+            self.best, self.since = trial.loss, 0
+
+
+def start_searcher(stage: Stage, budget: Budget) -> Searcher:
+    """The searcher that the study file names.
+
+    Raises:
+        UsageError: unknown searcher or option.
+    """
+    problem = SearchProblem(
+        space=stage.space,
+        baseline=stage.baseline,
+        advice=() if stage.advice == stage.baseline else (stage.advice,),
+        context=stage.workload.context,
+        seed=stage.file.study.seed,
+        budget_trials=budget.trials,
+        options=stage.file.search.options,
+    )
+    return create(stage.file.search.searcher, problem)
+
+
+def finish_reserve_s(stage: Stage, budget_s: float, mean_cost_s: float) -> float:
+    """Seconds to keep back for what comes after the search."""
+    arms = 3 if stage.file.proof.advice else 2
+    needed = (_N_FINALISTS + 6 + arms * (stage.file.proof.min_pairs + 1)) * mean_cost_s
+    return min(needed, _FINISH_SHARE * budget_s)
+
+
+def explore(stage: Stage, evaluator: Evaluator, searcher: Searcher, *, say: Callable[[str], None]) -> str:
+    """Runs the search phase; returns why it ended, in words."""
+    budget, table = stage.file.budget, stage.file.search
+    for trial in evaluator.trials:
+        searcher.tell(trial)
+    progress, n_search = _Progress(), 0
+    while True:
+        reason = _end_reason(stage, evaluator, searcher, budget, progress, n_search)
+        if reason:
+            return reason
+        if n_search and n_search % table.baseline_every == 0:
+            searcher.tell(evaluator.measure(stage.baseline, Role.BASELINE))
+        started = time.monotonic()
+        config = searcher.ask(1)[0]
+        trial = evaluator.measure(
+            config,
+            Role.ADVICE if config == stage.advice else Role.SEARCH,
+            early_stop=_early_stop(stage, evaluator),
+            searcher=table.searcher,
+            ask_s=time.monotonic() - started,
+        )
+        searcher.tell(trial)
+        progress.take(trial)
+        n_search += 1
+        if trial.status is Status.INFRASTRUCTURE:
+            say(f"trial {trial.number}: {trial.reason}; not counted")
+
+
+def _end_reason(
+    stage: Stage, evaluator: Evaluator, searcher: Searcher, budget: Budget, progress: _Progress, n_search: int
+) -> str:
+    """Why the search should end now; "" to go on. Also keeps the evaluator's estimate of the time left."""
+    cost = evaluator.mean_cost_s
+    if budget.trials is not None:
+        evaluator.time_left_s = max(0, budget.trials - n_search) * cost
+        if n_search >= budget.trials:
+            return f"the budget of {budget.trials} trials is used"
+    elif budget.seconds is not None:
+        evaluator.time_left_s = max(0.0, budget.seconds - evaluator.spent_s)
+        reserve = finish_reserve_s(stage, budget.seconds, cost)
+        if n_search and evaluator.spent_s + cost > budget.seconds - reserve:
+            return f"the budget of {budget.seconds:g} s is used, but for the {reserve:.0f} s that the proof needs"
+    if searcher.is_exhausted:
+        return "the searcher has tried everything there is"
+    if searcher.is_converged:
+        return "the searcher has converged"
+    if progress.since >= stage.file.search.patience:
+        return f"no improvement of {_IMPROVEMENT:.0%} in {progress.since} trials"
+    return ""
+
+
+def _early_stop(stage: Stage, evaluator: Evaluator) -> EarlyStop | None:
+    """Watches a trial against the best so far; only throughput can be judged second by second."""
+    if stage.objective.metric != "throughput" or not len(evaluator.track):
+        return None
+    losses = [t.loss for t in evaluator.trials if t.is_feasible and t.status is Status.OK and t.loss is not None]
+    best = min(losses, default=0.0)
+    value = evaluator.track.at(time.time())[0] * math.exp(-best)
+    spread = 1.96 * evaluator.noise.relative_sd * value
+    incumbent = Interval(value, value - spread, value + spread, se=spread / 1.96)
+    return EarlyStop(incumbent, is_maximised=True, margin=_STOP_MARGIN)
+
+
+def mean_loss(trials: list[Trial], config: Config) -> float:
+    """Mean loss over all full measurements of `config`; inf when there is none."""
+    losses = [t.loss for t in trials if t.config == config and t.status is Status.OK and t.is_feasible and t.loss is not None]
+    return sum(losses) / len(losses) if losses else math.inf
+
+
+def finalists(stage: Stage, evaluator: Evaluator) -> Config | None:
+    """Measures the best few once more and returns the one with the best mean; None when nothing beats the baseline."""
+    tried = {t.config for t in evaluator.trials if t.status is Status.OK and t.is_feasible} - {stage.baseline}
+    ranked = sorted(tried, key=lambda config: (mean_loss(evaluator.trials, config), repr(config)))
+    # No repeat for what cannot win: its lucky value is already worse than the baseline.
+    chosen = [config for config in ranked[:_N_FINALISTS] if mean_loss(evaluator.trials, config) < 0]
+    for config in chosen:
+        evaluator.measure(config, Role.REPEAT)
+    best = min(chosen, key=lambda config: mean_loss(evaluator.trials, config), default=None)
+    return best if best is not None and mean_loss(evaluator.trials, best) < 0 else None

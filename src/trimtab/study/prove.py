@@ -1,0 +1,94 @@
+"""The proof: baseline and candidate in alternating pairs (ABBA), looked at after each pair by a test that allows looking.
+
+Only a candidate whose lower bound lies above max(minimum gain, noise floor) is called better (DESIGN law 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from trimtab.measure import PairedComparison, PairedSequence, compare_pairs
+from trimtab.records import Role, Status, Trial
+from trimtab.space import Config
+from trimtab.study.evaluate import Evaluator
+from trimtab.study.stage import Stage
+
+__all__ = ["Proof", "prove"]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the pairs showed.
+
+    Attributes:
+        is_better: whether the candidate may be called better.
+        gain: how many times better, with its always-valid interval; None when no pair was complete.
+        advice_gain: the same for the rule-based advice, by Student's t over its own pairs; None when not measured.
+        pairs: (baseline, candidate) values of the objective.
+        advice_pairs: (baseline, advice) values.
+        delta: the gain that had to be exceeded.
+        failure: why the candidate failed in the proof, "" when it did not.
+    """
+
+    is_better: bool
+    gain: PairedComparison | None
+    advice_gain: PairedComparison | None
+    pairs: tuple[tuple[float, float], ...]
+    advice_pairs: tuple[tuple[float, float], ...]
+    delta: float
+    failure: str = ""
+
+
+def prove(stage: Stage, evaluator: Evaluator, candidate: Config, *, may_go_on: Callable[[], bool]) -> Proof:
+    """Measures pairs until the sequential test decides or the pairs are used up."""
+    table, objective = stage.file.proof, stage.objective
+    delta = max(table.min_gain, evaluator.noise.relative_sd)
+    # Each pair sees the window's longest form: a proof is not the place to save seconds.
+    plan = replace(stage.plan, window_s=max(stage.plan.window_s, stage.plan.window_max_s / 2), precision=0.005)
+    sequence = PairedSequence(is_maximised=objective.is_maximised)
+    with_advice = table.advice and stage.advice not in (stage.baseline, candidate)
+    pairs, advice_pairs, failure = list[tuple[float, float]](), list[tuple[float, float]](), ""
+    arms = [(Role.PROOF_BASELINE, stage.baseline), (Role.PROOF_CANDIDATE, candidate)]
+    if with_advice:
+        arms.append((Role.PROOF_ADVICE, stage.advice))
+    while len(pairs) < table.max_pairs and (len(pairs) < table.min_pairs or may_go_on()):
+        block = arms if len(pairs) % 2 == 0 else arms[::-1]
+        values: dict[Role, float] = {}
+        for role, config in block:
+            trial = evaluator.measure(config, role, plan=plan)
+            if trial.status is Status.OK and trial.measurement is not None and trial.excess == 0:
+                values[role] = objective.value(trial.measurement).estimate
+            elif role is not Role.PROOF_ADVICE:
+                failure = _failure(trial)
+        if failure:
+            break
+        pairs.append((values[Role.PROOF_BASELINE], values[Role.PROOF_CANDIDATE]))
+        if Role.PROOF_ADVICE in values:
+            advice_pairs.append((values[Role.PROOF_BASELINE], values[Role.PROOF_ADVICE]))
+        sequence.add(*pairs[-1])
+        if len(pairs) >= table.min_pairs and sequence.verdict(delta) != "undecided":
+            break
+    return _conclude(stage, sequence, pairs, advice_pairs, delta, failure)
+
+
+def _failure(trial: Trial) -> str:
+    what = trial.reason or ("a constraint of the objective was missed" if trial.excess else str(trial.status))
+    return f"trial {trial.number} ({trial.role}) ended as {trial.status}: {what}"
+
+
+def _conclude(
+    stage: Stage,
+    sequence: PairedSequence,
+    pairs: list[tuple[float, float]],
+    advice_pairs: list[tuple[float, float]],
+    delta: float,
+    failure: str,
+) -> Proof:
+    maximised = stage.objective.is_maximised
+    advice = None
+    if len(advice_pairs) >= 2:
+        advice = compare_pairs(*map(list, zip(*advice_pairs, strict=True)), is_maximised=maximised)
+    gain = sequence.comparison() if len(pairs) >= 2 else None
+    is_better = not failure and gain is not None and sequence.verdict(delta) == "better"
+    return Proof(is_better, gain, advice, tuple(pairs), tuple(advice_pairs), delta, failure)
