@@ -2,28 +2,40 @@
 
 from trimtab.measure.compare import PairedComparison, compare_pairs
 from trimtab.measure.credit import credited_series
+from trimtab.measure.drift import BaselineTrack, Drift
 from trimtab.measure.histogram import decode_histogram, encode_latencies, merge_histograms
-from trimtab.measure.interval import mean_interval, ratio_interval
+from trimtab.measure.interval import batch_means_interval, pooled_interval, ratio_interval
 from trimtab.measure.measurement import Interval, LabelStats, Measurement, Outcome, QueryLog
+from trimtab.measure.noise import NoiseFloor, noise_floor
 from trimtab.measure.percentile import percentile_interval
+from trimtab.measure.sequential import EarlyStop, PairedSequence, Verdict, anytime_interval
 from trimtab.measure.steady import SteadyDetector, warmup_end
 from trimtab.measure.summarise import summarise
 
 __all__ = [
+    "BaselineTrack",
+    "Drift",
+    "EarlyStop",
     "Interval",
     "LabelStats",
     "Measurement",
+    "NoiseFloor",
     "Outcome",
     "PairedComparison",
+    "PairedSequence",
     "QueryLog",
     "SteadyDetector",
+    "Verdict",
+    "anytime_interval",
+    "batch_means_interval",
     "compare_pairs",
     "credited_series",
     "decode_histogram",
     "encode_latencies",
-    "mean_interval",
     "merge_histograms",
+    "noise_floor",
     "percentile_interval",
+    "pooled_interval",
     "ratio_interval",
     "summarise",
     "warmup_end",

@@ -1,7 +1,7 @@
 """Compares a candidate with the baseline by pairs of runs that stood next to each other in time.
 
 What slows the machine for a while slows both runs of a pair, so it cancels in their ratio (Bulej et al. 2020, "Duet
-benchmarking", ICPE, section 3). Ratios are compared as logarithms: twice as fast and half as fast are equally far away.
+benchmarking", ICPE). Ratios are compared as logarithms: twice as fast and half as fast are equally far away.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Throughput per second is autocorrelated: a query that runs for three seconds shows in three of them. Taking seconds as
 independent gives intervals that are far too narrow (nominal 95 %, true 75 % in our simulations). The variance of the
-mean is estimated here from the slow part of the series only, by the equal-weighted cosine (EWC) estimator: like batch
-means, but with cosines for blocks, which leak less.
+mean is estimated here from the slow part of the series only, by batch means whose batches are cosines instead of blocks
+(the equal-weighted cosine estimator, EWC): they leak less between each other and leave no remainder.
 
     symbol   meaning                                                    shape
     x        the series, equally spaced                                 (k,)
@@ -11,14 +11,15 @@ means, but with cosines for blocks, which leak less.
     L_j      sqrt(2 / k) * sum_t x_t cos(pi j (t - 1/2) / k)            (nu,)
     omega    long-run variance, mean of L_j^2; var(mean) = omega / k
 
-Sources: Mueller (2004), J. Computational Finance 7(4), 1-27 (cosine weights); Lazarus, Lewis, Stock & Watson (2018),
-"HAR inference: recommendations for practice", J. Business & Economic Statistics 36(4), eq. (3), (4) and the rule
-nu = 0.4 k^(2/3) of its section 1.
+Sources: Müller (2007), "A theory of robust long-run variance estimation", J. Econometrics 141(2) (cosine weights);
+Lazarus, Lewis, Stock & Watson (2018), "HAR inference: recommendations for practice", J. Business & Economic Statistics
+36(4) (the estimator, Student's t with nu degrees of freedom, and the rule nu = 0.4 k^(2/3)).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ from scipy import stats
 from trimtab.errors import UsageError
 from trimtab.measure.measurement import Interval
 
-__all__ = ["long_run_se", "mean_interval", "ratio_interval"]
+__all__ = ["batch_means_interval", "long_run_se", "pooled_interval", "ratio_interval"]
 
 Floats = NDArray[np.float64]
 
@@ -57,7 +58,9 @@ def long_run_se(series: Floats, *, max_dof: int | None = None) -> tuple[float, i
     return math.sqrt(omega / k) * (1 + 1 / k), dof
 
 
-def mean_interval(series: Floats, level: float = 0.95, *, max_dof: int | None = None) -> Interval:
+def batch_means_interval(
+    series: Sequence[float] | Floats, level: float = 0.95, *, max_dof: int | None = None
+) -> Interval:
     """Interval for the mean of an equally spaced, possibly autocorrelated series of shape (k,).
 
     `n` of the result is the effective number of independent values, in [1, k]. One value gives infinite ends; none, or
@@ -67,17 +70,34 @@ def mean_interval(series: Floats, level: float = 0.95, *, max_dof: int | None = 
         UsageError: `level` is not inside (0, 1).
     """
     check_level(level)
-    if len(series) == 0 or not np.all(np.isfinite(series)):
+    x = np.asarray(series, dtype=np.float64)
+    if len(x) == 0 or not np.all(np.isfinite(x)):
         return unknown_interval(level)
-    mean = float(series.mean())
-    se, dof = long_run_se(series, max_dof=max_dof)
-    return student_interval(mean, se, dof, level, n=_effective_n(series, se))
+    se, dof = long_run_se(x, max_dof=max_dof)
+    return student_interval(float(x.mean()), se, dof, level, n=_effective_n(x, se))
+
+
+def pooled_interval(values: Sequence[float] | Floats, level: float = 0.95) -> Interval:
+    """Student's t interval for the mean of independent values, one per run: noise between the runs is in it.
+
+    One value gives infinite ends; none, or a NaN among them, a NaN estimate.
+
+    Raises:
+        UsageError: `level` is not inside (0, 1).
+    """
+    check_level(level)
+    x = np.asarray(values, dtype=np.float64)
+    n = len(x)
+    if n == 0 or not np.all(np.isfinite(x)):
+        return unknown_interval(level)
+    se = float(x.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+    return student_interval(float(x.mean()), se, n - 1, level, n=n)
 
 
 def ratio_interval(sums: Floats, counts: Floats, level: float = 0.95) -> Interval:
     """Interval for sum(sums) / sum(counts) over blocks of time, both of shape (k,): a mean over operations.
 
-    By linearisation (Cochran 1977, Sampling Techniques, eq. 6.13): the error of the ratio is that of the mean of
+    By linearisation (Cochran 1977, Sampling Techniques, chapter 6): the error of the ratio is that of the mean of
     sums - ratio * counts, over the mean count.
     """
     check_level(level)

@@ -2,9 +2,9 @@
 
 The interval runs between two order statistics whose ranks come from the binomial distribution (David & Nagaraja 2003,
 Order Statistics, section 7.1). Latencies that hang together carry less information than their number says, so the
-number is divided by the design effect, the ratio of the real variance of "share of operations below the percentile",
-estimated over blocks of time, to that of independent operations (Korn & Graubard 1998, Survey Methodology 24(2),
-section 2). A bootstrap would need no formula but cannot say that twelve operations do not bound their 99th percentile.
+number is divided by the design effect: the variance of "share of operations below the percentile", estimated over
+blocks of time, over what it would be for independent operations (Korn & Graubard 1998, Survey Methodology 24(2)). A
+bootstrap would need no formula, but it cannot say that twelve operations do not bound their 99th percentile.
 
     symbol   meaning                                                shape
     x        latencies, ascending; time-outs with their time-out    (n,)

@@ -1,7 +1,7 @@
 """When warm-up ends: by a rule on the series itself, not after a magic number of seconds.
 
 The rule is MSER: drop as many leading values as make the mean of the rest most certain. White (1997), "An effective
-truncation heuristic for bias reduction in simulation output", Simulation 69(6), eq. (2); White, Cobb & Spratt (2000)
+truncation heuristic for bias reduction in simulation output", Simulation 69(6); White, Cobb & Spratt (2000)
 for the version on batches of five (MSER-5).
 """
 

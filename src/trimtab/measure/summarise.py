@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from trimtab.errors import LoadError
 from trimtab.measure.credit import check_log, credit_in_window, credited_bins, credited_series, run_end_s
 from trimtab.measure.histogram import encode_latencies
-from trimtab.measure.interval import check_level, floored, mean_interval, ratio_interval
+from trimtab.measure.interval import check_level, batch_means_interval, floored, ratio_interval
 from trimtab.measure.measurement import Interval, LabelStats, Measurement, Outcome, QueryLog
 from trimtab.measure.percentile import percentile_interval
 
@@ -27,7 +27,11 @@ _BINS_PER_OPERATION = 3
 
 
 def summarise(
-    log: QueryLog, window_s: tuple[float, float], warmup_s: float, is_steady: bool, level: float = 0.95
+    log: QueryLog,
+    window_s: tuple[float, float],
+    warmup_s: float | None = None,
+    is_steady: bool = True,
+    level: float = 0.95,
 ) -> Measurement:
     """What `log` shows inside `window_s`.
 
@@ -39,6 +43,13 @@ def summarise(
       longer than every completed one of its label: otherwise a config that never finishes its worst query would look
       fast. Errors do not count. NaN, without bounds, when there were none.
     * by_label, histogram: successful operations only.
+
+    Args:
+        log: the whole run.
+        window_s: (start, end) within the run.
+        warmup_s: seconds of warm-up to report; the window's start when None.
+        is_steady: whether warm-up ended by rule and not by the cap.
+        level: confidence of all intervals.
 
     Raises:
         LoadError: the window is empty or lies outside the run, or the log's columns do not fit together.
@@ -62,7 +73,7 @@ def summarise(
         n_error=int((ended & (log.outcome == Outcome.ERROR)).sum()),
         n_timed_out=int((ended & (log.outcome == Outcome.TIMED_OUT)).sum()),
         is_steady=is_steady,
-        warmup_s=warmup_s,
+        warmup_s=float(window_s[0]) if warmup_s is None else warmup_s,
         series_per_s=tuple(credited_series(log).tolist()),
         histogram=encode_latencies((log.end_s - log.start_s)[is_ok]),
         by_label=_by_label(log, ended, window_s),
@@ -98,7 +109,7 @@ def _throughput(log: QueryLog, edges: Floats, level: float) -> Interval:
         # Upper limit of a Poisson mean after a count of 0 (Hanley & Lippman-Hand 1983, JAMA 249(13)).
         return Interval(0.0, 0.0, -math.log((1 - level) / 2) / length, level)
     n_seen = int(np.count_nonzero(credit_in_window(log, (float(edges[0]), float(edges[-1])))))
-    return floored(mean_interval(bins * (len(bins) / length), level, max_dof=n_seen - 1), 0.0)
+    return floored(batch_means_interval(bins * (len(bins) / length), level, max_dof=n_seen - 1), 0.0)
 
 
 def _latencies(log: QueryLog, ended: Bools, edges: Floats, level: float) -> tuple[Interval, dict[str, Interval]]:

@@ -1,0 +1,197 @@
+"""Verdicts that stay valid however often one looks: after each pair of runs, after each second of a run.
+
+A test made for a fixed number of observations and looked at after each claims a difference between equal configs far
+too often (25 to 30 % instead of 5 %). The t-mixture confidence sequence bounds the chance that the interval EVER
+misses the mean, over all numbers of observations together, with the variance unknown.
+
+    symbol   meaning
+    x        observations, n so far; their mean, and A = sum (x - mean)^2
+    c2       prior precision of the standardised effect; effect ~ N(0, 1 / c2)
+    T        (sqrt((n + c2) / c2) / alpha)^(2 / n)
+    g        (1 - 1 / T) (n + c2)
+
+    P(exists n: |mean - mu| >= sqrt(g A / (n (n - g)))) <= alpha      unbounded while g >= n
+
+Sources: Lai (1976), "On confidence sequences", Annals of Statistics 4(2), for the idea; Wang & Ramdas, "Anytime-valid
+t-tests and confidence sequences for Gaussian means with unknown variance" (arXiv:2310.03722), for the Gaussian mixture
+over the standardised effect in the scale-invariant filtration, of which the bound above is the inversion.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.errors import LoadError, UsageError
+from trimtab.measure.compare import PairedComparison, exp_interval, log_gain
+from trimtab.measure.interval import check_level, unknown_interval
+from trimtab.measure.measurement import Interval
+
+__all__ = ["EarlyStop", "PairedSequence", "Verdict", "anytime_interval"]
+
+Floats = NDArray[np.float64]
+Verdict = Literal["better", "not_better", "undecided"]
+
+_PRIOR_PRECISION = 0.09
+"""c2: effects of about three standard deviations of one pair. Gains worth having are larger than the noise, and a
+small c2 gives the narrowest intervals for 3 to 10 observations, the numbers that a study can afford."""
+
+
+def anytime_interval(values: Floats, level: float = 0.95, *, inflation: float = 1.0) -> Interval:
+    """Interval for the mean of independent normal values of unknown variance, valid at every n at once.
+
+    Args:
+        values: (n,) all observations so far.
+        level: chance that no interval of the whole sequence misses the mean.
+        inflation: factor on the variance, for observations that hang together.
+
+    Returns:
+        Infinite ends while n is too small (n < 3 at level 0.95); NaN estimate for no values.
+    """
+    check_level(level)
+    n = len(values)
+    if n == 0:
+        return unknown_interval(level)
+    mean = float(values.mean())
+    squares = float(((values - mean) ** 2).sum()) * inflation
+    threshold = (math.sqrt((n + _PRIOR_PRECISION) / _PRIOR_PRECISION) / (1 - level)) ** (2 / n)
+    g = (1 - 1 / threshold) * (n + _PRIOR_PRECISION)
+    se = math.sqrt(squares / (n - 1) / n) if n > 1 else math.nan
+    if n < 2 or g >= n:
+        return Interval(mean, -math.inf, math.inf, level, se, n)
+    half = math.sqrt(g * squares / (n * (n - g)))
+    return Interval(mean, mean - half, mean + half, level, se, n)
+
+
+def _anytime_p_value(values: Floats) -> float:
+    """1 over the mixture's e-value against a mean of 0: the largest alpha whose interval holds 0, at most 1."""
+    n, c2 = len(values), _PRIOR_PRECISION
+    around_zero = float((values**2).sum())
+    if around_zero == 0:
+        return 1.0
+    rest = 1 - float(values.sum()) ** 2 / ((n + c2) * around_zero)
+    return min(1.0, math.sqrt((n + c2) / c2) * rest ** (n / 2))
+
+
+class PairedSequence:
+    """Pairs of baseline and candidate runs, with a verdict that may be asked for after each pair.
+
+        pairs = PairedSequence(is_maximised=True)
+        while pairs.verdict(0.02) == "undecided" and budget_left():
+            pairs.add(run(baseline), run(candidate))
+
+    The chance of ever calling an equal candidate better is about (1 - level) / 2.
+    """
+
+    def __init__(self, *, is_maximised: bool, level: float = 0.95) -> None:
+        """Takes the metric's direction and the confidence of the whole sequence.
+
+        Raises:
+            UsageError: `level` is not inside (0, 1).
+        """
+        check_level(level)
+        self._is_maximised = is_maximised
+        self._level = level
+        self._log_gains: list[float] = []
+
+    def add(self, baseline: float, candidate: float) -> None:
+        """Takes one more pair.
+
+        Raises:
+            LoadError: a value is not positive and finite.
+        """
+        self._log_gains.append(log_gain(baseline, candidate, self._is_maximised))
+
+    def __len__(self) -> int:
+        return len(self._log_gains)
+
+    @property
+    def ratio(self) -> Interval:
+        """How many times better the candidate is (more than 1 is better); `se` is that of the logarithm."""
+        return exp_interval(anytime_interval(np.array(self._log_gains), self._level))
+
+    def comparison(self) -> PairedComparison:
+        """All pairs so far, with `ratio` and a p-value that hold however often they are looked at.
+
+        Raises:
+            LoadError: no pairs yet.
+        """
+        if not self._log_gains:
+            raise LoadError("there are no pairs to compare", hint="measure baseline and candidate in turns")
+        gains = np.array(self._log_gains)
+        return PairedComparison(
+            ratio=self.ratio,
+            n_pairs=len(gains),
+            p_value=min(_anytime_p_value(gains[: i + 1]) for i in range(len(gains))),
+            gains=tuple(np.exp(gains).tolist()),
+        )
+
+    def verdict(self, delta: float = 0.0) -> Verdict:
+        """Whether the candidate is better by more than the share `delta` (0.02: at least 2 %)."""
+        ratio = self.ratio
+        if ratio.low > 1 + delta:
+            return "better"
+        return "not_better" if ratio.high < 1 + delta else "undecided"
+
+
+class EarlyStop:
+    """Stops a run whose metric is clearly worse than the incumbent's, while it is running.
+
+    Fed with one value per second (credited throughput) from the end of warm-up on. It stops when the always-valid
+    bound of the candidate's mean is worse than the worse end of the incumbent's interval by more than `margin`.
+    Seconds hang together, so their variance is inflated by (1 + r) / (1 - r), r the bias-corrected autocorrelation, at
+    least 0.3 because a few seconds cannot show that there is none.
+    """
+
+    def __init__(self, incumbent: Interval, *, is_maximised: bool, margin: float = 0.1, alpha: float = 0.01) -> None:
+        """Takes what the candidate is measured against.
+
+        Args:
+            incumbent: the incumbent's value in the unit of the frames.
+            is_maximised: whether more is better.
+            margin: share by which the candidate must be worse; such candidates are not worth a full run.
+            alpha: chance of stopping a candidate at the border of the margin, at whatever second.
+
+        Raises:
+            UsageError: `margin` is negative or `alpha` is not inside (0, 0.5).
+        """
+        if margin < 0 or not 0 < alpha < 0.5:
+            raise UsageError(f"margin={margin!r} must be 0 or more and alpha={alpha!r} inside (0, 0.5)")
+        self._is_maximised = is_maximised
+        self._border = incumbent.low * (1 - margin) if is_maximised else incumbent.high * (1 + margin)
+        # One side only: the two-sided level leaves alpha on each side.
+        self._level = 1 - 2 * alpha
+        self._frames: list[float] = []
+
+    def update(self, frame: float) -> bool:
+        """Takes the next second's value; True when the candidate is clearly worse."""
+        self._frames.append(frame)
+        bound = self.bound
+        return bound < self._border if self._is_maximised else bound > self._border
+
+    @property
+    def bound(self) -> float:
+        """The best that the candidate's mean may still be."""
+        frames = np.array(self._frames)
+        interval = anytime_interval(frames, self._level, inflation=_variance_inflation(frames))
+        return interval.high if self._is_maximised else interval.low
+
+
+_MIN_AUTOCORRELATION = 0.5
+_MAX_AUTOCORRELATION = 0.9
+
+
+def _variance_inflation(frames: Floats) -> float:
+    """How many times the variance of the mean of AR(1) values exceeds that of independent ones: (1 + r) / (1 - r)."""
+    n = len(frames)
+    r = _MIN_AUTOCORRELATION
+    squares = float(((frames - frames.mean()) ** 2).sum()) if n else 0.0
+    if n > 2 and squares > 0:
+        centred = frames - frames.mean()
+        raw = float((centred[1:] * centred[:-1]).sum()) / squares
+        # Marriott & Pope (1954): the estimate is too low by about (1 + 3 r) / n.
+        r = float(np.clip(raw + (1 + 3 * raw) / n, _MIN_AUTOCORRELATION, _MAX_AUTOCORRELATION))
+    return (1 + r) / (1 - r)
