@@ -33,8 +33,8 @@ Floats = NDArray[np.float64]
 
 _BELIEF = 2.71
 _BELIEF_NOISE_UNKNOWN = 5.0
-"""For noise estimated from the repeats themselves: 2.71 would believe a drift in 10 to 15 % of still series, 5 does so in
-4 to 10 %."""
+"""For noise estimated from the repeats themselves: 2.71 would believe a drift in 10 to 15 % of still series, 5 believes
+one in 4 to 10 %."""
 
 _MIN_REPEATS = 3
 """With two repeats, drift and noise cannot be told apart."""
@@ -196,7 +196,7 @@ class BaselineTrack:
     def _solve(self, t: Floats, y: Floats, noise: Floats, q: float) -> tuple[float, _Fit]:
         """Restricted log-likelihood of `q` (Patterson & Thompson 1971), and the fit."""
         covariance = self._covariance(t, q) + np.diag(noise**2)
-        inverse = np.linalg.inv(covariance)
+        inverse = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
         information = float(inverse.sum())
         level = float(inverse.sum(axis=0) @ y) / information
         rest = y - level

@@ -73,7 +73,7 @@ def _anytime_p_value(values: Floats) -> float:
     if around_zero == 0:
         return 1.0
     rest = 1 - float(values.sum()) ** 2 / ((n + c2) * around_zero)
-    return min(1.0, math.sqrt((n + c2) / c2) * rest ** (n / 2))
+    return float(min(1.0, math.sqrt((n + c2) / c2) * rest ** (n / 2)))
 
 
 class PairedSequence:

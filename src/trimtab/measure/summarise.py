@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from trimtab.errors import LoadError
 from trimtab.measure.credit import check_log, credit_in_window, credited_bins, credited_series, run_end_s
 from trimtab.measure.histogram import encode_latencies
-from trimtab.measure.interval import check_level, batch_means_interval, floored, ratio_interval
+from trimtab.measure.interval import batch_means_interval, check_level, floored, ratio_interval
 from trimtab.measure.measurement import Interval, LabelStats, Measurement, Outcome, QueryLog
 from trimtab.measure.percentile import percentile_interval
 
