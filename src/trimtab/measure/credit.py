@@ -67,17 +67,23 @@ def credited_bins(log: QueryLog, edges: Floats) -> Floats:
     wide = np.concatenate([[-np.inf], edges, [np.inf]])
     first = np.searchsorted(edges, start, side="right")
     last = np.searchsorted(edges, end, side="right")
-    bins = np.bincount(first[first == last], credit[first == last], minlength=n_bins + 2)
+    within = first == last
+    bins = _sum_by_bin(first[within], credit[within], n_bins + 2)
 
     spans = first < last
     first, last, credit, start, end = first[spans], last[spans], credit[spans], start[spans], end[spans]
     rate = credit / (end - start)
-    bins += np.bincount(first, rate * (wide[first + 1] - start), minlength=n_bins + 2)
-    bins += np.bincount(last, rate * (end - wide[last]), minlength=n_bins + 2)
-    steps = np.bincount(first + 1, rate, minlength=n_bins + 2) - np.bincount(last, rate, minlength=n_bins + 2)
+    bins += _sum_by_bin(first, rate * (wide[first + 1] - start), n_bins + 2)
+    bins += _sum_by_bin(last, rate * (end - wide[last]), n_bins + 2)
+    steps = _sum_by_bin(first + 1, rate, n_bins + 2) - _sum_by_bin(last, rate, n_bins + 2)
     # The steps cancel only up to rounding, which must not leave a negative throughput.
     inside = np.maximum(np.cumsum(steps)[1:-1], 0.0) * np.diff(edges)
     return np.asarray(bins[1:-1] + inside, dtype=np.float64)
+
+
+def _sum_by_bin(index: NDArray[np.intp], weights: Floats, n_bins: int) -> Floats:
+    # Without the cast, numpy returns integers when there is nothing to sum.
+    return np.bincount(index, weights, minlength=n_bins).astype(np.float64)
 
 
 def credited_series(log: QueryLog, bin_s: float = 1.0, until_s: float | None = None) -> Floats:
