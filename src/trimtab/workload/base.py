@@ -54,13 +54,13 @@ class LoadRun(Protocol):
 class Workload(Protocol):
     """What is asked of a target.
 
-    Built by its class's `from_settings(settings)` from the study file's [workload] table (raises `UsageError` on unknown
-    or wrong keys).
+    Built by its class's `from_settings(settings)` from the study file's [workload] table (raises `UsageError` on
+    unknown or wrong keys).
 
     * `protocols`: endpoint protocols it can drive.
     * `context`: its description for the searcher.
-    * `prepare(endpoint, report)`: makes the data exist on the server; idempotent; raises `LoadError` (for instance when the
-      disk is too small) before it writes anything. `report` gets one line of text per step.
+    * `prepare(endpoint, report)`: makes the data exist on the server; idempotent; raises `LoadError` (for instance when
+      the disk is too small) before it writes anything. `report` gets one line of text per step.
     * `start(endpoint, seed, duration_s)`: starts the load and returns at once. The same seed gives the same operations.
       It ends by itself after `duration_s` (the cap), or by `stop`.
     """

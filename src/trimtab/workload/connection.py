@@ -1,0 +1,68 @@
+"""Connections to a PostgreSQL server beside the load: to prepare data and to find a password; never the load itself."""
+
+from __future__ import annotations
+
+import ipaddress
+import shutil
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from trimtab.errors import LoadError
+from trimtab.records import Endpoint
+
+__all__ = ["Connection", "connect", "free_bytes_of", "is_local"]
+
+Connection = psycopg.Connection[tuple[object, ...]]
+
+
+def connect(endpoint: Endpoint) -> Connection:
+    """An autocommit connection without time-outs, whatever the server's config says.
+
+    Raises:
+        LoadError: the server does not let us in; the message has its words and never the password.
+    """
+    try:
+        connection = psycopg.connect(_conninfo(endpoint), autocommit=True)
+    except psycopg.OperationalError as error:
+        raise LoadError(
+            f"cannot connect: endpoint={endpoint}: {str(error).strip()}",
+            hint="check that the server runs and that this user may log in to this database",
+        ) from error
+    # A config under trial may set these so low that the data check itself would be cut off.
+    connection.execute("SET statement_timeout = 0")
+    connection.execute("SET lock_timeout = 0")
+    return connection
+
+
+def _conninfo(endpoint: Endpoint) -> str:
+    return make_conninfo(
+        **endpoint.options,
+        host=endpoint.host,
+        port=endpoint.port,
+        user=endpoint.user,
+        dbname=endpoint.database,
+        password=endpoint.password,
+        application_name="trimtab",
+    )
+
+
+def is_local(host: str) -> bool:
+    """Whether `host` names this machine without a look-up: a socket directory, localhost or a loopback address."""
+    if host.startswith("/") or host in ("", "localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def free_bytes_of(endpoint: Endpoint, connection: Connection) -> int | None:
+    """Free bytes where the server keeps its data; None when they cannot be seen from here."""
+    if not is_local(endpoint.host):
+        return None
+    try:
+        row = connection.execute("SHOW data_directory").fetchone()
+        return None if row is None else shutil.disk_usage(str(row[0])).free
+    except (psycopg.errors.InsufficientPrivilege, OSError):
+        return None

@@ -1,0 +1,125 @@
+"""A load of SQL streams over the PostgreSQL protocol: starts the native engine and gives its log as a QueryLog."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trimtab.errors import LoadError
+from trimtab.measure import QueryLog
+from trimtab.records import Endpoint
+from trimtab.workload.base import Frame
+from trimtab.workload.connection import connect
+
+if TYPE_CHECKING:
+    from trimtab._native import Columns, SqlLoad, Stream
+
+__all__ = ["SqlRun", "start_sql_load", "to_log"]
+
+
+class SqlRun:
+    """A running SQL load (a `LoadRun`); `stop` is idempotent, and the log stays readable after it."""
+
+    def __init__(self, load: SqlLoad) -> None:
+        self._load = load
+        self._final: QueryLog | None = None
+
+    def frame(self, timeout_s: float) -> Frame | None:
+        """The next one-second frame; None when the run has ended or nothing came within `timeout_s`."""
+        frame = self._load.frame(timeout_s)
+        if frame is None:
+            return None
+        return Frame(second=frame.second, n_ok=frame.n_ok, n_error=frame.n_error, credited=frame.credited)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every stream has ended."""
+        return self._load.is_done
+
+    def log(self) -> QueryLog:
+        """Every operation that has ended so far, without stopping."""
+        return self._final if self._final is not None else to_log(self._load.columns())
+
+    def stop(self) -> QueryLog:
+        """Cancels what is in flight, waits for it, and returns the whole log."""
+        if self._final is None:
+            self._final = to_log(self._load.stop())
+        return self._final
+
+
+def to_log(columns: Columns) -> QueryLog:
+    """The engine's columns as a QueryLog in order of `end_s`.
+
+    Raises:
+        LoadError: the columns differ in length (the native module does not belong to this version).
+    """
+    arrays = {
+        "stream": np.frombuffer(columns.stream, dtype="<i4"),
+        "label": np.frombuffer(columns.label, dtype="<i4"),
+        "start_s": np.frombuffer(columns.start_s, dtype="<f8"),
+        "end_s": np.frombuffer(columns.end_s, dtype="<f8"),
+        "rows": np.frombuffer(columns.rows, dtype="<i8"),
+        "outcome": np.frombuffer(columns.outcome, dtype="u1"),
+    }
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise LoadError(f"the load engine's columns differ in length: {lengths}", hint="reinstall trimtab")
+    if np.any(np.diff(arrays["end_s"]) < 0):
+        order = np.argsort(arrays["end_s"], kind="stable")
+        arrays = {name: array[order] for name, array in arrays.items()}
+    return QueryLog(
+        labels=tuple(columns.labels),
+        **arrays,
+        errors=tuple(columns.errors),
+        duration_s=columns.duration_s,
+        client_cpu_s=columns.client_cpu_s,
+    )
+
+
+def start_sql_load(
+    endpoint: Endpoint,
+    streams: Sequence[Stream],
+    *,
+    duration_s: float,
+    operation_timeout_s: float,
+) -> SqlRun:
+    """Starts `streams` against `endpoint`; returns when all are connected.
+
+    Raises:
+        LoadError: a stream could not connect, or the endpoint wants what the engine cannot do.
+    """
+    # Imported here so that reading a study file does not need the native module.
+    from trimtab._native import SqlLoad
+
+    if (mode := endpoint.options.get("sslmode", "")).startswith(("require", "verify")):
+        raise LoadError(
+            f"the load engine does not speak TLS: sslmode={mode} endpoint={endpoint}",
+            hint="measure over a local socket or a private network with sslmode=prefer",
+        )
+    try:
+        load = SqlLoad(
+            host=endpoint.host,
+            port=endpoint.port,
+            user=endpoint.user,
+            database=endpoint.database,
+            password=_password(endpoint),
+            streams=streams,
+            duration_s=duration_s,
+            operation_timeout_s=operation_timeout_s,
+        )
+    except ConnectionError as error:
+        raise LoadError(
+            f"the load cannot connect: endpoint={endpoint} streams={len(streams)}: {error}",
+            hint="check that the server runs and max_connections leaves room for every stream",
+        ) from error
+    return SqlRun(load)
+
+
+def _password(endpoint: Endpoint) -> str | None:
+    """The endpoint's password, or the one that libpq finds in the system's own files (.pgpass, service file)."""
+    if endpoint.password is not None:
+        return endpoint.password
+    with connect(endpoint) as connection:
+        return connection.info.password or None

@@ -1,0 +1,159 @@
+"""TpchWorkload: mixes of concurrent query streams, power runs and throughput runs; derived from TPC-H."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from trimtab.errors import LoadError
+from trimtab.records import Context, Endpoint
+from trimtab.workload.base import LoadRun, Preparation
+from trimtab.workload.connection import connect
+from trimtab.workload.sql_run import start_sql_load
+from trimtab.workload.tpch.orders import order_of
+from trimtab.workload.tpch.parameters import QUERIES
+from trimtab.workload.tpch.prepare import Disk, Report, prepare
+from trimtab.workload.tpch.queries import sequence
+from trimtab.workload.tpch.refresh import refresh_pair, remove_leftovers
+from trimtab.workload.tpch.settings import TpchSettings, mix_text, parse_settings
+
+if TYPE_CHECKING:
+    from trimtab._native import Operation, Stream
+
+__all__ = ["TpchWorkload"]
+
+Statements = tuple[str, ...]
+
+N_PARAMETER_SETS = 64
+"""Texts of a mix stream before it starts again: enough that the server's cache does not learn single queries."""
+
+N_PASSES = 8
+"""Passes of a repeated power or throughput run, each with its own parameters, before they come again."""
+
+
+class TpchWorkload:
+    """The TPC-H workload (see `Workload`); immutable after construction."""
+
+    kind = "tpch"
+    protocols: tuple[str, ...] = ("postgresql",)
+
+    def __init__(self, settings: TpchSettings, *, disk: Disk | None = None) -> None:
+        self.settings = settings
+        self._disk = disk
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> TpchWorkload:
+        """Built from the study file's [workload] table.
+
+        Raises:
+            UsageError: an unknown key or a wrong value.
+        """
+        return cls(parse_settings(settings))
+
+    @property
+    def context(self) -> Context:
+        """Name, clients, share of reading operations, and each query's share of the streams."""
+        settings = self.settings
+        if settings.run == "mix":
+            clients = sum(settings.mix.values())
+            shares = {f"q{query}": n / clients for query, n in settings.mix.items()}
+            name = mix_text(settings.mix)
+        else:
+            clients = 1 if settings.run == "power" else settings.n_streams + self._has_refresh_stream
+            shares = {f"q{query}": 1 / len(QUERIES) for query in QUERIES}
+            name = settings.run if settings.run == "power" else f"throughput {settings.n_streams} streams"
+            name += " with refresh" if settings.has_refresh else ""
+        # A pass of 22 queries has one pair of refresh functions.
+        read_share = len(QUERIES) / (len(QUERIES) + 2) if settings.has_refresh else 1.0
+        return Context(f"tpch {name} scale {settings.scale:g}", clients, read_share, shares | {"scale": settings.scale})
+
+    @property
+    def _has_refresh_stream(self) -> bool:
+        """Whether RF1 and RF2 have a stream of their own, as the specification's throughput test does.
+
+        An endless run has none: each stream then runs its pair itself, which keeps one pair to 22 queries.
+        """
+        settings = self.settings
+        return settings.run == "throughput" and settings.has_refresh and not settings.is_repeated
+
+    def prepare(self, endpoint: Endpoint, report: Report) -> Preparation:
+        """Makes the database exist with all its data; what is there already is verified and kept."""
+        self._check_protocol(endpoint)
+        settings = self.settings
+        return prepare(
+            endpoint,
+            database=settings.database,
+            scale=settings.scale,
+            schema=settings.schema,
+            report=report,
+            disk=self._disk,
+        )
+
+    def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
+        """Starts the load on the workload's database; orders left by a run that was cut off are taken back first."""
+        self._check_protocol(endpoint)
+        there = endpoint.with_database(self.settings.database)
+        if self.settings.has_refresh:
+            with connect(there) as connection:
+                remove_leftovers(connection)
+        return start_sql_load(
+            there,
+            self.streams(seed),
+            duration_s=duration_s,
+            operation_timeout_s=self.settings.query_timeout_s,
+        )
+
+    def _check_protocol(self, endpoint: Endpoint) -> None:
+        if endpoint.protocol not in self.protocols:
+            raise LoadError(
+                f"workload=tpch cannot drive protocol={endpoint.protocol}", hint="use a target of kind postgresql"
+            )
+
+    def operations(self, seed: int) -> list[list[tuple[str, Statements]]]:
+        """Each stream's operations as (label, statements), in order; a function of the settings and `seed` alone."""
+        settings = self.settings
+        if settings.run == "mix":
+            queries = [query for query, n in settings.mix.items() for _ in range(n)]
+            return [
+                [
+                    (f"q{query}", (text,))
+                    for text in sequence(query, N_PARAMETER_SETS, seed=seed, stream=i, scale=settings.scale)
+                ]
+                for i, query in enumerate(queries)
+            ]
+        if settings.run == "power":
+            return [self._passes(seed, 0)]
+        streams = [self._passes(seed, stream) for stream in range(1, settings.n_streams + 1)]
+        if self._has_refresh_stream:
+            streams.append([part for pair in range(settings.n_streams) for part in self._pair(seed, pair)])
+        return streams
+
+    def _passes(self, seed: int, stream: int) -> list[tuple[str, Statements]]:
+        """The 22 queries in the order of `stream`, once or `N_PASSES` times; each pass with its refresh pair."""
+        n = N_PASSES if self.settings.is_repeated else 1
+        texts = {query: sequence(query, n, seed=seed, stream=stream, scale=self.settings.scale) for query in QUERIES}
+        operations: list[tuple[str, Statements]] = []
+        for i in range(n):
+            queries: list[tuple[str, Statements]] = [(f"q{query}", (texts[query][i],)) for query in order_of(stream)]
+            if self.settings.has_refresh and not self._has_refresh_stream:
+                first, second = self._pair(seed, stream * n + i)
+                queries = [first, *queries, second]
+            operations += queries
+        return operations
+
+    def _pair(self, seed: int, pair: int) -> list[tuple[str, Statements]]:
+        made = refresh_pair(pair, scale=self.settings.scale, seed=seed)
+        return [("rf1", made.inserts), ("rf2", made.deletes)]
+
+    def streams(self, seed: int) -> list[Stream]:
+        """The operations as the load engine takes them."""
+        from trimtab._native import Operation, Stream
+
+        def built(label: str, statements: Statements) -> Operation:
+            return Operation(label, statements, transaction=label.startswith("rf"))
+
+        is_repeated = self.settings.run == "mix" or self.settings.is_repeated
+        return [
+            Stream([built(label, statements) for label, statements in operations], repeat=is_repeated)
+            for operations in self.operations(seed)
+        ]
