@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from trimtab.errors import LoadError
 from trimtab.measure.credit import check_log, credit_in_window, credited_bins, credited_series, run_end_s
 from trimtab.measure.histogram import encode_latencies
-from trimtab.measure.interval import batch_means_interval, check_level, floored, ratio_interval
+from trimtab.measure.interval import batch_means_interval, check_level, floored, ratio_interval, student_interval
 from trimtab.measure.measurement import Interval, LabelStats, Measurement, Outcome, QueryLog
 from trimtab.measure.percentile import percentile_interval
 
@@ -35,9 +35,10 @@ def summarise(
 ) -> Measurement:
     """What `log` shows inside `window_s`.
 
-    * throughput: credited operations per second. The interval is that of the mean over 20 to 60 bins, about three per
-      mean operation, autocorrelation included. Its degrees of freedom stay below the number of operations seen. When
-      nothing succeeded the estimate is 0 and the upper end that of a Poisson count of 0.
+    * throughput: credited operations per second. The interval is the wider of two: batch means over 20 to 60 bins,
+      about three per mean operation, with their autocorrelation; and the scatter of the operations' own durations. When
+      nothing succeeded the estimate is 0 and the upper end that of a Poisson count of 0; when nothing was even
+      finished, the estimate is the upper end and the lower is 0.
     * latency_mean_ms, latency_ms: over operations that ended in the window (and may have begun before it). Time-outs
       count as censored with their time-out. So does an operation cancelled at the run's end when it had already run
       longer than every completed one of its label: otherwise a config that never finishes its worst query would look
@@ -108,8 +109,37 @@ def _throughput(log: QueryLog, edges: Floats, level: float) -> Interval:
     if bins.sum() == 0:
         # Upper limit of a Poisson mean after a count of 0 (Hanley & Lippman-Hand 1983, JAMA 249(13)).
         return Interval(0.0, 0.0, -math.log((1 - level) / 2) / length, level)
-    n_seen = int(np.count_nonzero(credit_in_window(log, (float(edges[0]), float(edges[-1])))))
-    return floored(batch_means_interval(bins * (len(bins) / length), level, max_dof=n_seen - 1), 0.0)
+    credit = credit_in_window(log, (float(edges[0]), float(edges[-1])))
+    if not np.any(credit[log.outcome == Outcome.OK]):
+        # All credit comes from operations that never ended: an upper bound and nothing else.
+        rate = float(bins.sum()) / length
+        return Interval(rate, 0.0, rate, level)
+    batches = batch_means_interval(bins * (len(bins) / length), level, max_dof=int(np.count_nonzero(credit)) - 1)
+    renewal = _renewal_interval(log, credit, length, level)
+    return floored(max(batches, renewal, key=lambda interval: interval.high - interval.low), 0.0)
+
+
+def _renewal_interval(log: QueryLog, credit: Floats, length: float, level: float) -> Interval:
+    """Interval of the throughput from the scatter of the operations' own durations, label by label.
+
+    The throughput X of a closed loop with mean duration m has the relative error cv(duration) / sqrt(operations)
+    (Cox 1962, Renewal Theory). Operations longer than the window make a flat series that
+    batch means take for certain; their number tells that it is not. Zero width when no label completed twice.
+    """
+    n_labels = len(log.labels)
+    seen = credit > 0
+    done = seen & (log.outcome == Outcome.OK)
+    rate = np.bincount(log.label[seen], credit[seen], minlength=n_labels) / length
+    n_seen = np.bincount(log.label[seen], minlength=n_labels)
+    n_done = np.bincount(log.label[done], minlength=n_labels)
+    duration, label = (log.end_s - log.start_s)[done], log.label[done]
+    mean = np.bincount(label, duration, minlength=n_labels) / np.maximum(n_done, 1)
+    squares = np.bincount(label, (duration - mean[label]) ** 2, minlength=n_labels)
+    known = (n_done > 1) & (mean > 0)
+    spread = squares[known] / (n_done[known] - 1) / mean[known] ** 2
+    se = math.sqrt(float((rate[known] ** 2 * spread / n_seen[known]).sum()))
+    dof = max(1, int((n_done[known] - 1).sum()))
+    return student_interval(float(rate.sum()), se, dof, level, n=float(n_seen.sum()))
 
 
 def _latencies(log: QueryLog, ended: Bools, edges: Floats, level: float) -> tuple[Interval, dict[str, Interval]]:
