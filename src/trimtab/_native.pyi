@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import final
 
+__all__ = ["Columns", "Frame", "Histogram", "Operation", "SqlLoad", "Stream", "__version__"]
+
 @final
 class Histogram:
     """HDR histogram of microseconds, 1 us to 1 hour, 3 significant digits; larger values are clamped and counted."""
 
-    def __init__(self) -> None: ...
+    def __new__(cls) -> Histogram: ...
     def record(self, value_us: int, count: int = 1) -> None: ...
     def record_all(self, values_us: Sequence[int]) -> None: ...
     def merge(self, other: Histogram) -> None: ...
@@ -27,13 +29,13 @@ class Histogram:
 class Operation:
     """One operation: its label, its statements, and whether they run in one transaction."""
 
-    def __init__(self, label: str, statements: Sequence[str], *, transaction: bool = False) -> None: ...
+    def __new__(cls, label: str, statements: Sequence[str], *, transaction: bool = False) -> Operation: ...
 
 @final
 class Stream:
     """One client: its operations in order, run again from the start when `repeat`, with a think time between."""
 
-    def __init__(self, operations: Sequence[Operation], *, repeat: bool = True, think_s: float = 0.0) -> None: ...
+    def __new__(cls, operations: Sequence[Operation], *, repeat: bool = True, think_s: float = 0.0) -> Stream: ...
 
 @final
 class Frame:
@@ -50,24 +52,35 @@ class Frame:
 class Columns:
     """The log as little-endian columns (int32, int32, float64, float64, int64, uint8) for numpy.frombuffer."""
 
-    labels: list[str]
-    stream: bytes
-    label: bytes
-    start_s: bytes
-    end_s: bytes
-    rows: bytes
-    outcome: bytes
-    errors: list[str]
-    duration_s: float
-    client_cpu_s: float
-    is_done: bool
+    @property
+    def labels(self) -> list[str]: ...
+    @property
+    def stream(self) -> bytes: ...
+    @property
+    def label(self) -> bytes: ...
+    @property
+    def start_s(self) -> bytes: ...
+    @property
+    def end_s(self) -> bytes: ...
+    @property
+    def rows(self) -> bytes: ...
+    @property
+    def outcome(self) -> bytes: ...
+    @property
+    def errors(self) -> list[str]: ...
+    @property
+    def duration_s(self) -> float: ...
+    @property
+    def client_cpu_s(self) -> float: ...
+    @property
+    def is_done(self) -> bool: ...
 
 @final
 class SqlLoad:
     """A closed-loop SQL load over the PostgreSQL protocol, running on threads of its own."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         *,
         host: str,
         port: int,
@@ -80,8 +93,8 @@ class SqlLoad:
         connect_timeout_s: float = 10.0,
         threads: int = 1,
         application_name: str = "trimtab",
-        settings: Sequence[tuple[str, str]] = (),
-    ) -> None:
+        settings: Sequence[tuple[str, str]] = ...,
+    ) -> SqlLoad:
         """Connects every stream before it returns; the run's clock starts when all are connected.
 
         Raises:

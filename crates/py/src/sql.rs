@@ -79,7 +79,7 @@ impl SqlLoad {
         operation_timeout_s,
         connect_timeout_s = 10.0,
         threads = 1,
-        application_name = "trimtab".to_owned(),
+        application_name = "trimtab",
         settings = Vec::new(),
     ))]
     #[allow(clippy::too_many_arguments)]
@@ -95,7 +95,7 @@ impl SqlLoad {
         operation_timeout_s: f64,
         connect_timeout_s: f64,
         threads: usize,
-        application_name: String,
+        application_name: &str,
         settings: Vec<(String, String)>,
     ) -> PyResult<Self> {
         let limits = Limits {
@@ -104,6 +104,7 @@ impl SqlLoad {
             connect_timeout: seconds("connect_timeout_s", connect_timeout_s)?,
             cancel_grace: CANCEL_GRACE,
         };
+        let application_name = application_name.to_owned();
         let access = Access { host, port, user, database, password, application_name, settings };
         let driver = Postgres::new(&access).map_err(PyValueError::new_err)?;
         let streams = streams.iter().map(|stream| stream.get().inner.clone()).collect();
