@@ -125,3 +125,115 @@ impl Merge {
         Frame { second: part.second, n_ok: part.n_ok, n_error: part.n_error, credited }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::{Ending, Recorder};
+
+    /// A small generator of our own, so that every run of the test is the same.
+    struct Dice(u64);
+
+    impl Dice {
+        fn below(&mut self, n: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) % n
+        }
+    }
+
+    fn labels() -> Arc<[String]> {
+        vec!["a".to_owned(), "b".to_owned(), "c".to_owned()].into()
+    }
+
+    /// Plays the same operations on `n_workers` workers and merges them, in batches of the worker's own rhythm.
+    fn played(seed: u64, n_workers: usize, n_streams: usize) -> (Vec<Frame>, Log) {
+        let mut merge = Merge::new(n_workers, labels());
+        let streams_of = |worker: usize| (worker..n_streams).step_by(n_workers).map(|stream| stream as u32);
+        let mut recorders: Vec<Recorder> =
+            (0..n_workers).map(|worker| Recorder::new(&streams_of(worker).collect::<Vec<_>>(), labels())).collect();
+        let mut busy: Vec<bool> = vec![false; n_streams];
+        let (mut dice, mut now_s) = (Dice(seed), 0.0);
+        for step in 0..4_000 {
+            now_s += dice.below(5_000) as f64 * 1e-6;
+            let stream = dice.below(n_streams as u64) as usize;
+            let (label, fate, rows) = (dice.below(3) as u32, dice.below(8), dice.below(9));
+            let (worker, slot) = (stream % n_workers, stream / n_workers);
+            let recorder = &mut recorders[worker];
+            let ending = if fate == 0 { Err(Ending::Failed(format!("error {step}"))) } else { Ok(rows) };
+            busy[stream] = !busy[stream];
+            if !busy[stream] {
+                recorder.finish(slot, now_s, ending);
+            } else {
+                recorder.begin(slot, label, now_s);
+            }
+            if dice.below(50) == 0 {
+                recorder.roll(now_s);
+                merge.absorb(worker, Batch { now_s, cpu_s: 0.5, ..recorder.drain() });
+            }
+        }
+        for (worker, recorder) in recorders.iter_mut().enumerate() {
+            recorder.close(now_s);
+            merge.absorb(worker, Batch { now_s, cpu_s: 0.5, ..recorder.drain() });
+            merge.leave(worker);
+        }
+        (std::iter::from_fn(|| merge.next_frame()).collect(), merge.log())
+    }
+
+    #[test]
+    fn merging_parts_equals_the_whole() {
+        for seed in 0..20 {
+            let (whole_frames, whole) = played(seed, 1, 12);
+            assert!(whole_frames.len() >= 8, "{}", whole_frames.len());
+            for n_workers in [2, 3, 5] {
+                let (frames, log) = played(seed, n_workers, 12);
+                assert_eq!(log.rows, whole.rows);
+                assert_eq!(log.errors, whole.errors);
+                assert_eq!(frames.len(), whole_frames.len());
+                for (frame, expected) in frames.iter().zip(&whole_frames) {
+                    assert_eq!((frame.second, frame.n_ok), (expected.second, expected.n_ok));
+                    assert_eq!(frame.n_error, expected.n_error);
+                    assert!((frame.credited - expected.credited).abs() < 1e-9, "{frame:?} {expected:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_waits_for_the_slowest_worker_and_not_for_one_that_left() {
+        let mut merge = Merge::new(3, labels());
+        let mut recorders: Vec<Recorder> = (0..3).map(|stream| Recorder::new(&[stream], labels())).collect();
+        for (recorder, end_s) in recorders.iter_mut().zip([0.5, 0.6, 0.7]) {
+            recorder.begin(0, 0, 0.25);
+            recorder.finish(0, end_s, Ok(1));
+        }
+        recorders[0].close(0.75);
+        merge.absorb(0, recorders[0].drain());
+        merge.leave(0);
+        recorders[1].roll(2.0);
+        merge.absorb(1, recorders[1].drain());
+        assert_eq!(merge.next_frame(), None);
+        recorders[2].roll(1.0);
+        merge.absorb(2, recorders[2].drain());
+        let frame = merge.next_frame().expect("all have passed the first second or left");
+        assert_eq!((frame.second, frame.n_ok, frame.credited), (0, 3, 3.0));
+        assert_eq!(merge.next_frame(), None);
+        assert!(!merge.is_done());
+    }
+
+    #[test]
+    fn running_operations_count_by_what_their_label_takes() {
+        let mut merge = Merge::new(1, labels());
+        let mut recorder = Recorder::new(&[0, 1], labels());
+        recorder.begin(0, 0, 0.0);
+        recorder.finish(0, 0.8, Ok(1));
+        recorder.begin(0, 0, 0.8);
+        recorder.begin(1, 1, 0.9);
+        recorder.roll(2.0);
+        merge.absorb(0, recorder.drain());
+        let credited: Vec<f64> = std::iter::from_fn(|| merge.next_frame()).map(|frame| frame.credited).collect();
+        let expected = [1.0 + 0.2 / 0.8 + 0.1 / 0.1, 1.0 / 1.2 + 1.0 / 1.1];
+        for (credited, expected) in credited.iter().zip(expected) {
+            assert!((credited - expected).abs() < 1e-9, "{credited} {expected}");
+        }
+    }
+}

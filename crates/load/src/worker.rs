@@ -385,3 +385,6 @@ async fn settle<T, C: Canceller>(
     };
     timeout(grace, cancelling).await.unwrap_or(false)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,120 @@
+//! A server that exists in memory only and does what a test asks of it: it stalls, fails, hangs and drops connections.
 
+use std::future::pending;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::{Canceller, Driver, Failure, Session};
+
+/// What one operation does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FakeRequest {
+    /// Answers one row after so many milliseconds.
+    Answer(u64),
+    /// Answers an error after so many milliseconds.
+    Fail(u64),
+    /// Loses the connection after so many milliseconds.
+    Lose(u64),
+    /// Never ends by itself, and obeys only the n-th cancel request of its connection.
+    Hang(u32),
+    /// A bug in the driver.
+    Panic,
+}
+
+/// Obeys no cancel request at all.
+pub(crate) const DEAF: u32 = u32::MAX;
+
+/// The server; its copies are the same server.
+#[derive(Clone, Default)]
+pub(crate) struct Fake {
+    pub(crate) n_connects: Arc<AtomicU32>,
+    pub(crate) n_cancels: Arc<AtomicU32>,
+    pub(crate) n_requests: Arc<AtomicU32>,
+    /// Connections with numbers in this half-open range are refused.
+    pub(crate) refused: (u32, u32),
+    /// Whether connecting never ends.
+    pub(crate) is_silent: bool,
+}
+
+impl Driver for Fake {
+    type Request = FakeRequest;
+    type Session = FakeSession;
+
+    async fn connect(&self) -> Result<FakeSession, Failure> {
+        if self.is_silent {
+            pending::<()>().await;
+        }
+        let number = self.n_connects.fetch_add(1, Ordering::SeqCst);
+        if (self.refused.0..self.refused.1).contains(&number) {
+            return Err(Failure::without_code("refused"));
+        }
+        let canceller = FakeCanceller { cancelled: Rc::default(), n_cancels: Arc::clone(&self.n_cancels) };
+        Ok(FakeSession { canceller, n_requests: Arc::clone(&self.n_requests), is_lost: false })
+    }
+}
+
+pub(crate) struct FakeSession {
+    canceller: FakeCanceller,
+    n_requests: Arc<AtomicU32>,
+    is_lost: bool,
+}
+
+impl Session for FakeSession {
+    type Request = FakeRequest;
+    type Canceller = FakeCanceller;
+
+    async fn run(&mut self, request: &FakeRequest) -> Result<u64, Failure> {
+        self.n_requests.fetch_add(1, Ordering::SeqCst);
+        match *request {
+            FakeRequest::Answer(ms) => {
+                sleep(Duration::from_millis(ms)).await;
+                Ok(1)
+            }
+            FakeRequest::Fail(ms) => {
+                sleep(Duration::from_millis(ms)).await;
+                Err(Failure { code: Some("F0001".to_owned()), message: "failed".to_owned() })
+            }
+            FakeRequest::Lose(ms) => {
+                sleep(Duration::from_millis(ms)).await;
+                self.is_lost = true;
+                Err(Failure::without_code("connection lost"))
+            }
+            FakeRequest::Hang(n_cancels) => {
+                for _ in 0..n_cancels {
+                    self.canceller.cancelled.notified().await;
+                }
+                Err(Failure::without_code("cancelled"))
+            }
+            FakeRequest::Panic => panic!("the driver has a bug"),
+        }
+    }
+
+    fn canceller(&self) -> FakeCanceller {
+        self.canceller.clone()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    async fn close(self) {}
+}
+
+#[derive(Clone)]
+pub(crate) struct FakeCanceller {
+    cancelled: Rc<Notify>,
+    n_cancels: Arc<AtomicU32>,
+}
+
+impl Canceller for FakeCanceller {
+    async fn cancel(&self) -> Result<(), Failure> {
+        self.n_cancels.fetch_add(1, Ordering::SeqCst);
+        self.cancelled.notify_one();
+        Ok(())
+    }
+}
