@@ -216,6 +216,7 @@ import os, sys
 from trimtab.errors import HistoryError
 from trimtab.history import History
 
+History.open("sqlite://").close()  # what it imports may be out of reach afterwards
 if os.geteuid() == 0:
     os.setuid(65534)  # root may write everywhere
 try:

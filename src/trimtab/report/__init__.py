@@ -1,0 +1,19 @@
+"""SHOW: what was tried, found and proven; on a terminal, as one HTML file, and as JSON. Reads the history only."""
+
+from trimtab.report.html import render_html, write_html
+from trimtab.report.json import to_json
+from trimtab.report.live import Progress
+from trimtab.report.summary import Summary, summarise
+from trimtab.report.text import print_report, print_trials, report_text
+
+__all__ = [
+    "Progress",
+    "Summary",
+    "print_report",
+    "print_trials",
+    "render_html",
+    "report_text",
+    "summarise",
+    "to_json",
+    "write_html",
+]

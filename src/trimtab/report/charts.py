@@ -1,0 +1,248 @@
+"""The plots of the HTML report, as plain Plotly figures (JSON values): no Plotly is imported to describe them.
+
+Labels are HTML-escaped, because Plotly reads a small HTML of its own in every text.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from trimtab.measure.histogram import decode_histogram, merge_histograms
+from trimtab.records import Status, Trial
+from trimtab.report.summary import Summary
+from trimtab.report.words import number_text
+
+__all__ = ["Figure", "figures"]
+
+Figure = dict[str, Any]
+
+# Middle tones that stand out from white and from near-black alike; told apart without colour by symbol and dash too.
+BLUE, GREEN, AMBER, RED, GREY, VIOLET = "#3b82c4", "#2a9d6f", "#d08a1d", "#d1495b", "#8a8f98", "#8a63d2"
+
+_ROLE_MARKS: Mapping[str, tuple[str, str]] = {
+    "baseline": ("diamond-open", GREY),
+    "proof baseline": ("diamond", GREY),
+    "advice": ("star", VIOLET),
+    "proof advice": ("star", VIOLET),
+    "search": ("circle", BLUE),
+    "repeat": ("square", BLUE),
+    "ablation": ("hexagon-open", AMBER),
+    "proof candidate": ("circle", GREEN),
+    "bench": ("circle", GREY),
+}
+_PERCENTILES = (0, 10, 20, 30, 40, 50, 60, 70, 75, 80, 85, 90, 92.5, 95, 97, 98, 99, 99.5, 99.8, 99.9, 99.95, 99.99)
+
+
+def figures(summary: Summary, before: Sequence[Trial], after: Sequence[Trial]) -> dict[str, Figure]:
+    """Every figure there is data for, by name: "progress", "drift", "pairs", "latency"."""
+    made = {
+        "progress": _progress(summary),
+        "drift": _drift(summary),
+        "pairs": _pairs(summary),
+        "latency": _latency(before, after),
+    }
+    return {name: figure for name, figure in made.items() if figure is not None}
+
+
+def _layout(x: str, y: str, **more: Any) -> Figure:
+    axis = {"zeroline": False, "automargin": True}
+    layout = {
+        "xaxis": {**axis, "title": {"text": x}, "showgrid": False, **more.pop("xaxis", {})},
+        "yaxis": {**axis, "title": {"text": y}, **more.pop("yaxis", {})},
+        "margin": {"l": 56, "r": 16, "t": 12, "b": 48},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": "inherit", "size": 13},
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "hovermode": "closest",
+        "height": 360,
+    }
+    return {**layout, **more}
+
+
+def _progress(summary: Summary) -> Figure | None:
+    rows = [row for row in summary.rows if row.gain is not None]
+    if not rows:
+        return None
+    traces = [
+        _trial_trace(role, [row for row in rows if row.role == role]) for role in dict.fromkeys(r.role for r in rows)
+    ]
+    traces.append(_best_line(summary))
+    failed = [row for row in summary.rows if row.gain is None]
+    if failed:
+        lowest = min(row.gain.estimate for row in rows if row.gain is not None)
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "failed",
+                "x": [row.number for row in failed],
+                # Without a value of their own they stand on the floor of the plot.
+                "y": [lowest * 0.97] * len(failed),
+                "text": [_escape(f"{row.status.replace('_', ' ')}: {row.reason}") for row in failed],
+                "hovertemplate": "trial %{x}<br>%{text}<extra></extra>",
+                "marker": {"symbol": "x", "size": 9, "color": RED},
+            }
+        )
+    return {"data": traces, "layout": _layout("trial", "times as fast as yours", shapes=[_level(1.0)])}
+
+
+def _level(y: float) -> Figure:
+    line = {"color": GREY, "width": 1, "dash": "dot"}
+    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line}
+
+
+def _trial_trace(role: str, rows: Sequence[Any]) -> Figure:
+    symbol, colour = _ROLE_MARKS.get(role, ("circle", GREY))
+    gains = [row.gain for row in rows]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": role,
+        "x": [row.number for row in rows],
+        "y": [gain.estimate for gain in gains],
+        "error_y": {
+            "type": "data",
+            "array": [_finite(gain.high - gain.estimate) for gain in gains],
+            "arrayminus": [_finite(gain.estimate - gain.low) for gain in gains],
+            "thickness": 1,
+            "width": 0,
+            "color": colour,
+        },
+        "text": [_hover(row) for row in rows],
+        "hovertemplate": "trial %{x}: %{text}<extra></extra>",
+        "marker": {
+            "size": 8,
+            "color": colour,
+            "symbol": ["triangle-down-open" if row.status is Status.STOPPED_EARLY else symbol for row in rows],
+        },
+    }
+
+
+def _hover(row: Any) -> str:
+    changed = "<br>".join(_escape(f"{knob} = {value}") for knob, value in row.changed.items())
+    return f"{row.gain.short_text}, {_escape(row.status.replace('_', ' '))}<br>{changed}"
+
+
+def _best_line(summary: Summary) -> Figure:
+    numbers, best, so_far = [], [], -math.inf
+    for row in summary.rows:
+        if row.is_feasible and row.gain is not None:
+            so_far = max(so_far, row.gain.estimate)
+        if math.isfinite(so_far):
+            numbers.append(row.number)
+            best.append(so_far)
+    line = {"shape": "hv", "color": GREEN, "width": 1.5}
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "best so far",
+        "x": numbers,
+        "y": best,
+        "line": line,
+        "hoverinfo": "skip",
+    }
+
+
+def _drift(summary: Summary) -> Figure | None:
+    points = summary.drift.points
+    if len(points) < 2:
+        return None
+    values = [point[2] for point in points]
+    mean = sum(values) / len(values)
+    trace = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": [point[1] / 60 for point in points],
+        "y": values,
+        "error_y": {
+            "type": "data",
+            "array": [_finite(high - value) for _, _, value, _, high in points],
+            "arrayminus": [_finite(value - low) for _, _, value, low, _ in points],
+            "thickness": 1,
+            "width": 0,
+            "color": GREY,
+        },
+        "text": [f"trial {point[0]}" for point in points],
+        "hovertemplate": "%{text}: %{y:.4g}<extra></extra>",
+        "line": {"color": GREY, "width": 1},
+        "marker": {"symbol": "diamond", "size": 8, "color": BLUE},
+        "showlegend": False,
+    }
+    axis = f"{summary.metric.replace('_', ' ')} ({summary.unit})"
+    layout = _layout("minutes since the study began", axis, shapes=[_level(mean)], height=300)
+    return {"data": [trace], "layout": layout}
+
+
+def _pairs(summary: Summary) -> Figure | None:
+    if not summary.pairs:
+        return None
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "x": ["yours", "tuned" if summary.result == "better" else "candidate"],
+            "y": list(pair),
+            "line": {"color": GREEN if summary.result == "better" else AMBER, "width": 1.5},
+            "marker": {"size": 8, "color": [GREY, GREEN if summary.result == "better" else AMBER]},
+            "hovertemplate": f"pair {index}: %{{y:.4g}}<extra></extra>",
+            "showlegend": False,
+        }
+        for index, pair in enumerate(summary.pairs, start=1)
+    ]
+    axis = f"{summary.metric.replace('_', ' ')} ({summary.unit})"
+    layout = _layout("", axis, height=300, xaxis={"range": [-0.3, 1.3]}, yaxis={"rangemode": "tozero"})
+    return {"data": traces, "layout": layout}
+
+
+def _latency(before: Sequence[Trial], after: Sequence[Trial]) -> Figure | None:
+    sides = (("yours", GREY, "dash", before), ("tuned", GREEN, "solid", after))
+    traces = [
+        trace
+        for name, colour, dash, trials in sides
+        if (trace := _percentile_curve(name, colour, dash, trials)) is not None
+    ]
+    if not traces:
+        return None
+    ticks = [0, 50, 75, 90, 95, 99, 99.9, 99.99]
+    xaxis = {"tickvals": [_rank(tick) for tick in ticks], "ticktext": [f"{tick:g}" for tick in ticks], "showgrid": True}
+    yaxis = {"type": "log", "dtick": "D2", "exponentformat": "none"}
+    return {"data": traces, "layout": _layout("percentile", "latency (ms)", xaxis=xaxis, yaxis=yaxis)}
+
+
+def _rank(percentile: float) -> float:
+    """Position on the axis: each nine of the percentile takes the same width."""
+    return -math.log10(1 - percentile / 100)
+
+
+def _percentile_curve(name: str, colour: str, dash: str, trials: Iterable[Trial]) -> Figure | None:
+    merged = merge_histograms(t.measurement.histogram for t in trials if t.measurement is not None)
+    if not merged:
+        return None
+    histogram = decode_histogram(merged)
+    n = len(histogram)
+    # A percentile that less than one operation lies beyond would only repeat the maximum.
+    shown = [percentile for percentile in _PERCENTILES if n * (1 - percentile / 100) >= 1]
+    latencies_ms = [histogram.percentile(percentile) / 1000 for percentile in shown]
+    texts = [f"p{percentile:g}: {number_text(ms)} ms" for percentile, ms in zip(shown, latencies_ms, strict=True)]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": f"{name} ({n:,} operations)",
+        "x": [_rank(percentile) for percentile in shown],
+        "y": latencies_ms,
+        "text": texts,
+        "hovertemplate": f"{name}, %{{text}}<extra></extra>",
+        "line": {"color": colour, "width": 2.5, "dash": dash},
+    }
+
+
+def _finite(value: float) -> float:
+    return max(0.0, value) if math.isfinite(value) else 0.0
+
+
+def _escape(text: str) -> str:
+    return html.escape(text, quote=False)

@@ -1,0 +1,184 @@
+"""The values a report is made of; every string in them is safe to print (see `words.clean`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trimtab.records import Status, Trial
+from trimtab.report.words import percent_text
+
+__all__ = ["Contender", "Drift", "Failure", "Gain", "LabelChange", "Memory", "SettingChange", "TimeShare", "TrialRow"]
+
+_Z95 = 1.959964
+"""97.5 % quantile of the normal distribution."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """How many times better than the baseline, with its interval; ends are NaN when unknown."""
+
+    estimate: float
+    low: float
+    high: float
+    level: float = 0.95
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any] | None) -> Gain | None:
+        """Of `{"estimate", "low", "high", "level"}`; None when the estimate is missing."""
+        if not values or values.get("estimate") is None:
+            return None
+        low, high = (math.nan if values.get(end) is None else float(values[end]) for end in ("low", "high"))
+        return cls(float(values["estimate"]), low, high, float(values.get("level") or 0.95))
+
+    @classmethod
+    def of_trial(cls, trial: Trial) -> Gain | None:
+        """exp(-loss) with the interval of its standard error; None when the trial has no finite loss."""
+        if trial.loss is None or not math.isfinite(trial.loss):
+            return None
+        half = _Z95 * trial.loss_se if trial.loss_se is not None else math.nan
+        return cls(_exp(-trial.loss), _exp(-trial.loss - half), _exp(-trial.loss + half))
+
+    @property
+    def interval_text(self) -> str:
+        """`95 % interval 1.61 to 2.05`."""
+        return f"{percent_text(self.level)} interval {self.range_text}" if self.range_text else "interval unknown"
+
+    @property
+    def range_text(self) -> str:
+        """`1.61 to 2.05`; "" when an end is unknown."""
+        is_known = math.isfinite(self.low) and math.isfinite(self.high)
+        return f"{self.low:.2f} to {self.high:.2f}" if is_known else ""
+
+    @property
+    def short_text(self) -> str:
+        """`1.82 (1.61 to 2.05)`."""
+        return f"{self.estimate:.2f} ({self.range_text or 'interval unknown'})"
+
+
+def _exp(exponent: float) -> float:
+    return math.exp(exponent) if exponent < 700 else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """One knob that the winner changes."""
+
+    knob: str
+    old: str
+    new: str
+    restart: str
+    safety: str
+    doc: str
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether its safety class had to be opened."""
+        return self.safety not in ("", "performance")
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One line of the comparison: yours, the advice, the tuned config; `value` in the objective's unit."""
+
+    name: str
+    value: float | None
+    gain: Gain | None
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRow:
+    """One trial as the tables show it; `changed` is knob -> text, against the baseline config."""
+
+    number: int
+    role: str
+    status: Status
+    value: float | None
+    low: float | None
+    high: float | None
+    gain: Gain | None
+    changed: Mapping[str, str]
+    cost_s: float
+    started_at: float
+    reason: str
+    is_feasible: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Trials that failed in the same way; `log` holds the target's own lines of the first of them."""
+
+    status: Status
+    reason: str
+    numbers: tuple[int, ...]
+    log: tuple[str, ...]
+    changed: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelChange:
+    """One operation type before and after; mean over the trials, weighted by operations; NaN when unknown."""
+
+    label: str
+    mean_before_ms: float
+    mean_after_ms: float
+    p95_before_ms: float
+    p95_after_ms: float
+    per_s_before: float
+    per_s_after: float
+
+    @property
+    def times_faster(self) -> float:
+        """Ratio of the mean latencies."""
+        return self.mean_before_ms / self.mean_after_ms if self.mean_after_ms > 0 else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes by consumer before and after, under a common budget (None: unknown)."""
+
+    consumers: tuple[tuple[str, float, float], ...]
+    budget: float | None
+
+    @property
+    def before(self) -> float:
+        """All consumers with the baseline."""
+        return sum(consumer[1] for consumer in self.consumers)
+
+    @property
+    def after(self) -> float:
+        """All consumers with the winner."""
+        return sum(consumer[2] for consumer in self.consumers)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeShare:
+    """One use of the wall clock."""
+
+    name: str
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """The baseline over time: (trial, seconds since the study's first, value, low, high) and what it means."""
+
+    points: tuple[tuple[int, float, float, float, float], ...]
+    relative_range: float | None
+    is_beyond_noise: bool | None
+
+    @property
+    def text(self) -> str:
+        """One sentence."""
+        if len(self.points) < 2 or self.relative_range is None:
+            return "The baseline was measured too seldom to tell the machine's drift."
+        sentence = f"{len(self.points)} baseline measurements span {percent_text(self.relative_range)}"
+        if self.is_beyond_noise is None:
+            return f"{sentence}."
+        if self.is_beyond_noise:
+            return f"{sentence}: the machine drifted, and gains are corrected for it."
+        return f"{sentence}: no drift beyond the noise."

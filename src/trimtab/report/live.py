@@ -1,0 +1,205 @@
+"""Progress of a running study: a live table on a terminal, one line per trial anywhere else; holds no logic of it."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from trimtab.records import Role, Trial
+from trimtab.report.facts import Gain
+from trimtab.report.headline import headline
+from trimtab.report.text import STATUS_STYLES
+from trimtab.report.words import clean, first_line
+from trimtab.units import format_duration
+
+if TYPE_CHECKING:
+    from trimtab.history import StudyRecord
+
+__all__ = ["Progress"]
+
+_SHOWN_TRIALS = 12
+"""Rows of the live table: with its head and foot it fits a terminal of 24 lines."""
+
+
+class SecondFrame(Protocol):
+    """What one second of a load showed (see `trimtab.workload.Frame`)."""
+
+    @property
+    def second(self) -> int: ...
+    @property
+    def n_error(self) -> int: ...
+    @property
+    def credited(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One ended trial."""
+
+    number: int
+    role: str
+    status: str
+    style: str
+    gain: str
+    best: str
+    what: str
+
+
+class Progress:
+    """Shows a study while it runs, on stderr; everything it is told is treated as foreign text.
+
+    On a terminal it redraws one live table (without colours when NO_COLOR is set); piped, it writes one line per event
+    and never moves the cursor. Use it as a context manager, or `close` it: a live table must be ended.
+
+        with Progress() as progress:
+            tune(file, state_dir, progress)
+    """
+
+    def __init__(self, console: Console | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console or Console(stderr=True)
+        self._clock = clock
+        self._started_at = clock()
+        self._rows: deque[_Row] = deque(maxlen=_SHOWN_TRIALS)
+        self._title = ""
+        self._phase = ""
+        self._step = ""
+        self._current = ""
+        self._changed = ""
+        self._load = ""
+        self._best = ""
+        self._ends_at: float | None = None
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the live table; what it shows last stays. Idempotent."""
+        if self._live is not None:
+            self._current = ""
+            self._live.update(self._view(), refresh=True)
+            self._live.stop()
+            self._live = None
+
+    def study_started(self, name: str, budget_s: float | None) -> None:
+        """Begins; `budget_s` is the wall clock it may use, None when it counts trials."""
+        self._started_at = self._clock()
+        self._title = first_line(name)
+        self._ends_at = None if budget_s is None else self._started_at + budget_s
+        budget = "" if budget_s is None else f", at most {format_duration(budget_s)}"
+        if self._console.is_terminal:
+            self._live = Live(get_renderable=self._view, console=self._console, refresh_per_second=4)
+            self._live.start()
+        else:
+            self._say(f"study {self._title}{budget}")
+
+    def phase(self, text: str) -> None:
+        """The study enters a phase, or a phase has something to tell."""
+        self._phase = first_line(text)
+        if self._live is None:
+            self._say(self._phase)
+
+    def step(self, name: str) -> None:
+        """The trial enters a step ("apply", "load", ...)."""
+        self._step, self._load = first_line(name), ""
+
+    def trial_started(self, number: int, role: Role, changed: Mapping[str, str]) -> None:
+        """A trial begins; `changed` are its knobs against the baseline, as texts."""
+        self._current = f"trial {number}, {_words(role)}"
+        self._changed = ", ".join(f"{first_line(knob)}={first_line(value)}" for knob, value in changed.items())
+        self._step, self._load = "", ""
+
+    def second(self, frame: SecondFrame) -> None:
+        """One second of load has passed."""
+        errors = f", {frame.n_error} errors" if frame.n_error else ""
+        self._load = f"second {frame.second}: {frame.credited:.3g} operations{errors}"
+
+    def trial_ended(self, trial: Trial, best_gain: float | None, time_left_s: float | None) -> None:
+        """A trial has ended; `best_gain` is the best so far (times as fast as the baseline), unproven."""
+        gain = Gain.of_trial(trial)
+        self._best = "" if best_gain is None else f"{best_gain:.2f}"
+        if time_left_s is not None:
+            self._ends_at = self._clock() + time_left_s
+        row = _Row(
+            number=trial.number,
+            role=_words(trial.role),
+            status=_words(trial.status),
+            style=STATUS_STYLES.get(trial.status, "red"),
+            gain="" if gain is None else gain.short_text,
+            best=self._best,
+            what=first_line(trial.reason) or self._changed,
+        )
+        self._rows.append(row)
+        self._current = self._changed = self._step = self._load = ""
+        if self._live is None:
+            self._say(self._line(row))
+
+    def verdict(self, study: StudyRecord, trials: list[Trial]) -> None:
+        """The study has ended: its outcome in one sentence."""
+        self.close()
+        self._say(headline(study, trials, None))
+
+    def _line(self, row: _Row) -> str:
+        parts = [f"trial {row.number} ({row.role}): {row.status}"]
+        if row.gain:
+            parts.append(f"{row.gain} times as fast")
+        if row.best:
+            parts.append(f"best so far {row.best}")
+        if self._ends_at is not None:
+            parts.append(f"{self._left_text()} left")
+        line = ", ".join(parts)
+        return f"{line}; {row.what}" if row.what else line
+
+    def _say(self, text: str) -> None:
+        elapsed = self._clock() - self._started_at
+        # soft_wrap: a line for a log file must not be broken at the width of a terminal that is not there.
+        self._console.print(Text(f"[{elapsed:6.0f}s] {clean(text)}"), soft_wrap=True)
+
+    def _left_text(self) -> str:
+        left = max(0.0, (self._ends_at or 0.0) - self._clock())
+        return format_duration(round(left))
+
+    def _view(self) -> RenderableType:
+        head = Text(f"{self._title}: {self._phase}", style="bold")
+        elapsed = format_duration(round(self._clock() - self._started_at))
+        head.append(f"  {elapsed} gone" + (f", {self._left_text()} left" if self._ends_at else ""), style="dim")
+        if self._best:
+            head.append(f"  best so far {self._best} times as fast, unproven", style="green")
+        foot = Text(no_wrap=True, overflow="ellipsis")
+        if self._current:
+            running = ", ".join(part for part in (self._step, self._load) if part)
+            foot.append(f"{self._current}: {running or 'starting'}", style="cyan")
+            foot.append(f"  {self._changed}", style="dim")
+        return Group(head, self._table(), foot)
+
+    def _table(self) -> Table:
+        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+        for name in ("trial", "role", "status", "times as fast", "best", "changed, or why it failed"):
+            is_last = name.startswith("changed")
+            table.add_column(name, no_wrap=True, overflow="ellipsis", justify="right" if name == "trial" else "left",
+                             ratio=1 if is_last else None)  # fmt: skip
+        for row in self._rows:
+            cells = (row.role, row.status, row.gain, row.best, row.what)
+            styles = ("", row.style, "", "green", "dim")
+            table.add_row(
+                str(row.number), *(Text(cell, style=style) for cell, style in zip(cells, styles, strict=True))
+            )
+        return table
+
+
+def _words(name: Role | str) -> str:
+    return str(name).replace("_", " ")

@@ -1,0 +1,296 @@
+"""Summary: everything a report says, worked out once from a study and its trials, for text, HTML and JSON alike."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trimtab.records import Objective, Role, Status, Trial
+from trimtab.report.facts import (
+    Contender,
+    Drift,
+    Failure,
+    Gain,
+    LabelChange,
+    Memory,
+    SettingChange,
+    TimeShare,
+    TrialRow,
+)
+from trimtab.report.headline import headline
+from trimtab.report.values import ValueTexts
+from trimtab.report.words import clean, counted, first_line
+
+if TYPE_CHECKING:
+    from trimtab.history import StudyRecord
+
+__all__ = ["BASELINE_ROLES", "Summary", "compared_trials", "summarise"]
+
+BASELINE_ROLES = (Role.BASELINE, Role.PROOF_BASELINE)
+
+_STEPS = ("measure", "warmup", "apply", "restore", "preflight", "ask")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a study showed.
+
+    Attributes:
+        name: the study's name.
+        result: "better", "no_improvement", "interrupted", or "running" while there is no verdict.
+        headline: the whole outcome in one sentence.
+        metric, unit: of the objective; `objective` is its full text.
+        gain: of the proven winner; None when there is none.
+        settings: what the winner changes.
+        dropped: (knob, why it was left out of the winner).
+        contenders: yours, the rule-based advice, tuned.
+        by_status, by_role: counts of trials.
+        best: the best trial so far, proven or not.
+        drift: the baseline over time.
+        noise_floor: relative standard deviation of the baseline; `delta`: gain that had to be exceeded.
+        failures: trials that failed, grouped.
+        labels: operation types before and after.
+        memory: the memory budget; None when the target has none.
+        wall: uses of the wall clock, largest first; `wall_total_s` without the preparation of the data (`prepare_s`).
+        opened: safety classes that were opened.
+        rows: all trials.
+    """
+
+    name: str
+    result: str
+    headline: str
+    objective: str
+    metric: str
+    unit: str
+    stop_reason: str
+    gain: Gain | None
+    settings: tuple[SettingChange, ...]
+    dropped: tuple[tuple[str, str], ...]
+    contenders: tuple[Contender, ...]
+    by_status: Mapping[str, int]
+    by_role: Mapping[str, int]
+    best: TrialRow | None
+    drift: Drift
+    noise_floor: float | None
+    delta: float | None
+    pairs: tuple[tuple[float, float], ...]
+    failures: tuple[Failure, ...]
+    labels: tuple[LabelChange, ...]
+    memory: Memory | None
+    wall: tuple[TimeShare, ...]
+    wall_total_s: float
+    prepare_s: float
+    opened: tuple[str, ...]
+    log_lines: tuple[str, ...]
+    apply_command: str
+    undo_command: str
+    fragment: str
+    fragment_path: str
+    rows: tuple[TrialRow, ...]
+
+    @property
+    def measured_share(self) -> float:
+        """Share of the wall clock that was measurement proper; NaN when no time was spent."""
+        measured = sum(share.seconds for share in self.wall if share.name == "measure")
+        return measured / self.wall_total_s if self.wall_total_s > 0 else math.nan
+
+
+def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
+    """Works out everything that a report says. Reads its arguments only."""
+    verdict, objective = study.verdict, Objective.parse(study.objective)
+    texts = ValueTexts(study)
+    rows = tuple(_row(trial, objective, study, texts) for trial in trials)
+    best = _best(rows)
+    gain = Gain.from_json(verdict.get("gain"))
+    pairs = tuple((float(a), float(b)) for a, b in verdict.get("pairs") or ())
+    wall, wall_total_s, prepare_s = _wall(verdict, trials)
+    return Summary(
+        name=clean(study.name),
+        result=str(verdict.get("result", "running")),
+        headline=headline(study, trials, best),
+        objective=clean(study.objective),
+        metric=objective.metric,
+        unit=objective.unit,
+        stop_reason=first_line(verdict.get("stop_reason", "")),
+        gain=gain if verdict.get("result") == "better" else None,
+        settings=texts.settings() if verdict.get("result") == "better" else (),
+        dropped=tuple((clean(d["knob"]), first_line(d["reason"])) for d in verdict.get("dropped") or ()),
+        contenders=_contenders(verdict, trials, objective, pairs),
+        by_status=Counter(str(trial.status) for trial in trials),
+        by_role=Counter(str(trial.role) for trial in trials),
+        best=best,
+        drift=_drift(verdict, trials, objective),
+        noise_floor=verdict.get("noise_floor"),
+        delta=verdict.get("delta"),
+        pairs=pairs,
+        failures=_failures(trials, rows),
+        labels=_labels(*compared_trials(trials, best)),
+        memory=_memory(verdict.get("memory")),
+        wall=wall,
+        wall_total_s=wall_total_s,
+        prepare_s=prepare_s,
+        opened=tuple(clean(name) for name in verdict.get("unlocked") or ()),
+        log_lines=tuple(clean(line) for line in verdict.get("log_lines") or ()),
+        apply_command=first_line(verdict.get("apply_command", "")),
+        undo_command=first_line(verdict.get("undo_command", "")),
+        fragment=clean(verdict.get("fragment", "")),
+        fragment_path=first_line(verdict.get("fragment_path", "")),
+        rows=rows,
+    )
+
+
+def compared_trials(trials: Sequence[Trial], best: TrialRow | None) -> tuple[list[Trial], list[Trial]]:
+    """Measured trials of (baseline, winner): the proof's where there was one, else the baseline's and the best one."""
+    measured = [trial for trial in trials if trial.status is Status.OK and trial.measurement is not None]
+    before = [trial for trial in measured if trial.role is Role.PROOF_BASELINE]
+    after = [trial for trial in measured if trial.role is Role.PROOF_CANDIDATE]
+    if not before or not after:
+        before = [trial for trial in measured if trial.role is Role.BASELINE]
+        after = [trial for trial in measured if best is not None and trial.number == best.number]
+    return before, after
+
+
+def _row(trial: Trial, objective: Objective, study: StudyRecord, texts: ValueTexts) -> TrialRow:
+    value = objective.value(trial.measurement) if trial.measurement is not None else None
+    changed = trial.config.difference(study.baseline)
+    return TrialRow(
+        number=trial.number,
+        role=str(trial.role).replace("_", " "),
+        status=trial.status,
+        value=None if value is None else value.estimate,
+        low=None if value is None else value.low,
+        high=None if value is None else value.high,
+        gain=Gain.of_trial(trial),
+        changed={clean(name): texts.of(name, trial.config[name]) for name in changed if name in trial.config},
+        cost_s=sum(trial.cost_s.values()),
+        started_at=trial.started_at,
+        reason=first_line(trial.reason) or ("a constraint of the objective was missed" if trial.excess > 0 else ""),
+        is_feasible=trial.is_feasible and trial.role not in BASELINE_ROLES,
+    )
+
+
+def _best(rows: Iterable[TrialRow]) -> TrialRow | None:
+    candidates = [row for row in rows if row.is_feasible and row.gain is not None]
+    return max(candidates, key=lambda row: row.gain.estimate if row.gain else 0.0, default=None)
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    finite = [value for value in values if math.isfinite(value)]
+    return sum(finite) / len(finite) if finite else None
+
+
+def _values(trials: Iterable[Trial], objective: Objective, *roles: Role) -> list[float]:
+    return [objective.value(t.measurement).estimate for t in trials if t.role in roles and t.measurement is not None]
+
+
+def _contenders(
+    verdict: Mapping[str, Any], trials: Sequence[Trial], objective: Objective, pairs: Sequence[tuple[float, float]]
+) -> tuple[Contender, ...]:
+    yours = _mean(pair[0] for pair in pairs) if pairs else _mean(_values(trials, objective, Role.BASELINE))
+    if yours is None:
+        return ()
+    found = [Contender("yours", yours, None, "baseline")]
+    advice = _advice(verdict, trials, objective)
+    if advice is not None:
+        found.append(advice)
+    gain = Gain.from_json(verdict.get("gain"))
+    if gain is not None:
+        is_better = verdict.get("result") == "better"
+        basis = counted(len(pairs), "alternating pair") + ("" if is_better else ", not clearly better")
+        found.append(Contender("tuned" if is_better else "best candidate", _mean(p[1] for p in pairs), gain, basis))
+    return tuple(found)
+
+
+def _advice(verdict: Mapping[str, Any], trials: Sequence[Trial], objective: Objective) -> Contender | None:
+    name, gain = "rule-based advice", Gain.from_json(verdict.get("advice_gain"))
+    if gain is not None:
+        pairs = verdict.get("advice_pairs") or ()
+        value = _mean(float(pair[1]) for pair in pairs)
+        value = value if value is not None else _mean(_values(trials, objective, Role.ADVICE, Role.PROOF_ADVICE))
+        return Contender(
+            name, value, gain, counted(len(pairs), "alternating pair") if pairs else "the study's own trials"
+        )
+    tried = [trial for trial in trials if trial.role is Role.ADVICE and trial.status is Status.OK]
+    if not tried:
+        return None
+    return Contender(name, _mean(_values(tried[:1], objective, Role.ADVICE)), Gain.of_trial(tried[0]), "one trial")
+
+
+def _drift(verdict: Mapping[str, Any], trials: Sequence[Trial], objective: Objective) -> Drift:
+    start = min((trial.started_at for trial in trials), default=0.0)
+    points = []
+    for trial in trials:
+        if trial.role in BASELINE_ROLES and trial.measurement is not None:
+            value = objective.value(trial.measurement)
+            points.append((trial.number, trial.started_at - start, value.estimate, value.low, value.high))
+    values = [point[2] for point in points]
+    mean = _mean(values)
+    spread = (max(values) - min(values)) / mean if mean else None
+    return Drift(tuple(points), spread, (verdict.get("drift") or {}).get("is_beyond_noise"))
+
+
+def _failures(trials: Sequence[Trial], rows: Sequence[TrialRow]) -> tuple[Failure, ...]:
+    groups: dict[tuple[Status, str], list[int]] = {}
+    for index, (trial, row) in enumerate(zip(trials, rows, strict=True)):
+        if not trial.status.is_measured or trial.excess > 0:
+            groups.setdefault((trial.status, row.reason), []).append(index)
+    found = []
+    for (status, reason), indexes in groups.items():
+        first = indexes[0]
+        lines = [line.rstrip() for line in clean(trials[first].reason).splitlines() if line.strip()]
+        numbers = tuple(trials[index].number for index in indexes)
+        found.append(Failure(status, reason, numbers, tuple(lines[1:]), rows[first].changed))
+    return tuple(sorted(found, key=lambda failure: -len(failure.numbers)))
+
+
+def _labels(before: Sequence[Trial], after: Sequence[Trial]) -> tuple[LabelChange, ...]:
+    names = sorted({label for t in before for label in _by_label(t)} & {label for t in after for label in _by_label(t)})
+    return tuple(
+        LabelChange(
+            clean(name),
+            *(
+                _weighted(side, name, figure)
+                for figure in ("latency_mean_ms", "latency_p95_ms", "throughput_per_s")
+                for side in (before, after)
+            ),
+        )
+        for name in names
+    )
+
+
+def _by_label(trial: Trial) -> Mapping[str, Any]:
+    return trial.measurement.by_label if trial.measurement is not None else {}
+
+
+def _weighted(trials: Sequence[Trial], label: str, figure: str) -> float:
+    found = [_by_label(trial)[label] for trial in trials if label in _by_label(trial)]
+    pairs = [(getattr(stats, figure), stats.n_ok) for stats in found if math.isfinite(getattr(stats, figure))]
+    if not pairs or not sum(weight for _, weight in pairs):
+        return math.nan
+    return float(np.average([value for value, _ in pairs], weights=[weight for _, weight in pairs]))
+
+
+def _memory(values: Mapping[str, Any] | None) -> Memory | None:
+    if not values:
+        return None
+    before, after = dict(values.get("baseline") or {}), dict(values.get("winner") or {})
+    budgets = [side.pop("budget", None) for side in (after, before)]
+    names = dict.fromkeys([*before, *after])
+    consumers = tuple((clean(name), float(before.get(name) or 0), float(after.get(name) or 0)) for name in names)
+    return Memory(consumers, next((float(budget) for budget in budgets if budget is not None), None))
+
+
+def _wall(verdict: Mapping[str, Any], trials: Sequence[Trial]) -> tuple[tuple[TimeShare, ...], float, float]:
+    split = dict(verdict.get("wall_s") or {})
+    if not split:
+        split = {step: sum(trial.cost_s.get(step, 0.0) for trial in trials) for step in _STEPS}
+    # The data is prepared once, before the study proper; as a share it would hide what the trials cost.
+    prepare_s = float(split.pop("prepare", 0.0) or 0.0)
+    total = max(float(split.pop("total", 0.0) or 0.0), sum(split.values()))
+    shares = [TimeShare(clean(name), float(s), float(s) / total) for name, s in split.items() if s and total > 0]
+    return tuple(sorted(shares, key=lambda share: -share.seconds)), total, prepare_s

@@ -1,0 +1,257 @@
+"""The report on a terminal: what was found, how sure it is, what it changes, how to apply it and how to undo it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from trimtab.records import Status, Trial
+from trimtab.report.facts import Contender, Failure, TrialRow
+from trimtab.report.summary import Summary, summarise
+from trimtab.report.words import counted, number_text, percent_text
+from trimtab.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    from trimtab.history import StudyRecord
+
+__all__ = ["STATUS_STYLES", "print_report", "print_trials", "report_text"]
+
+STATUS_STYLES: Mapping[Status, str] = {
+    Status.OK: "green",
+    Status.STOPPED_EARLY: "yellow",
+    Status.INFRASTRUCTURE: "magenta",
+}
+"""Colour by status; what is not named is a fault of the config and red."""
+
+PLAIN_WIDTH = 110
+"""Columns when the output is not a terminal: wide enough for the tables, narrow enough for mail."""
+
+_OPENED = {
+    "durability": "a crash of the machine can lose committed transactions",
+    "data_loss": "a crash can damage or lose data",
+    "security": "it can weaken the protection of the data",
+    "semantics": "it can change what the application sees",
+    "replication": "it can hold up or lose replicas",
+}
+_SHOWN_LOG_LINES = 8
+
+
+def print_report(
+    study: StudyRecord, trials: Sequence[Trial], *, console: Console | None = None, with_trials: bool = False
+) -> None:
+    """Prints the report (to stdout unless `console` says otherwise), with a table of all trials when asked for."""
+    out = console or _stdout()
+    summary = summarise(study, trials)
+    out.print(Group(*_sections(summary)))
+    if with_trials:
+        out.print(_trials_table(summary))
+
+
+def print_trials(study: StudyRecord, trials: Sequence[Trial], *, console: Console | None = None) -> None:
+    """Prints the table of all trials alone."""
+    (console or _stdout()).print(_trials_table(summarise(study, trials)))
+
+
+def report_text(
+    study: StudyRecord, trials: Sequence[Trial], *, width: int = PLAIN_WIDTH, with_trials: bool = False
+) -> str:
+    """The report as plain text, without colours."""
+    out = io.StringIO()
+    console = Console(file=out, width=width, color_system=None, force_terminal=False, legacy_windows=False)
+    print_report(study, trials, console=console, with_trials=with_trials)
+    # Tables are padded to the right edge; blanks there are noise in files and mail.
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def _stdout() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=PLAIN_WIDTH)
+
+
+def _sections(summary: Summary) -> Iterator[RenderableType]:
+    style = "bold green" if summary.result == "better" else "bold yellow"
+    yield Text(f"Study {summary.name}", style="dim")
+    yield Text(summary.headline, style=style)
+    yield from _warnings(summary)
+    if summary.settings:
+        yield from _titled("Settings", _settings_table(summary))
+    if summary.dropped:
+        kept = "; ".join(f"{knob} ({reason})" for knob, reason in summary.dropped)
+        yield Padding(Text(f"Left as they were, because changing them brought nothing: {kept}"), (1, 0, 0, 0))
+    if summary.contenders:
+        yield from _titled(f"Comparison by {summary.objective}", _contenders_table(summary))
+    yield from _titled("What was tried", _tried(summary))
+    if summary.labels:
+        yield from _titled("By operation", _labels_table(summary))
+    if summary.memory is not None:
+        yield from _titled("Memory", _memory_text(summary))
+    if summary.failures:
+        yield from _titled("What failed, and why", Group(*(_failure(failure) for failure in summary.failures)))
+    if summary.log_lines:
+        yield from _titled("The server's log", Text("\n".join(summary.log_lines)))
+    if summary.wall:
+        yield from _titled("Time", _time_text(summary))
+    yield from _how_to(summary)
+
+
+def _titled(title: str, body: RenderableType) -> Iterator[RenderableType]:
+    yield Text(f"\n{title}", style="bold")
+    yield Padding(body, (0, 0, 0, 2))
+
+
+def _warnings(summary: Summary) -> Iterator[RenderableType]:
+    for name in summary.opened:
+        knobs = ", ".join(setting.knob for setting in summary.settings if setting.safety == name)
+        used = f"this config uses it: {knobs}" if knobs else "this config does not use it"
+        danger = _OPENED.get(name, "it is locked unless you open it")
+        yield Text(f"WARNING: the safety class {name.upper()} was opened; {danger}; {used}.", style="bold red")
+
+
+def _table(*columns: str, right: Sequence[str] = ()) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        is_number = column in right
+        table.add_column(column, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
+    return table
+
+
+def _settings_table(summary: Summary) -> Table:
+    table = _table("knob", "yours", "tuned", "takes effect", "what it does")
+    for setting in summary.settings:
+        knob = Text(setting.knob, style="bold")
+        if setting.is_opened:
+            knob.append(f" [{setting.safety.upper()}]", style="bold red")
+        effect = f"on {setting.restart}" if setting.restart else ""
+        table.add_row(knob, Text(setting.old), Text(setting.new, style="bold green"), Text(effect), Text(setting.doc))
+    return table
+
+
+def _contenders_table(summary: Summary) -> Table:
+    value = f"{summary.metric} ({summary.unit})"
+    level = next((c.gain.level for c in summary.contenders if c.gain is not None), 0.95)
+    interval = f"{percent_text(level)} interval"
+    table = _table("config", value, "times as fast", interval, "measured in", right=(value, "times as fast"))
+    for contender in summary.contenders:
+        table.add_row(*(Text(cell) for cell in _contender_cells(contender)))
+    return table
+
+
+def _contender_cells(contender: Contender) -> tuple[str, str, str, str, str]:
+    gain = contender.gain
+    times, interval = ("1", "") if gain is None else (f"{gain.estimate:.2f}", gain.range_text or "unknown")
+    return contender.name, number_text(contender.value), times, interval, contender.basis
+
+
+def _tried(summary: Summary) -> RenderableType:
+    statuses = ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in _by_count(summary.by_status))
+    roles = ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in _by_count(summary.by_role))
+    lines = [f"{counted(len(summary.rows), 'trial')}: {statuses}" if summary.rows else "no trial"]
+    if roles:
+        lines.append(f"by role: {roles}")
+    if summary.stop_reason:
+        lines.append(f"ended because: {summary.stop_reason}")
+    if summary.best is not None and summary.best.gain is not None:
+        gain = summary.best.gain
+        lines.append(
+            f"best single trial: {summary.best.number} ({summary.best.role}), {gain.estimate:.2f} times as fast as "
+            f"yours ({gain.interval_text}); a single best looks better than it is"
+        )
+    lines.append(summary.drift.text)
+    if summary.noise_floor is not None:
+        lines.append(f"noise of one measurement: {percent_text(summary.noise_floor)} (standard deviation)")
+    return Text("\n".join(lines))
+
+
+def _by_count(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _labels_table(summary: Summary) -> Table:
+    numbers = ("mean before", "mean after", "p95 before", "p95 after", "times as fast")
+    table = _table("operation", *numbers, right=numbers)
+    for label in summary.labels:
+        latencies = (label.mean_before_ms, label.mean_after_ms, label.p95_before_ms, label.p95_after_ms)
+        cells = [label.label, *(f"{number_text(value)} ms" for value in latencies), number_text(label.times_faster)]
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def _memory_text(summary: Summary) -> Text:
+    memory = summary.memory
+    if memory is None:
+        return Text("")
+    budget = memory.budget
+    share = f" of the budget of {format_size(budget)}, {percent_text(memory.after / budget)}" if budget else ""
+    style = "bold red" if budget and memory.after > budget else ""
+    text = Text(f"tuned {format_size(memory.after)}{share}; yours {format_size(memory.before)}", style=style)
+    for name, before, after in memory.consumers:
+        text.append(f"\n{name}: {format_size(before)} → {format_size(after)}", style="dim")
+    return text
+
+
+def _failure(failure: Failure) -> Text:
+    numbers = ", ".join(str(number) for number in failure.numbers[:12]) + (" …" if len(failure.numbers) > 12 else "")
+    text = Text(f"{failure.status.replace('_', ' ')}", style=STATUS_STYLES.get(failure.status, "red"))
+    noun = "trial" if len(failure.numbers) == 1 else "trials"
+    text.append(f" ({noun} {numbers}): {failure.reason or 'no reason given'}", style="default")
+    if failure.changed:
+        text.append(f"\n  with {', '.join(f'{knob}={value}' for knob, value in failure.changed.items())}", style="dim")
+    for line in failure.log[:_SHOWN_LOG_LINES]:
+        text.append(f"\n  | {line}", style="dim")
+    if len(failure.log) > _SHOWN_LOG_LINES:
+        text.append(f"\n  | … {len(failure.log) - _SHOWN_LOG_LINES} more lines", style="dim")
+    return text
+
+
+def _time_text(summary: Summary) -> Text:
+    shares = ", ".join(f"{share.name} {percent_text(share.share)}" for share in summary.wall)
+    measured = percent_text(summary.measured_share)
+    text = f"{format_duration(summary.wall_total_s)}, of which measurement {measured}\n{shares}"
+    if summary.prepare_s:
+        text += f"\npreparing the data took {format_duration(summary.prepare_s)} besides"
+    return Text(text)
+
+
+def _how_to(summary: Summary) -> Iterator[RenderableType]:
+    if summary.result != "better" or not summary.apply_command:
+        return
+    text = Text()
+    text.append("to apply: ").append(summary.apply_command, style="bold")
+    if summary.undo_command:
+        text.append("\nto undo:  ").append(summary.undo_command, style="bold")
+    if summary.fragment_path:
+        text.append(f"\nready to include: {summary.fragment_path}")
+    if summary.fragment:
+        text.append(f"\n\n{summary.fragment.rstrip()}", style="dim")
+    yield from _titled("What to do now", text)
+
+
+def _trials_table(summary: Summary) -> Table:
+    value = f"{summary.metric} ({summary.unit})"
+    right = ("trial", value, "times as fast", "cost")
+    table = _table("trial", "role", "status", value, "times as fast", "cost", "changed", right=right)
+    for row in summary.rows:
+        table.add_row(*_trial_cells(row))
+    return table
+
+
+def _trial_cells(row: TrialRow) -> tuple[Text, ...]:
+    style = STATUS_STYLES.get(row.status, "red")
+    what = Text(", ".join(f"{knob}={value}" for knob, value in row.changed.items()))
+    if row.reason:
+        what.append(("\n" if what else "") + row.reason, style=style)
+    return (
+        Text(str(row.number)),
+        Text(row.role),
+        Text(row.status.replace("_", " "), style=style),
+        Text(number_text(row.value) if row.value is not None else ""),
+        Text(row.gain.short_text if row.gain is not None else ""),
+        Text(format_duration(row.cost_s)),
+        what,
+    )

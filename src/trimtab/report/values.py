@@ -1,0 +1,55 @@
+"""ValueTexts: knob values as people read them, by what the study's record says of its knobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from trimtab.errors import TrimtabError
+from trimtab.report.facts import SettingChange
+from trimtab.report.words import clean, first_line
+from trimtab.units import format_value
+
+if TYPE_CHECKING:
+    from trimtab.history import StudyRecord
+
+__all__ = ["ValueTexts"]
+
+
+class ValueTexts:
+    """Formats values of one study's knobs; knobs that the record does not describe are shown bare."""
+
+    def __init__(self, study: StudyRecord) -> None:
+        self._study = study
+        self._units = {entry["name"]: entry.get("unit", "") for entry in study.space.get("knobs", ())}
+
+    def of(self, knob: str, value: Any) -> str:
+        """`value` with the knob's unit."""
+        return value_text(value, self._units.get(knob, ""))
+
+    def settings(self) -> tuple[SettingChange, ...]:
+        """What the verdict's winner changes, in the order of names."""
+        verdict = self._study.verdict
+        described: Mapping[str, Mapping[str, Any]] = verdict.get("knobs") or {}
+        return tuple(
+            self._setting(name, value, described.get(name, {})) for name, value in sorted(verdict["config"].items())
+        )
+
+    def _setting(self, name: str, value: Any, about: Mapping[str, Any]) -> SettingChange:
+        old = about.get("old", self._study.baseline.get(name))
+        return SettingChange(
+            knob=clean(name),
+            old=first_line(about.get("old_text") or self.of(name, old)),
+            new=first_line(about.get("new_text") or self.of(name, value)),
+            restart=first_line(about.get("restart", "")),
+            safety=first_line(about.get("safety", "")),
+            doc=first_line(about.get("doc", "")),
+        )
+
+
+def value_text(value: Any, unit: str) -> str:
+    """A value as its system writes it; bare when it is of no known kind or unit."""
+    try:
+        return clean(format_value(value, unit))
+    except (TrimtabError, TypeError, ValueError):
+        return clean(value)

@@ -1,0 +1,54 @@
+"""Numbers and foreign strings as people may read them: rounded, with units, and without control characters."""
+
+from __future__ import annotations
+
+import math
+import re
+
+__all__ = ["clean", "counted", "first_line", "number_text", "percent_text"]
+
+_ESCAPE_SEQUENCE = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
+    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # OSC, DCS and the like: window titles, hyperlinks
+    r"|\x1b[ -/]*[0-~]",  # two-character escapes
+    re.DOTALL,
+)
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1 controls, save tab and newline
+    "\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction marks, which can make text read as other text
+    "\ud800-\udfff]"  # surrogates, which no stream can encode
+)
+UNKNOWN = "–"
+"""Shown for what is not known or not finite."""
+
+
+def clean(text: object) -> str:
+    """`text` without terminal escapes; other control characters become U+FFFD, so that nothing is hidden."""
+    return _UNPRINTABLE.sub("\ufffd", _ESCAPE_SEQUENCE.sub("", str(text).replace("\r\n", "\n")))
+
+
+def first_line(text: object) -> str:
+    """The first line of `clean(text)` that is not blank; "" when there is none."""
+    return next((line.strip() for line in clean(text).splitlines() if line.strip()), "")
+
+
+def counted(n: int, noun: str) -> str:
+    """`1 trial`, `2 trials`."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def number_text(value: float | None) -> str:
+    """Three significant digits, never an exponent below a million: `0.0123`, `1.82`, `10.5`, `1,234`."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    if 1000 <= abs(value) < 1e6:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def percent_text(share: float | None) -> str:
+    """A share in [0, 1] as `4.2 %`, `3 %` or `42 %`."""
+    if share is None or not math.isfinite(share):
+        return UNKNOWN
+    percent = 100 * share
+    return f"{percent:.2g} %" if abs(percent) < 99.5 else f"{percent:.0f} %"
