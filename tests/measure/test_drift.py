@@ -1,0 +1,141 @@
+"""The baseline's track: still when only noise moves, along when the machine drifts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from trimtab.errors import LoadError
+from trimtab.measure import BaselineTrack
+
+NOISE = 0.03
+
+
+def track_of(
+    rng: np.random.Generator, n: int, level: Callable[[float], float], noise_sd: float = NOISE
+) -> BaselineTrack:
+    track = BaselineTrack(noise_sd)
+    for time in range(n):
+        value = level(time) * math.exp(rng.normal(0, NOISE))
+        track.add(time, value, 0.01 * value)
+    return track
+
+
+def still(time: float) -> float:
+    return 100.0
+
+
+def rising(time: float) -> float:
+    return 100.0 * (1 + 0.05 * time)
+
+
+def step(time: float) -> float:
+    return 100.0 if time < 5.5 else 50.0
+
+
+@pytest.mark.parametrize(("noise_sd", "most"), [(NOISE, 0.05), (0.0, 0.15)])
+def test_noise_is_not_called_drift(noise_sd: float, most: float) -> None:
+    rng = np.random.default_rng(0)
+    tracks = [track_of(rng, 10, still, noise_sd) for _ in range(150)]
+    assert np.mean([track.summary().is_beyond_noise for track in tracks]) <= most
+
+
+@pytest.mark.parametrize("level", [rising, step])
+@pytest.mark.parametrize("noise_sd", [NOISE, 0.0])
+def test_drift_is_followed(level: Callable[[float], float], noise_sd: float) -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        track = track_of(rng, 12, level, noise_sd)
+        summary = track.summary()
+        assert summary.is_beyond_noise
+        assert summary.relative_range == pytest.approx(level(0) / level(11) - 1 if level is step else 0.55, rel=0.35)
+        for time in (2.5, 9.5):
+            assert track.at(time)[0] == pytest.approx(level(time), rel=0.12)
+
+
+def test_the_track_beats_the_mean_when_the_machine_drifts() -> None:
+    track = track_of(np.random.default_rng(2), 12, rising)
+    error = [abs(track.at(t + 0.5)[0] / rising(t + 0.5) - 1) for t in range(11)]
+    flat = [abs(rising(5.5) / rising(t + 0.5) - 1) for t in range(11)]
+    assert np.mean(error) < np.mean(flat) / 3
+
+
+def test_without_drift_it_is_the_precision_weighted_mean() -> None:
+    track = BaselineTrack()
+    for moment, value, se in [(0, 100.0, 1.0), (1, 102.0, 2.0)]:
+        track.add(moment, value, se)
+    weights = np.array([1 / 0.01**2, 1 / (2 / 102) ** 2])
+    mean = math.exp(weights @ np.log([100, 102]) / weights.sum())
+    for time in (-1.0, 0.5, 7.0):
+        value, se = track.at(time)
+        assert value == pytest.approx(mean)
+        assert se == pytest.approx(mean / math.sqrt(weights.sum()))
+    assert track.summary().relative_range == 0
+    assert track.summary().observed_range == pytest.approx(0.02)
+
+
+def test_coverage_of_the_error() -> None:
+    rng = np.random.default_rng(3)
+    hits = []
+    for level in (still, rising):
+        for _ in range(100):
+            value, se = track_of(rng, 10, level).at(4.5)
+            hits.append(abs(value - level(4.5)) <= 2 * se)
+    assert np.mean(hits) >= 0.88
+
+
+def test_beyond_the_last_repeat_the_error_grows() -> None:
+    track = track_of(np.random.default_rng(4), 12, step)
+    values, errors = zip(*[track.at(time) for time in (11, 12, 20)], strict=True)
+    assert values[0] == pytest.approx(values[2])
+    assert errors[0] < errors[1] < errors[2]
+
+
+def test_order_of_adding_and_the_clock_do_not_matter() -> None:
+    rows = [(0.0, 100.0), (1.0, 90.0), (2.0, 60.0), (3.0, 55.0), (4.0, 54.0)]
+    ahead, back = BaselineTrack(0.02), BaselineTrack(0.02)
+    for time, value in rows:
+        ahead.add(time, value)
+    for time, value in reversed(rows):
+        back.add(1.7e9 + 300 * time, value)
+    assert ahead.at(1.5) == pytest.approx(back.at(1.7e9 + 450))
+
+
+def test_one_repeat() -> None:
+    track = BaselineTrack()
+    track.add(0, 50.0)
+    assert track.at(9)[0] == pytest.approx(50)
+    assert math.isnan(track.at(9)[1])
+    track = BaselineTrack()
+    track.add(0, 50.0, 1.0)
+    assert track.at(0) == pytest.approx((50, 1))
+    assert len(track) == 1
+
+
+def test_repeats_at_one_moment() -> None:
+    track = BaselineTrack()
+    for value in (99.0, 100.0, 101.0):
+        track.add(5.0, value, 1.0)
+    assert track.at(5.0)[0] == pytest.approx(100, rel=0.01)
+    assert not track.summary().is_beyond_noise
+
+
+def test_empty_track() -> None:
+    with pytest.raises(LoadError, match="the baseline has not been measured"):
+        BaselineTrack().at(0)
+    with pytest.raises(LoadError, match="the baseline has not been measured"):
+        BaselineTrack().summary()
+
+
+@pytest.mark.parametrize("value", [0.0, -3.0, math.nan, math.inf])
+def test_failed_baseline(value: float) -> None:
+    with pytest.raises(LoadError, match=r"the baseline's value=.* at time=2 is not positive and finite"):
+        BaselineTrack().add(2, value)
+
+
+def test_bad_noise() -> None:
+    with pytest.raises(LoadError, match="noise_sd=-1 must be 0 or more"):
+        BaselineTrack(-1)

@@ -1,0 +1,103 @@
+"""Intervals of means: they cover what they promise, also when the values hang together."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.errors import UsageError
+from trimtab.measure import Interval, batch_means_interval, pooled_interval, ratio_interval
+
+from .runs import ar1
+
+FINITE = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=80)
+
+
+@given(values=FINITE)
+def test_intervals_contain_their_estimate(values: list[float]) -> None:
+    for interval in (batch_means_interval(values), pooled_interval(values)):
+        assert interval.low <= interval.estimate <= interval.high
+        assert interval.estimate == pytest.approx(np.mean(values))
+
+
+@given(values=FINITE, factor=st.floats(0.1, 100))
+def test_intervals_scale_with_the_unit(values: list[float], factor: float) -> None:
+    plain = batch_means_interval(values)
+    scaled = batch_means_interval(np.array(values) * factor)
+    assert scaled.low == pytest.approx(plain.low * factor, rel=1e-6, abs=1e-6)
+    assert scaled.high == pytest.approx(plain.high * factor, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("k", [5, 10, 20, 60])
+@pytest.mark.parametrize("phi", [0.0, 0.5])
+def test_coverage_on_autocorrelated_series(k: int, phi: float) -> None:
+    intervals = [batch_means_interval(series) for series in ar1(np.random.default_rng(k), 1500, k, phi)]
+    assert 0.90 <= np.mean([i.low <= 0 <= i.high for i in intervals]) <= 0.99
+
+
+def test_independent_values_would_have_been_far_too_sure() -> None:
+    """The reason for batch means: Student's t on the values themselves misses much more often."""
+    intervals = [pooled_interval(series) for series in ar1(np.random.default_rng(1), 500, 20, 0.5)]
+    assert np.mean([i.low <= 0 <= i.high for i in intervals]) < 0.85
+
+
+def test_effective_number_is_smaller_when_values_hang_together() -> None:
+    rng = np.random.default_rng(2)
+    n = [np.mean([batch_means_interval(s).n for s in ar1(rng, 200, 60, phi)]) for phi in (0.0, 0.8)]
+    assert n[1] < n[0] / 2
+
+
+def test_level_widens() -> None:
+    series = np.arange(10.0) % 3
+    widths = [batch_means_interval(series, level) for level in (0.8, 0.95, 0.99)]
+    assert widths[0].high < widths[1].high < widths[2].high
+
+
+@pytest.mark.parametrize("interval_of", [batch_means_interval, pooled_interval])
+def test_one_value_has_no_bounds(interval_of: object) -> None:
+    assert callable(interval_of)
+    interval = interval_of([3.0])
+    assert (interval.estimate, interval.low, interval.high) == (3.0, -math.inf, math.inf)
+
+
+@pytest.mark.parametrize("values", [[], [1.0, math.nan], [1.0, math.inf]])
+def test_no_or_no_finite_values_are_unknown(values: list[float]) -> None:
+    for interval in (batch_means_interval(values), pooled_interval(values)):
+        assert math.isnan(interval.estimate)
+        assert (interval.low, interval.high) == (-math.inf, math.inf)
+
+
+def test_a_constant_series_is_certain() -> None:
+    interval = batch_means_interval([2.0] * 10)
+    assert (interval.low, interval.high, interval.n) == (2.0, 2.0, 10.0)
+
+
+def test_ratio_is_sum_over_sum() -> None:
+    interval = ratio_interval(np.array([2.0, 0.0, 7.0, 3.0, 1.0, 5.0]), np.array([1.0, 0.0, 3.0, 1.0, 1.0, 2.0]))
+    assert interval.estimate == pytest.approx(18 / 8)
+    assert interval.low < 18 / 8 < interval.high
+    assert interval.n == 8
+
+
+def test_ratio_of_nothing_is_unknown() -> None:
+    assert math.isnan(ratio_interval(np.zeros(5), np.zeros(5)).estimate)
+
+
+def test_ratio_of_one_operation_has_no_bounds() -> None:
+    interval = ratio_interval(np.array([0.0, 7.0, 0.0]), np.array([0.0, 1.0, 0.0]))
+    assert (interval.estimate, interval.high) == (7.0, math.inf)
+
+
+@pytest.mark.parametrize("level", [0, 1, -0.5, math.nan])
+def test_bad_level(level: float) -> None:
+    with pytest.raises(UsageError, match=r"level=.* is not between 0 and 1\nhint: use 0.95"):
+        batch_means_interval([1.0, 2.0], level)
+
+
+def test_relative_half_width() -> None:
+    assert Interval(10, 9, 12).relative_half_width == pytest.approx(0.15)
+    assert Interval(0, 0, 1).relative_half_width == math.inf

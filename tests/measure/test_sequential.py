@@ -1,0 +1,150 @@
+"""Always-valid verdicts: looking after each observation costs no honesty."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.errors import LoadError, UsageError
+from trimtab.measure import EarlyStop, Interval, PairedSequence, anytime_interval, compare_pairs
+
+from .runs import ar1
+
+MAX_PAIRS = 20
+
+
+def verdict_with_peeking(rng: np.random.Generator, gain: float, sd: float, delta: float) -> tuple[str, int]:
+    """The first verdict of a sequence that is asked after each pair."""
+    sequence = PairedSequence(is_maximised=True)
+    for _ in range(MAX_PAIRS):
+        sequence.add(math.exp(rng.normal(0, sd)), gain * math.exp(rng.normal(0, sd)))
+        if sequence.verdict(delta) != "undecided":
+            break
+    return sequence.verdict(delta), len(sequence)
+
+
+def test_equal_configs_with_peeking() -> None:
+    rng = np.random.default_rng(0)
+    verdicts = [verdict_with_peeking(rng, 1.0, 0.05, 0.0)[0] for _ in range(600)]
+    assert np.mean([v == "better" for v in verdicts]) <= 0.035
+    assert np.mean([v == "not_better" for v in verdicts]) <= 0.035
+
+
+def test_a_fixed_test_would_be_fooled_by_peeking() -> None:
+    """The reason for the sequence: the t interval, looked at after each pair, claims far too often."""
+    rng = np.random.default_rng(0)
+    fooled = 0
+    for _ in range(300):
+        b, c = np.exp(rng.normal(0, 0.05, (2, MAX_PAIRS)))
+        fooled += any(compare_pairs(b[:n], c[:n], True).is_better() for n in range(3, MAX_PAIRS + 1))
+    assert fooled / 300 > 0.06
+
+
+@pytest.mark.parametrize(("gain", "most_pairs", "power"), [(1.8, 3, 0.95), (1.3, 5, 0.95), (1.1, MAX_PAIRS, 0.75)])
+def test_real_gains_are_found(gain: float, most_pairs: int, power: float) -> None:
+    rng = np.random.default_rng(1)
+    found = [verdict_with_peeking(rng, gain, 0.05, 0.02) for _ in range(200)]
+    assert np.mean([verdict == "better" for verdict, _ in found]) >= power
+    assert np.median([n for _, n in found]) <= most_pairs
+
+
+def test_a_worse_candidate_is_not_better() -> None:
+    verdict, n = verdict_with_peeking(np.random.default_rng(2), 0.8, 0.03, 0.02)
+    assert verdict == "not_better"
+    assert n < MAX_PAIRS
+
+
+def test_less_is_better_when_minimised() -> None:
+    sequence = PairedSequence(is_maximised=False)
+    for noise in (0.99, 1.0, 1.01, 1.0):
+        sequence.add(100.0, 50.0 * noise)
+    assert sequence.ratio.estimate == pytest.approx(2.0, rel=0.01)
+    assert sequence.verdict(0.1) == "better"
+
+
+def test_comparison_says_the_same_as_the_verdict() -> None:
+    sequence = PairedSequence(is_maximised=True)
+    for noise in (0.97, 1.0, 1.02, 1.01):
+        sequence.add(10.0, 15.0 * noise)
+    comparison = sequence.comparison()
+    assert comparison.ratio == sequence.ratio
+    assert comparison.n_pairs == len(sequence) == 4
+    assert comparison.p_value < 0.05
+    assert comparison.gains == pytest.approx((1.455, 1.5, 1.53, 1.515))
+
+
+def test_p_value_and_interval_agree() -> None:
+    """The interval of level 1 - p just touches no gain."""
+    sequence = PairedSequence(is_maximised=True)
+    gains = (1.02, 1.05, 1.01, 1.06, 1.03, 1.04)
+    for gain in gains:
+        sequence.add(1.0, gain)
+    p_value = sequence.comparison().p_value
+    assert anytime_interval(np.log(gains), 1 - p_value).low == pytest.approx(0.0, abs=1e-9)
+
+
+@given(values=st.lists(st.floats(-100, 100), min_size=1, max_size=30))
+def test_interval_contains_its_estimate_and_is_wider_than_students(values: list[float]) -> None:
+    interval = anytime_interval(np.array(values))
+    assert interval.low <= interval.estimate <= interval.high
+
+
+def test_always_valid_coverage() -> None:
+    misses = 0
+    for series in np.random.default_rng(3).standard_normal((400, 40)):
+        intervals = (anytime_interval(series[:n]) for n in range(2, 41))
+        misses += any(not i.low <= 0 <= i.high for i in intervals)
+    assert misses / 400 <= 0.05
+
+
+def test_nothing_seen() -> None:
+    assert math.isnan(anytime_interval(np.zeros(0)).estimate)
+    assert PairedSequence(is_maximised=True).verdict() == "undecided"
+    with pytest.raises(LoadError, match="there are no pairs to compare"):
+        PairedSequence(is_maximised=True).comparison()
+
+
+def test_pair_that_cannot_be_compared() -> None:
+    with pytest.raises(LoadError, match="cannot compare baseline=1 with candidate=0"):
+        PairedSequence(is_maximised=True).add(1.0, 0.0)
+
+
+def stopped_at(frames: np.ndarray, *, is_maximised: bool = True) -> int | None:
+    """The second at which the frames are stopped against an incumbent of 1; None when they are not."""
+    stop = EarlyStop(Interval(1, 1, 1), is_maximised=is_maximised)
+    return next((second for second, frame in enumerate(frames, 1) if stop.update(frame)), None)
+
+
+@pytest.mark.parametrize(("phi", "sd"), [(0.0, 0.1), (0.5, 0.1), (0.5, 0.2), (0.8, 0.1)])
+def test_equal_configs_are_not_stopped(phi: float, sd: float) -> None:
+    stops = [stopped_at(1 + sd * series) for series in ar1(np.random.default_rng(4), 400, 30, phi)]
+    assert np.mean([second is not None for second in stops]) <= 0.02
+
+
+@pytest.mark.parametrize(("phi", "sd", "seconds"), [(0.0, 0.05, 4), (0.5, 0.1, 5), (0.5, 0.2, 8)])
+def test_half_as_fast_is_stopped_within_seconds(phi: float, sd: float, seconds: int) -> None:
+    stops = [stopped_at(0.5 * (1 + sd * series)) for series in ar1(np.random.default_rng(5), 200, 30, phi)]
+    assert all(second is not None for second in stops)
+    assert np.median([second for second in stops if second]) <= seconds
+
+
+def test_minimised_metrics_are_stopped_upwards() -> None:
+    rng = np.random.default_rng(6)
+    assert stopped_at(2 + 0.1 * rng.standard_normal(20), is_maximised=False) is not None
+    assert stopped_at(0.5 + 0.1 * rng.standard_normal(20), is_maximised=False) is None
+
+
+def test_an_unknown_incumbent_stops_nothing() -> None:
+    stop = EarlyStop(Interval(math.nan, math.nan, math.nan), is_maximised=True)
+    assert not any(stop.update(0.0) for _ in range(20))
+
+
+def test_bad_settings() -> None:
+    with pytest.raises(UsageError, match=r"margin=-1 must be 0 or more and alpha=0.01 inside \(0, 0.5\)"):
+        EarlyStop(Interval(1, 1, 1), is_maximised=True, margin=-1)
+    with pytest.raises(UsageError, match=r"alpha=0\.5"):
+        EarlyStop(Interval(1, 1, 1), is_maximised=True, alpha=0.5)
