@@ -171,13 +171,14 @@ def _cpu_model() -> str:
 
 
 def _disk_kind(path: Path) -> str:
-    """ "ssd" or "hdd" by the kernel's rotational flag of the device that holds `path`; "" when there is no such device."""
+    """The kind by the kernel's rotational flag of the device under `path`; "" where that flag says nothing."""
     try:
         number = path.stat().st_dev
         device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve(strict=True)
         for folder in (device, device.parent):  # a partition's queue is its disk's
             flag = folder / "queue/rotational"
-            if flag.exists():
+            # virtual disks show the default of their driver, whatever the host has
+            if flag.exists() and not folder.name.startswith(("vd", "xvd")):
                 return "hdd" if flag.read_text().strip() == "1" else "ssd"
     except OSError:
         pass

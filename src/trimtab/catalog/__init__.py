@@ -1,0 +1,1 @@
+"""Data: the knob overlays, one TOML file per system; each system's target room reads and checks its own."""

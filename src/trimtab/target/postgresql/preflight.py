@@ -1,0 +1,99 @@
+"""What can be known about a config before anything is changed: orders between knobs, and the shared memory it needs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from trimtab.errors import ApplyError
+from trimtab.space import Config, RestartClass, Value
+from trimtab.target.base import KnobState
+from trimtab.target.postgresql.classes import forbidden_reason
+from trimtab.target.postgresql.memory import ORDERS
+from trimtab.target.postgresql.reach import Reach
+from trimtab.units import format_size, format_value
+
+__all__ = ["check_orders", "check_shared_memory"]
+
+_TIMEOUT_S = 30.0
+
+
+def check_orders(config: Config, states: Mapping[str, KnobState]) -> None:
+    """That no lower knob is set above its upper one.
+
+    Raises:
+        ApplyError: one is.
+    """
+    for low, high in ORDERS:
+        if not (low in config or high in config) or low not in states or high not in states:
+            continue
+        left, right = config.get(low, states[low].running), config.get(high, states[high].running)
+        if isinstance(left, str) or isinstance(right, str) or left <= right:
+            continue
+        raise ApplyError(f"{low}={left} is above {high}={right}", hint=f"keep {low} <= {high}")
+
+
+def check_shared_memory(config: Config, states: Mapping[str, KnobState], reach: Reach, budget_bytes: int) -> None:
+    """Asks the server's own program how much shared memory it would take at start (PostgreSQL 15 or later).
+
+    The program runs over a scratch copy of the control file with the running server's settings, so that a running server
+    does not stand in its way; it opens no data and listens to nothing. Its other complaints ("WAL streaming requires
+    wal_level ...") count too. Nothing is checked when no knob needs a restart or the programs cannot be reached.
+
+    Raises:
+        ApplyError: it would not start, or takes more than `budget_bytes`.
+    """
+    account, bin_dir, data_dir = reach.account, reach.bin_dir, reach.data_dir
+    is_restart = any(states[name].knob.restart is not RestartClass.RELOAD for name in config)
+    if not is_restart or "shared_memory_size" not in states or bin_dir is None or account is None or data_dir is None:
+        return
+    if not account.is_me and os.geteuid() != 0:
+        return
+    with tempfile.TemporaryDirectory(prefix="trimtab-check-") as name:
+        _fill(Path(name), data_dir, {**_start_values(states), **_texts(config, states)})
+        for path in (Path(name), *Path(name).rglob("*")):
+            os.chown(path, account.uid, account.gid)
+        result = reach.host.run(
+            [str(bin_dir / "postgres"), "-D", name, "-C", "shared_memory_size"],
+            timeout_s=_TIMEOUT_S,
+            user=account.uid,
+            group=account.gid,
+            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+        )
+    if result.exit_code != 0 or not result.stdout.strip().isdigit():
+        fatal = [line.partition("FATAL:")[2].strip() for line in result.stderr.splitlines() if "FATAL:" in line]
+        raise ApplyError(f"the server would not start: {'; '.join(fatal) or result.output}", hint="see `trimtab knobs`")
+    need_bytes = int(result.stdout) << 20
+    if need_bytes > budget_bytes:
+        raise ApplyError(
+            f"the server would take shared_memory={format_size(need_bytes)} of memory={format_size(budget_bytes)}",
+            hint="lower shared_buffers and its like, or raise memory in the target's table",
+        )
+
+
+def _fill(folder: Path, data_dir: Path, texts: Mapping[str, str]) -> None:
+    (folder / "global").mkdir(mode=0o700)
+    shutil.copyfile(data_dir / "global" / "pg_control", folder / "global" / "pg_control")
+    shutil.copyfile(data_dir / "PG_VERSION", folder / "PG_VERSION")
+    lines = [f"{name} = '{text}'\n" for name, text in texts.items()]
+    (folder / "postgresql.conf").write_text("".join(lines))
+
+
+def _start_values(states: Mapping[str, KnobState]) -> dict[str, str]:
+    """Running values that matter at start: those fixed there, set by somebody, and not naming files or code."""
+    running: dict[str, Value] = {
+        name: state.running
+        for name, state in states.items()
+        if state.knob.restart is not RestartClass.RELOAD
+        and state.source not in ("default", "override")
+        and not forbidden_reason(name)
+        and "'" not in str(state.running)
+    }
+    return {name: format_value(value, states[name].knob.unit) for name, value in running.items()}
+
+
+def _texts(config: Config, states: Mapping[str, KnobState]) -> dict[str, str]:
+    return {name: format_value(value, states[name].knob.unit) for name, value in config.items()}

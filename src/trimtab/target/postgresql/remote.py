@@ -1,0 +1,240 @@
+"""ConnectionReach: a running server got at by SQL alone; LocalReach: one whose files and restart command are at hand too."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shlex
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import TargetError
+from trimtab.host import LocalHost
+from trimtab.records import Endpoint
+from trimtab.target.postgresql.install import Account
+from trimtab.target.postgresql.process import tail
+from trimtab.target.postgresql.session import Connection, connect
+from trimtab.target.postgresql.settings import Settings
+
+__all__ = ["ConnectionReach", "LocalReach"]
+
+_LOGIN_POLL_S = 0.02
+
+
+class ConnectionReach:
+    """See `Reach`. Only knobs that a reload makes effective can be changed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.host = LocalHost()
+        self._settings = settings
+        self._fields = settings.connection_fields()
+        self._endpoint: Endpoint | None = None
+
+    @property
+    def data_dir(self) -> Path | None:
+        """None: the files cannot be reached."""
+        return None
+
+    @property
+    def bin_dir(self) -> Path | None:
+        """None: the programs cannot be reached."""
+        return None
+
+    @property
+    def account(self) -> Account | None:
+        """None: unknown."""
+        return None
+
+    @property
+    def no_restart(self) -> str:
+        """Why the server cannot be restarted."""
+        return "needs a restart, and the study file gives no data_dir and restart command"
+
+    def open(self) -> None:
+        """Logs in once, to know that it works and where."""
+        with self.connect() as connection:
+            info = connection.info
+            self._endpoint = Endpoint(
+                protocol="postgresql",
+                host=info.host,
+                port=info.port,
+                user=info.user,
+                database=info.dbname,
+                password=info.password or None,
+                options={k: str(v) for k, v in self._fields.items() if k.startswith("ssl") and k != "sslpassword"},
+            )
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+    def connect(self, application: str = "trimtab") -> Connection:
+        """A fresh connection."""
+        return connect(self._fields, application=application)
+
+    def endpoint(self) -> Endpoint:
+        """How a load connects."""
+        if self._endpoint is None:
+            self.open()
+        if self._endpoint is None:
+            raise RuntimeError("open() made no endpoint")
+        return self._endpoint
+
+    def is_up(self) -> bool:
+        """Whether a login works."""
+        try:
+            self.connect().close()
+        except TargetError:
+            return False
+        return True
+
+    def restart(self) -> None:
+        """Not possible."""
+        raise TargetError(f"the server cannot be restarted: {self.no_restart}", hint="give data_dir and restart")
+
+    def ensure_up(self) -> None:
+        """Raises when a login does not work: nothing else can be done here."""
+        self.connect().close()
+
+    def log_excerpt(self, n_lines: int) -> str:
+        """Nothing: the log cannot be reached."""
+        return ""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Where it is, without the password."""
+        return {"way": "connection", "url": self._settings.safe_url}
+
+
+class LocalReach(ConnectionReach):
+    """See `Reach`. `restart` runs the command of the study file, without a shell."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._data_dir = Path(settings.data_dir or "")
+        self._argv = shlex.split(settings.restart) if settings.restart is not None else []
+        self._log = Path(settings.log_file) if settings.log_file is not None else None
+        self._log_start = 0
+        self._bin_dir: Path | None = None
+        self._command_output = ""
+
+    @property
+    def data_dir(self) -> Path:
+        """The data directory."""
+        return self._data_dir
+
+    @property
+    def bin_dir(self) -> Path | None:
+        """The folder of the running server's program; None when this user may not see it."""
+        return self._bin_dir
+
+    @property
+    def account(self) -> Account | None:
+        """The data directory's owner."""
+        try:
+            entry = pwd.getpwuid(self._data_dir.stat().st_uid)
+        except (OSError, KeyError):
+            return None
+        return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+
+    @property
+    def no_restart(self) -> str:
+        """Why the server cannot be restarted; "" when it can."""
+        return "" if self._argv else "needs a restart, and the study file gives no restart command"
+
+    def open(self) -> None:
+        """Logs in, and makes sure that data_dir is this server's.
+
+        Raises:
+            TargetError: it is not, or this user may not read and write it.
+        """
+        super().open()
+        with self.connect() as connection:
+            found = connection.execute("SELECT current_setting('data_directory', true)").fetchone()
+        shown = Path(found[0]) if found is not None and found[0] else None
+        if shown is not None and os.path.realpath(shown) != os.path.realpath(self._data_dir):
+            raise TargetError(
+                f"data_dir={str(self._data_dir)!r} is not the server's: it uses {str(shown)!r}",
+                hint="give the server's own data_directory, or the url of the other server",
+            )
+        if not os.access(self._data_dir, os.R_OK | os.W_OK | os.X_OK):
+            raise TargetError(
+                f"data_dir={str(self._data_dir)!r} cannot be read and written by this user",
+                hint="run as the server's user or as root, or leave data_dir and restart out (reload-only tuning)",
+            )
+        self._look_at_process()
+
+    def _look_at_process(self) -> None:
+        """Finds programs and log of the running server, as far as this user may see them."""
+        try:
+            pid = int((self._data_dir / "postmaster.pid").read_text().split("\n", 1)[0])
+            self._bin_dir = Path(f"/proc/{pid}/exe").resolve(strict=True).parent
+            output = Path(f"/proc/{pid}/fd/2").resolve(strict=True)
+        except (OSError, ValueError):
+            return
+        if self._log is None:
+            current = self._collected_log()
+            self._log = current if current is not None else output if output.is_file() else None
+
+    def _collected_log(self) -> Path | None:
+        names = self._data_dir / "current_logfiles"
+        try:
+            name = names.read_text().split()[1]
+        except (OSError, IndexError):
+            return None
+        return self._data_dir / name
+
+    def restart(self) -> None:
+        """Runs the restart command and waits for a login.
+
+        Raises:
+            TargetError: the command fails or takes too long, did not restart the server, or nobody can log in.
+        """
+        before = self._started_at()
+        self._log_start = self._log.stat().st_size if self._log is not None and self._log.exists() else 0
+        deadline = time.monotonic() + self._settings.restart_timeout_s
+        result = self.host.run(self._argv, timeout_s=self._settings.restart_timeout_s)
+        self._command_output = result.output
+        if result.exit_code != 0:
+            raise TargetError(
+                f"the restart command={' '.join(self._argv)!r} failed with exit_code={result.exit_code}: {result.output}",
+                hint="run it by hand to see why",
+            )
+        self._wait_login(deadline)
+        if before is not None and self._started_at() == before:
+            raise TargetError(
+                f"the restart command={' '.join(self._argv)!r} ended well, but the server was not restarted",
+                hint="does it restart another server?",
+            )
+
+    def _started_at(self) -> object:
+        try:
+            with self.connect() as connection:
+                found = connection.execute("SELECT pg_postmaster_start_time()").fetchone()
+        except TargetError:
+            return None
+        return found[0] if found is not None else None
+
+    def _wait_login(self, deadline: float) -> None:
+        while True:
+            try:
+                self.connect().close()
+                return
+            except TargetError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOGIN_POLL_S)
+
+    def ensure_up(self) -> None:
+        """Starts the server by its restart command when nobody can log in."""
+        if not self.is_up():
+            self.restart()
+
+    def log_excerpt(self, n_lines: int) -> str:
+        """The last lines of the server's log since the last restart, or what the restart command said."""
+        lines = tail(self._log, n_lines, self._log_start) if self._log is not None else ""
+        return lines or self._command_output
+
+    def describe(self) -> Mapping[str, Any]:
+        """Where it is, without the password."""
+        return {"way": "local", "url": self._settings.safe_url, "data_dir": str(self._data_dir)}

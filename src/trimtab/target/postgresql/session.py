@@ -1,0 +1,69 @@
+"""Connections to the server, with every way they fail told in plain words and no password in any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+from psycopg.rows import TupleRow
+
+from trimtab.errors import TargetError
+
+__all__ = ["CONNECT_TIMEOUT_S", "Connection", "connect", "redact"]
+
+Connection = psycopg.Connection[TupleRow]
+
+CONNECT_TIMEOUT_S = 10
+_STATEMENT_TIMEOUT_MS = 60_000
+
+_REASONS: tuple[tuple[str, str, str], ...] = (
+    (
+        "password authentication failed",
+        "the server refused the password",
+        "put the right one into ~/.pgpass (mode 0600) or PGPASSWORD",
+    ),
+    ("no password supplied", "the server asks for a password and none was given", "put it into ~/.pgpass or PGPASSWORD"),
+    ("no pg_hba.conf entry", "the server's pg_hba.conf does not let this user in", "add a line for it and reload"),
+    ("does not exist", "the user or the database does not exist", "check user and database in url"),
+    ("too many clients", "all connections of the server are in use", "close some, or raise max_connections"),
+    ("remaining connection slots", "all connections of the server are in use", "close some, or raise max_connections"),
+    ("Peer authentication failed", "the operating-system user may not log in as this user", "run as that user, or use -h"),
+)
+
+
+def redact(text: str, password: str | None) -> str:
+    """`text` without the password."""
+    return text.replace(password, "***") if password else text
+
+
+def connect(fields: Mapping[str, Any], *, application: str = "trimtab", timeout_s: float = CONNECT_TIMEOUT_S) -> Connection:
+    """A fresh connection in autocommit mode.
+
+    Raises:
+        TargetError: it cannot be made; the message names host, port and user, and never the password.
+    """
+    options = f"{fields.get('options', '')} -c statement_timeout={_STATEMENT_TIMEOUT_MS}".strip()
+    given = {
+        **fields,
+        "options": options,
+        "application_name": application,
+        # libpq rounds a smaller number up to 2 seconds
+        "connect_timeout": max(2, round(timeout_s)),
+    }
+    try:
+        return psycopg.Connection.connect(**given, autocommit=True)
+    except psycopg.Error as error:
+        raise _told(error, fields) from None
+
+
+def _told(error: psycopg.Error, fields: Mapping[str, Any]) -> TargetError:
+    password = fields.get("password")
+    text = redact(" ".join(str(error).split()), None if password is None else str(password))
+    where = " ".join(f"{key}={fields[key]}" for key in ("host", "port", "user", "dbname") if fields.get(key))
+    for mark, reason, hint in _REASONS:
+        if mark in text:
+            return TargetError(f"{reason}: {where}: {text}", hint=hint)
+    return TargetError(
+        f"cannot connect to the server: {where}: {text}", hint="check that it runs, and host and port in url"
+    )

@@ -1,0 +1,300 @@
+"""PostgresTarget: a PostgreSQL server as a target; ties the parts of this folder together."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from trimtab.errors import ApplyError, LockedError, TargetError
+from trimtab.host import FileLock, Limits, read_limits
+from trimtab.records import Context, Endpoint, Machine
+from trimtab.space import Config, Constraint
+from trimtab.target.base import Applied, KnobState, Snapshot
+from trimtab.target.postgresql import advice, doctor, memory, preflight
+from trimtab.target.postgresql.catalogue import Facts, Row, knob_states, read_facts, read_rows, selected_names
+from trimtab.target.postgresql.change import put_back, set_config, take_snapshot
+from trimtab.target.postgresql.embedded import EmbeddedReach
+from trimtab.target.postgresql.fragment import fragment_text
+from trimtab.target.postgresql.lock import TunerLock
+from trimtab.target.postgresql.overlay import Bounds
+from trimtab.target.postgresql.reach import Reach
+from trimtab.target.postgresql.remote import ConnectionReach, LocalReach
+from trimtab.target.postgresql.settings import Settings, read_settings
+from trimtab.target.postgresql.values import check_value
+
+__all__ = ["PostgresTarget"]
+
+_LOG_LINES = 20
+_UNKNOWN_DISK_BYTES = 64 << 30
+
+
+class PostgresTarget:
+    """See `Target`. Made by `from_settings`, or from a journalled snapshot by `from_snapshot`.
+
+    Attributes:
+        name: of the table in the study file.
+        kind: "postgresql".
+        settings: the table, checked.
+    """
+
+    kind = "postgresql"
+
+    def __init__(self, name: str, settings: Settings, state_dir: Path) -> None:
+        self.name = name
+        self.settings = settings
+        self._reach = _reach(name, settings)
+        self._base: Snapshot | None = None
+        self._lock = TunerLock(self._lock_file(state_dir), lambda: self._reach.connect())
+
+    @classmethod
+    def from_settings(cls, name: str, settings: Mapping[str, Any], *, state_dir: Path) -> PostgresTarget:
+        """A target from its [target.NAME] table; touches nothing.
+
+        Raises:
+            UsageError: an unknown key or a wrong value.
+        """
+        return cls(name, read_settings(name, settings), state_dir)
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot, *, state_dir: Path) -> PostgresTarget:
+        """The target that a journalled snapshot came from, ready for `restore`; needs neither study file nor `open`.
+
+        A password is taken from PGPASSWORD or .pgpass: the journal holds none.
+        """
+        return cls(snapshot.target, read_settings(snapshot.target, snapshot.reach["settings"]), state_dir)
+
+    def _lock_file(self, state_dir: Path) -> FileLock:
+        if isinstance(self._reach, EmbeddedReach):
+            return self._reach.owner
+        digest = hashlib.sha256((self.settings.safe_url or "").encode()).hexdigest()[:16]
+        return FileLock(state_dir / "locks" / f"postgresql-{digest}.lock")
+
+    def open(self) -> None:
+        """Reaches the server (an embedded one is started) and checks its version; changes nothing.
+
+        Raises:
+            TargetError: it cannot be reached, or is of an unknown version.
+        """
+        try:
+            self._reach.open()
+        except TargetError as error:
+            excerpt = self._reach.log_excerpt(_LOG_LINES)
+            raise type(error)("\n".join(filter(None, (error.message, excerpt))), hint=error.hint) from error
+        self._look()
+
+    def close(self) -> None:
+        """Gives the locks back; stops an embedded server."""
+        self._lock.release()
+        self._reach.close()
+
+    def _look(self) -> tuple[dict[str, Row], Facts]:
+        with self._reach.connect() as connection:
+            rows = read_rows(connection)
+            return rows, read_facts(connection, rows)
+
+    @property
+    def limits(self) -> Limits:
+        """Cores and memory that the server may use, as far as this machine shows them."""
+        return read_limits()
+
+    @property
+    def budget_bytes(self) -> int:
+        """What all memory knobs together may use: `memory` of the study file, else RAM or the cgroup's limit.
+
+        Raises:
+            TargetError: the server is on another machine and `memory` is not given.
+        """
+        if self.settings.memory is not None:
+            return self.settings.memory
+        host = self._reach.endpoint().host
+        if host.startswith("/") or host in ("localhost", "127.0.0.1", "::1", platform.node()):
+            return self.limits.memory_bytes
+        raise TargetError(
+            f"the memory of host={host} is not known here", hint='give it in the target\'s table: memory = "16GiB"'
+        )
+
+    def _bounds(self, rows: Mapping[str, Row]) -> Bounds:
+        folder = self._reach.data_dir
+        return {
+            "memory": float(self.budget_bytes),
+            "cores": float(self.limits.cores),
+            "connections": float(rows["max_connections"].setting),
+            "disk": float(self._reach.host.disk_free_bytes(folder) if folder is not None else _UNKNOWN_DISK_BYTES),
+        }
+
+    def machine(self) -> Machine:
+        """Facts about the machine, and the server's version."""
+        facts = self._reach.host.facts(self._reach.data_dir or Path("/"))
+        with self._reach.connect() as connection:
+            found = connection.execute("SELECT current_setting('server_version')").fetchone()
+        return Machine(
+            cores=facts.limits.cores,
+            memory_bytes=facts.limits.memory_bytes,
+            cpu_model=facts.cpu_model,
+            kernel=facts.kernel,
+            disk=facts.disk,
+            hostname=facts.hostname,
+            server_version=f"PostgreSQL {found[0]}" if found is not None else "",
+        )
+
+    def endpoint(self) -> Endpoint:
+        """How a load connects."""
+        return self._reach.endpoint()
+
+    def states(self) -> Mapping[str, KnobState]:
+        """Every knob of the live server, by name."""
+        rows, facts = self._look()
+        states = knob_states(rows, facts, self._bounds(rows), self.settings, self._reach.no_restart)
+        chosen = {name for name, state in states.items() if not state.lock_reason}
+        return {name: _with_known_condition(state, chosen) for name, state in states.items()}
+
+    def selection(self) -> tuple[str, ...]:
+        """The knobs that the settings ask to tune.
+
+        Raises:
+            UsageError: an unknown name, or one that is named and locked.
+        """
+        return selected_names(self.settings.knobs, self.states())
+
+    def advise(self, context: Context) -> Config:
+        """A rule-based config over the changeable knobs (see `advice`)."""
+        return advice.advise(self.states(), context, self._bounds(self._look()[0]), self.machine())
+
+    def constraints(self, names: Sequence[str], context: Context) -> tuple[Constraint, ...]:
+        """The memory budget and the orders over those of `names` that matter (see `memory`)."""
+        return memory.constraints(names, self.states(), context, self.budget_bytes)
+
+    def memory_use(self, config: Config, context: Context) -> Mapping[str, float]:
+        """Bytes by consumer under `config` over the running values, and "budget"."""
+        return memory.memory_use(config, self.states(), context, self.budget_bytes)
+
+    def preflight(self, config: Config) -> None:
+        """Everything that can be known without changing anything.
+
+        Raises:
+            ApplyError: the config cannot work, with the reason.
+        """
+        states = self.states()
+        self._check(config, states)
+        preflight.check_orders(config, states)
+        preflight.check_shared_memory(config, states, self._reach, self.budget_bytes)
+
+    def _check(self, config: Config, states: Mapping[str, KnobState]) -> None:
+        for name, value in config.items():
+            state = states.get(name)
+            if state is None:
+                raise ApplyError(f"the server has no knob={name!r}", hint="see `trimtab knobs`")
+            if state.lock_reason:
+                raise ApplyError(f"knob={name!r} may not be changed: {state.lock_reason}", hint="see `trimtab knobs`")
+            check_value(state.knob, value, state.vendor_low, state.vendor_high)
+
+    def snapshot(self) -> Snapshot:
+        """The configuration as it is; later applies count from here."""
+        self._base = take_snapshot(self.name, self._reach, self.settings.public())
+        return self._base
+
+    def apply(self, config: Config) -> Applied:
+        """Sets exactly `config` over the last snapshot (taken now when there is none), all or nothing.
+
+        Raises:
+            ApplyError: the server refused it or did not come back with it; it is back as in the snapshot.
+            RestoreError: it could not even be put back.
+        """
+        states = self.states()
+        base = self._base if self._base is not None else self.snapshot()
+        self._check(config, states)
+        try:
+            applied = set_config(self._reach, states, base, config)
+            self.health()
+        except (TargetError, psycopg.Error) as error:
+            excerpt = self._reach.log_excerpt(_LOG_LINES)
+            put_back(self._reach, base)
+            self._lock.renew()
+            if isinstance(error, LockedError):
+                raise
+            message = error.message if isinstance(error, TargetError) else str(error).strip()
+            hint = error.hint if isinstance(error, TargetError) else None
+            raise ApplyError(message, hint=hint, log_excerpt=excerpt) from error
+        self._lock.renew()
+        return applied
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Puts files and values back exactly; works on a closed target and a server that is down. Idempotent.
+
+        Raises:
+            RestoreError: it cannot be done; the hint says how to do it by hand.
+        """
+        put_back(self._reach, snapshot)
+        self._base = snapshot
+        self._lock.renew()
+
+    def persist(self, config: Config) -> Snapshot:
+        """As `apply`, to stay; returns the configuration from before, for a rollback.
+
+        Raises:
+            ApplyError: as `apply`; nothing is changed then.
+        """
+        before = self.snapshot()
+        self.apply(config)
+        return before
+
+    def health(self) -> None:
+        """A fresh login and a query.
+
+        Raises:
+            TargetError: the server does not answer.
+        """
+        try:
+            with self._reach.connect() as connection:
+                connection.execute("SELECT 1")
+        except psycopg.Error as error:
+            raise TargetError(
+                f"the server accepts logins but no query: {str(error).strip()}", hint="see its log"
+            ) from error
+
+    def log_excerpt(self, n_lines: int = 20) -> str:
+        """The last lines of the server's own log, "" when it cannot be read."""
+        return self._reach.log_excerpt(n_lines)
+
+    def fragment(self, config: Config) -> str:
+        """`config` as text for postgresql.conf."""
+        return fragment_text(config, self.states())
+
+    @contextmanager
+    def lock(self, holder: str) -> Iterator[None]:
+        """One tuner per server.
+
+        Raises:
+            LockedError: another one holds it; the message names it.
+        """
+        self._lock.acquire(holder)
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def doctor(self) -> Sequence[tuple[str, bool, str]]:
+        """(check, is_fine, explanation) lines; changes nothing."""
+        return doctor.examine(self._reach, self.settings, self.states(), self.budget_bytes)
+
+
+def _reach(name: str, settings: Settings) -> Reach:
+    if settings.embedded is not None:
+        limit = settings.memory if settings.memory_limit else None
+        return EmbeddedReach(settings.embedded, name, memory_limit_bytes=limit)
+    return LocalReach(settings) if settings.data_dir is not None else ConnectionReach(settings)
+
+
+def _with_known_condition(state: KnobState, chosen: set[str]) -> KnobState:
+    """Drops a condition over a knob that cannot change: it would keep its running value anyway."""
+    condition = state.knob.condition
+    if condition is None or condition.split()[0] in chosen:
+        return state
+    return replace(state, knob=replace(state.knob, condition=None))

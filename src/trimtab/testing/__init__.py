@@ -1,0 +1,1 @@
+"""Fakes and conformance suites for the tests of Trimtab's own rooms and of plug-ins."""

@@ -1,0 +1,302 @@
+"""FakeTarget: an in-memory system with a handful of knobs that keeps every promise of `Target`, and misbehaves on demand.
+
+    target = FakeTarget(crash_when=lambda values: values["cache"] > 4000)
+    target.calls          # ["open", "snapshot", "apply", ...] in order
+    target.values         # what is in effect now
+    target.speed()        # operations per second that a load would see, without noise
+
+State survives `close`: it stands for a server that goes on running. `disk` is the part that a death of the tuner leaves
+behind, so a second FakeTarget over the same `disk` is the same server seen by another process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import ApplyError, LockedError, RestoreError, TargetError, UsageError
+from trimtab.records import Context, Endpoint, Machine
+from trimtab.space import Config, Constraint, Knob, KnobKind, RestartClass, SafetyClass, Value
+from trimtab.target import Applied, KnobState, Snapshot
+
+__all__ = ["FAKE_KNOBS", "Disk", "FakeTarget"]
+
+_MIB = 1 << 20
+_RESERVED_MIB = 64
+_RESTART_KNOBS = ("cache",)
+
+FAKE_KNOBS: tuple[Knob, ...] = (
+    Knob(
+        name="cache", kind=KnobKind.INTEGER, low=16, high=4096, log=True, unit="MB", default=128,
+        restart=RestartClass.RESTART, doc="Memory shared by all connections.",
+    ),
+    Knob(name="sort_memory", kind=KnobKind.INTEGER, low=1, high=512, log=True, unit="MB", default=4, doc="Memory of one sort."),
+    Knob(name="page_cost", kind=KnobKind.REAL, low=0.5, high=8.0, log=True, default=4.0, doc="Cost of a random read."),
+    Knob(name="workers", kind=KnobKind.INTEGER, low=1, high=16, special=(0,), default=2, doc="Workers; 0 none."),
+    Knob(name="compile", kind=KnobKind.BOOLEAN, default=True, doc="Whether expressions are compiled."),
+    Knob(name="method", kind=KnobKind.CHOICE, choices=("sync", "worker", "ring"), default="worker", doc="How reads are done."),
+    Knob(
+        name="sync", kind=KnobKind.BOOLEAN, default=True, safety=SafetyClass.DURABILITY, doc="Whether commits wait for the disk."
+    ),
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Disk:
+    """What the fake server keeps when the tuner dies: its configuration, what it runs with, and who holds it."""
+
+    configured: dict[str, Value] = field(default_factory=dict)
+    running: dict[str, Value] = field(default_factory=lambda: {knob.name: knob.default for knob in FAKE_KNOBS})
+    holder: str = ""
+    is_up: bool = True
+
+
+def _never(values: Mapping[str, Value]) -> bool:
+    return False
+
+
+class FakeTarget:
+    """See `Target` and the module.
+
+    Args:
+        name: of the table in the study file.
+        disk: the server; a new one when None.
+        memory_mib: the memory budget in MiB.
+        unlock: safety classes to open ("durability").
+        knobs: names to tune; None for every unlocked one.
+        crash_when, reject_when: on the values that would be in effect; crash shows in `apply`, reject in `preflight`.
+        dies_when: `apply` succeeds, and `health` fails until the target is restored.
+        slow_s: seconds that apply and restore take.
+        fail_restore: how many restores fail before one succeeds.
+        speed: operations per second as a function of the values in effect; None for the built-in one.
+    """
+
+    kind = "fake"
+
+    def __init__(
+        self,
+        name: str = "fake",
+        *,
+        disk: Disk | None = None,
+        memory_mib: int = 1024,
+        unlock: Sequence[str] = (),
+        knobs: Sequence[str] | None = None,
+        crash_when: Callable[[Mapping[str, Value]], bool] = _never,
+        reject_when: Callable[[Mapping[str, Value]], bool] = _never,
+        dies_when: Callable[[Mapping[str, Value]], bool] = _never,
+        slow_s: float = 0.0,
+        fail_restore: int = 0,
+        speed: Callable[[Mapping[str, Value]], float] | None = None,
+    ) -> None:
+        self.name = name
+        self.disk = disk if disk is not None else Disk()
+        self.calls: list[str] = []
+        self._memory_mib = memory_mib
+        self._unlock = frozenset(unlock)
+        self._knobs = knobs
+        self._crash_when = crash_when
+        self._reject_when = reject_when
+        self._dies_when = dies_when
+        self._slow_s = slow_s
+        self._fail_restore = fail_restore
+        self._speed = speed or _built_in_speed
+        self._base: Snapshot | None = None
+        self._log: list[str] = []
+
+    @classmethod
+    def from_settings(cls, name: str, settings: Mapping[str, Any], *, state_dir: Path) -> FakeTarget:
+        """A target from a table with `memory_mib`, `unlock` and `knobs`.
+
+        Raises:
+            UsageError: another key.
+        """
+        known = {"kind", "memory_mib", "unlock", "knobs"}
+        for key in settings:
+            if key not in known:
+                raise UsageError(f"unknown key {key!r} in [target.{name}]", hint=f"the keys are: {', '.join(sorted(known))}")
+        return cls(name, **{key: value for key, value in settings.items() if key != "kind"})
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot, *, state_dir: Path, disk: Disk | None = None) -> FakeTarget:
+        """The target of a journalled snapshot; `disk` is the server (a new one has nothing to restore)."""
+        return cls(snapshot.target, disk=disk)
+
+    @property
+    def values(self) -> Mapping[str, Value]:
+        """What is in effect now."""
+        return dict(self.disk.running)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How often each method was called."""
+        return Counter(self.calls)
+
+    def speed(self) -> float:
+        """Operations per second that a load would see with the values in effect."""
+        return self._speed(self.disk.running)
+
+    def open(self) -> None:
+        self.calls.append("open")
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+    def machine(self) -> Machine:
+        return Machine(cores=4, memory_bytes=self._memory_mib * _MIB, hostname="fake", server_version="Fake 1.0")
+
+    def endpoint(self) -> Endpoint:
+        return Endpoint(protocol="fake", host="localhost", port=1, user="fake", database="fake")
+
+    def states(self) -> Mapping[str, KnobState]:
+        self.calls.append("states")
+        return {
+            knob.name: KnobState(
+                knob=knob,
+                running=self.disk.running[knob.name],
+                source="configuration file" if knob.name in self.disk.configured else "default",
+                is_curated=True,
+                lock_reason=self._lock_reason(knob),
+                vendor_low=0 if knob.is_numeric else None,
+                vendor_high=1_000_000 if knob.is_numeric else None,
+            )
+            for knob in FAKE_KNOBS
+        }
+
+    def _lock_reason(self, knob: Knob) -> str:
+        is_open = knob.safety is SafetyClass.PERFORMANCE or knob.safety.value in self._unlock
+        return "" if is_open else f"safety class {knob.safety.value} is locked"
+
+    def selection(self) -> tuple[str, ...]:
+        unlocked = tuple(knob.name for knob in FAKE_KNOBS if not self._lock_reason(knob))
+        for name in self._knobs or ():
+            if name not in unlocked:
+                raise UsageError(f"knob={name!r} is unknown or locked", hint=f"use some of: {', '.join(unlocked)}")
+        return unlocked if self._knobs is None else tuple(self._knobs)
+
+    def advise(self, context: Context) -> Config:
+        sort = max(1, (self._memory_mib // 2) // (4 * max(1, context.clients)))
+        return Config({"cache": self._memory_mib // 4, "sort_memory": sort, "page_cost": 1.1})
+
+    def constraints(self, names: Sequence[str], context: Context) -> tuple[Constraint, ...]:
+        used = [name for name in ("cache", "sort_memory") if name in names]
+        if not used:
+            return ()
+        fixed = {n: float(self.disk.running[n]) * _MIB for n in ("cache", "sort_memory") if n not in names}
+        numbers = {"clients": float(context.clients), "reserved": float(_RESERVED_MIB * _MIB), **fixed}
+        numbers["memory"] = float(self._memory_mib * _MIB)
+        return (Constraint("cache + sort_memory * clients + reserved <= memory", name="memory budget", constants=numbers),)
+
+    def memory_use(self, config: Config, context: Context) -> Mapping[str, float]:
+        values = {**self.disk.running, **config}
+        return {
+            "cache": float(values["cache"]) * _MIB,
+            "sort_memory": float(values["sort_memory"]) * context.clients * _MIB,
+            "reserved": float(_RESERVED_MIB * _MIB),
+            "budget": float(self._memory_mib * _MIB),
+        }
+
+    def preflight(self, config: Config) -> None:
+        self.calls.append("preflight")
+        self._check(config)
+        if self._reject_when({**self.disk.running, **config}):
+            raise ApplyError(f"the fake target rejects {dict(config)}", hint="reject_when said so")
+
+    def _check(self, config: Config) -> None:
+        knobs = {knob.name: knob for knob in FAKE_KNOBS}
+        for name in config:
+            if name not in knobs:
+                raise ApplyError(f"no knob={name!r}")
+            if self._lock_reason(knobs[name]):
+                raise ApplyError(f"knob={name!r} may not be changed: {self._lock_reason(knobs[name])}")
+
+    def snapshot(self) -> Snapshot:
+        self.calls.append("snapshot")
+        self._base = Snapshot(
+            target=self.name,
+            kind=self.kind,
+            reach={"configured": dict(self.disk.configured)},
+            files={"fake.conf": {"content": repr(sorted(self.disk.configured.items())), "mode": 0o600, "uid": 0, "gid": 0}},
+            values=dict(self.disk.running),
+        )
+        return self._base
+
+    def apply(self, config: Config) -> Applied:
+        self.calls.append("apply")
+        base = self._base if self._base is not None else self.snapshot()
+        self._check(config)
+        started = time.monotonic()
+        time.sleep(self._slow_s)
+        wanted = {**base.values, **config}
+        restarted = any(wanted[name] != self.disk.running[name] for name in _RESTART_KNOBS)
+        self.disk.configured = {**base.reach["configured"], **config}
+        if self._crash_when(wanted):
+            self._log.append(f"FATAL: cannot run with {dict(config)}")
+            excerpt = self.log_excerpt()
+            self._put_back(base)
+            raise ApplyError("the fake server did not start", hint="crash_when said so", log_excerpt=excerpt)
+        self.disk.running = wanted
+        self.disk.is_up = not self._dies_when(wanted)
+        return Applied(
+            effective={name: wanted[name] for name in config},
+            restarted=restarted,
+            duration_s=time.monotonic() - started,
+        )
+
+    def _put_back(self, snapshot: Snapshot) -> None:
+        self.disk.configured = dict(snapshot.reach["configured"])
+        self.disk.running = dict(snapshot.values)
+        self.disk.is_up = True
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self.calls.append("restore")
+        time.sleep(self._slow_s)
+        if self._fail_restore > 0:
+            self._fail_restore -= 1
+            raise RestoreError("the fake server could not be put back", hint="by hand: nothing, it is a fake")
+        self._put_back(snapshot)
+        self._base = snapshot
+
+    def persist(self, config: Config) -> Snapshot:
+        self.calls.append("persist")
+        before = self.snapshot()
+        self.apply(config)
+        return before
+
+    def health(self) -> None:
+        self.calls.append("health")
+        if not self.disk.is_up:
+            raise TargetError("the fake server is down", hint="restore it")
+
+    def log_excerpt(self, n_lines: int = 20) -> str:
+        return "\n".join(self._log[-n_lines:])
+
+    def fragment(self, config: Config) -> str:
+        return "".join(f"{name} = {value}\n" for name, value in config.items())
+
+    @contextmanager
+    def lock(self, holder: str) -> Iterator[None]:
+        self.calls.append("lock")
+        if self.disk.holder:
+            raise LockedError(f"another tuner holds this server: {self.disk.holder}", hint="wait until it has ended")
+        self.disk.holder = holder
+        try:
+            yield
+        finally:
+            self.disk.holder = ""
+
+    def doctor(self) -> Sequence[tuple[str, bool, str]]:
+        return (("server", self.disk.is_up, "a fake"),)
+
+
+def _built_in_speed(values: Mapping[str, Value]) -> float:
+    """A smooth hill: best near cache 512 MB, sort_memory 32 MB, page_cost 1.1, compile off, method ring; sync costs half."""
+    cache = 1.0 - abs(float(values["cache"]) - 512) / 4096
+    sort = 1.0 - abs(float(values["sort_memory"]) - 32) / 512
+    cost = 1.0 - abs(float(values["page_cost"]) - 1.1) / 16
+    bonus = (1.0 if values["compile"] else 1.2) * (1.15 if values["method"] == "ring" else 1.0)
+    return 1000.0 * cache * sort * cost * bonus * (1.0 if values["sync"] else 2.0)
