@@ -1,7 +1,8 @@
 """WHAT may change: knobs, configs, spaces, and constraints over them."""
 
 from trimtab.space.config import Config
+from trimtab.space.constraint import Constraint
 from trimtab.space.knob import Knob, KnobKind, RestartClass, SafetyClass, Value
-from trimtab.space.space import Constraint, Space
+from trimtab.space.space import Space
 
 __all__ = ["Config", "Constraint", "Knob", "KnobKind", "RestartClass", "SafetyClass", "Space", "Value"]

@@ -1,0 +1,68 @@
+"""Conditions: when a knob has an effect, and in which order that is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+
+import numpy as np
+
+from trimtab.errors import SpaceError
+from trimtab.space.evaluate import Column
+from trimtab.space.expression import Node, Type, check, names_in, parse
+from trimtab.space.knob import Knob, Value
+
+__all__ = ["Condition", "as_column", "constant_type", "ordered_conditions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`knob` is active while `tree` is true; `knobs` are the names that the tree takes from the config."""
+
+    knob: str
+    tree: Node
+    knobs: tuple[str, ...]
+    constants: Mapping[str, Column] = field(default_factory=dict)
+
+
+def as_column(value: Value) -> Column:
+    """A constant as the evaluator takes it."""
+    return np.str_(value) if isinstance(value, str) else np.float64(value)
+
+
+def constant_type(value: Value) -> Type:
+    """Texts are texts, all else bare numbers."""
+    return Type(is_text=isinstance(value, str))
+
+
+def ordered_conditions(
+    knobs: Sequence[Knob], types: Mapping[str, Type], fixed: Mapping[str, Value]
+) -> tuple[Condition, ...]:
+    """The conditions of `knobs`, each after those of the knobs that it depends on.
+
+    A condition that needs a name that is neither a knob of the space nor in `fixed` cannot be decided: its knob then
+    counts as active.
+
+    Raises:
+        SpaceError: a condition is not in the language, or knobs depend on each other in a circle.
+    """
+    known = {**{name: constant_type(value) for name, value in fixed.items()}, **types}
+    found: dict[str, Condition] = {}
+    for knob in knobs:
+        if knob.condition is None:
+            continue
+        tree = parse(knob.condition)
+        names = dict.fromkeys(name.name for name in names_in(tree))
+        if not known.keys() >= names.keys():
+            continue
+        check(tree, known, knob.condition)
+        inside = tuple(name for name in names if name in types)
+        outside = {name: as_column(fixed[name]) for name in names if name not in types}
+        found[knob.name] = Condition(knob.name, tree, inside, outside)
+    try:
+        order = list(TopologicalSorter({name: c.knobs for name, c in found.items()}).static_order())
+    except CycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise SpaceError(f"conditions go in a circle: {circle}", hint="drop one of these conditions") from error
+    return tuple(found[name] for name in order if name in found)

@@ -1,0 +1,131 @@
+"""Constraint: a condition over knobs that every config of a space must meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.space.axis import base_value, format_base
+from trimtab.space.condition import as_column, constant_type
+from trimtab.space.evaluate import Column, evaluate, excess, holds
+from trimtab.space.expression import COMPARISONS, Binary, Node, Type, check, conjuncts, names_in, parse
+from trimtab.space.knob import Knob, Value
+from trimtab.units import Dimension, unit_ratio
+
+__all__ = ["BoundConstraint", "Constraint", "type_of"]
+
+Mask = NDArray[np.bool_]
+
+_CONTRARY = {"<=": ">", "<": ">=", ">=": "<", ">": "<=", "==": "!=", "!=": "=="}
+
+
+def type_of(knob: Knob) -> Type:
+    """The type of a knob's name in a constraint."""
+    return Type(is_text=knob.is_text, dimension=unit_ratio(knob.unit)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What must hold between knobs, as text: "shared_buffers + 40 * work_mem <= 1GiB".
+
+    A knob's name means its value in bytes, seconds or as a bare number; its special values mean their bare number;
+    booleans are 1 and 0, choices texts. Numbers may carry units. `docs/reference/space.md` has the whole language.
+
+    Attributes:
+        text: the condition.
+        name: what messages call it; "" for the text itself.
+        constants: further names with their values in base units (a memory budget, a number of clients, knobs that are
+            not in the space). A knob of the space goes before a constant of the same name.
+
+    Raises:
+        SpaceError: the text is not in the language.
+    """
+
+    text: str
+    name: str = ""
+    constants: Mapping[str, Value] = field(default_factory=dict, hash=False)
+    tree: Node = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tree", parse(self.text))
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return self.name or self.text
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names in the text, each once, in order."""
+        return tuple(dict.fromkeys(name.name for name in names_in(self.tree)))
+
+    def bind(self, knobs: Mapping[str, Knob], fixed: Mapping[str, Value] | None = None) -> BoundConstraint:
+        """The constraint over `knobs`; names that are none are taken from `constants`, then from `fixed`.
+
+        Raises:
+            SpaceError: an unknown name, arithmetic on texts, or sizes beside durations.
+        """
+        constants = {**(fixed or {}), **self.constants}
+        types = {**{n: constant_type(v) for n, v in constants.items()}, **{n: type_of(k) for n, k in knobs.items()}}
+        check(self.tree, types, self.text)
+        inside = tuple(name for name in self.names if name in knobs)
+        outside = {name: constants[name] for name in self.names if name not in knobs}
+        return BoundConstraint(self, inside, outside, types, tuple(conjuncts(self.tree)))
+
+    def is_met(self, values: Mapping[str, Value], knobs: Mapping[str, Knob]) -> bool:
+        """Whether the constraint holds for `values`, which count in the units of `knobs`.
+
+        Raises:
+            SpaceError: the text has a name that is neither in `knobs` nor a constant.
+        """
+        bound = self.bind(knobs)
+        env = {name: as_column(base_value(knobs[name], values[name])) for name in bound.knobs}
+        return bool(bound.mask(env))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundConstraint:
+    """A constraint whose names are resolved. `clauses` are the parts of the conjunction at the top of its tree."""
+
+    constraint: Constraint
+    knobs: tuple[str, ...]
+    constants: Mapping[str, Value]
+    types: Mapping[str, Type]
+    clauses: tuple[Node, ...]
+
+    def _full(self, env: Mapping[str, Column]) -> dict[str, Column]:
+        return {**{name: as_column(value) for name, value in self.constants.items()}, **env}
+
+    def mask(self, env: Mapping[str, Column]) -> Mask:
+        """Where it holds; `env` has the knobs' columns."""
+        return holds(self.constraint.tree, self._full(env))
+
+    def excess(self, env: Mapping[str, Column]) -> NDArray[np.float64]:
+        """How far from met, summed over the clauses; 0 where met."""
+        full = self._full(env)
+        return np.asarray(sum(excess(clause, full) for clause in self.clauses))
+
+    def explain(self, env: Mapping[str, Column], shown: Mapping[str, str]) -> str:
+        """Why it is not met, with numbers; `shown` has the knobs' values as text. "" when it is met."""
+        full = self._full(env)
+        broken = next((clause for clause in self.clauses if not holds(clause, full)), None)
+        if broken is None:
+            return ""
+        values = ", ".join(f"{name}={shown[name]}" for name in self.knobs)
+        return f"{self.constraint.label}: {self._sides(broken, full)} ({values})" if values else self.constraint.label
+
+    def _sides(self, clause: Node, env: Mapping[str, Column]) -> str:
+        if not isinstance(clause, Binary) or clause.op not in COMPARISONS:
+            return "is false"
+        left, right = evaluate(clause.left, env), evaluate(clause.right, env)
+        if np.asarray(left).dtype.kind == "U":
+            return f"{left} {_CONTRARY[clause.op]} {right}"
+        types = [check(side, self.types, self.constraint.text) for side in (clause.left, clause.right)]
+        dimension = next((t.dimension for t in types if t.dimension is not Dimension.NUMBER), Dimension.NUMBER)
+        first, second = (format_base(float(np.asarray(side)), dimension) for side in (left, right))
+        if first == second:
+            first, second = (f"{float(np.asarray(side)):.17g}" for side in (left, right))
+        return f"{first} {_CONTRARY[clause.op]} {second}"

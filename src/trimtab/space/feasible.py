@@ -1,0 +1,104 @@
+"""Feasibility of many configs at once, and the search for one feasible config."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.errors import SpaceError
+from trimtab.space.config import Config
+from trimtab.space.constraint import BoundConstraint
+from trimtab.space.encoding import Columns, Encoding
+
+__all__ = ["Feasibility"]
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_DRAWS = 512
+_LEVELS = 17
+_ROUNDS = 60
+_STARTS = 12
+
+
+class Feasibility:
+    """The constraints of a space over the columns of its encoding."""
+
+    def __init__(self, encoding: Encoding, constraints: Sequence[BoundConstraint]) -> None:
+        self.encoding = encoding
+        self.constraints = tuple(constraints)
+
+    def mask(self, columns: Columns) -> Mask:
+        """Which of the (canonical) configs meet every constraint."""
+        mask = np.ones(len(columns), dtype=np.bool_)
+        for constraint in self.constraints:
+            mask &= constraint.mask(self.encoding.env(columns, constraint.knobs))
+        return mask
+
+    def excess(self, columns: Columns) -> Floats:
+        """How far the configs are from feasible: 0 where feasible."""
+        total = np.zeros(len(columns))
+        for constraint in self.constraints:
+            total = total + constraint.excess(self.encoding.env(columns, constraint.knobs))
+        return total
+
+    def explain(self, config: Config) -> tuple[str, ...]:
+        """One line for each constraint that a config breaks."""
+        columns = self.encoding.canonical(self.encoding.of_configs([config]))
+        canonical = self.encoding.configs(columns)[0]
+        lines = []
+        for constraint in self.constraints:
+            env = {name: column[0] for name, column in self.encoding.env(columns, constraint.knobs).items()}
+            shown = {name: self.encoding.axes[name].knob.format(canonical[name]) for name in constraint.knobs}
+            lines.append(constraint.explain(env, shown))
+        return tuple(line for line in lines if line)
+
+    def feasible_points(self, points: Floats) -> Mask:
+        """Which points of the cube decode to feasible configs."""
+        return self.mask(self.encoding.of_points(points))
+
+    def anchor(self, known: Floats) -> Floats:
+        """A point that decodes to a feasible config: one of `known` (n, d), else one found by descent from drawn points.
+
+        Deterministic.
+
+        Raises:
+            SpaceError: none was found.
+        """
+        rng = np.random.default_rng(0)
+        points = np.vstack([known, rng.random((_DRAWS, known.shape[1]))])
+        excess = self.excess(self.encoding.of_points(points))
+        if (excess == 0).any():
+            return np.asarray(points[int(np.argmax(excess == 0))])
+        for start in np.argsort(excess, kind="stable")[:_STARTS]:
+            point, gap = self._descend(points[start], float(excess[start]))
+            if gap == 0:
+                return point
+        labels = "; ".join(c.constraint.label for c in self.constraints)
+        raise SpaceError(f"no config was found that meets all constraints: {labels}", hint="loosen one of them")
+
+    def _descend(self, point: Floats, gap: float) -> tuple[Floats, float]:
+        """Moves one coordinate at a time to where the excess is least, until feasible or stuck."""
+        for _ in range(_ROUNDS):
+            moves = self._moves(point)
+            excess = self.excess(self.encoding.of_points(moves))
+            best = int(np.argmin(excess))
+            if excess[best] >= gap:
+                break
+            point, gap = moves[best], float(excess[best])
+            if gap == 0:
+                break
+        return point, gap
+
+    def _moves(self, point: Floats) -> Floats:
+        used = {name for constraint in self.constraints for name in constraint.knobs}
+        moved = []
+        for i, (name, axis) in enumerate(self.encoding.axes.items()):
+            if name in used or axis.knob.condition is not None or len(used) == 0:
+                levels = axis.levels(_LEVELS)
+                block = np.repeat(point[None, :], len(levels), axis=0)
+                block[:, i] = levels
+                moved.append(block)
+        return np.vstack(moved) if moved else point[None, :]

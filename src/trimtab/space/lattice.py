@@ -1,0 +1,158 @@
+"""The regular range of a numeric knob: a lattice of equal steps, or a continuum held to twelve decimal digits.
+
+Notation: k level number (0 .. n-1), t in [0, 1] the position along the range on its scale (linear or logarithmic).
+Array methods work on float64, so that a lattice is exact up to 2^53; `nearest` and `is_level` are exact for every int.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Continuum", "Lattice", "Range", "range_of"]
+
+Array = NDArray[np.float64]
+
+_DIGITS = 12
+"""Decimal digits to which reals without a step are held: few enough for exact round trips through the unit interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """Levels (low_n + k * step_n) / scale for k in 0 .. n-1; the quotient is rounded once, so 0.3 is 0.3."""
+
+    low_n: int
+    step_n: int
+    scale: int
+    n: int
+    log: bool
+    is_integer: bool
+
+    @property
+    def low(self) -> float:
+        """The lowest level."""
+        return self.low_n / self.scale
+
+    @property
+    def high(self) -> float:
+        """The highest level."""
+        return (self.low_n + (self.n - 1) * self.step_n) / self.scale
+
+    @property
+    def n_levels(self) -> float:
+        """How many levels there are."""
+        return self.n
+
+    def level(self, k: int) -> int | float:
+        """The value of level k, exactly."""
+        value = self.low_n + k * self.step_n
+        return value if self.is_integer else value / self.scale
+
+    def index(self, value: float) -> int:
+        """The number of the level nearest to a finite `value`."""
+        k = round((Fraction(value) * self.scale - self.low_n) / self.step_n)
+        return min(max(k, 0), self.n - 1)
+
+    def nearest(self, value: float) -> int | float:
+        """The level nearest to a finite `value`."""
+        return self.level(self.index(value))
+
+    def values(self, k: Array) -> Array:
+        """Values of levels k."""
+        return (self.low_n + k * self.step_n) / self.scale
+
+    def levels_near(self, values: Array) -> Array:
+        """Numbers of the levels nearest to `values`."""
+        k = np.rint((values * self.scale - self.low_n) / self.step_n)
+        return np.clip(k, 0, self.n - 1)
+
+    def at(self, t: Array) -> Array:
+        """Values at positions t: linear ranges give every level an equal share, logarithmic ones its share of log(high/low)."""
+        if self.n == 1:
+            return np.full_like(t, self.low)
+        if not self.log:
+            return self.values(np.clip(np.floor(t * self.n), 0, self.n - 1))
+        return self.values(self.levels_near(self.low * np.exp(t * math.log(self.high / self.low))))
+
+    def position(self, values: Array) -> Array:
+        """Positions t of legal values: the inverse of `at`."""
+        if self.n == 1:
+            return np.full_like(values, 0.5)
+        if not self.log:
+            return (self.levels_near(values) + 0.5) / self.n
+        return np.log(values / self.low) / math.log(self.high / self.low)
+
+
+@dataclass(frozen=True, slots=True)
+class Continuum:
+    """Reals in [low, high], rounded to twelve digits (of the larger bound; of the value itself on a log scale)."""
+
+    low: float
+    high: float
+    log: bool
+
+    @property
+    def n_levels(self) -> float:
+        """Infinite, or 1 when the range is a single value."""
+        return 1 if self.low == self.high else math.inf
+
+    def _quantum(self, values: Array) -> Array:
+        size = np.abs(values) if self.log else np.full_like(values, max(abs(self.low), abs(self.high)))
+        exponent = np.floor(np.log10(np.maximum(size, np.finfo(np.float64).tiny))) - (_DIGITS - 1)
+        return exponent
+
+    def snap(self, values: Array) -> Array:
+        """The legal values nearest to `values`; idempotent."""
+        values = np.clip(values, self.low, self.high)
+        exponent = self._quantum(values)
+        # Dividing by a power of ten that is exact keeps decimals such as 0.9 as they are written.
+        up, down = 10.0 ** np.maximum(-exponent, 0), 10.0 ** np.maximum(exponent, 0)
+        rounded = np.rint(values * up / down) * down / up
+        rounded = np.clip(rounded, self.low, self.high)
+        # An end that is no multiple of the quantum swallows what lies nearer to it than half a quantum.
+        half = 0.500001 * 10.0**exponent
+        rounded = np.where(rounded - self.low <= half, self.low, rounded)
+        return np.where(self.high - rounded <= half, self.high, rounded)
+
+    def nearest(self, value: float) -> float:
+        """The legal value nearest to `value`."""
+        return float(self.snap(np.array([value], dtype=np.float64))[0])
+
+    def at(self, t: Array) -> Array:
+        """Values at positions t."""
+        if self.low == self.high:
+            return np.full_like(t, self.low)
+        if self.log:
+            return self.snap(self.low * np.exp(t * math.log(self.high / self.low)))
+        return self.snap(self.low + t * (self.high - self.low))
+
+    def position(self, values: Array) -> Array:
+        """Positions t of legal values: the inverse of `at`."""
+        if self.low == self.high:
+            return np.full_like(values, 0.5)
+        if self.log:
+            return np.log(values / self.low) / math.log(self.high / self.low)
+        return (values - self.low) / (self.high - self.low)
+
+
+Range = Lattice | Continuum
+
+
+@lru_cache(maxsize=4096)
+def range_of(low: int | float, high: int | float, step: int | float | None, log: bool, is_integer: bool) -> Range:
+    """The range of a numeric knob whose definition is legal (`Knob` checks it)."""
+    if is_integer:
+        distance = int(step or 1)
+        return Lattice(int(low), distance, 1, (int(high) - int(low)) // distance + 1, log, True)
+    if step is None:
+        return Continuum(float(low), float(high), log)
+    # repr gives the decimals as written: 0.1 is one tenth and not its nearest binary fraction.
+    first, last, distance_exact = (Fraction(repr(float(x))) for x in (low, high, step))
+    scale = math.lcm(first.denominator, distance_exact.denominator)
+    n = int((last - first) / distance_exact) + 1
+    return Lattice(int(first * scale), int(distance_exact * scale), scale, n, log, False)
