@@ -22,17 +22,17 @@ def command(
     name: str, state_dir: Path, history_url: str | None, as_json: bool, html: Path | None, show_trials: bool
 ) -> int:
     """Show what the study NAME tried, found and proved, and how to apply and undo it. Reads the history only."""
-    from trimtab.report import render_html, render_text, to_json
+    from trimtab.report import print_report, to_json, write_html
     from trimtab.study import find_study, open_history_at
 
     with open_history_at(history_url, state_dir) as history:
         record = find_study(history, name)
         trials = history.trials(record.id)
     if html is not None:
-        html.write_text(render_html(record, trials), encoding="utf-8")
+        write_html(record, trials, html)
         say(f"wrote {html}")
     if as_json:
         print_json(to_json(record, trials))
     elif html is None:
-        render_text(record, trials, show_trials=show_trials)
+        print_report(record, trials, with_trials=show_trials)
     return 0

@@ -29,7 +29,9 @@ def command(
     The same command resumes an interrupted study. Ctrl-C finishes cleanly with what is known.
     Exits with 0 when a better config was proven, 1 when there is no improvement.
     """
-    from trimtab.report import Progress, render_html, render_text, to_json
+    from rich.console import Console
+
+    from trimtab.report import Progress, print_report, to_json, write_html
     from trimtab.study import Budget, load_study_file, recover, tune
 
     file = load_study_file(study_file)
@@ -38,14 +40,15 @@ def command(
         file = file.model_copy(update={"study": file.study.model_copy(update={"budget": budget})})
     for done in recover(state_dir):
         say(f"a killed study={done.study!r} had left target={done.target!r} changed: {done.action}")
-    with Progress(is_quiet=quiet) as progress:
+    console = Console(stderr=True, quiet=quiet)
+    with Progress(console) as progress:
         record, trials = tune(file, state_dir, progress, again=again)
     if html is not None:
-        html.write_text(render_html(record, trials), encoding="utf-8")
+        write_html(record, trials, html)
     if as_json:
         print_json(to_json(record, trials))
     else:
-        render_text(record, trials)
+        print_report(record, trials)
         if html is not None:
             say(f"report: {html}")
     return _EXIT[record.verdict["result"]]

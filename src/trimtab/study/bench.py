@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+
 from trimtab.errors import LoadError, UsageError
 from trimtab.measure import Interval, NoiseFloor, noise_floor, pooled_interval
 from trimtab.records import Objective, Role, Status, Trial

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab import plugins
-from trimtab.errors import UsageError
+from trimtab.errors import TargetError, UsageError
 from trimtab.history import History, StudyRecord
 from trimtab.space import Config
 from trimtab.study.file import StudyFile
@@ -115,9 +115,12 @@ def rollback(name: str, state_dir: Path) -> Snapshot:
         )
     snapshot = snapshot_from_json(path.read_text(encoding="utf-8"))
     target = _reattach(snapshot, state_dir)
-    target.open()
     try:
-        with target.lock(f"trimtab rollback {name}"):
+        # The applied config may be the very reason why the server is down: `restore` needs no open target.
+        if _can_open(target):
+            with target.lock(f"trimtab rollback {name}"):
+                target.restore(snapshot)
+        else:
             target.restore(snapshot)
     finally:
         target.close()
@@ -128,6 +131,14 @@ def rollback(name: str, state_dir: Path) -> Snapshot:
 def _reattach(snapshot: Snapshot, state_dir: Path) -> Target:
     target: Target = plugins.load("targets", snapshot.kind).from_snapshot(snapshot, state_dir=state_dir)
     return target
+
+
+def _can_open(target: Target) -> bool:
+    try:
+        target.open()
+    except TargetError:
+        return False
+    return True
 
 
 def open_changes(state_dir: Path) -> list[Entry]:
@@ -144,7 +155,10 @@ def recover(state_dir: Path) -> list[Recovered]:
     done = []
     for entry in open_changes(state_dir):
         target = _reattach(entry.snapshot, state_dir)
-        target.recover(entry.snapshot)
+        try:
+            target.restore(entry.snapshot)
+        finally:
+            target.close()
         entry.close("recovered")
         done.append(Recovered(entry.study, entry.snapshot.target, "restored as it was found"))
     return done

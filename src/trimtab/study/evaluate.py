@@ -79,6 +79,12 @@ class Evaluator:
         """Noise floor from the baseline's own repeats."""
         return noise_floor([self.value_of(t) for t in self.trials if t.role in _BASELINE_ROLES and t.measurement])
 
+    @property
+    def noise_sd(self) -> float:
+        """Relative standard deviation from run to run; 0 while fewer than two baselines are known."""
+        sd = self.noise.relative_sd
+        return sd if math.isfinite(sd) else 0.0
+
     def value_of(self, trial: Trial) -> float:
         """The objective's metric in `trial`; NaN when it was not measured."""
         return self._stage.objective.value(trial.measurement).estimate if trial.measurement else math.nan
@@ -166,8 +172,9 @@ class Evaluator:
         if not math.isfinite(loss):
             return replace(trial, status=Status.FAILED_LOAD, measurement=None,
                            reason=f"{objective.metric}={value.estimate:g} cannot be compared with the baseline")  # fmt: skip
-        own = max(_se(value) / value.estimate, self.noise.relative_sd)
-        return replace(trial, loss=loss, loss_se=math.hypot(own, baseline_se / baseline))
+        own = max(_se(value) / value.estimate, self.noise_sd)
+        shared = baseline_se / baseline if math.isfinite(baseline_se) else 0.0
+        return replace(trial, loss=loss, loss_se=math.hypot(own, shared))
 
     def _best_gain(self) -> float | None:
         losses = [t.loss for t in self.trials if t.is_feasible and t.role not in _BASELINE_ROLES and t.loss is not None]

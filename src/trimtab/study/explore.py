@@ -129,7 +129,7 @@ def _early_stop(stage: Stage, evaluator: Evaluator) -> EarlyStop | None:
     losses = [t.loss for t in evaluator.trials if t.is_feasible and t.status is Status.OK and t.loss is not None]
     best = min(losses, default=0.0)
     value = evaluator.track.at(time.time())[0] * math.exp(-best)
-    spread = 1.96 * evaluator.noise.relative_sd * value
+    spread = 1.96 * evaluator.noise_sd * value
     incumbent = Interval(value, value - spread, value + spread, se=spread / 1.96)
     return EarlyStop(incumbent, is_maximised=True, margin=_STOP_MARGIN)
 

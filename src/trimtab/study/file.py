@@ -107,6 +107,12 @@ class SearchTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
     searcher: str = Field("auto", description="short name of a searcher; see `trimtab plugins`")
     constraints: tuple[str, ...] = Field((), description="further constraints over knobs")
+    ranges: dict[str, tuple[str | int | float, str | int | float]] = Field(
+        {}, description='useful ranges of your own: { work_mem = ["1MB", "200MB"] }'
+    )
+    advice: dict[str, str | int | float | bool] = Field(
+        {}, description="settings to measure in place of the rule-based advice"
+    )
     baseline_every: int = Field(6, ge=1, le=1000, description="search trials between two baseline measurements")
     patience: int = Field(40, ge=1, description="search trials without an improvement of 1 % after which the search ends")
 

@@ -43,7 +43,7 @@ class Proof:
 def prove(stage: Stage, evaluator: Evaluator, candidate: Config, *, may_go_on: Callable[[], bool]) -> Proof:
     """Measures pairs until the sequential test decides or the pairs are used up."""
     table, objective = stage.file.proof, stage.objective
-    delta = max(table.min_gain, evaluator.noise.relative_sd)
+    delta = max(table.min_gain, evaluator.noise_sd)
     # Each pair sees the window's longest form: a proof is not the place to save seconds.
     plan = replace(stage.plan, window_s=max(stage.plan.window_s, stage.plan.window_max_s / 2), precision=0.005)
     sequence = PairedSequence(is_maximised=objective.is_maximised)

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trimtab.measure import NoiseFloor
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
 from trimtab.study.evaluate import Evaluator
@@ -52,8 +51,7 @@ def simplify(
     stage: Stage, evaluator: Evaluator, winner: Config, *, may_go_on: Callable[[], bool]
 ) -> tuple[Config, list[Dropped]]:
     """The winner with as many knobs as possible back at their old values, and what was dropped."""
-    noise: NoiseFloor = evaluator.noise
-    tolerance = max(_MIN_TOLERANCE, noise.relative_sd)
+    tolerance = max(_MIN_TOLERANCE, evaluator.noise_sd)
     changed = sorted(
         winner.difference(stage.baseline),
         key=lambda name: (evidence(evaluator.trials, name, winner[name], stage.baseline[name]), name),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from trimtab import plugins
 from trimtab.errors import UsageError
 from trimtab.records import Machine, Objective
-from trimtab.space import Config, Constraint, Space
+from trimtab.space import Config, Constraint, Knob, Space
 from trimtab.study.file import StudyFile, plan_of
 from trimtab.target import KnobState, Target
 from trimtab.trial import MeasurePlan
@@ -98,8 +98,7 @@ def open_stage(file: StudyFile, state_dir: Path) -> Iterator[Stage]:
         states = target.states()
         names = target.selection()
         space, baseline = _space(file, target, workload, states, names)
-        advice = target.advise(workload.context)
-        known = Config({name: value for name, value in advice.items() if name in space.knobs})
+        known = _advice(file, target, workload, states, space)
         yield Stage(
             file=file,
             target=target,
@@ -120,11 +119,50 @@ def _space(
 ) -> tuple[Space, Config]:
     if not names:
         raise UsageError("the study has no knob to tune", hint="see `trimtab knobs` for what is locked, and why")
+    for table, keys in (("ranges", file.search.ranges), ("advice", file.search.advice)):
+        for name in keys:
+            if name not in names:
+                reason = "there is no such knob" if name not in states else states[name].lock_reason or "it is not tuned"
+                raise UsageError(f"search.{table} names {name!r}: {reason}", hint="name it under knobs in [target.NAME]")
     running = {name: states[name].running for name in names}
     constraints = [
         *target.constraints(names, workload.context),
         *(Constraint(text, name=f"search.constraints[{index}]") for index, text in enumerate(file.search.constraints)),
     ]
-    space = Space([states[name].knob for name in names], constraints, also_legal={n: (v,) for n, v in running.items()})
+    knobs = [_ranged(states[name], file.search.ranges.get(name)) for name in names]
+    space = Space(knobs, constraints, also_legal={n: (v,) for n, v in running.items()})
     space.require_feasible()
     return space, Config(running)
+
+
+def _ranged(state: KnobState, ends: tuple[str | int | float, str | int | float] | None) -> Knob:
+    """The knob with the user's own useful range, which must lie within what the target accepts."""
+    knob = state.knob
+    if ends is None:
+        return knob
+    if not knob.is_numeric:
+        raise UsageError(f"search.ranges names {knob.name!r}, which is a {knob.kind}", hint="only numbers have ranges")
+    low, high = (knob.cast_text(str(end)) for end in ends)
+    for value in (low, high):
+        if (state.vendor_low is not None and value < state.vendor_low) or (
+            state.vendor_high is not None and value > state.vendor_high
+        ):
+            raise UsageError(
+                f"search.ranges {knob.name}={knob.format(value)} is not accepted by the target",
+                hint=f"it accepts {state.vendor_low:g} to {state.vendor_high:g} {knob.unit}".rstrip(),
+            )
+    return replace(knob, low=low, high=high, step=None, log=knob.log and low > 0)
+
+
+def _advice(
+    file: StudyFile, target: Target, workload: Workload, states: Mapping[str, KnobState], space: Space
+) -> Config:
+    """The user's own advice when the study file has one, else the target's rules; over knobs of the space only."""
+    if file.search.advice:
+        return Config({name: space.knobs[name].parse(_text(value)) for name, value in file.search.advice.items()})
+    advice = target.advise(workload.context)
+    return Config({name: value for name, value in advice.items() if name in space.knobs})
+
+
+def _text(value: str | int | float | bool) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)

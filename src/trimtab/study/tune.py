@@ -30,6 +30,7 @@ from trimtab.study.verdict import Outcome, make_verdict
 from trimtab.trial import Interrupted, TrialListener, TrialRoom
 
 _URL_PASSWORD = re.compile(r"(://[^/@:\s]*):[^/@\s]*@")
+_PASSWORD = re.compile(r"(password\s*=\s*)('[^']*'|[^\s&]+)", re.IGNORECASE)
 
 __all__ = ["TuneListener", "open_history_at", "tune"]
 
@@ -136,7 +137,7 @@ def _without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, Mapping):
             cleaned[key] = _without_secrets(value)
         elif isinstance(value, str):
-            cleaned[key] = "***" if key == "password" else _URL_PASSWORD.sub(r"\1:***@", value)
+            cleaned[key] = "***" if key == "password" else _PASSWORD.sub(r"\1***", _URL_PASSWORD.sub(r"\1:***@", value))
         else:
             cleaned[key] = value
     return cleaned

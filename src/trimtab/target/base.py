@@ -85,7 +85,9 @@ class Target(Protocol):
     * `apply(config)`: all or nothing; sets exactly these knobs over the snapshot's state (knobs not named return to what
       the snapshot had), reloads or restarts as needed, reads back, checks health. Raises `ApplyError` after having
       rescued the target into the snapshot's state.
-    * `restore(snapshot)`: idempotent; puts files and values back exactly, restarts only if needed, checks health.
+    * `restore(snapshot)`: idempotent; puts files and values back exactly, restarts only if needed, checks health. It works
+      on a target that is not open and on a system that is down: the class's `from_snapshot(snapshot, *, state_dir)` makes
+      such a target from a journal without the study file.
     * `persist(config)`: as apply, but meant to stay (for `trimtab apply`): returns the snapshot from before.
     * `fragment(config)`: the config as text ready for the system's own configuration file.
     * `lock(holder)`: one tuner per target; raises `LockedError` naming the holder. Freed by the holder's death.

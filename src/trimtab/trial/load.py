@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+import numpy as np
 
 from trimtab.errors import LoadError
 from trimtab.measure import EarlyStop, Measurement, SteadyDetector, batch_means_interval, summarise
@@ -68,22 +71,29 @@ class LoadResult:
 
 @dataclass(slots=True)
 class _Window:
-    """State of one run while its frames come in."""
+    """State of one run while its frames come in: one credited value per second, from the run's start."""
 
     plan: MeasurePlan
     steady: SteadyDetector
+    frames: list[float] = field(default_factory=list)
     started: int | None = None
-    credited: list[float] | None = None
+
+    @property
+    def credited(self) -> list[float]:
+        """Seconds inside the window so far."""
+        return [] if self.started is None else self.frames[self.started :]
 
     def take(self, frame: Frame, early_stop: EarlyStop | None) -> End | None:
         """Learns from one frame; says how the run ends, or None to go on."""
+        self.frames.append(frame.credited)
+        fresh = [frame.credited]
         if self.started is None:
-            if self.steady.update(frame.credited):
-                self.started, self.credited = frame.second + 1, []
-            return None
-        assert self.credited is not None
-        self.credited.append(frame.credited)
-        if early_stop is not None and early_stop.update(frame.credited):
+            if not self.steady.update(frame.credited):
+                return None
+            # The rule may find that the series was steady for some seconds already: they count.
+            self.started = math.ceil(self.steady.warmup_s)
+            fresh = self.credited
+        if early_stop is not None and any([early_stop.update(value) for value in fresh]):
             return End.STOPPED_EARLY
         return End.COMPLETE if self._is_complete(len(self.credited)) else None
 
@@ -94,7 +104,7 @@ class _Window:
             return False
         if self.plan.window_max_s <= self.plan.window_s:
             return True
-        return batch_means_interval(self.credited or []).relative_half_width <= self.plan.precision
+        return batch_means_interval(np.asarray(self.credited)).relative_half_width <= self.plan.precision
 
 
 def measure_load(
@@ -127,12 +137,9 @@ def measure_load(
         end = _follow(run, window, early_stop, is_interrupted, on_frame)
     finally:
         log = run.stop()
-    if window.started is None:
+    if window.started is None or not window.credited:
         return LoadResult(end, None, log.duration_s, 0.0)
-    last = window.started + len(window.credited or [])
-    if last <= window.started:
-        return LoadResult(end, None, float(window.started), 0.0)
-    bounds = (float(window.started), float(last))
+    bounds = (float(window.started), float(len(window.frames)))
     measurement = summarise(log, window_s=bounds, is_steady=window.steady.is_steady)
     return LoadResult(end, measurement, bounds[0], bounds[1] - bounds[0])
 

@@ -1,0 +1,95 @@
+"""The study file: good ones are read, bad ones say which key and what was meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.study import Budget, load_study_file
+from trimtab.study.file import plan_of
+
+GOOD = """
+[study]
+name = "tpch"
+objective = "throughput"
+budget = "5m"
+
+[target.db]
+kind = "postgresql"
+embedded = "18"
+
+[workload]
+kind = "tpch"
+scale = 0.1
+mix = { q6 = 4 }
+"""
+
+
+def _write(path: Path, text: str) -> Path:
+    file = path / "study.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_good_file_has_all_defaults(tmp_path: Path) -> None:
+    file = load_study_file(_write(tmp_path, GOOD + "[search]\nsearcher = 'gp'\ninitial = 5\n"))
+    assert file.budget == Budget(seconds=300.0)
+    assert file.search.options == {"initial": 5}
+    assert plan_of(file).window_s == 10.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message", "hint"),
+    [
+        (("budget", "budgett"), "unknown key 'study.budgett' in study.toml", "did you mean 'budget'?"),
+        (("[workload]", "[work]"), "study.toml lacks 'workload'", "`trimtab init` writes"),
+        (('"5m"', '"5 parsecs"'), "cannot read budget='5 parsecs'", "write a duration"),
+        (('"5m"', '"0 trials"'), "budget='0 trials' holds no trial", "40 trials"),
+        (('"throughput"', '"speed"'), "unknown metric='speed'", "use one of: throughput"),
+        (('name = "tpch"', 'name = "../x"'), "study.name='../x' in study.toml: must be 1 to 64 letters", "study-file.md"),
+        (("budget", 'seed = -1\nbudget'), "study.seed=-1 in study.toml: Input should be greater than or equal to 0", ""),
+        (('kind = "postgresql"', ""), "lacks 'kind'", 'add kind = "postgresql"'),
+        (("[workload]", "[target.second]\nkind = 'postgresql'\n[workload]"), "has 2 targets=['db', 'second']", "keep one"),
+        (("[study]", "[study"), "is not TOML", "study-file.md"),
+        (("[workload]", "[measure]\nwindow = '9s'\nwindow_max = '3s'\n[workload]"), "measure.window='9s' is above", "raise window_max"),
+        (("[workload]", "[measure]\nwindow = '100ms'\n[workload]"), "measure.window='100ms' is below one second", "at least"),
+        (("[workload]", "[proof]\nmin_pairs = 9\n[workload]"), "proof.min_pairs=9 is above proof.max_pairs=8", "raise max_pairs"),
+        (("[workload]", "[measure]\nprecision = 2\n[workload]"), "measure.precision=2 in study.toml", ""),
+    ],
+)  # fmt: skip
+def test_bad_file_says_which_key(tmp_path: Path, change: tuple[str, str], message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_study_file(_write(tmp_path, GOOD.replace(*change)))
+    assert message in caught.value.message
+    assert hint in (caught.value.hint or "")
+    assert caught.value.exit_code == 2
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no study file=") as caught:
+        load_study_file(tmp_path / "none.toml")
+    assert caught.value.hint == "`trimtab init` writes one"
+
+
+def test_directory_in_place_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot read study file=.*Is a directory"):
+        load_study_file(tmp_path)
+
+
+def test_binary_file(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match=r"study file=study\.toml is not UTF-8 text"):
+        load_study_file(tmp_path / "study.toml")
+
+
+def test_huge_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"study file=study\.toml is larger than 1 MiB"):
+        load_study_file(_write(tmp_path, "#" * (1 << 20) + "\n"))
+
+
+def test_fingerprint_ignores_the_budget_only(tmp_path: Path) -> None:
+    file = load_study_file(_write(tmp_path, GOOD))
+    assert load_study_file(_write(tmp_path, GOOD.replace("5m", "9m"))).fingerprint == file.fingerprint
+    assert load_study_file(_write(tmp_path, GOOD.replace("0.1", "0.2"))).fingerprint != file.fingerprint
