@@ -44,7 +44,9 @@ class Server:
 
     def connect(self) -> psycopg.Connection:
         """A connection to look at the server from outside the load."""
-        return psycopg.connect(host=self.socket_dir, port=self.port, user="postgres", dbname="postgres", autocommit=True)
+        return psycopg.connect(
+            host=self.socket_dir, port=self.port, user="postgres", dbname="postgres", autocommit=True
+        )
 
 
 def client(*statements: str, label: str = "q", **options: Any) -> Stream:
@@ -76,11 +78,12 @@ def server() -> Iterator[Server]:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     run: dict[str, Any] = {"user": user, "cwd": home, "check": True, "stdout": subprocess.DEVNULL}
-    initdb = [programs / "initdb", "-D", home / "data", "-U", "postgres", "--pwfile", home / "password", "--no-sync"]
+    initdb: list[str | Path] = [programs / "initdb", "-D", home / "data", "-U", "postgres", "--no-sync"]
+    access: list[str | Path] = ["--pwfile", home / "password", "--auth-local=trust", "--auth-host=scram-sha-256"]
     options = f"-p {port} -h 127.0.0.1 -k {home} -c fsync=off -c max_connections=60 -c shared_buffers=32MB"
-    control = [programs / "pg_ctl", "-D", home / "data", "-w", "-s"]
+    control: list[str | Path] = [programs / "pg_ctl", "-D", home / "data", "-w", "-s"]
     try:
-        subprocess.run([*initdb, "--auth-local=trust", "--auth-host=scram-sha-256"], **run)
+        subprocess.run([*initdb, *access], **run)
         subprocess.run([*control, "-l", home / "log", "-o", options, "start"], **run)
         yield Server(str(home), port)
     finally:

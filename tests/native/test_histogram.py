@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,10 +79,8 @@ def test_damaged_bytes_never_do_worse_than_an_error(data: st.DataObject) -> None
     encoded = bytearray(of([1, 20, 300, 4000]).encode())
     place = data.draw(st.integers(0, len(encoded) - 1))
     encoded[place] ^= data.draw(st.integers(1, 255))
-    try:
-        Histogram.decode(bytes(encoded))
-    except ValueError as error:
-        assert str(error).startswith("not an HDR histogram: ")
+    with contextlib.suppress(ValueError):
+        assert len(Histogram.decode(bytes(encoded))) <= 4
 
 
 @pytest.mark.parametrize("percentile", [-0.1, 100.1, float("nan")])

@@ -140,13 +140,14 @@ pub(crate) async fn run<D: Driver>(
         clients.spawn_local(client.run());
     }
     supervise(&mut clients, &book, limits.duration, &mut commands, &outbox).await;
-    book.recorder.borrow_mut().close(book.now_s());
+    let end_s = book.now_s();
+    book.recorder.borrow_mut().close(end_s);
     outbox.send(Event::Second(book.drain()));
     let _ = stop.send(true);
     while let Some(ended) = clients.join_next().await {
         resume_panic(ended);
     }
-    outbox.send(Event::Second(book.drain()));
+    outbox.send(Event::Second(Batch { now_s: end_s, ..book.drain() }));
 }
 
 /// Sends news every second and answers commands, until the run is over.

@@ -214,9 +214,11 @@ async fn count_rows(client: &Client, statement: &str) -> Result<u64, tokio_postg
     Ok(rows)
 }
 
+/// Whether the connection is of no use after this error: the server ended it, or spoke of something else than an error of
+/// the statement (a COPY that waits for data, a broken message, a closed socket).
 fn is_fatal(error: &tokio_postgres::Error) -> bool {
-    let severity = error.as_db_error().and_then(tokio_postgres::error::DbError::parsed_severity);
-    error.is_closed() || matches!(severity, Some(Severity::Fatal | Severity::Panic))
+    let Some(db) = error.as_db_error() else { return true };
+    matches!(db.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
 }
 
 /// The server's code and words, or the whole chain of causes: the outermost text alone says only "db error".

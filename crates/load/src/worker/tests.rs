@@ -155,6 +155,7 @@ async fn the_end_does_not_wait_for_a_deaf_server() {
     let before = Instant::now();
     let (log, _) = play_within(&Fake::default(), &[forever(Hang(DEAF))], limits).await;
     assert_eq!(story(&log), [(0, 1_000, Outcome::Cancelled)]);
+    assert_eq!(log.duration_s, 1.0);
     assert!(before.elapsed() < Duration::from_millis(1_510), "{:?}", before.elapsed());
 }
 
