@@ -70,24 +70,24 @@ class Applied:
 class Target(Protocol):
     """A running system that has knobs.
 
-    Built by its class's `from_settings(name, settings, *, state_dir)` from the study file's [target.NAME] table (raises
-    `UsageError` on unknown or wrong keys). Opening (`open`) reaches the system and changes nothing. Every method may raise
-    `TargetError`; those that change the world are called by the trial room and by nobody else.
+    Built by its class's `from_settings(name, settings, *, state_dir)` from the study file's [target.NAME] table
+    (raises `UsageError` on unknown or wrong keys). Opening (`open`) reaches the system and changes nothing. Every
+    method may raise `TargetError`; those that change the world are called by the trial room and by nobody else.
 
     * `states()`: every knob the live system has, by name.
     * `selection()`: names of the knobs that the settings ask to tune (a set or names), all of them changeable; raises
       `UsageError` for an unknown or locked name.
     * `advise(context)`: rule-based config over the changeable knobs, without measuring.
-    * `constraints(names, context)`: built-in constraints (memory budget, orders) over those of `names` that matter, with
-      every other knob fixed at its running value.
+    * `constraints(names, context)`: built-in constraints (memory budget, orders) over those of `names` that matter,
+      with every other knob fixed at its running value.
     * `memory_use(config, context)`: bytes by consumer, as the memory budget counts them; "budget" is the limit.
     * `preflight(config)`: checks without changing anything; raises `ApplyError` when the config cannot work.
-    * `apply(config)`: all or nothing; sets exactly these knobs over the snapshot's state (knobs not named return to what
-      the snapshot had), reloads or restarts as needed, reads back, checks health. Raises `ApplyError` after having
-      rescued the target into the snapshot's state.
-    * `restore(snapshot)`: idempotent; puts files and values back exactly, restarts only if needed, checks health. It works
-      on a target that is not open and on a system that is down: the class's `from_snapshot(snapshot, *, state_dir)` makes
-      such a target from a journal without the study file.
+    * `apply(config)`: all or nothing; sets exactly these knobs over the snapshot's state (knobs not named return to
+      what the snapshot had), reloads or restarts as needed, reads back, checks health. Raises `ApplyError` after
+      having rescued the target into the snapshot's state.
+    * `restore(snapshot)`: idempotent; puts files and values back exactly, restarts only if needed, checks health. It
+      works on a target that is not open and on a system that is down: the class's `from_snapshot(snapshot, *,
+      state_dir)` makes such a target from a journal without the study file.
     * `persist(config)`: as apply, but meant to stay (for `trimtab apply`): returns the snapshot from before.
     * `fragment(config)`: the config as text ready for the system's own configuration file.
     * `lock(holder)`: one tuner per target; raises `LockedError` naming the holder. Freed by the holder's death.

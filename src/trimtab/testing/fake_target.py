@@ -1,4 +1,4 @@
-"""FakeTarget: an in-memory system with a handful of knobs that keeps every promise of `Target`, and misbehaves on demand.
+"""FakeTarget: an in-memory system with a few knobs that keeps every promise of `Target`, and misbehaves on demand.
 
     target = FakeTarget(crash_when=lambda values: values["cache"] > 4000)
     target.calls          # ["open", "snapshot", "apply", ...] in order
@@ -30,20 +30,28 @@ _MIB = 1 << 20
 _RESERVED_MIB = 64
 _RESTART_KNOBS = ("cache",)
 
+
+def _number(name: str, default: int, low: int, high: int, doc: str, **more: Any) -> Knob:
+    return Knob(name=name, kind=KnobKind.INTEGER, low=low, high=high, default=default, doc=doc, **more)
+
+
 FAKE_KNOBS: tuple[Knob, ...] = (
-    Knob(
-        name="cache", kind=KnobKind.INTEGER, low=16, high=4096, log=True, unit="MB", default=128,
-        restart=RestartClass.RESTART, doc="Memory shared by all connections.",
-    ),
-    Knob(name="sort_memory", kind=KnobKind.INTEGER, low=1, high=512, log=True, unit="MB", default=4, doc="Memory of one sort."),
+    _number("cache", 128, 16, 4096, "Memory of all connections.", log=True, unit="MB", restart=RestartClass.RESTART),
+    _number("sort_memory", 4, 1, 512, "Memory of one sort.", log=True, unit="MB"),
     Knob(name="page_cost", kind=KnobKind.REAL, low=0.5, high=8.0, log=True, default=4.0, doc="Cost of a random read."),
-    Knob(name="workers", kind=KnobKind.INTEGER, low=1, high=16, special=(0,), default=2, doc="Workers; 0 none."),
+    _number("workers", 2, 1, 16, "Workers; 0 none.", special=(0,)),
     Knob(name="compile", kind=KnobKind.BOOLEAN, default=True, doc="Whether expressions are compiled."),
-    Knob(name="method", kind=KnobKind.CHOICE, choices=("sync", "worker", "ring"), default="worker", doc="How reads are done."),
     Knob(
-        name="sync", kind=KnobKind.BOOLEAN, default=True, safety=SafetyClass.DURABILITY, doc="Whether commits wait for the disk."
+        name="method", kind=KnobKind.CHOICE, choices=("sync", "worker", "ring"), default="worker", doc="How it reads."
     ),
-)  # fmt: skip
+    Knob(
+        name="sync",
+        kind=KnobKind.BOOLEAN,
+        default=True,
+        safety=SafetyClass.DURABILITY,
+        doc="Commits wait for the disk.",
+    ),
+)
 
 
 @dataclass(slots=True)
@@ -118,7 +126,9 @@ class FakeTarget:
         known = {"kind", "memory_mib", "unlock", "knobs"}
         for key in settings:
             if key not in known:
-                raise UsageError(f"unknown key {key!r} in [target.{name}]", hint=f"the keys are: {', '.join(sorted(known))}")
+                raise UsageError(
+                    f"unknown key {key!r} in [target.{name}]", hint=f"the keys are: {', '.join(sorted(known))}"
+                )
         return cls(name, **{key: value for key, value in settings.items() if key != "kind"})
 
     @classmethod
@@ -189,7 +199,9 @@ class FakeTarget:
         fixed = {n: float(self.disk.running[n]) * _MIB for n in ("cache", "sort_memory") if n not in names}
         numbers = {"clients": float(context.clients), "reserved": float(_RESERVED_MIB * _MIB), **fixed}
         numbers["memory"] = float(self._memory_mib * _MIB)
-        return (Constraint("cache + sort_memory * clients + reserved <= memory", name="memory budget", constants=numbers),)
+        return (
+            Constraint("cache + sort_memory * clients + reserved <= memory", name="memory budget", constants=numbers),
+        )
 
     def memory_use(self, config: Config, context: Context) -> Mapping[str, float]:
         values = {**self.disk.running, **config}
@@ -220,7 +232,9 @@ class FakeTarget:
             target=self.name,
             kind=self.kind,
             reach={"configured": dict(self.disk.configured)},
-            files={"fake.conf": {"content": repr(sorted(self.disk.configured.items())), "mode": 0o600, "uid": 0, "gid": 0}},
+            files={
+                "fake.conf": {"content": repr(sorted(self.disk.configured.items())), "mode": 0o600, "uid": 0, "gid": 0}
+            },
             values=dict(self.disk.running),
         )
         return self._base
@@ -294,7 +308,7 @@ class FakeTarget:
 
 
 def _built_in_speed(values: Mapping[str, Value]) -> float:
-    """A smooth hill: best near cache 512 MB, sort_memory 32 MB, page_cost 1.1, compile off, method ring; sync costs half."""
+    """A smooth hill: best near cache 512, sort_memory 32, page_cost 1.1, compile off, method ring; sync costs half."""
     cache = 1.0 - abs(float(values["cache"]) - 512) / 4096
     sort = 1.0 - abs(float(values["sort_memory"]) - 32) / 512
     cost = 1.0 - abs(float(values["page_cost"]) - 1.1) / 16

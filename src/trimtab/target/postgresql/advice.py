@@ -1,9 +1,9 @@
 """A rule-based config, without measuring: the starting point of a search, and what it has to beat.
 
 The rules are those that PostgreSQL's documentation ("Resource Consumption", "Planner Cost Constants") and the formula
-tools pgtune and timescaledb-tune agree on, with three corrections: memory and cores are those of the cgroup, work_mem is
-shared between the clients that really come (the workload's context) in place of max_connections, and the whole respects
-the memory budget.
+tools pgtune and timescaledb-tune agree on, with three corrections: memory and cores are those of the cgroup, work_mem
+is shared between the clients that really come (the workload's context) in place of max_connections, and the whole
+respects the memory budget.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHRINK = 0.9
 
 
 def advise(states: Mapping[str, KnobState], context: Context, bounds: Bounds, machine: Machine) -> Config:
-    """Values for those knobs that the rules speak of and that may be changed, within their useful ranges and the budget."""
+    """Values for those knobs that the rules speak of and that may be changed, within useful ranges and the budget."""
     wanted = {**_memory_rules(context, bounds), **_write_rules(bounds), **_read_rules(machine), **_core_rules(machine)}
     values: dict[str, Value] = {
         name: _fitted(states[name], number)

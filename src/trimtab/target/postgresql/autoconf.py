@@ -22,7 +22,7 @@ _POLL_S = 0.005
 
 
 def read_entries(connection: Connection) -> dict[str, str]:
-    """Knob -> text of every entry in postgresql.auto.conf, without those that Trimtab never touches (they may be secret).
+    """Knob -> text of every entry in postgresql.auto.conf but those that Trimtab never touches (they may be secret).
 
     Raises:
         TargetError: this user may see neither pg_file_settings nor where settings come from.
@@ -60,7 +60,7 @@ def change_entries(connection: Connection, now: Mapping[str, str], wanted: Mappi
         ApplyError: the server refuses a value; entries changed before it stay changed.
         TargetError: the server or this user's rights do not let the file be changed at all.
     """
-    statements = [(name, None) for name in now if name not in wanted]
+    statements: list[tuple[str, str | None]] = [(name, None) for name in now if name not in wanted]
     statements += [(name, text) for name, text in wanted.items() if now.get(name) != text]
     for name, text in statements:
         if name in FORBIDDEN:

@@ -16,9 +16,20 @@ from trimtab.target.postgresql.session import Connection
 from trimtab.target.postgresql.settings import Settings
 from trimtab.target.postgresql.values import parse_setting
 
-__all__ = ["Facts", "Row", "knob_states", "major_version", "read_facts", "read_rows", "selected_names"]
+__all__ = [
+    "Facts",
+    "Row",
+    "knob_states",
+    "major_version",
+    "read_facts",
+    "read_rows",
+    "require_changeable",
+    "selected_names",
+]
 
 _KINDS = {"bool": KnobKind.BOOLEAN, "integer": KnobKind.INTEGER, "real": KnobKind.REAL}
+_MANAGED = "allow_alter_system = off: this server is configured by other means"
+_NO_RIGHT = "this user may not change it (no ALTER SYSTEM privilege)"
 _PINNED = {
     "command line": "set on the server's command line, which wins over every file",
     "environment variable": "set by an environment variable of the server",
@@ -40,7 +51,7 @@ class Row:
     source: str
     low: float | None
     high: float | None
-    choices: tuple[str, ...]
+    choices: list[str]
     boot: str
     file: str
     line: int
@@ -89,12 +100,12 @@ def read_rows(connection: Connection) -> dict[str, Row]:
     # has_parameter_privilege came with version 15; before it only a superuser may use ALTER SYSTEM.
     may = "has_parameter_privilege(name, 'ALTER SYSTEM')" if connection.info.server_version >= 150000 else "false"
     cursor = connection.execute(
-        "SELECT name, coalesce(setting, ''), coalesce(unit, ''), context, vartype, source, min_val::float8,"  # type: ignore[arg-type]
+        "SELECT name, coalesce(setting, ''), coalesce(unit, ''), context, vartype, source, min_val::float8,"
         " max_val::float8, coalesce(enumvals, '{}'), coalesce(boot_val, ''), coalesce(sourcefile, ''),"
         " coalesce(sourceline, 0), pending_restart,"
         f" (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) OR {may} FROM pg_settings ORDER BY name"
     )
-    return {row[0]: Row(*row[:8], tuple(row[8]), *row[9:]) for row in cursor}
+    return {row[0]: Row(*row) for row in cursor}
 
 
 def read_facts(connection: Connection, rows: Mapping[str, Row]) -> Facts:
@@ -162,7 +173,7 @@ def _range(
     """Useful low and high, rounded inwards and clipped to the server's limits; and the choices it knows."""
     if row.low is None or row.high is None:
         wanted = overlay.choices if overlay is not None else ()
-        known = row.choices or (row.setting,)
+        known = tuple(row.choices) or (row.setting,)
         return None, None, tuple(c for c in wanted if c in known) or known
     low, high = overlay.useful(bounds) if overlay is not None and overlay.low is not None else (row.low, row.high)
     low, high = max(low, row.low), min(high, row.high)
@@ -187,10 +198,29 @@ def _lock_reason(
         (row.needs_restart, no_more_restart),
         (row.name == "max_worker_processes" and facts.has_standby, "a standby must not have fewer than its primary"),
         (True, _PINNED.get(row.source, "")),
-        (not facts.allows_alter_system, "allow_alter_system = off: this server is configured by other means"),
-        (not row.is_permitted, "this user may not change it (no ALTER SYSTEM privilege)"),
+        (not facts.allows_alter_system, _MANAGED),
+        (not row.is_permitted, _NO_RIGHT),
     )
     return next((reason for applies, reason in reasons if applies and reason), "")
+
+
+def require_changeable(states: Mapping[str, KnobState]) -> None:
+    """That anything may be changed here.
+
+    Raises:
+        TargetError: allow_alter_system is off, or this user has the right to change nothing.
+    """
+    reasons = {state.lock_reason for state in states.values() if state.is_curated}
+    if _MANAGED in reasons:
+        raise TargetError(
+            "the server does not allow ALTER SYSTEM (allow_alter_system = off)",
+            hint="that says that something else (Patroni, Ansible, an operator) configures it: tune it there",
+        )
+    if "" not in reasons and _NO_RIGHT in reasons:
+        raise TargetError(
+            "this user may change no knob of the server",
+            hint="GRANT ALTER SYSTEM ON PARAMETER work_mem, ... TO the user (PostgreSQL 15 or later), or use a superuser",
+        )
 
 
 def selected_names(choice: str | Sequence[str], states: Mapping[str, KnobState]) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ def _rows(reach: Reach) -> dict[str, Row]:
 def _check(
     rows: Mapping[str, Row], values: Mapping[str, Value], config: Config, states: Mapping[str, KnobState]
 ) -> None:
-    """That the server really uses what it was asked for; a special value (-1) may show as what the server made of it."""
+    """That the server uses what it was asked for; a special value (-1) may show as what the server made of it."""
     for name, value in values.items():
         row = rows[name]
         is_special = name in config and value in states[name].knob.special
@@ -91,7 +91,8 @@ def _check(
             continue
         where = f"{row.source} {row.file}:{row.line}" if row.file else row.source
         raise ApplyError(
-            f"the server uses {name}={format_value(row.value, row.unit)} ({where}), not {format_value(value, row.unit)}",
+            f"the server uses {name}={format_value(row.value, row.unit)} ({where}),"
+            f" not {format_value(value, row.unit)}",
             hint="another source wins over postgresql.auto.conf, or the server rounds the value",
         )
 
@@ -104,16 +105,17 @@ def put_back(reach: Reach, snapshot: Snapshot) -> bool:
     """
     try:
         was_up = reach.is_up()
-        if snapshot.files:
-            changed = _put_files_back(reach, snapshot)
-        else:
-            changed = _put_entries_back(reach, snapshot)
-        reach.ensure_up()
-        if was_up and changed:
+        changed = _put_files_back(reach, snapshot) if snapshot.files else _put_entries_back(reach, snapshot)
+        restarted = not was_up or not _answers(reach)
+        if not was_up:
+            reach.ensure_up()
+        elif restarted:
+            reach.restart()
+        elif changed:
             reload_and_wait(reach.connect)
         wrong = _wrong_values(reach, snapshot)
-        must_restart = bool(wrong) and not reach.no_restart
-        if must_restart:
+        if wrong and not reach.no_restart:
+            restarted = True
             reach.restart()
             wrong = _wrong_values(reach, snapshot)
     except TargetError as error:
@@ -125,7 +127,16 @@ def put_back(reach: Reach, snapshot: Snapshot) -> bool:
             f"after the restore the server still uses other values than before: {', '.join(wrong)}",
             hint=_by_hand(snapshot),
         )
-    return must_restart or not was_up
+    return restarted
+
+
+def _answers(reach: Reach) -> bool:
+    """Whether a login works: a server process may be there and hang."""
+    try:
+        reach.connect().close()
+    except TargetError:
+        return False
+    return True
 
 
 def _by_hand(snapshot: Snapshot) -> str:

@@ -1,8 +1,8 @@
 """Which PostgreSQL knobs are dangerous, in code and not in a list that a user can edit (reference: docs, "Classes").
 
 `FORBIDDEN` can never be set by Trimtab: these run code, write files, lock users or the tuner out, or are fixed when the
-cluster is made. The other classes are the catalogue's (`safety = ...`), and this module says which class a knob that the
-catalogue does not know falls into, so that a listing is honest.
+cluster is made. The other classes are the catalogue's (`safety = ...`), and this module says which class a knob that
+the catalogue does not know falls into, so that a listing is honest.
 """
 
 from __future__ import annotations
@@ -121,7 +121,14 @@ _BY_CLASS: dict[SafetyClass, frozenset[str]] = {
         }
     ),
     SafetyClass.SECURITY: frozenset(
-        {"createrole_self_grant", "lo_compat_privileges", "password_encryption", "row_security", "scram_iterations", "ssl"}
+        {
+            "createrole_self_grant",
+            "lo_compat_privileges",
+            "password_encryption",
+            "row_security",
+            "scram_iterations",
+            "ssl",
+        }
     ),
     SafetyClass.SEMANTICS: frozenset(
         {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from trimtab.host import read_limits
+from trimtab.host import Limits
 from trimtab.records import Context
 from trimtab.target.base import KnobState
 from trimtab.target.postgresql.autoconf import file_faults
@@ -20,7 +20,9 @@ Line = tuple[str, bool, str]
 _LOW_DISK_BYTES = 2 << 30
 
 
-def examine(reach: Reach, settings: Settings, states: Mapping[str, KnobState], budget_bytes: int) -> list[Line]:
+def examine(
+    reach: Reach, settings: Settings, states: Mapping[str, KnobState], budget_bytes: int, limits: Limits
+) -> list[Line]:
     """(check, is_fine, explanation), in the order in which to read them."""
     with reach.connect() as connection:
         found = connection.execute(
@@ -40,7 +42,7 @@ def examine(reach: Reach, settings: Settings, states: Mapping[str, KnobState], b
         ("files", not faults, "; ".join(faults) or _files_text(reach)),
         ("restart", True, f"{reach.no_restart}: such knobs are locked" if reach.no_restart else "possible"),
         ("pending restart", not waits, f"a restart will also change: {waits}" if waits else "nothing waits for one"),
-        *_memory_lines(settings, states, budget_bytes),
+        *_memory_lines(settings, states, budget_bytes, limits),
         *_disk_lines(reach),
         *_knob_lines(states),
     ]
@@ -51,8 +53,7 @@ def _files_text(reach: Reach) -> str:
     return f"{where}; no faults in the configuration files"
 
 
-def _memory_lines(settings: Settings, states: Mapping[str, KnobState], budget_bytes: int) -> list[Line]:
-    limits = read_limits()
+def _memory_lines(settings: Settings, states: Mapping[str, KnobState], budget_bytes: int, limits: Limits) -> list[Line]:
     budget = f"budget {format_size(budget_bytes)}, machine {format_size(limits.memory_bytes)} ({limits.memory_source})"
     limit = "held by a cgroup" if settings.memory_limit else "a sum over knobs; no cgroup holds the server to it"
     none, one = (memory_use({}, states, Context("", clients=n), budget_bytes) for n in (0, 1))
@@ -78,4 +79,10 @@ def _knob_lines(states: Mapping[str, KnobState]) -> list[Line]:
     n_open = sum(not state.lock_reason for state in curated)
     reasons = Counter(state.lock_reason for state in curated if state.lock_reason)
     locked = "; ".join(f"{count} locked: {reason}" for reason, count in reasons.most_common())
-    return [("knobs", n_open > 0, f"{n_open} of {len(curated)} curated knobs may be changed" + (f"; {locked}" if locked else ""))]
+    return [
+        (
+            "knobs",
+            n_open > 0,
+            f"{n_open} of {len(curated)} curated knobs may be changed" + (f"; {locked}" if locked else ""),
+        )
+    ]

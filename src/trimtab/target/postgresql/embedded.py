@@ -40,14 +40,15 @@ class EmbeddedReach:
 
     no_restart = ""
 
-    def __init__(self, major: str, name: str, *, memory_limit_bytes: int | None = None) -> None:
+    def __init__(
+        self, major: str, name: str, *, memory_limit_bytes: int | None = None, folder: Path | None = None
+    ) -> None:
         self.host = LocalHost()
         self._major = major
-        self._name = name
         self._limit_bytes = memory_limit_bytes
         self._cgroup: MemoryCgroup | None = None
         safe = re.sub(r"[^A-Za-z0-9_-]", "_", name)
-        self.folder = cache_root() / "postgresql" / f"{major}-{safe}"
+        self.folder = folder if folder is not None else cache_root() / "postgresql" / f"{major}-{safe}"
         self.owner = FileLock(self.folder.with_suffix(".lock"))
         self._account: Account | None = None
         self._bin_dir: Path | None = None
@@ -69,6 +70,11 @@ class EmbeddedReach:
         return self._account
 
     @property
+    def pid(self) -> int | None:
+        """The server's process; None when it is down."""
+        return self._server.pid
+
+    @property
     def _server(self) -> Postmaster:
         if self._postmaster is None:
             self._locate()
@@ -86,7 +92,7 @@ class EmbeddedReach:
         return Path("/tmp") / f"trimtab-{digest}"
 
     def _locate(self) -> None:
-        """Finds programs and user, and makes the folders; starts nothing."""
+        """Finds programs and user, makes the folders, and takes the folder when it is free; starts nothing."""
         account = self._account = server_account()
         self._bin_dir = find_install(self._major, account, cache_root()) / "bin"
         try:
@@ -103,6 +109,7 @@ class EmbeddedReach:
                 f"cannot make the server's folder={str(self.folder)!r}: {error.strerror}",
                 hint="set TRIMTAB_CACHE to a folder that can be written",
             ) from error
+        self.owner.acquire(f"pid={os.getpid()} host={platform.node()}")
         self._postmaster = Postmaster(self._bin_dir, self.data_dir, account, self.folder / "server.log")
 
     def _own(self, folder: Path, account: Account) -> None:
@@ -121,13 +128,12 @@ class EmbeddedReach:
     def open(self) -> None:
         """Starts the server, or finds the one that still runs; makes the data directory the first time."""
         self._locate()
-        is_owner = self.owner.acquire(f"pid={os.getpid()} host={platform.node()}")
-        if self._server.pid is None and not is_owner:
+        if self._server.pid is None and not self.owner.is_held:
             raise TargetError(
                 f"another tuner is starting or stopping the embedded server: {self.owner.holder()}",
                 hint="wait for it, or give this target another name",
             )
-        if is_owner:
+        if self.owner.is_held:
             self._make_data()
         self.ensure_up()
 
@@ -161,6 +167,7 @@ class EmbeddedReach:
         if self._postmaster is not None and self.owner.is_held:
             self._postmaster.stop()
             self.owner.release()
+        self._postmaster = None
         if self._cgroup is not None:
             self._cgroup.remove()
             self._cgroup = None
@@ -172,9 +179,7 @@ class EmbeddedReach:
 
     def endpoint(self) -> Endpoint:
         """How a load connects."""
-        return Endpoint(
-            protocol="postgresql", host=str(self.socket_dir), port=_PORT, user=_USER, database="postgres"
-        )
+        return Endpoint(protocol="postgresql", host=str(self.socket_dir), port=_PORT, user=_USER, database="postgres")
 
     def is_up(self) -> bool:
         """Whether the server process runs."""
@@ -194,8 +199,10 @@ class EmbeddedReach:
         self._server.start(_START_S, self._cgroup.add if self._cgroup is not None else None)
 
     def log_excerpt(self, n_lines: int) -> str:
-        """The last lines of the server's log since its last start."""
-        return self._server.excerpt(n_lines)
+        """The last lines of the server's log since its last start, and what the kernel killed for want of memory."""
+        lines = self._server.excerpt(n_lines)
+        n_kills = self._cgroup.n_oom_kills() if self._cgroup is not None else 0
+        return f"{lines}\nout-of-memory kills under the memory limit: {n_kills}" if n_kills else lines
 
     def describe(self) -> Mapping[str, Any]:
         """Where it is."""

@@ -18,7 +18,10 @@ def fragment_text(config: Config, states: Mapping[str, KnobState]) -> str:
         state = states[name]
         before = format_value(state.running, state.knob.unit)
         restart = "; needs a restart" if state.knob.restart is not RestartClass.RELOAD else ""
-        lines += [f"# {state.knob.doc or name} Was {before}{restart}.", f"{name} = {_quoted(format_value(value, state.knob.unit))}"]
+        lines += [
+            f"# {state.knob.doc or name} Was {before}{restart}.",
+            f"{name} = {_quoted(format_value(value, state.knob.unit))}",
+        ]
     return "\n".join(lines) + "\n"
 
 

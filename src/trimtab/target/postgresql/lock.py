@@ -1,4 +1,4 @@
-"""One tuner per server: an advisory lock inside it, and a locked file beside the state, both freed by the holder's death."""
+"""One tuner per server: an advisory lock inside it and a locked file beside it, both freed by the holder's death."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TunerLock:
         self._connect = connect
         self._connection: Connection | None = None
         self._holder = ""
-        self._had_file = file.is_held
+        self._is_file_ours = False
 
     def acquire(self, holder: str) -> None:
         """Takes both.
@@ -48,8 +48,10 @@ class TunerLock:
             LockedError: somebody else has one of them; the message names it.
         """
         text = holder_text(holder)
-        if not self._file.acquire(text):
-            raise LockedError(f"another tuner holds this server: {self._file.holder()}", hint=_HINT)
+        if not self._file.is_held:
+            if not self._file.acquire(text):
+                raise LockedError(f"another tuner holds this server: {self._file.holder()}", hint=_HINT)
+            self._is_file_ours = True
         self._file.describe(text)
         self._holder = holder
         try:
@@ -89,19 +91,21 @@ class TunerLock:
         return True
 
     def release(self) -> None:
-        """Gives both back; idempotent. A file lock that was held before stays held."""
+        """Gives both back; idempotent. A file that was locked before `acquire` stays so."""
         self._holder = ""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        if not self._had_file:
+        if self._is_file_ours:
             self._file.release()
+            self._is_file_ours = False
 
 
 def _other_holder(connection: Connection) -> str | None:
     """The holder in any database of the server (an advisory lock is known in its own database only)."""
     found = connection.execute(
-        "SELECT substr(application_name, %s), to_char(backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"
+        "SELECT substr(application_name, %s),"
+        " to_char(backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"
         " FROM pg_stat_activity WHERE application_name LIKE %s AND pid <> pg_backend_pid()"
         " ORDER BY backend_start LIMIT 1",
         [len(_PREFIX) + 1, f"{_PREFIX}%"],

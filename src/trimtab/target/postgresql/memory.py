@@ -8,8 +8,8 @@ Zhou (2013), inequality 5.1: W * n + S + M + T + O < total RAM, with
     T       temp_buffers for each client
     O       reserved for the operating system and the server's processes: 5 % of the budget, at least 64 MB
 
-With shared_buffers (and every other knob that is not tuned) at its running value it becomes inequality 5.2. The whole is
-an upper bound and not a forecast: few clients use all of work_mem, some plans use it several times.
+With shared_buffers (and every other knob that is not tuned) at its running value it becomes inequality 5.2. The whole
+is an upper bound and not a forecast: few clients use all of work_mem, some plans use it several times.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ def check_orders(config: Config, states: Mapping[str, KnobState]) -> None:
 def check_shared_memory(config: Config, states: Mapping[str, KnobState], reach: Reach, budget_bytes: int) -> None:
     """Asks the server's own program how much shared memory it would take at start (PostgreSQL 15 or later).
 
-    The program runs over a scratch copy of the control file with the running server's settings, so that a running server
-    does not stand in its way; it opens no data and listens to nothing. Its other complaints ("WAL streaming requires
-    wal_level ...") count too. Nothing is checked when no knob needs a restart or the programs cannot be reached.
+    The program runs over a scratch copy of the control file with the running server's settings, so that a running
+    server does not stand in its way; it opens no data and listens to nothing. Its other complaints ("WAL streaming
+    requires wal_level ...") count too. Nothing is checked when no knob needs a restart or no program is at hand.
 
     Raises:
         ApplyError: it would not start, or takes more than `budget_bytes`.

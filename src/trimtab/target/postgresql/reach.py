@@ -24,6 +24,7 @@ class Reach(Protocol):
         data_dir: its data directory; None when its files cannot be reached.
         bin_dir: the folder of its programs; None when unknown.
         account: the data directory's owner; None when unknown.
+        pid: its process on this machine; None when unknown.
         no_restart: why it cannot be restarted; "" when it can.
 
     `open` reaches it (an embedded one is started) and changes nothing; `restart` and `ensure_up` return when it accepts
@@ -38,6 +39,8 @@ class Reach(Protocol):
     def bin_dir(self) -> Path | None: ...
     @property
     def account(self) -> Account | None: ...
+    @property
+    def pid(self) -> int | None: ...
     @property
     def no_restart(self) -> str: ...
     def open(self) -> None: ...

@@ -1,4 +1,4 @@
-"""ConnectionReach: a running server got at by SQL alone; LocalReach: one whose files and restart command are at hand too."""
+"""A running server got at by SQL alone (ConnectionReach), or with files and restart command at hand (LocalReach)."""
 
 from __future__ import annotations
 
@@ -44,6 +44,11 @@ class ConnectionReach:
 
     @property
     def account(self) -> Account | None:
+        """None: unknown."""
+        return None
+
+    @property
+    def pid(self) -> int | None:
         """None: unknown."""
         return None
 
@@ -164,13 +169,21 @@ class LocalReach(ConnectionReach):
             )
         self._look_at_process()
 
+    @property
+    def pid(self) -> int | None:
+        """The server's process, by its pid file."""
+        try:
+            return int((self._data_dir / "postmaster.pid").read_text().split("\n", 1)[0])
+        except (OSError, ValueError):
+            return None
+
     def _look_at_process(self) -> None:
         """Finds programs and log of the running server, as far as this user may see them."""
+        pid = self.pid
         try:
-            pid = int((self._data_dir / "postmaster.pid").read_text().split("\n", 1)[0])
             self._bin_dir = Path(f"/proc/{pid}/exe").resolve(strict=True).parent
             output = Path(f"/proc/{pid}/fd/2").resolve(strict=True)
-        except (OSError, ValueError):
+        except OSError:
             return
         if self._log is None:
             current = self._collected_log()
@@ -197,7 +210,8 @@ class LocalReach(ConnectionReach):
         self._command_output = result.output
         if result.exit_code != 0:
             raise TargetError(
-                f"the restart command={' '.join(self._argv)!r} failed with exit_code={result.exit_code}: {result.output}",
+                f"the restart command={' '.join(self._argv)!r} failed with exit_code={result.exit_code}:"
+                f" {result.output}",
                 hint="run it by hand to see why",
             )
         self._wait_login(deadline)

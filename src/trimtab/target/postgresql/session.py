@@ -23,12 +23,20 @@ _REASONS: tuple[tuple[str, str, str], ...] = (
         "the server refused the password",
         "put the right one into ~/.pgpass (mode 0600) or PGPASSWORD",
     ),
-    ("no password supplied", "the server asks for a password and none was given", "put it into ~/.pgpass or PGPASSWORD"),
+    (
+        "no password supplied",
+        "the server asks for a password and none was given",
+        "put it into ~/.pgpass or PGPASSWORD",
+    ),
     ("no pg_hba.conf entry", "the server's pg_hba.conf does not let this user in", "add a line for it and reload"),
     ("does not exist", "the user or the database does not exist", "check user and database in url"),
     ("too many clients", "all connections of the server are in use", "close some, or raise max_connections"),
     ("remaining connection slots", "all connections of the server are in use", "close some, or raise max_connections"),
-    ("Peer authentication failed", "the operating-system user may not log in as this user", "run as that user, or use -h"),
+    (
+        "Peer authentication failed",
+        "the operating-system user may not log in as this user",
+        "run as that user, or use -h",
+    ),
 )
 
 
@@ -37,7 +45,9 @@ def redact(text: str, password: str | None) -> str:
     return text.replace(password, "***") if password else text
 
 
-def connect(fields: Mapping[str, Any], *, application: str = "trimtab", timeout_s: float = CONNECT_TIMEOUT_S) -> Connection:
+def connect(
+    fields: Mapping[str, Any], *, application: str = "trimtab", timeout_s: float = CONNECT_TIMEOUT_S
+) -> Connection:
     """A fresh connection in autocommit mode.
 
     Raises:

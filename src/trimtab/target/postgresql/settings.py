@@ -17,9 +17,7 @@ from trimtab.units import parse_size
 
 __all__ = ["Settings", "read_settings"]
 
-_LOCKABLE = tuple(
-    kind.value for kind in SafetyClass if kind not in (SafetyClass.PERFORMANCE, SafetyClass.FORBIDDEN)
-)
+_LOCKABLE = tuple(kind.value for kind in SafetyClass if kind not in (SafetyClass.PERFORMANCE, SafetyClass.FORBIDDEN))
 
 
 class Settings(BaseModel):
@@ -137,5 +135,3 @@ def read_settings(name: str, table: Mapping[str, Any]) -> Settings:
         raise UsageError(f"{where}: {first['msg'].removeprefix('Value error, ')}", hint="see `trimtab init`") from None
     settings.connection_fields()
     return settings
-
-

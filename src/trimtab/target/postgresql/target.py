@@ -6,7 +6,6 @@ import hashlib
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,15 @@ from trimtab.records import Context, Endpoint, Machine
 from trimtab.space import Config, Constraint
 from trimtab.target.base import Applied, KnobState, Snapshot
 from trimtab.target.postgresql import advice, doctor, memory, preflight
-from trimtab.target.postgresql.catalogue import Facts, Row, knob_states, read_facts, read_rows, selected_names
+from trimtab.target.postgresql.catalogue import (
+    Facts,
+    Row,
+    knob_states,
+    read_facts,
+    read_rows,
+    require_changeable,
+    selected_names,
+)
 from trimtab.target.postgresql.change import put_back, set_config, take_snapshot
 from trimtab.target.postgresql.embedded import EmbeddedReach
 from trimtab.target.postgresql.fragment import fragment_text
@@ -46,10 +53,10 @@ class PostgresTarget:
 
     kind = "postgresql"
 
-    def __init__(self, name: str, settings: Settings, state_dir: Path) -> None:
+    def __init__(self, name: str, settings: Settings, state_dir: Path, reach: Reach | None = None) -> None:
         self.name = name
         self.settings = settings
-        self._reach = _reach(name, settings)
+        self._reach = reach if reach is not None else _reach(name, settings)
         self._base: Snapshot | None = None
         self._lock = TunerLock(self._lock_file(state_dir), lambda: self._reach.connect())
 
@@ -68,7 +75,11 @@ class PostgresTarget:
 
         A password is taken from PGPASSWORD or .pgpass: the journal holds none.
         """
-        return cls(snapshot.target, read_settings(snapshot.target, snapshot.reach["settings"]), state_dir)
+        settings = read_settings(snapshot.target, snapshot.reach["settings"])
+        reach = None
+        if settings.embedded is not None:
+            reach = EmbeddedReach(settings.embedded, snapshot.target, folder=Path(snapshot.reach["folder"]))
+        return cls(snapshot.target, settings, state_dir, reach)
 
     def _lock_file(self, state_dir: Path) -> FileLock:
         if isinstance(self._reach, EmbeddedReach):
@@ -102,7 +113,7 @@ class PostgresTarget:
     @property
     def limits(self) -> Limits:
         """Cores and memory that the server may use, as far as this machine shows them."""
-        return read_limits()
+        return read_limits(pid=self._reach.pid)
 
     @property
     def budget_bytes(self) -> int:
@@ -131,12 +142,12 @@ class PostgresTarget:
 
     def machine(self) -> Machine:
         """Facts about the machine, and the server's version."""
-        facts = self._reach.host.facts(self._reach.data_dir or Path("/"))
+        facts, limits = self._reach.host.facts(self._reach.data_dir or Path("/")), self.limits
         with self._reach.connect() as connection:
             found = connection.execute("SELECT current_setting('server_version')").fetchone()
         return Machine(
-            cores=facts.limits.cores,
-            memory_bytes=facts.limits.memory_bytes,
+            cores=limits.cores,
+            memory_bytes=limits.memory_bytes,
             cpu_model=facts.cpu_model,
             kernel=facts.kernel,
             disk=facts.disk,
@@ -151,17 +162,18 @@ class PostgresTarget:
     def states(self) -> Mapping[str, KnobState]:
         """Every knob of the live server, by name."""
         rows, facts = self._look()
-        states = knob_states(rows, facts, self._bounds(rows), self.settings, self._reach.no_restart)
-        chosen = {name for name, state in states.items() if not state.lock_reason}
-        return {name: _with_known_condition(state, chosen) for name, state in states.items()}
+        return knob_states(rows, facts, self._bounds(rows), self.settings, self._reach.no_restart)
 
     def selection(self) -> tuple[str, ...]:
         """The knobs that the settings ask to tune.
 
         Raises:
             UsageError: an unknown name, or one that is named and locked.
+            TargetError: this server or this user lets no knob be changed at all.
         """
-        return selected_names(self.settings.knobs, self.states())
+        states = self.states()
+        require_changeable(states)
+        return selected_names(self.settings.knobs, states)
 
     def advise(self, context: Context) -> Config:
         """A rule-based config over the changeable knobs (see `advice`)."""
@@ -282,7 +294,7 @@ class PostgresTarget:
 
     def doctor(self) -> Sequence[tuple[str, bool, str]]:
         """(check, is_fine, explanation) lines; changes nothing."""
-        return doctor.examine(self._reach, self.settings, self.states(), self.budget_bytes)
+        return doctor.examine(self._reach, self.settings, self.states(), self.budget_bytes, self.limits)
 
 
 def _reach(name: str, settings: Settings) -> Reach:
@@ -290,11 +302,3 @@ def _reach(name: str, settings: Settings) -> Reach:
         limit = settings.memory if settings.memory_limit else None
         return EmbeddedReach(settings.embedded, name, memory_limit_bytes=limit)
     return LocalReach(settings) if settings.data_dir is not None else ConnectionReach(settings)
-
-
-def _with_known_condition(state: KnobState, chosen: set[str]) -> KnobState:
-    """Drops a condition over a knob that cannot change: it would keep its running value anyway."""
-    condition = state.knob.condition
-    if condition is None or condition.split()[0] in chosen:
-        return state
-    return replace(state, knob=replace(state.knob, condition=None))

@@ -9,6 +9,7 @@ from trimtab.space import Knob, KnobKind, Value
 
 __all__ = ["check_value", "is_same", "parse_setting"]
 
+
 def parse_setting(text: str, vartype: str) -> Value:
     """The value behind `pg_settings.setting` (numbers in the knob's own unit)."""
     if vartype == "bool":
