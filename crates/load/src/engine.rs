@@ -24,7 +24,7 @@ pub enum LoadError {
     Invalid(String),
     /// A stream could not connect.
     Connect(ConnectFailure),
-    /// The system gave no thread or no runtime.
+    /// The system gave no thread.
     System(std::io::Error),
     /// A worker thread panicked: a bug.
     Worker,

@@ -140,6 +140,11 @@ pub(crate) async fn run<D: Driver>(
         clients.spawn_local(client.run());
     }
     supervise(&mut clients, &book, limits.duration, &mut commands, &outbox).await;
+    finish(&mut clients, &book, &stop, &outbox).await;
+}
+
+/// The run's end: nothing is recorded after this moment, however long the cancelled operations take to come back.
+async fn finish(clients: &mut JoinSet<()>, book: &Book, stop: &watch::Sender<bool>, outbox: &Outbox) {
     let end_s = book.now_s();
     book.recorder.borrow_mut().close(end_s);
     outbox.send(Event::Second(book.drain()));
