@@ -148,6 +148,7 @@ def _knob(row: Row, overlay: OverlayKnob | None, bounds: Bounds) -> Knob:
         low=low,
         high=high,
         log=overlay is not None and overlay.log and low is not None and low > 0,
+        step=overlay.step if overlay is not None and row.vartype == "integer" else None,
         unit=row.unit,
         choices=choices if kind is KnobKind.CHOICE else (),
         special=overlay.special if overlay is not None and row.low is not None else (),
@@ -178,7 +179,9 @@ def _range(
     low, high = overlay.useful(bounds) if overlay is not None and overlay.low is not None else (row.low, row.high)
     low, high = max(low, row.low), min(high, row.high)
     if row.vartype == "integer":
-        return math.ceil(low), max(math.ceil(low), math.floor(high)), ()
+        step = (overlay.step if overlay is not None else None) or 1
+        lowest = math.ceil(low / step) * step
+        return lowest, max(lowest, math.floor(high / step) * step), ()
     return low, high, ()
 
 
@@ -219,7 +222,7 @@ def require_changeable(states: Mapping[str, KnobState]) -> None:
     if "" not in reasons and _NO_RIGHT in reasons:
         raise TargetError(
             "this user may change no knob of the server",
-            hint="GRANT ALTER SYSTEM ON PARAMETER work_mem, ... TO the user (PostgreSQL 15 or later), or use a superuser",
+            hint="GRANT ALTER SYSTEM ON PARAMETER work_mem, ... TO the user (PostgreSQL 15+), or use a superuser",
         )
 
 

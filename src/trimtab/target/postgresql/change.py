@@ -13,7 +13,7 @@ from trimtab.target.postgresql.autoconf import change_entries, file_faults, read
 from trimtab.target.postgresql.catalogue import Row, read_rows
 from trimtab.target.postgresql.classes import SECRET
 from trimtab.target.postgresql.reach import AUTO_CONF, Reach, file_from_json, file_to_json
-from trimtab.target.postgresql.values import is_same
+from trimtab.target.postgresql.values import is_same, setting_text
 from trimtab.units import format_value
 
 __all__ = ["put_back", "set_config", "take_snapshot"]
@@ -53,7 +53,7 @@ def set_config(reach: Reach, states: Mapping[str, KnobState], base: Snapshot, co
         TargetError: the configuration cannot be changed at all.
     """
     started = time.monotonic()
-    texts = {name: format_value(value, states[name].knob.unit) for name, value in config.items()}
+    texts = {name: setting_text(value, states[name].knob.unit) for name, value in config.items()}
     wanted = {**base.reach["entries"], **texts}
     with reach.connect() as connection:
         now = read_entries(connection)

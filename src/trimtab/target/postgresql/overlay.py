@@ -35,6 +35,7 @@ class OverlayKnob(BaseModel):
     low: int | float | str | None = None
     high: int | float | str | None = None
     log: bool = False
+    step: int | None = Field(None, gt=0)
     special: tuple[int | float, ...] = ()
     choices: tuple[str, ...] = ()
     restart: Literal["reload", "restart"] = "reload"

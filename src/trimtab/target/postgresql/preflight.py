@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from trimtab.errors import ApplyError
+from trimtab.host import CommandResult
 from trimtab.space import Config, RestartClass, Value
 from trimtab.target.base import KnobState
 from trimtab.target.postgresql.classes import forbidden_reason
 from trimtab.target.postgresql.memory import ORDERS
-from trimtab.target.postgresql.reach import Reach
-from trimtab.units import format_size, format_value
+from trimtab.target.postgresql.reach import AUTO_CONF, Reach
+from trimtab.target.postgresql.values import setting_text
+from trimtab.units import format_size
 
 __all__ = ["check_orders", "check_shared_memory"]
 
@@ -64,14 +67,19 @@ def check_shared_memory(config: Config, states: Mapping[str, KnobState], reach: 
             env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
         )
     if result.exit_code != 0 or not result.stdout.strip().isdigit():
-        fatal = [line.partition("FATAL:")[2].strip() for line in result.stderr.splitlines() if "FATAL:" in line]
-        raise ApplyError(f"the server would not start: {'; '.join(fatal) or result.output}", hint="see `trimtab knobs`")
+        raise ApplyError(f"the server would not start: {_complaints(result)}", hint="see `trimtab knobs`")
     need_bytes = int(result.stdout) << 20
     if need_bytes > budget_bytes:
         raise ApplyError(
             f"the server would take shared_memory={format_size(need_bytes)} of memory={format_size(budget_bytes)}",
             hint="lower shared_buffers and its like, or raise memory in the target's table",
         )
+
+
+def _complaints(result: CommandResult) -> str:
+    """The program's own words without time stamps, and without the file that is always missing."""
+    lines = [re.sub(r"^\S+ \S+ \S+ \[\d+\] ", "", line) for line in result.output.splitlines()]
+    return "; ".join(line for line in lines if AUTO_CONF not in line)
 
 
 def _fill(folder: Path, data_dir: Path, texts: Mapping[str, str]) -> None:
@@ -92,8 +100,8 @@ def _start_values(states: Mapping[str, KnobState]) -> dict[str, str]:
         and not forbidden_reason(name)
         and "'" not in str(state.running)
     }
-    return {name: format_value(value, states[name].knob.unit) for name, value in running.items()}
+    return {name: setting_text(value, states[name].knob.unit) for name, value in running.items()}
 
 
 def _texts(config: Config, states: Mapping[str, KnobState]) -> dict[str, str]:
-    return {name: format_value(value, states[name].knob.unit) for name, value in config.items()}
+    return {name: setting_text(value, states[name].knob.unit) for name, value in config.items()}

@@ -6,8 +6,9 @@ import math
 
 from trimtab.errors import ApplyError
 from trimtab.space import Knob, KnobKind, Value
+from trimtab.units import format_value
 
-__all__ = ["check_value", "is_same", "parse_setting"]
+__all__ = ["check_value", "is_same", "parse_setting", "setting_text"]
 
 
 def parse_setting(text: str, vartype: str) -> Value:
@@ -19,6 +20,11 @@ def parse_setting(text: str, vartype: str) -> Value:
     if vartype == "real":
         return float(text)
     return text
+
+
+def setting_text(value: Value, unit: str) -> str:
+    """PostgreSQL's text for a value, exactly: a real stays bare, since one with a unit is rounded to the next smaller."""
+    return repr(value) if isinstance(value, float) else format_value(value, unit)
 
 
 def check_value(knob: Knob, value: Value, low: float | None, high: float | None) -> None:
