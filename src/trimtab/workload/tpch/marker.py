@@ -9,6 +9,7 @@ from typing import Literal
 
 from psycopg import sql
 
+from trimtab.errors import LoadError
 from trimtab.workload.connection import Connection
 from trimtab.workload.tpch.schema import TABLES, SchemaName
 
@@ -32,14 +33,24 @@ class Marker:
 
 
 def read(connection: Connection) -> Marker | None:
-    """The database's marker; None when it has none."""
+    """The database's marker; None when it has none.
+
+    Raises:
+        LoadError: there is a table of its name that we did not write.
+    """
     if connection.execute("SELECT to_regclass(%s)", (f"public.{_TABLE}",)).fetchone() == (None,):
         return None
     row = connection.execute(sql.SQL("SELECT content FROM {}").format(sql.Identifier(_TABLE))).fetchone()
     if row is None:
         return None
-    content = json.loads(str(row[0]))
-    return Marker(content["version"], content["scale"], content["schema"], content["state"], content["row_counts"])
+    try:
+        content = json.loads(str(row[0]))
+        return Marker(content["version"], content["scale"], content["schema"], content["state"], content["row_counts"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise LoadError(
+            f"the marker of this database cannot be read: table={_TABLE} content={str(row[0])[:80]!r}",
+            hint="drop this database, or name another one in [workload]",
+        ) from error
 
 
 def write(connection: Connection, marker: Marker) -> None:

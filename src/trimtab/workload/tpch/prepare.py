@@ -57,23 +57,42 @@ def prepare(
     """
     started = time.monotonic()
     wanted = Marker(FORMAT_VERSION, scale, schema, "loading", {})
+    try:
+        size, was_cached = _prepare(endpoint, database, wanted, report, disk or Disk())
+    except psycopg.errors.DiskFull as error:
+        raise LoadError(
+            f"the server's disk is full while loading database={database}",
+            hint="free some space and start again: the unfinished load is recognised and redone",
+        ) from error
+    except psycopg.Error as error:
+        raise LoadError(
+            f"preparing database={database} failed: {str(error).strip()}",
+            hint="start again: an unfinished load is recognised and redone",
+        ) from error
+    return Preparation(time.monotonic() - started, size, was_cached)
+
+
+def _prepare(endpoint: Endpoint, database: str, wanted: Marker, report: Report, disk: Disk) -> tuple[int, bool]:
+    """The database's size in bytes and whether everything was there already."""
+    there = endpoint.with_database(database)
     with connect(endpoint) as admin:
         exists = _exists(admin, database)
         if exists:
-            with connect(endpoint.with_database(database)) as connection:
-                if _is_complete(connection, database, wanted, report):
-                    return Preparation(time.monotonic() - started, _size(connection), was_cached=True)
-        _check_disk(disk or Disk(), endpoint, admin, scale, report)
+            with connect(there) as connection:
+                if _is_complete(connection, database, wanted, lambda line: None):
+                    return _size(connection), True
+        _check_disk(disk, endpoint, admin, wanted.scale, report)
         generator.find_generator()
         if not exists:
             report(f"creating database {database}")
             _create(admin, endpoint, database)
-    with connect(endpoint.with_database(database)) as connection:
+    with connect(there) as connection:
         _lock(connection, report)
         # Whoever held the lock may have loaded it meanwhile.
-        if not _is_complete(connection, database, wanted, report, is_quiet=True):
-            _load(endpoint.with_database(database), connection, wanted, report)
-        return Preparation(time.monotonic() - started, _size(connection), was_cached=False)
+        was_cached = _is_complete(connection, database, wanted, report)
+        if not was_cached:
+            _load(there, connection, wanted, report)
+        return _size(connection), was_cached
 
 
 def _exists(admin: Connection, database: str) -> bool:
@@ -85,9 +104,7 @@ def _size(connection: Connection) -> int:
     return int(str(row[0])) if row else 0
 
 
-def _is_complete(
-    connection: Connection, database: str, wanted: Marker, report: Report, *, is_quiet: bool = False
-) -> bool:
+def _is_complete(connection: Connection, database: str, wanted: Marker, report: Report) -> bool:
     """Whether the database holds exactly what is wanted; raises when it is not ours to change."""
     found = marker.read(connection)
     if found is None:
@@ -105,8 +122,7 @@ def _is_complete(
             hint="leave out `database` in [workload] (each scale and schema gets a name of its own), or drop it",
         )
     if found.state == "loading":
-        if not is_quiet:
-            report(f"the last load of {database} was interrupted; loading again")
+        report(f"the last load of {database} was interrupted; loading again")
         return False
     if found.version != wanted.version:
         report(f"{database} was loaded by another version; loading again")
@@ -168,15 +184,6 @@ def _create(admin: Connection, endpoint: Endpoint, database: str) -> None:
     except psycopg.errors.DuplicateDatabase:
         # Another tuner was faster; the advisory lock decides who loads.
         return
-    except psycopg.errors.DiskFull as error:
-        raise _disk_full(database) from error
-
-
-def _disk_full(database: str) -> LoadError:
-    return LoadError(
-        f"the server's disk is full while loading database={database}",
-        hint="free some space and start again: the unfinished load is recognised and redone",
-    )
 
 
 def _lock(connection: Connection, report: Report) -> None:
@@ -186,19 +193,11 @@ def _lock(connection: Connection, report: Report) -> None:
 
 
 def _load(endpoint: Endpoint, connection: Connection, wanted: Marker, report: Report) -> None:
-    try:
-        marker.write(connection, wanted)
-        for table in TABLES:
-            connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table.name)))
-        counts = _load_tables(endpoint, wanted, report)
-        _checkpoint(connection, report)
-    except psycopg.errors.DiskFull as error:
-        raise _disk_full(endpoint.database) from error
-    except psycopg.Error as error:
-        raise LoadError(
-            f"loading database={endpoint.database} failed: {str(error).strip()}",
-            hint="start again: the unfinished load is recognised and redone",
-        ) from error
+    marker.write(connection, wanted)
+    for table in TABLES:
+        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table.name)))
+    counts = _load_tables(endpoint, wanted, report)
+    _checkpoint(connection, report)
     marker.write(connection, Marker(wanted.version, wanted.scale, wanted.schema, "loaded", counts))
 
 

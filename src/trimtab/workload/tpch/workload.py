@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import psycopg
+
 from trimtab.errors import LoadError
 from trimtab.records import Context, Endpoint
 from trimtab.workload.base import LoadRun, Preparation
@@ -94,14 +96,24 @@ class TpchWorkload:
         self._check_protocol(endpoint)
         there = endpoint.with_database(self.settings.database)
         if self.settings.has_refresh:
-            with connect(there) as connection:
-                remove_leftovers(connection)
+            self._take_back(there)
         return start_sql_load(
             there,
             self.streams(seed),
             duration_s=duration_s,
             operation_timeout_s=self.settings.query_timeout_s,
         )
+
+    def _take_back(self, there: Endpoint) -> None:
+        """Deletes what the refresh functions of a run that was cut off have left, so that every run starts alike."""
+        try:
+            with connect(there) as connection:
+                remove_leftovers(connection)
+        except psycopg.Error as error:
+            raise LoadError(
+                f"cannot undo the refresh functions of the last run: endpoint={there}: {str(error).strip()}",
+                hint="prepare the data again",
+            ) from error
 
     def _check_protocol(self, endpoint: Endpoint) -> None:
         if endpoint.protocol not in self.protocols:

@@ -1,0 +1,91 @@
+"""The data generator: rows for COPY from files and from a stream, and what happens when it is missing or fails."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import LoadError
+from trimtab.workload.tpch import generator
+from trimtab.workload.tpch.schema import TABLES
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache directory of the test's own."""
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_files_and_streams_give_the_same_rows(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    with generator.generated(0.01) as rows:
+        from_files = {table.name: b"".join(rows(table.name)) for table in TABLES}
+        assert list(cache.iterdir())
+    assert list(cache.iterdir()) == []
+    monkeypatch.setattr(generator, "LARGEST_SCALE_IN_FILES", 0.0)
+    with generator.generated(0.01) as rows:
+        assert not list(cache.iterdir())
+        for name in ("lineitem", "nation"):
+            assert b"".join(rows(name)) == from_files[name]
+    assert from_files["nation"].startswith(b"0|ALGERIA|0|")
+    assert {name: data.count(b"|\n") for name, data in from_files.items()} == dict.fromkeys(from_files, 0)
+
+
+def test_chunks_hold_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generator, "_CHUNK_BYTES", 1000)
+    with generator.generated(0.01) as rows:
+        assert all(chunk.endswith(b"\n") or not chunk for chunk in rows("supplier"))
+        assert b"".join(rows("supplier")).count(b"\n") == 100
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.015, 0.033, 0.07, 0.29])
+def test_fractional_scales_have_the_expected_rows(scale: float) -> None:
+    suppliers = next(table for table in TABLES if table.name == "supplier")
+    with generator.generated(scale) as rows:
+        n_rows = b"".join(rows("supplier")).count(b"\n")
+    assert n_rows == suppliers.expected_rows(scale)
+
+
+def test_a_stream_that_is_left_early_ends_its_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generator, "LARGEST_SCALE_IN_FILES", 0.0)
+    with generator.generated(0.1) as rows:
+        stream = rows("lineitem")
+        assert next(stream).startswith(b"1|15519|")
+        stream.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("largest", [0.0, 1.0])
+def test_a_failing_generator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, largest: float) -> None:
+    broken = tmp_path / "tpchgen-cli"
+    broken.write_text("#!/bin/sh\necho 'no such luck' >&2\nexit 3\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(generator, "find_generator", lambda: broken)
+    monkeypatch.setattr(generator, "LARGEST_SCALE_IN_FILES", largest)
+    with (
+        pytest.raises(LoadError, match=r"the TPC-H data generator failed: scale=0\.01: no such luck"),
+        generator.generated(0.01) as rows,
+    ):
+        list(rows("nation"))
+
+
+def test_a_missing_generator_names_the_install_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LoadError) as caught:
+        generator.find_generator()
+    assert caught.value.message == "the TPC-H data generator was not found: program=tpchgen-cli"
+    assert caught.value.hint == "pip install 'trimtab[tpch]'"
+
+
+def test_the_cache_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("TRIMTAB_CACHE")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert generator.cache_directory() == tmp_path / "xdg" / "trimtab"
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(LoadError, match="the cache directory cannot be made: cache=") as caught:
+        generator.cache_directory()
+    assert caught.value.hint == "set TRIMTAB_CACHE to a directory that you may write to"

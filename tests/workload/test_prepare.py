@@ -1,0 +1,232 @@
+"""Preparing data on a real server: loaded once, re-used, repaired, and refused before anything is written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.workload.conftest import SCALE
+from trimtab.errors import LoadError
+from trimtab.records import Endpoint
+from trimtab.workload.connection import connect, is_local
+from trimtab.workload.tpch import generator, marker
+from trimtab.workload.tpch.prepare import Disk, prepare
+from trimtab.workload.tpch.schema import TABLES
+
+pytestmark = pytest.mark.service
+
+DATABASE = "trimtab_test_tpch"
+
+
+@pytest.fixture
+def fresh(server: Endpoint) -> Iterator[Endpoint]:
+    """The server without the test's database, before and after."""
+    drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(DATABASE))
+    with connect(server) as admin:
+        admin.execute(drop)
+        yield server
+        admin.execute(drop)
+
+
+def load(endpoint: Endpoint, lines: list[str] | None = None, *, disk: Disk | None = None, scale: float = SCALE) -> bool:
+    """Prepares the test's database; whether it was there already."""
+    report = (lines if lines is not None else []).append
+    return prepare(
+        endpoint, database=DATABASE, scale=scale, schema="standard", report=report, disk=disk
+    ).was_cached
+
+
+def exists(endpoint: Endpoint) -> bool:
+    with connect(endpoint) as admin:
+        return admin.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone() is not None
+
+
+def execute(endpoint: Endpoint, statement: str) -> None:
+    with connect(endpoint.with_database(DATABASE)) as connection:
+        connection.execute(statement)
+
+
+def test_the_data_is_complete_and_every_statistic_is_there(small: Endpoint, tables: dict[str, list[list[str]]]) -> None:
+    with connect(small) as connection:
+        assert marker.count_rows(connection) == {name: len(rows) for name, rows in tables.items()}
+        analysed = connection.execute("SELECT count(DISTINCT tablename) FROM pg_stats WHERE schemaname = 'public'")
+        assert analysed.fetchone() == (len(TABLES),)
+        unfrozen = connection.execute(
+            "SELECT count(*) FROM pg_class WHERE relname = ANY(%s) AND relallvisible < relpages",
+            ([table.name for table in TABLES],),
+        )
+        assert unfrozen.fetchone() == (0,)
+        indexes = {str(row[0]) for row in connection.execute("SELECT indexname FROM pg_indexes WHERE schemaname = 'public'")}
+        assert indexes == {f"{table.name}_pkey" for table in TABLES} | {"lineitem_part_supp"}
+
+
+def test_rows_are_stored_in_key_order(connection: psycopg.Connection) -> None:
+    keys = [row[0] for row in connection.execute("SELECT l_orderkey FROM lineitem ORDER BY ctid")]
+    assert keys == sorted(keys)
+
+
+def test_the_second_time_nothing_is_done(fresh: Endpoint) -> None:
+    lines: list[str] = []
+    assert not load(fresh, lines)
+    assert lines[0] == f"creating database {DATABASE}"
+    assert any(line.startswith("loaded lineitem: 60175 rows in ") for line in lines)
+    again: list[str] = []
+    assert load(fresh, again)
+    assert again == []
+
+
+def test_two_tuners_at_once_load_it_once(fresh: Endpoint) -> None:
+    lines: list[str] = []
+    was_cached: list[bool] = []
+    threads = [threading.Thread(target=lambda: was_cached.append(load(fresh, lines))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(was_cached) == [False, True]
+    assert sum(line.startswith("loaded lineitem") for line in lines) == 1
+
+
+INTERRUPTED = """
+import sys
+from trimtab.records import Endpoint
+from trimtab.workload.tpch.prepare import prepare
+endpoint = Endpoint(protocol="postgresql", host="127.0.0.1", port=int(sys.argv[1]), user="postgres", database="postgres")
+prepare(endpoint, database=sys.argv[2], scale=0.01, schema="standard", report=lambda line: print(line, flush=True))
+"""
+
+
+def test_a_killed_load_is_recognised_and_redone(fresh: Endpoint) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, str(fresh.port), DATABASE]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": "src"}) as process:
+        assert process.stdout is not None
+        seen = [line for line in iter(process.stdout.readline, "") if line.startswith("loaded") and not process.kill()]
+    assert seen
+    assert "loaded lineitem" not in seen[0]
+    lines: list[str] = []
+    assert not load(fresh, lines)
+    assert f"the last load of {DATABASE} was interrupted; loading again" in lines
+    assert load(fresh)
+
+
+def test_a_failed_generator_is_reported_and_the_load_redone(fresh: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generator, "find_generator", lambda: Path("/bin/false"))
+    with pytest.raises(LoadError, match=r"data generator failed: scale=0\.01"):
+        load(fresh)
+    monkeypatch.undo()
+    assert not load(fresh)
+
+
+def test_changed_rows_are_noticed_and_loaded_again(fresh: Endpoint) -> None:
+    load(fresh)
+    execute(fresh, "DELETE FROM customer WHERE c_custkey = 1")
+    lines: list[str] = []
+    assert not load(fresh, lines)
+    assert "row counts have changed ({'customer': 1499}); loading again" in lines
+
+
+def test_orders_left_by_a_run_are_taken_back(fresh: Endpoint) -> None:
+    load(fresh)
+    execute(fresh, "INSERT INTO orders SELECT 8, 1, 'O', 1, '1995-01-01', '5-LOW', 'x', 0, 'x'")
+    execute(
+        fresh,
+        "INSERT INTO lineitem SELECT 8, 1, 1, 1, 1, 1, 0, 0, 'N', 'O', '1995-01-02', '1995-02-02', '1995-01-09', '', '', ''",
+    )
+    assert load(fresh)
+
+
+def test_a_full_disk_is_refused_before_anything_is_written(fresh: Endpoint) -> None:
+    with pytest.raises(LoadError) as caught:
+        load(fresh, disk=Disk(server=lambda endpoint, connection: 10**8, client=lambda: 10**12), scale=0.1)
+    assert caught.value.message == "disk too small for scale=0.1: on the server free=0.10 GB needed=0.26 GB"
+    assert caught.value.hint == "free some space on the server or use a smaller scale"
+    with pytest.raises(LoadError, match=r"disk too small for scale=0\.1: on the client free=0\.10 GB needed=0\.12 GB"):
+        load(fresh, disk=Disk(server=lambda endpoint, connection: 10**12, client=lambda: 10**8), scale=0.1)
+    assert not exists(fresh)
+
+
+def test_a_server_disk_that_cannot_be_seen_is_said(fresh: Endpoint) -> None:
+    lines: list[str] = []
+    load(fresh, lines, disk=Disk(server=lambda endpoint, connection: None))
+    assert "the server's free disk space cannot be seen; scale=0.01 needs 0.03 GB" in lines
+
+
+def test_the_free_space_of_a_local_server_is_seen(server: Endpoint) -> None:
+    with connect(server) as connection:
+        assert (Disk().server(server, connection) or 0) > 0
+        assert Disk().server(replace(server, host="db.example"), connection) is None
+    hosts = {"/run/postgresql": True, "localhost": True, "127.0.0.1": True, "::1": True, "10.0.0.1": False, "db": False}
+    assert {host: is_local(host) for host in hosts} == hosts
+
+
+@pytest.fixture
+def weak(server: Endpoint) -> Iterator[Endpoint]:
+    """The server as a user who may create nothing."""
+    with connect(server) as admin:
+        admin.execute("DROP ROLE IF EXISTS weak")
+        admin.execute("CREATE ROLE weak LOGIN")
+        yield replace(server, user="weak")
+        admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(DATABASE)))
+        admin.execute("DROP ROLE weak")
+
+
+def test_a_missing_privilege_is_told_with_its_remedy(weak: Endpoint) -> None:
+    with pytest.raises(LoadError) as caught:
+        load(weak)
+    assert caught.value.message == f"user=weak may not create database={DATABASE}"
+    assert 'ALTER ROLE "weak" CREATEDB' in (caught.value.hint or "")
+
+
+def test_the_remedy_works_without_superuser(weak: Endpoint, server: Endpoint) -> None:
+    with connect(server) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {} OWNER weak").format(sql.Identifier(DATABASE)))
+    lines: list[str] = []
+    assert not load(weak, lines)
+    assert "no privilege for CHECKPOINT: the first trials may share the disk with the end of the load" in lines
+    assert load(weak)
+
+
+def test_a_database_of_somebody_else_is_left_alone(fresh: Endpoint) -> None:
+    with connect(fresh) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+    execute(fresh, "CREATE TABLE orders (precious text)")
+    with pytest.raises(LoadError, match=f"database={DATABASE} exists and was not made by Trimtab"):
+        load(fresh)
+    execute(fresh, "SELECT precious FROM orders")
+    execute(fresh, "CREATE TABLE trimtab_data AS SELECT 'mine' AS content")
+    with pytest.raises(LoadError, match="the marker of this database cannot be read: table=trimtab_data content='mine'"):
+        load(fresh)
+
+
+def test_another_scale_in_the_same_database_is_refused(small: Endpoint, server: Endpoint) -> None:
+    with pytest.raises(LoadError) as caught:
+        prepare(server, database=small.database, scale=0.02, schema="standard", report=lambda line: None)
+    assert caught.value.message == (
+        "database=trimtab_tpch_0_01 holds scale=0.01 schema=standard, not scale=0.02 schema=standard"
+    )
+
+
+def test_a_server_that_is_not_there(server: Endpoint) -> None:
+    with pytest.raises(LoadError, match=r"cannot connect: endpoint=postgresql://postgres@127\.0\.0\.1:1/postgres"):
+        load(replace(server, port=1))
+
+
+def test_low_time_outs_of_a_config_do_not_cut_the_check_off(small: Endpoint, server: Endpoint) -> None:
+    with connect(server) as admin:
+        admin.execute("ALTER ROLE postgres SET statement_timeout = '1ms'")
+    try:
+        assert prepare(
+            server, database=small.database, scale=SCALE, schema="standard", report=lambda line: None
+        ).was_cached
+    finally:
+        with connect(server) as admin:
+            admin.execute("ALTER ROLE postgres RESET statement_timeout")

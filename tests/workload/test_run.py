@@ -1,0 +1,224 @@
+"""The load against a real server: mixes, power and throughput runs, time-outs, refusals; and the log's conversion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.workload.conftest import SCALE
+from trimtab.errors import LoadError
+from trimtab.measure import Outcome, QueryLog
+from trimtab.records import Endpoint
+from trimtab.workload import LoadRun
+from trimtab.workload.connection import connect
+from trimtab.workload.sql_run import to_log
+from trimtab.workload.tpch import TpchWorkload
+from trimtab.workload.tpch.metrics import power_of_log, throughput_of_log
+from trimtab.workload.tpch.orders import order_of
+from trimtab.workload.tpch.refresh import refresh_pair, remove_leftovers
+
+
+def workload(**settings: Any) -> TpchWorkload:
+    return TpchWorkload.from_settings({"scale": SCALE} | settings)
+
+
+def to_the_end(run: LoadRun) -> QueryLog:
+    while run.frame(10.0) is not None:
+        pass
+    return run.stop()
+
+
+def counts(log: QueryLog, outcome: Outcome) -> dict[str, int]:
+    kept = log.label[log.outcome == outcome]
+    return {name: n for i, name in enumerate(log.labels) if (n := int(np.sum(kept == i)))}
+
+
+@dataclass
+class FakeColumns:
+    """Columns as the engine gives them."""
+
+    labels: list[str] = field(default_factory=lambda: ["q1", "q6"])
+    stream: bytes = np.array([0, 1, 2], "<i4").tobytes()
+    label: bytes = np.array([0, 1, 1], "<i4").tobytes()
+    start_s: bytes = np.array([0.0, 0.1, 0.2], "<f8").tobytes()
+    end_s: bytes = np.array([3.0, 1.0, 2.0], "<f8").tobytes()
+    rows: bytes = np.array([4, 1, 1], "<i8").tobytes()
+    outcome: bytes = np.array([0, 1, 2], "u1").tobytes()
+    errors: list[str] = field(default_factory=lambda: ["57014 cancelled"])
+    duration_s: float = 3.5
+    client_cpu_s: float = 0.25
+    is_done: bool = True
+
+
+def test_the_log_is_in_order_of_the_end() -> None:
+    log = to_log(FakeColumns())  # type: ignore[arg-type]
+    assert log.end_s.tolist() == [1.0, 2.0, 3.0]
+    assert log.stream.tolist() == [1, 2, 0]
+    assert log.label.tolist() == [1, 1, 0]
+    assert log.rows.tolist() == [1, 1, 4]
+    assert log.outcome.tolist() == [Outcome.ERROR, Outcome.TIMED_OUT, Outcome.OK]
+    assert (log.labels, log.errors, log.duration_s, log.client_cpu_s) == (("q1", "q6"), ("57014 cancelled",), 3.5, 0.25)
+
+
+def test_columns_of_different_length_are_refused() -> None:
+    with pytest.raises(LoadError, match=r"columns differ in length: \{'stream': 3, .*'rows': 2"):
+        to_log(FakeColumns(rows=b"\0" * 16))  # type: ignore[arg-type]
+
+
+def test_operations_depend_on_the_seed_alone() -> None:
+    for settings in ({"mix": "2Q6+Q9"}, {"run": "power"}, {"run": "throughput", "refresh": True, "repeat": False}):
+        first = workload(**settings).operations(1)
+        assert first == workload(**settings).operations(1)
+        assert first != workload(**settings).operations(2)
+
+
+def test_streams_of_a_mix_have_parameters_of_their_own() -> None:
+    streams = workload(mix="3Q9+Q6").operations(1)
+    assert [stream[0][0] for stream in streams] == ["q6", "q9", "q9", "q9"]
+    assert [len(stream) for stream in streams] == [64] * 4
+    assert len({tuple(stream) for stream in streams}) == 4
+
+
+def test_a_power_run_has_the_specified_order_and_its_refresh_pair_around() -> None:
+    (stream,) = workload(run="power", refresh=True, repeat=False).operations(1)
+    assert [label for label, _ in stream] == ["rf1", *(f"q{query}" for query in order_of(0)), "rf2"]
+
+
+def test_a_throughput_run_has_a_refresh_stream_of_as_many_pairs() -> None:
+    streams = workload(run="throughput", streams=3, refresh=True, repeat=False).operations(1)
+    assert [[label for label, _ in s] for s in streams[:3]] == [[f"q{q}" for q in order_of(i)] for i in (1, 2, 3)]
+    assert [label for label, _ in streams[3]] == ["rf1", "rf2"] * 3
+
+
+def test_an_endless_throughput_run_keeps_one_pair_to_22_queries() -> None:
+    streams = workload(run="throughput", streams=2, refresh=True).operations(1)
+    assert len(streams) == 2
+    for stream in streams:
+        labels = [label for label, _ in stream]
+        assert labels.count("rf1") == labels.count("rf2") == labels.count("q1") == 8
+    inserts = [statements for stream in streams for label, statements in stream if label == "rf1"]
+    assert len(set(inserts)) == 16
+
+
+def test_other_protocols_are_refused(server: Endpoint) -> None:
+    with pytest.raises(LoadError, match="workload=tpch cannot drive protocol=mysql"):
+        workload(mix="Q6").start(replace(server, protocol="mysql"), seed=1, duration_s=1)
+
+
+@pytest.mark.service
+def test_a_mix_runs_to_its_end(small: Endpoint, server: Endpoint) -> None:
+    run = workload(mix="2Q6+Q13").start(server, seed=1, duration_s=2.0)
+    assert isinstance(run, LoadRun)
+    frames = []
+    while (frame := run.frame(10.0)) is not None:
+        frames.append(frame)
+    assert run.is_done
+    log = run.stop()
+    assert [frame.second for frame in frames] == [0, 1]
+    assert set(log.labels) == {"q6", "q13"}
+    assert counts(log, Outcome.ERROR) == counts(log, Outcome.TIMED_OUT) == {}
+    assert counts(log, Outcome.OK)["q6"] > 2
+    assert set(np.unique(log.stream)) == {0, 1, 2}
+    ok = log.outcome == Outcome.OK
+    assert np.all(log.rows[ok & (log.label == log.labels.index("q6"))] == 1)
+    assert np.all(np.diff(log.end_s) >= 0)
+    assert sum(frame.n_ok for frame in frames) <= int(ok.sum())
+    assert run.stop() is log
+
+
+@pytest.mark.service
+def test_a_run_can_be_stopped_early(small: Endpoint, server: Endpoint) -> None:
+    run = workload(mix="2Q18").start(server, seed=1, duration_s=3600.0)
+    assert run.frame(10.0) is not None
+    assert not run.is_done
+    so_far = run.log()
+    log = run.stop()
+    assert 0 < len(so_far) <= len(log)
+    assert log.duration_s < 60
+
+
+@pytest.fixture
+def unchanged(small: Endpoint) -> Iterator[psycopg.Connection[Any]]:
+    """A connection to the small database, whose orders and lines must be the same after the test."""
+    with connect(small) as connection:
+        query = sql.SQL("SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM lineitem)")
+        before = connection.execute(query).fetchone()
+        yield connection
+        assert connection.execute(query).fetchone() == before
+
+
+@pytest.mark.service
+@pytest.mark.usefixtures("unchanged")
+def test_a_power_run(server: Endpoint) -> None:
+    settings = workload(run="power", refresh=True, repeat=False)
+    log = to_the_end(settings.start(server, seed=1, duration_s=120.0))
+    assert counts(log, Outcome.OK) == dict.fromkeys(log.labels, 1)
+    assert len(log) == 24
+    assert log.labels[log.label[0]] == "rf1"
+    assert log.labels[log.label[-1]] == "rf2"
+    assert log.rows[0] == log.rows[-1] > 15
+    assert power_of_log(log, SCALE) > 0
+
+
+@pytest.mark.service
+@pytest.mark.usefixtures("unchanged")
+def test_a_throughput_run(server: Endpoint) -> None:
+    settings = workload(run="throughput", streams=2, refresh=True, repeat=False)
+    log = to_the_end(settings.start(server, seed=1, duration_s=120.0))
+    assert counts(log, Outcome.OK) == {f"q{query}": 2 for query in range(1, 23)} | {"rf1": 2, "rf2": 2}
+    assert throughput_of_log(log, 2, SCALE) > 0
+
+
+@pytest.mark.service
+def test_what_a_cut_off_run_left_is_taken_back_before_the_next(
+    unchanged: psycopg.Connection[Any], server: Endpoint
+) -> None:
+    for statement in refresh_pair(5, scale=SCALE, seed=9).inserts:
+        unchanged.execute(sql.SQL(statement))  # type: ignore[arg-type]
+    workload(run="power", refresh=True).start(server, seed=1, duration_s=0.2).stop()
+    # The stopped run itself may have left its own pair; the one planted before it is gone.
+    planted = unchanged.execute(
+        "SELECT count(*) FROM orders WHERE o_orderkey = ANY(%s)", (list(refresh_pair(5, scale=SCALE, seed=9).keys),)
+    )
+    assert planted.fetchone() == (0,)
+    remove_leftovers(unchanged)
+
+
+@pytest.mark.service
+def test_a_query_over_its_time_out_is_censored(small: Endpoint, server: Endpoint) -> None:
+    settings = workload(mix="Q1", query_timeout=0.005)
+    log = to_the_end(settings.start(server, seed=1, duration_s=0.5))
+    assert counts(log, Outcome.TIMED_OUT)["q1"] > 1
+    assert counts(log, Outcome.ERROR) == {}
+
+
+@pytest.mark.service
+def test_too_many_streams_for_the_server(small: Endpoint, server: Endpoint) -> None:
+    with pytest.raises(LoadError, match=r"the load cannot connect: endpoint=.* streams=60: ") as caught:
+        workload(mix="60Q6").start(server, seed=1, duration_s=1.0)
+    assert "max_connections" in (caught.value.hint or "")
+
+
+@pytest.mark.service
+def test_a_database_that_is_not_prepared(server: Endpoint) -> None:
+    for settings in ({"mix": "Q6"}, {"run": "power", "refresh": True}):
+        with pytest.raises(LoadError, match="cannot connect: endpoint=.*trimtab_nowhere"):
+            workload(database="trimtab_nowhere", **settings).start(server, seed=1, duration_s=1.0)
+
+
+def test_tls_is_refused(server: Endpoint) -> None:
+    with pytest.raises(LoadError, match="the load engine does not speak TLS: sslmode=require"):
+        workload(mix="Q6").start(replace(server, options={"sslmode": "require"}), seed=1, duration_s=1.0)
+
+
+@pytest.mark.service
+def test_a_missing_table_is_an_error_of_the_load(server: Endpoint) -> None:
+    run = workload(run="power", refresh=True, database="postgres")
+    with pytest.raises(LoadError, match=r"cannot undo the refresh functions .*relation \"orders\" does not exist"):
+        run.start(server, seed=1, duration_s=1.0)
