@@ -8,7 +8,7 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from tests.history.conftest import CONTEXT, MACHINE, make_trial, study_values
+from tests.history.samples import CONTEXT, MACHINE, make_trial, study_values
 from trimtab.errors import HistoryError
 from trimtab.history import Event, History, StudyRecord
 from trimtab.records import Role, Status, Trial

@@ -42,7 +42,7 @@ def figures(summary: Summary, before: Sequence[Trial], after: Sequence[Trial]) -
         "progress": _progress(summary),
         "drift": _drift(summary),
         "pairs": _pairs(summary),
-        "latency": _latency(before, after),
+        "latency": _latency(summary.after_name, before, after),
     }
     return {name: figure for name, figure in made.items() if figure is not None}
 
@@ -184,7 +184,7 @@ def _pairs(summary: Summary) -> Figure | None:
         {
             "type": "scatter",
             "mode": "lines+markers",
-            "x": ["yours", "tuned" if summary.result == "better" else "candidate"],
+            "x": ["yours", summary.after_name],
             "y": list(pair),
             "line": {"color": GREEN if summary.result == "better" else AMBER, "width": 1.5},
             "marker": {"size": 8, "color": [GREY, GREEN if summary.result == "better" else AMBER]},
@@ -198,8 +198,8 @@ def _pairs(summary: Summary) -> Figure | None:
     return {"data": traces, "layout": layout}
 
 
-def _latency(before: Sequence[Trial], after: Sequence[Trial]) -> Figure | None:
-    sides = (("yours", GREY, "dash", before), ("tuned", GREEN, "solid", after))
+def _latency(after_name: str, before: Sequence[Trial], after: Sequence[Trial]) -> Figure | None:
+    sides = (("yours", GREY, "dash", before), (after_name, GREEN, "solid", after))
     traces = [
         trace
         for name, colour, dash, trials in sides
@@ -209,8 +209,16 @@ def _latency(before: Sequence[Trial], after: Sequence[Trial]) -> Figure | None:
         return None
     ticks = [0, 50, 75, 90, 95, 99, 99.9, 99.99]
     xaxis = {"tickvals": [_rank(tick) for tick in ticks], "ticktext": [f"{tick:g}" for tick in ticks], "showgrid": True}
-    yaxis = {"type": "log", "dtick": "D2", "exponentformat": "none"}
+    marks = _log_ticks([y for trace in traces for y in trace["y"]])
+    yaxis = {"type": "log", "tickvals": marks, "ticktext": [number_text(mark) for mark in marks]}
     return {"data": traces, "layout": _layout("percentile", "latency (ms)", xaxis=xaxis, yaxis=yaxis)}
+
+
+def _log_ticks(values: Sequence[float]) -> list[float]:
+    """1, 2, 5, 10, ... that span the positive ones of `values`."""
+    positive = [value for value in values if value > 0] or [1.0]
+    first, last = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
+    return [mantissa * 10.0**exponent for exponent in range(first, last + 1) for mantissa in (1, 2, 5)]
 
 
 def _rank(percentile: float) -> float:

@@ -94,6 +94,13 @@ class Summary:
     rows: tuple[TrialRow, ...]
 
     @property
+    def after_name(self) -> str:
+        """What stands beside "yours": "tuned" only when it is proven."""
+        if self.result == "better":
+            return "tuned"
+        return "candidate" if self.pairs else "best so far"
+
+    @property
     def measured_share(self) -> float:
         """Share of the wall clock that was measurement proper; NaN when no time was spent."""
         measured = sum(share.seconds for share in self.wall if share.name == "measure")

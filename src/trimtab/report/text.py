@@ -88,7 +88,7 @@ def _sections(summary: Summary) -> Iterator[RenderableType]:
         yield from _titled(f"Comparison by {summary.objective}", _contenders_table(summary))
     yield from _titled("What was tried", _tried(summary))
     if summary.labels:
-        yield from _titled("By operation", _labels_table(summary))
+        yield from _titled(f"By operation: yours (before) and {summary.after_name} (after)", _labels_table(summary))
     if summary.memory is not None:
         yield from _titled("Memory", _memory_text(summary))
     if summary.failures:
@@ -189,7 +189,9 @@ def _memory_text(summary: Summary) -> Text:
     budget = memory.budget
     share = f" of the budget of {format_size(budget)}, {percent_text(memory.after / budget)}" if budget else ""
     style = "bold red" if budget and memory.after > budget else ""
-    text = Text(f"tuned {format_size(memory.after)}{share}; yours {format_size(memory.before)}", style=style)
+    text = Text(
+        f"{summary.after_name} {format_size(memory.after)}{share}; yours {format_size(memory.before)}", style=style
+    )
     for name, before, after in memory.consumers:
         text.append(f"\n{name}: {format_size(before)} → {format_size(after)}", style="dim")
     return text

@@ -1,0 +1,185 @@
+"""The report as one HTML file: complete without network and, in its text, without JavaScript."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report.conftest import BASELINE, Study, record, trial
+from trimtab.errors import UsageError
+from trimtab.records import Role
+from trimtab.report import render_html, write_html
+from trimtab.report.html import _script_json
+
+
+class Reader(HTMLParser):
+    """Collects tags, attributes, the text outside scripts and styles, and the scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.text = ""
+        self.scripts: list[str] = []
+        self._is_in_script = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        self._is_in_script = tag == "script"
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._is_in_script = False
+        self.text += " "
+
+    def handle_data(self, data: str) -> None:
+        if self._is_in_script:
+            self.scripts[-1] += data
+        else:
+            self.text += data
+
+
+def read(page: str) -> Reader:
+    reader = Reader()
+    reader.feed(page)
+    reader.close()
+    return reader
+
+
+def figures_of(page: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(read(page).scripts[0])
+    return found
+
+
+def test_the_text_needs_no_javascript(better: Study) -> None:
+    text = re.sub(r"\s+", " ", read(render_html(*better)).text)
+    for expected in (
+        "This config is 1.82 times as fast as yours (95 % interval 1.61 to 2.05): 4 settings, proven in 6",
+        "shared_buffers 128MB 512MB restart memory for pages shared by all connections",
+        "trimtab apply tpch trimtab rollback tpch",
+        "rule-based advice 14.7 1.31 1.24 to 1.38",
+        "tuned 20.5 1.82 1.61 to 2.05 6 alternating pairs",
+        "Memory: 90 % of the budget of 1GiB",
+        "crashed · the server did not start",
+        "FATAL: could not map anonymous shared memory",
+        "11 baseline measurements span 4.2 %",
+        "PostgreSQL 18.1",
+        "measure 4min48s, 72 %",
+        "q13 563 ms 239 ms 809 ms 350 ms",
+    ):
+        assert expected in text
+    assert len(re.findall(r"proof candidate ok", text)) == 6
+
+
+def test_nothing_is_loaded_from_elsewhere(better: Study) -> None:
+    reader = read(render_html(*better))
+    assert not {"link", "img", "iframe", "object", "embed"} & set(reader.tags)
+    assert not [name for name, _ in reader.attributes if name in ("src", "href", "srcset", "action")]
+    assert [value for name, value in reader.attributes if name == "content" and "default-src 'none'" in value]
+
+
+def test_every_plot_has_its_data(better: Study) -> None:
+    figures = figures_of(render_html(*better))
+    assert set(figures) == {"progress", "drift", "pairs", "latency"}
+    names = {trace["name"]: trace for trace in figures["progress"]["data"]}
+    assert list(names) == ["baseline", "advice", "search", "proof baseline", "proof candidate", "best so far", "failed"]
+    assert names["failed"]["x"] == [6, 11, 16]
+    best = names["best so far"]["y"]
+    assert best == sorted(best)
+    assert names["search"]["marker"]["symbol"].count("triangle-down-open") == 2
+    assert [trace["y"] for trace in figures["pairs"]["data"]] == better[0].verdict["pairs"]
+    assert len(figures["drift"]["data"][0]["y"]) == 11
+
+
+def test_latency_curves_rise_and_stop_where_the_data_ends(better: Study) -> None:
+    yours, tuned = figures_of(render_html(*better))["latency"]["data"]
+    assert yours["name"] == "yours (1,440 operations)"
+    for curve in (yours, tuned):
+        assert curve["y"] == sorted(curve["y"])
+        assert curve["x"] == sorted(curve["x"])
+        # One operation in 1440 lies beyond the 99.9th percentile, none beyond the 99.95th.
+        assert len(curve["y"]) == 20
+    assert all(after < before for before, after in zip(yours["y"][2:], tuned["y"][2:], strict=True))
+
+
+def test_without_histograms_the_latency_plot_is_left_out(better: Study) -> None:
+    study, trials = better
+    for each in trials:
+        if each.measurement is not None:
+            object.__setattr__(each.measurement, "histogram", b"")
+    assert set(figures_of(render_html(study, trials))) == {"progress", "drift", "pairs"}
+
+
+@pytest.mark.parametrize("name", ["no_improvement", "running"])
+def test_studies_without_a_winner_have_a_page(name: str, request: pytest.FixtureRequest) -> None:
+    text = read(render_html(*request.getfixturevalue(name))).text
+    assert "How to apply it" not in text
+    assert "tuned" not in text
+
+
+def test_an_empty_study_has_a_page() -> None:
+    page = render_html(record({}, status="running"), [])
+    assert "Not finished after 0 trials" in page
+    assert figures_of(page) == {}
+
+
+def test_missing_intervals_make_valid_figures() -> None:
+    trials = [trial(0, Role.BASELINE, BASELINE, 1.0), trial(1, Role.SEARCH, BASELINE, 1.4, loss_se=None)]
+    search = figures_of(render_html(record({}), trials))["progress"]["data"][1]
+    assert search["error_y"]["array"] == [0.0]
+
+
+def test_an_opened_class_is_repeated(better: Study) -> None:
+    study, trials = better
+    study.verdict["unlocked"].append("durability")
+    study.verdict["knobs"]["jit"]["safety"] = "durability"
+    text = re.sub(r"\s+", " ", read(render_html(study, trials)).text)
+    assert "The safety class durability was opened. This config uses it: jit ." in text
+
+
+def test_hostile_strings_stay_text(hostile: Study) -> None:
+    page = render_html(*hostile)
+    reader = read(page)
+    assert reader.tags.count("script") == 3
+    assert "<script>alert(1)" not in page
+    assert html.escape("<script>alert(1)</script>") in page
+    assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202e\ud800]", reader.text + reader.scripts[0])
+    assert not [name for name, _ in reader.attributes if name.startswith("on")]
+    # Plotly reads HTML in its labels, so there the text must be escaped twice: for it and for the page.
+    assert "&lt;script&gt;" in json.dumps(json.loads(reader.scripts[0])["progress"])
+    page.encode()
+
+
+def test_json_in_a_script_cannot_end_it() -> None:
+    text = _script_json({"a": "</script><!--", "b": float("nan"), "c": "&"})
+    assert not set("<>&") & set(text)
+    assert json.loads(text) == {"a": "</script><!--", "b": None, "c": "&"}
+
+
+def test_a_path_that_cannot_be_written_is_named(better: Study, tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"cannot write the report: path='.*/no/x.html': No such file.*\nhint: give a path"
+    ):
+        write_html(*better, tmp_path / "no" / "x.html")
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs a browser")
+def test_a_browser_draws_every_plot(better: Study, tmp_path: Path) -> None:
+    write_html(*better, tmp_path / "report.html")
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000", "--dump-dom"]
+    done = subprocess.run(
+        [*command, f"file://{tmp_path / 'report.html'}"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.count("main-svg") >= 4
+    assert 'data-figure="latency"' in done.stdout

@@ -1,0 +1,105 @@
+"""The progress of a running study, on a terminal and in a pipe."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from tests.report.conftest import BASELINE, Study, trial
+from trimtab.records import Role, Status
+from trimtab.report import Progress
+from trimtab.workload import Frame
+
+EVIL = "\x1b[2J\x1b]0;owned\x07[red]\n"
+
+
+def drive(progress: Progress) -> None:
+    """A study of two trials."""
+    with progress:
+        progress.study_started("tpch", 300.0)
+        progress.phase("searching")
+        progress.trial_started(3, Role.SEARCH, {"work_mem": "64MB"})
+        progress.step("load")
+        progress.second(Frame(second=4, n_ok=11, n_error=2, credited=11.23))
+        progress.trial_ended(trial(3, Role.SEARCH, BASELINE, 1.3), 1.31, 250.0)
+        progress.trial_started(4, Role.PROOF_BASELINE, {})
+        crashed = trial(4, Role.PROOF_BASELINE, BASELINE, None, status=Status.CRASHED, reason="it died\nlog")
+        progress.trial_ended(crashed, 1.31, None)
+
+
+def test_a_pipe_gets_one_plain_line_per_event() -> None:
+    out = io.StringIO()
+    drive(Progress(Console(file=out, width=40), clock=lambda: 100.0))
+    assert out.getvalue().splitlines() == [
+        "[     0s] study tpch, at most 5min",
+        "[     0s] searching",
+        "[     0s] trial 3 (search): ok, 1.30 (1.25 to 1.35) times as fast, best so far 1.31, 4min10s left; "
+        "work_mem=64MB",
+        "[     0s] trial 4 (proof baseline): crashed, best so far 1.31, 4min10s left; it died",
+    ]
+
+
+def test_a_budget_of_trials_shows_no_time() -> None:
+    out = io.StringIO()
+    with Progress(Console(file=out), clock=lambda: 0.0) as progress:
+        progress.study_started("tpch", None)
+        progress.trial_ended(trial(0, Role.BASELINE, BASELINE, 1.0), None, None)
+    assert "left" not in out.getvalue()
+
+
+def test_a_terminal_gets_a_live_table() -> None:
+    out = io.StringIO()
+    drive(Progress(Console(file=out, force_terminal=True, width=110), clock=lambda: 100.0))
+    text = out.getvalue()
+    assert "\x1b[?25h" in text, "the cursor must be shown again"
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    assert "tpch: searching  0s gone, 4min10s left  best so far 1.31 times as fast, unproven" in plain
+    assert re.search(r"3  search +ok +1\.30 \(1\.25 to 1\.35\)  1\.31  work_mem=64MB", plain)
+    assert re.search(r"4  proof baseline +crashed +1\.31  it died", plain)
+
+
+def test_the_running_trial_is_shown() -> None:
+    out = io.StringIO()
+    progress = Progress(Console(file=out, force_terminal=True, width=110), clock=lambda: 100.0)
+    progress.study_started("tpch", None)
+    progress.trial_started(7, Role.SEARCH, {"jit": "off"})
+    progress.step("load")
+    progress.second(Frame(second=4, n_ok=11, n_error=2, credited=11.23))
+    shown = io.StringIO()
+    Console(file=shown, width=110).print(progress._view())
+    progress.close()
+    progress.close()
+    assert "trial 7, search: load, second 4: 11.2 operations, 2 errors  jit=off" in shown.getvalue()
+
+
+def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    out = io.StringIO()
+    drive(Progress(Console(file=out, force_terminal=True, width=110)))
+    codes = {code for group in re.findall(r"\x1b\[([0-9;]*)m", out.getvalue()) for code in group.split(";")}
+    assert not codes & {str(code) for code in [*range(30, 38), *range(90, 98)]}
+
+
+def test_the_verdict_is_the_headline(better: Study) -> None:
+    out = io.StringIO()
+    with Progress(Console(file=out), clock=lambda: 0.0) as progress:
+        progress.study_started("tpch", None)
+        progress.verdict(*better)
+    assert "This config is 1.82 times as fast as yours (95 % interval 1.61 to 2.05)" in out.getvalue()
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_hostile_text_cannot_speak_to_the_terminal(is_terminal: bool) -> None:
+    out = io.StringIO()
+    with Progress(Console(file=out, force_terminal=is_terminal, width=110), clock=lambda: 0.0) as progress:
+        progress.study_started(EVIL, None)
+        progress.phase(EVIL)
+        progress.trial_started(0, Role.SEARCH, {EVIL: EVIL})
+        progress.step(EVIL)
+        progress.trial_ended(trial(0, Role.SEARCH, BASELINE, None, status=Status.CRASHED, reason=EVIL), None, None)
+    assert "\x1b[2J" not in out.getvalue()
+    assert "owned" not in out.getvalue()
+    assert "[red]" in out.getvalue()

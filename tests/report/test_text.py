@@ -1,0 +1,166 @@
+"""The report on a terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from tests.report.conftest import BASELINE, Study, better_verdict, record, trial
+from trimtab.records import Role, Status
+from trimtab.report import print_report, print_trials, report_text, summarise
+
+
+def squeezed(text: str) -> str:
+    """With runs of white space as one blank, so that wrapping does not matter."""
+    return re.sub(r"\s+", " ", text)
+
+
+def test_a_winner_is_told_in_one_sentence_with_its_interval(better: Study) -> None:
+    assert (
+        "This config is 1.82 times as fast as yours (95 % interval 1.61 to 2.05): 4 settings, proven in 6 alternating "
+        "pairs." in squeezed(report_text(*better))
+    )
+
+
+def test_old_and_new_values_stand_with_units_restart_and_reason(better: Study) -> None:
+    lines = [squeezed(line).strip() for line in report_text(*better).splitlines()]
+    assert "shared_buffers 128MB 512MB on restart memory for pages shared by all connections" in lines
+    assert "work_mem 4MB 64MB on reload memory that one sort or hash may use before it" in lines
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        "random_page_cost (taking it back cost 0.2 %, less than the noise)",
+        "config throughput (/s) times as fast 95 % interval measured in yours 11.2 1 baseline",
+        "rule-based advice 14.7 1.31 1.24 to 1.38",
+        "tuned 20.5 1.82 1.61 to 2.05 6 alternating pairs",
+        "35 trials: 30 ok, 2 crashed, 2 stopped early, 1 infeasible",
+        "by role: 17 search, 6 proof baseline, 6 proof candidate, 5 baseline, 1 advice",
+        "ended because: the budget of 5min is used up",
+        "11 baseline measurements span 4.2 %: no drift beyond the noise.",
+        "noise of one measurement: 1.4 % (standard deviation)",
+        "tuned 920MiB of the budget of 1GiB, 90 %; yours 344MiB",
+        "crashed (trials 6, 11): the server did not start",
+        "FATAL: could not map anonymous shared memory: Cannot allocate memory",
+        "infeasible (trial 16): shared_buffers + 12 * work_mem <= 1GiB is broken",
+        "6min42s, of which measurement 72 %",
+        "preparing the data took 14s besides",
+        "to apply: trimtab apply tpch to undo: trimtab rollback tpch ready to include: results/tpch.conf",
+        "shared_buffers = 512MB",
+    ],
+)
+def test_the_report_says(better: Study, expected: str) -> None:
+    assert expected in squeezed(report_text(*better))
+
+
+def test_no_improvement_is_said_and_nothing_is_offered(no_improvement: Study) -> None:
+    text = squeezed(report_text(*no_improvement))
+    assert (
+        "No improvement found: the best candidate is 1.01 times as fast as yours (95 % interval 0.98 to 1.04), so it "
+        "is not proven to be better by more than 3 %. Keep your config." in text
+    )
+    assert "best candidate 11.3 1.01 0.98 to 1.04 4 alternating pairs, not clearly better" in text
+    assert "to apply" not in text
+    assert "tuned" not in text
+
+
+def test_a_candidate_that_failed_in_the_proof_is_named(no_improvement: Study) -> None:
+    study, trials = no_improvement
+    study = replace(study, verdict={"result": "no_improvement", "failure": "trial 9 ended as crashed: out of memory"})
+    assert (
+        "No improvement found: the best candidate failed when it was to be proven (trial 9 ended as crashed: out of "
+        "memory). Keep your config." in squeezed(report_text(study, trials))
+    )
+
+
+def test_nothing_found_at_all() -> None:
+    study = record({"result": "no_improvement"}, status="no_improvement")
+    assert "No improvement found: nothing in 0 trials beat your config. Keep it." in report_text(study, [])
+
+
+def test_an_unproven_best_is_never_called_proven(running: Study) -> None:
+    text = squeezed(report_text(*running))
+    assert "Not finished after 8 trials: the best so far is 1.31 times as fast as yours (95 % interval" in text
+    assert "not proven." in text
+    study = replace(running[0], status="interrupted", verdict={"result": "interrupted"})
+    assert "Interrupted after 8 trials: the best so far" in report_text(study, running[1])
+
+
+def test_a_study_without_trials_has_a_report() -> None:
+    text = report_text(record({}, status="running"), [], with_trials=True)
+    assert "Not finished after 0 trials: nothing better than your config so far." in text
+
+
+def test_a_best_that_is_worse_is_not_offered() -> None:
+    trials = [trial(0, Role.BASELINE, BASELINE, 1.0), trial(1, Role.SEARCH, BASELINE, 0.8)]
+    assert "nothing better than your config so far" in report_text(record({}), trials)
+
+
+def test_latency_objectives_name_their_metric(better: Study) -> None:
+    study, trials = better
+    text = squeezed(report_text(replace(study, objective="p95 where throughput >= 2"), trials))
+    assert "is 1.82 times as fast as yours by 95th percentile of latency (95 % interval 1.61 to 2.05)" in text
+
+
+def test_an_opened_safety_class_is_repeated_loudly(better: Study) -> None:
+    study, trials = better
+    verdict = better_verdict(trials)
+    verdict["unlocked"] = ["durability", "security"]
+    verdict["knobs"]["jit"]["safety"] = "durability"
+    text = squeezed(report_text(replace(study, verdict=verdict), trials))
+    assert (
+        "WARNING: the safety class DURABILITY was opened; a crash of the machine can lose committed transactions; this "
+        "config uses it: jit." in text
+    )
+    assert (
+        "the safety class SECURITY was opened; it can weaken the protection of the data; this config does not" in text
+    )
+    assert "jit [DURABILITY]" in text
+
+
+def test_memory_over_the_budget_is_red(better: Study) -> None:
+    study, trials = better
+    verdict = {**study.verdict, "memory": {"winner": {"shared_buffers": 3 << 30, "budget": 1 << 30}}}
+    out = io.StringIO()
+    print_report(replace(study, verdict=verdict), trials, console=Console(file=out, force_terminal=True, width=110))
+    assert "\x1b[1;31mtuned 3GiB of the budget of 1GiB, 300 %; yours 0B" in out.getvalue()
+
+
+def test_every_trial_is_in_the_table(better: Study) -> None:
+    out = io.StringIO()
+    print_trials(*better, console=Console(file=out, width=200))
+    rows = [squeezed(line).strip() for line in out.getvalue().splitlines()]
+    assert rows[0] == "trial role status throughput (/s) times as fast cost changed"
+    assert [row.split()[0] for row in rows[1:] if re.match(r"\d+ [a-z]", row)] == [str(n) for n in range(35)]
+    assert "3 advice ok 14.7 1.31 (1.26 to 1.36) 11.46s shared_buffers=256MB, work_mem=16MB" in rows
+
+
+def test_trials_that_miss_a_constraint_are_failures() -> None:
+    trials = [trial(0, Role.BASELINE, BASELINE, 1.0), trial(1, Role.SEARCH, BASELINE, 2.0, excess=0.2)]
+    summary = summarise(record({}), trials)
+    assert [(f.status, f.reason, f.numbers) for f in summary.failures] == [
+        (Status.OK, "a constraint of the objective was missed", (1,))
+    ]
+    assert summary.best is None
+
+
+def test_hostile_text_cannot_speak_to_the_terminal(hostile: Study) -> None:
+    text = report_text(*hostile, with_trials=True)
+    assert "<script>alert(1)</script>" in text
+    assert "owned" not in text
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\ud800]", text)
+    assert "[bold]" in text
+    text.encode()
+
+
+def test_the_terminal_report_does_not_wait_for_the_libraries_of_the_others() -> None:
+    script = "import sys, trimtab.report; print([m for m in ('plotly', 'jinja2', 'sqlalchemy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=50)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,81 @@
+"""Numbers and foreign strings as people read them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.report.facts import Gain
+from trimtab.report.words import clean, counted, first_line, number_text, percent_text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0123, "0.0123"), (1.824, "1.82"), (10.53, "10.5"), (1234.4, "1,234"), (999.9, "1e+03"), (-5.0, "-5"),
+     (2.5e7, "2.5e+07"), (None, "–"), (math.nan, "–"), (math.inf, "–")],
+)  # fmt: skip
+def test_numbers(value: float | None, text: str) -> None:
+    assert number_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.95, "95 %"),
+        (0.03, "3 %"),
+        (0.042, "4.2 %"),
+        (0.0, "0 %"),
+        (3.0, "300 %"),
+        (0.999, "100 %"),
+        (None, "–"),
+        (math.nan, "–"),
+    ],
+)
+def test_shares(share: float | None, text: str) -> None:
+    assert percent_text(share) == text
+
+
+def test_counts() -> None:
+    assert [counted(n, "trial") for n in (0, 1, 2000)] == ["0 trials", "1 trial", "2,000 trials"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("\x1b]8;;http://x\x07link\x1b]8;;\x1b\\", "link"),
+        ("\x1b]0;never ended", ""),
+        ("a\x00b\x9bc\x7f", "a\ufffdb\ufffdc\ufffd"),
+        ("user\u202etxt.exe", "user\ufffdtxt.exe"),
+        ("tab\tand\r\nnewline", "tab\tand\nnewline"),
+        ("\ud800", "\ufffd"),
+        ("naïve 中文", "naïve 中文"),
+    ],
+)
+def test_foreign_text_is_made_harmless(raw: str, shown: str) -> None:
+    assert clean(raw) == shown
+
+
+@given(st.text(st.characters()))
+def test_clean_text_can_be_written_and_holds_no_control(raw: str) -> None:
+    shown = clean(raw)
+    shown.encode()
+    assert not any((ord(char) < 32 and char not in "\t\n") or 127 <= ord(char) < 160 for char in shown)
+    assert clean(shown) == shown
+
+
+def test_the_first_line_is_the_first_that_says_something() -> None:
+    assert first_line("\n  \n  what happened \nlog") == "what happened"
+    assert first_line("") == ""
+
+
+def test_gains_without_an_interval_say_so() -> None:
+    gain = Gain.from_json({"estimate": 1.5, "low": None, "high": None})
+    assert gain is not None
+    assert gain.interval_text == "interval unknown"
+    assert gain.short_text == "1.50 (interval unknown)"
+    assert Gain.from_json(None) is None
+    assert Gain.from_json({"estimate": None}) is None
