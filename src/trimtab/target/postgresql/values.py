@@ -23,7 +23,7 @@ def parse_setting(text: str, vartype: str) -> Value:
 
 
 def setting_text(value: Value, unit: str) -> str:
-    """PostgreSQL's text for a value, exactly: a real stays bare, since one with a unit is rounded to the next smaller."""
+    """PostgreSQL's text for a value, exactly: a real stays bare, since one with a unit would be rounded."""
     return repr(value) if isinstance(value, float) else format_value(value, unit)
 
 
