@@ -86,7 +86,8 @@ def unit_factor(unit: str) -> tuple[int | float, Dimension]:
 
 
 def parse_size(text: str) -> int:
-    """Bytes in a text such as "1GiB", "1.5 GB" or "64M"; rounded to a whole byte. Letters of either case; "0" needs no unit.
+    """Bytes in a text such as "1GiB", "1.5 GB" or "64M"; rounded to a whole byte. Letters of either case; "0" needs
+    no unit.
 
     Raises:
         UsageError: when the text is no size.
@@ -143,7 +144,8 @@ def format_size(size_bytes: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A duration for people: four significant digits below a minute ("1.5s", "250ms"), else whole seconds ("1h30min")."""
+    """A duration for people: four significant digits below a minute ("1.5s", "250ms"), else whole seconds
+    ("1h30min")."""
     if not math.isfinite(seconds):
         return f"{seconds}s"
     if seconds < 0:

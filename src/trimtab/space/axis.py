@@ -1,12 +1,12 @@
 """One axis a knob: its legal values, their place in [0, 1], and their features for models.
 
 Layout of an axis of numbers: the special values and the extra points (a default or running value outside the useful
-range) own bins at the bottom, the regular range has the rest. A search that moves uniformly in the cube therefore tries a
-special value in a fixed share of its points, however wide the range is (special-value biasing: Kanellis et al., LlamaTune,
-VLDB 2022, section 4.1). Choices, ordinals and booleans have equal bins.
+range) own bins at the bottom, the regular range has the rest. A search that moves uniformly in the cube therefore
+tries a special value in a fixed share of its points, however wide the range is (special-value biasing: Kanellis et
+al., LlamaTune, VLDB 2022, section 4.1). Choices, ordinals and booleans have equal bins.
 
-Inside, a value is a pair: `value` (float64; number of the label for labels) and `bin` (number of the point or label, -1 for
-a value of the regular range).
+Inside, a value is a pair: `value` (float64; number of the label for labels) and `bin` (number of the point or
+label, -1 for a value of the regular range).
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ REGULAR = -1
 
 
 def base_value(knob: Knob, value: Value) -> float | str:
-    """What a knob's name means in a constraint: bytes, seconds or a bare number; special values raw; booleans 1 and 0."""
+    """What a knob's name means in a constraint: bytes, seconds or a bare number; special values raw; booleans 1 and
+    0."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or value in knob.special:
@@ -111,6 +112,8 @@ class LabelAxis(Axis):
     def __init__(self, knob: Knob, extra: tuple[Value, ...]) -> None:
         super().__init__(knob, extra)
         self.labels: tuple[Value, ...] = (*knob.labels, *extra)
+        self.share = 0.0 if knob.kind is KnobKind.ORDINAL else 1.0
+        """Where the part of the axis begins in which nearness means something."""
 
     @property
     def n_values(self) -> float:
@@ -155,7 +158,7 @@ class LabelAxis(Axis):
         """One column a choice (one-hot); a single column from 0 to 1 for booleans and ordinals."""
         n = len(self.labels)
         if self.knob.kind is KnobKind.CHOICE:
-            return (bins[:, None] == np.arange(n)).astype(np.float64)
+            return np.asarray((bins[:, None] == np.arange(n)).astype(np.float64))
         return (bins / max(1, n - 1))[:, None]
 
     def levels(self, limit: int) -> Floats:
@@ -238,6 +241,11 @@ class NumberAxis(Axis):
             return u
         return np.where(is_regular, u, (bins + 0.5) * (self.share / len(self.points)))
 
+    def frame(self, low: float, high: float) -> tuple[float, float]:
+        """The positions between which the levels from `low` to `high` lie."""
+        first, last = self.regular.frame(low, high)
+        return self.share + (1.0 - self.share) * first, self.share + (1.0 - self.share) * last
+
     def objects(self, values: Floats, bins: Bins) -> list[Value]:
         """Pairs as values of the knob's own type."""
         numbers: Iterable[Value] = values.tolist()
@@ -261,7 +269,8 @@ class NumberAxis(Axis):
         return 1 + len(self._flags)
 
     def features(self, values: Floats, bins: Bins) -> Floats:
-        """The place in the regular range from 0 to 1 (0.5 while special, clipped when outside), then one indicator a point.
+        """The place in the regular range from 0 to 1 (0.5 while special, clipped when outside), then one indicator
+        a point.
 
         Extra points inside the range have no indicator: their number says all.
         """
@@ -277,7 +286,7 @@ class NumberAxis(Axis):
         if low == high:
             return np.full_like(values, 0.5)
         if self.regular.log:
-            return np.log(values / low) / math.log(high / low)
+            return np.asarray(np.log(values / low) / math.log(high / low))
         return np.asarray((values - low) / (high - low))
 
     def levels(self, limit: int) -> Floats:

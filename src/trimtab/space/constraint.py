@@ -109,23 +109,24 @@ class BoundConstraint:
         return np.asarray(sum(excess(clause, full) for clause in self.clauses))
 
     def explain(self, env: Mapping[str, Column], shown: Mapping[str, str]) -> str:
-        """Why it is not met, with numbers; `shown` has the knobs' values as text. "" when it is met."""
+        """Why a single config does not meet it, with numbers; `shown` has the knobs' values as text. "" when it is
+        met."""
         full = self._full(env)
-        broken = next((clause for clause in self.clauses if not holds(clause, full)), None)
+        broken = next((clause for clause in self.clauses if not holds(clause, full).all()), None)
         if broken is None:
             return ""
         values = ", ".join(f"{name}={shown[name]}" for name in self.knobs)
-        return f"{self.constraint.label}: {self._sides(broken, full)} ({values})" if values else self.constraint.label
+        return f"{self.constraint.label}: {self._sides(broken, full)}" + (f" ({values})" if values else "")
 
     def _sides(self, clause: Node, env: Mapping[str, Column]) -> str:
         if not isinstance(clause, Binary) or clause.op not in COMPARISONS:
             return "is false"
-        left, right = evaluate(clause.left, env), evaluate(clause.right, env)
-        if np.asarray(left).dtype.kind == "U":
+        left, right = (np.asarray(evaluate(side, env)).ravel()[0] for side in (clause.left, clause.right))
+        if isinstance(left, str):
             return f"{left} {_CONTRARY[clause.op]} {right}"
         types = [check(side, self.types, self.constraint.text) for side in (clause.left, clause.right)]
         dimension = next((t.dimension for t in types if t.dimension is not Dimension.NUMBER), Dimension.NUMBER)
-        first, second = (format_base(float(np.asarray(side)), dimension) for side in (left, right))
+        first, second = (format_base(float(side), dimension) for side in (left, right))
         if first == second:
-            first, second = (f"{float(np.asarray(side)):.17g}" for side in (left, right))
+            first, second = (f"{float(side):.17g}" for side in (left, right))
         return f"{first} {_CONTRARY[clause.op]} {second}"

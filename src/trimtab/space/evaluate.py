@@ -39,17 +39,17 @@ def _compare(op: str, left: Floats, right: Floats) -> NDArray[np.bool_]:
     close = is_close(left, right)
     match op:
         case "<=":
-            return (left <= right) | close
+            return np.asarray((left <= right) | close)
         case ">=":
-            return (left >= right) | close
+            return np.asarray((left >= right) | close)
         case "<":
-            return (left < right) & ~close
+            return np.asarray((left < right) & ~close)
         case ">":
-            return (left > right) & ~close
+            return np.asarray((left > right) & ~close)
         case "==":
-            return (left == right) | close
+            return np.asarray((left == right) | close)
         case _:
-            return ~((left == right) | close) & ~(np.isnan(left) | np.isnan(right))
+            return np.asarray(~((left == right) | close) & ~(np.isnan(left) | np.isnan(right)))
 
 
 def _divide(op: str, left: Floats, right: Floats) -> Floats:
@@ -97,7 +97,7 @@ def _value(node: Node, env: Mapping[str, Column]) -> Column:
         case Unary():
             inner = _number(node.operand, env)
             if node.op == "not":
-                return 1.0 - _truth(inner)
+                return np.where(_truth(inner), 0.0, 1.0)
             return -inner if node.op == "-" else inner
         case Binary():
             return _binary(node, env)
@@ -114,10 +114,10 @@ def _value(node: Node, env: Mapping[str, Column]) -> Column:
 def _binary(node: Binary, env: Mapping[str, Column]) -> Floats:
     op = node.op
     if op in ("==", "!="):
-        left, right = np.asarray(_value(node.left, env)), np.asarray(_value(node.right, env))
-        if left.dtype.kind == "U":
-            return np.asarray(left == right if op == "==" else left != right, dtype=np.float64)
-        return np.asarray(_compare(op, left, right), dtype=np.float64)
+        left, right = _value(node.left, env), _value(node.right, env)
+        if np.asarray(left).dtype.kind == "U":
+            same = np.asarray(left) == np.asarray(right)
+            return np.asarray(same if op == "==" else ~same, dtype=np.float64)
     a, b = _number(node.left, env), _number(node.right, env)
     if op in COMPARISONS:
         return np.asarray(_compare(op, a, b), dtype=np.float64)
@@ -130,7 +130,8 @@ def _binary(node: Binary, env: Mapping[str, Column]) -> Floats:
 
 
 def excess(node: Node, env: Mapping[str, Column]) -> Floats:
-    """How far a checked tree is from true: 0 where it holds, else above 0; comparisons relative to their larger side."""
+    """How far a checked tree is from true: 0 where it holds, else above 0; comparisons relative to their larger
+    side."""
     with np.errstate(all="ignore"):
         return np.where(_truth(_number(node, env)), 0.0, np.maximum(_gap(node, env), SLACK))
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.errors import SpaceError
-from trimtab.space.config import Config
 from trimtab.space.constraint import BoundConstraint
 from trimtab.space.encoding import Columns, Encoding
+from trimtab.space.knob import Value
 
 __all__ = ["Feasibility"]
 
@@ -18,9 +17,13 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _DRAWS = 512
-_LEVELS = 17
-_ROUNDS = 60
+"""Points drawn when no feasible one is known, ..."""
 _STARTS = 12
+"""... of which the best are improved, ..."""
+_ROUNDS = 60
+"""... by at most so many moves, ..."""
+_LEVELS = 17
+"""... each the best of so many values a knob."""
 
 
 class Feasibility:
@@ -44,13 +47,13 @@ class Feasibility:
             total = total + constraint.excess(self.encoding.env(columns, constraint.knobs))
         return total
 
-    def explain(self, config: Config) -> tuple[str, ...]:
+    def explain(self, config: Mapping[str, Value]) -> tuple[str, ...]:
         """One line for each constraint that a config breaks."""
         columns = self.encoding.canonical(self.encoding.of_configs([config]))
         canonical = self.encoding.configs(columns)[0]
         lines = []
         for constraint in self.constraints:
-            env = {name: column[0] for name, column in self.encoding.env(columns, constraint.knobs).items()}
+            env = self.encoding.env(columns, constraint.knobs)
             shown = {name: self.encoding.axes[name].knob.format(canonical[name]) for name in constraint.knobs}
             lines.append(constraint.explain(env, shown))
         return tuple(line for line in lines if line)
@@ -59,13 +62,11 @@ class Feasibility:
         """Which points of the cube decode to feasible configs."""
         return self.mask(self.encoding.of_points(points))
 
-    def anchor(self, known: Floats) -> Floats:
-        """A point that decodes to a feasible config: one of `known` (n, d), else one found by descent from drawn points.
+    def anchor(self, known: Floats) -> Floats | None:
+        """A point that decodes to a feasible config: one of `known` (n, d), else one found by descent from drawn
+        points.
 
-        Deterministic.
-
-        Raises:
-            SpaceError: none was found.
+        None when none was found. Deterministic.
         """
         rng = np.random.default_rng(0)
         points = np.vstack([known, rng.random((_DRAWS, known.shape[1]))])
@@ -76,8 +77,7 @@ class Feasibility:
             point, gap = self._descend(points[start], float(excess[start]))
             if gap == 0:
                 return point
-        labels = "; ".join(c.constraint.label for c in self.constraints)
-        raise SpaceError(f"no config was found that meets all constraints: {labels}", hint="loosen one of them")
+        return None
 
     def _descend(self, point: Floats, gap: float) -> tuple[Floats, float]:
         """Moves one coordinate at a time to where the excess is least, until feasible or stuck."""
@@ -93,12 +93,10 @@ class Feasibility:
         return point, gap
 
     def _moves(self, point: Floats) -> Floats:
-        used = {name for constraint in self.constraints for name in constraint.knobs}
         moved = []
-        for i, (name, axis) in enumerate(self.encoding.axes.items()):
-            if name in used or axis.knob.condition is not None or len(used) == 0:
-                levels = axis.levels(_LEVELS)
-                block = np.repeat(point[None, :], len(levels), axis=0)
-                block[:, i] = levels
-                moved.append(block)
+        for i, axis in enumerate(self.encoding.axes.values()):
+            levels = axis.levels(_LEVELS)
+            block = np.repeat(point[None, :], len(levels), axis=0)
+            block[:, i] = levels
+            moved.append(block)
         return np.vstack(moved) if moved else point[None, :]

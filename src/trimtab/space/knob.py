@@ -62,14 +62,16 @@ class Knob:
         step: distance between legal values, counted from `low` (integer and real only; None: 1 for integers, continuous
             for reals).
         log: whether the useful range is searched on a logarithmic scale (needs `low > 0`).
-        unit: what one step of 1 means: a size ("B", "kB", "8kB", "MB", "16MB", ...), a duration ("us", "ms", "s", "min")
+        unit: what one step of 1 means: a size ("B", "kB", "8kB", "MB", "16MB", ...), a duration ("us", "ms", "s",
+        "min")
             or "" for a bare number.
         choices: legal values of a choice or an ordinal.
         special: legal values outside `[low, high]` with a meaning of their own (0, -1), integer and real only.
         default: the target's built-in (boot) value; may lie outside the useful range.
         restart: what makes a change effective.
         safety: what it can endanger.
-        condition: expression over other knobs (see `trimtab.space.Constraint`); while it is false the knob has no effect
+        condition: expression over other knobs (see `trimtab.space.Constraint`); while it is false the knob has no
+        effect
             and holds its default. None: always active.
         doc: one line on what it does.
     """
@@ -180,7 +182,7 @@ class Knob:
                     "special values lie outside the range: narrow the range or drop the special value",
                 )
         regular = self.range
-        if isinstance(regular, Lattice) and not self.kind == KnobKind.INTEGER:
+        if isinstance(regular, Lattice) and self.kind is not KnobKind.INTEGER:
             largest = max(abs(regular.low_n), abs(regular.low_n + regular.n * regular.step_n))
             if largest >= _EXACT_FLOAT or regular.scale >= _EXACT_FLOAT:
                 raise self._fault(f"step={self.step} with low={low} high={high}", "write them with fewer digits")

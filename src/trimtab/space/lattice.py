@@ -72,7 +72,8 @@ class Lattice:
         return np.clip(k, 0, self.n - 1)
 
     def at(self, t: Array) -> Array:
-        """Values at positions t: linear ranges give every level an equal share, logarithmic ones its share of log(high/low)."""
+        """Values at positions t: linear ranges give every level an equal share, logarithmic ones its share of
+        log(high/low)."""
         if self.n == 1:
             return np.full_like(t, self.low)
         if not self.log:
@@ -86,6 +87,15 @@ class Lattice:
         if not self.log:
             return (self.levels_near(values) + 0.5) / self.n
         return np.log(values / self.low) / math.log(self.high / self.low)
+
+    def frame(self, low: float, high: float) -> tuple[float, float]:
+        """The positions between which the levels from `low` to `high` lie."""
+        if self.n == 1:
+            return 0.0, 1.0
+        if self.log:
+            first, last = self.position(np.array([low, high], dtype=np.float64)).tolist()
+            return first, last
+        return self.index(low) / self.n, (self.index(high) + 1) / self.n
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +111,15 @@ class Continuum:
         """Infinite, or 1 when the range is a single value."""
         return 1 if self.low == self.high else math.inf
 
-    def _quantum(self, values: Array) -> Array:
+    def _exponent(self, values: Array) -> Array:
+        """Powers of ten to whose multiples `values` are rounded."""
         size = np.abs(values) if self.log else np.full_like(values, max(abs(self.low), abs(self.high)))
-        exponent = np.floor(np.log10(np.maximum(size, np.finfo(np.float64).tiny))) - (_DIGITS - 1)
-        return exponent
+        return np.floor(np.log10(np.maximum(size, np.finfo(np.float64).tiny))) - (_DIGITS - 1)
 
     def snap(self, values: Array) -> Array:
         """The legal values nearest to `values`; idempotent."""
         values = np.clip(values, self.low, self.high)
-        exponent = self._quantum(values)
+        exponent = self._exponent(values)
         # Dividing by a power of ten that is exact keeps decimals such as 0.9 as they are written.
         up, down = 10.0 ** np.maximum(-exponent, 0), 10.0 ** np.maximum(exponent, 0)
         rounded = np.rint(values * up / down) * down / up
@@ -138,6 +148,11 @@ class Continuum:
         if self.log:
             return np.log(values / self.low) / math.log(self.high / self.low)
         return (values - self.low) / (self.high - self.low)
+
+    def frame(self, low: float, high: float) -> tuple[float, float]:
+        """The positions of two values."""
+        first, last = self.position(np.array([low, high], dtype=np.float64)).tolist()
+        return first, last
 
 
 Range = Lattice | Continuum

@@ -4,28 +4,55 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.errors import SpaceError
-from trimtab.space.axis import axis_of
+from trimtab.space.axis import NumberAxis, axis_of, base_value
 from trimtab.space.condition import ordered_conditions
 from trimtab.space.config import Config
-from trimtab.space.constraint import Constraint, type_of
+from trimtab.space.constraint import BoundConstraint, Constraint, type_of
 from trimtab.space.encoding import Encoding, unknown_knob
 from trimtab.space.feasible import Feasibility
 from trimtab.space.knob import Knob, Value
-from trimtab.space.repair import approach, pull
+from trimtab.space.repair import nearest_feasible
+from trimtab.space.sampling import Frame, draw, near, stretched
+from trimtab.space.tighten import Tightening, smallest_conflict
 
-__all__ = ["Constraint", "Space"]
+__all__ = ["Space"]
 
 Floats = NDArray[np.float64]
-_BATCHES = 20
+
+_NEAR_BATCHES = 12
+"""Attempts at neighbours; the radius doubles with each that brings too few."""
 
 
 class Space:
+    """Knobs and constraints; immutable, so it may be shared by threads that do not share generators.
+
+    Legal values of a knob are its useful range (on its step), its special values, its default, and `also_legal`: a
+    server's running value is legal however odd it is. Reals without a step are held to twelve digits. A config is
+    *valid* when it has exactly the space's knobs with legal values, *canonical* when inactive knobs are at their
+    defaults, and *feasible* when its canonical form meets every constraint.
+
+    The unit cube has one coordinate a knob; `trimtab.space.axis` describes its layout. Whatever comes out of a space
+    (decoded, drawn, repaired) is valid and canonical.
+
+    Args:
+        knobs: in the order of the cube's coordinates.
+        constraints: what every config must meet.
+        also_legal: further legal values by knob.
+        fixed: values in base units (see `base_value`) of names that are not knobs of this space, for constraints and
+            conditions that speak of them. Names of knobs of the space are ignored. A condition that speaks of a
+            name that is known nowhere is taken as true.
+
+    Raises:
+        SpaceError: a knob given twice, a condition or constraint that is wrong, or a range too wide to be searched.
+    """
+
     def __init__(
         self,
         knobs: Sequence[Knob],
@@ -36,11 +63,13 @@ class Space:
     ) -> None:
         self.knobs: Mapping[str, Knob] = {knob.name: knob for knob in knobs}
         if len(self.knobs) < len(knobs):
-            twice = next(knob.name for i, knob in enumerate(knobs) if knob.name in {k.name for k in knobs[:i]})
+            twice = next(
+                knob.name for i, knob in enumerate(knobs) if knob in knobs[:i] or self.knobs[knob.name] != knob
+            )
             raise SpaceError(f"knob={twice!r} is given twice", hint="give each knob once")
         self.constraints = tuple(constraints)
         self.also_legal = {name: tuple(values) for name, values in (also_legal or {}).items()}
-        self.fixed = dict(fixed or {})
+        self.fixed = {name: value for name, value in (fixed or {}).items() if name not in self.knobs}
         for name in self.also_legal:
             if name not in self.knobs:
                 raise unknown_knob(name, self.knobs)
@@ -51,87 +80,261 @@ class Space:
 
     @property
     def n_dims(self) -> int:
+        """Coordinates of the cube: the number of knobs."""
         return len(self.knobs)
 
     def default(self) -> Config:
+        """Every knob at its built-in value; valid, not always feasible."""
         return self.canonical(Config({name: knob.default for name, knob in self.knobs.items()}))
 
     def validate(self, values: Mapping[str, Value]) -> Config:
+        """`values` as a config, each of its knob's own type; not made canonical.
+
+        Raises:
+            SpaceError: unknown or missing knob, wrong type, out of range, or off step; the message says what is legal.
+        """
         return self._encoding.configs(self._encoding.of_configs([values]))[0]
 
-    def canonical(self, config: Config) -> Config:
+    def canonical(self, config: Mapping[str, Value]) -> Config:
+        """The config with every inactive knob at its default.
+
+        Raises:
+            SpaceError: as `validate`.
+        """
         columns = self._encoding.of_configs([config])
         return self._encoding.configs(self._encoding.canonical(columns))[0]
 
-    def is_feasible(self, config: Config) -> bool:
+    def is_feasible(self, config: Mapping[str, Value]) -> bool:
+        """Whether every constraint is met.
+
+        Raises:
+            SpaceError: as `validate`.
+        """
         columns = self._encoding.canonical(self._encoding.of_configs([config]))
         return bool(self._feasibility.mask(columns)[0])
 
-    def violations(self, config: Config) -> tuple[str, ...]:
+    def violations(self, config: Mapping[str, Value]) -> tuple[str, ...]:
+        """One line for each constraint that is not met, with both sides in units; empty when feasible.
+
+        Raises:
+            SpaceError: as `validate`.
+        """
         return self._feasibility.explain(config)
 
-    def require_feasible(self) -> None:
-        if not self.is_feasible(self.default()):
-            _ = self._anchor
+    @cached_property
+    def _tightening(self) -> Tightening:
+        return Tightening(self._encoding, self._feasibility.constraints)
 
     @cached_property
-    def _anchor(self) -> Floats:
-        return self._feasibility.anchor(self.encode(self.default())[None, :])
+    def _anchor(self) -> Floats | None:
+        """A point that decodes to a feasible config; None when none was found."""
+        return self._anchor_of(self._feasibility)
 
-    def repair(self, config: Config) -> Config:
-        config = self.canonical(config)
-        if self.is_feasible(config):
-            return config
-        target = self.encode(config)
-        point = approach(self._feasibility, target, pull(self._feasibility, target, self._anchor))
-        return self.decode(point)
+    def _anchor_of(self, feasibility: Feasibility) -> Floats | None:
+        if not self.n_dims:
+            return np.empty(0) if feasibility.mask(self._encoding.of_configs([{}]))[0] else None
+        corners = stretched(np.repeat([[0.0], [0.5], [1.0]], self.n_dims, axis=1), self._frames)
+        return feasibility.anchor(np.vstack([self.encode(self.default()), corners]))
 
-    def bounds(self) -> Mapping[str, tuple[float, float]]:
-        return {n: (k.low, k.high) for n, k in self.knobs.items() if k.low is not None and k.high is not None}
+    def require_feasible(self) -> None:
+        """Raises SpaceError when no config meets all constraints, naming a smallest set of them in contradiction.
 
-    def encode(self, config: Config) -> Floats:
+        When nothing can be proven but a search finds no feasible config, that is an error as well, and the message
+        says so.
+        """
+        if self._anchor is not None:
+            return
+        constraints = self._feasibility.constraints
+        if self._tightening.is_empty:
+            conflict = smallest_conflict(constraints, lambda some: Tightening(self._encoding, some).is_empty)
+            verdict = "no config meets" if len(conflict) == 1 else "these constraints contradict each other:"
+        else:
+            conflict = smallest_conflict(constraints, self._is_unsatisfied)
+            verdict = "no config was found that meets"
+        texts = "; ".join(_described(bound.constraint) for bound in conflict)
+        raise SpaceError(f"{verdict} {texts}", hint="loosen one of them, or widen the ranges of their knobs")
+
+    def _is_unsatisfied(self, constraints: Sequence[BoundConstraint]) -> bool:
+        return self._anchor_of(Feasibility(self._encoding, constraints)) is None
+
+    def repair(self, config: Mapping[str, Value]) -> Config:
+        """A feasible config near `config` in the cube (L1); the canonical `config` itself when that is feasible.
+
+        The nearest one when all constraints are linear and no knob in them has a log scale or a condition.
+
+        Raises:
+            SpaceError: as `validate`, and as `require_feasible`.
+        """
+        columns = self._encoding.canonical(self._encoding.of_configs([config]))
+        if not self._feasibility.mask(columns)[0]:
+            self.require_feasible()
+            if self._anchor is not None:
+                point = nearest_feasible(self._feasibility, self._tightening, columns, self._anchor)
+                columns = self._encoding.of_points(point[None, :])
+        return self._encoding.configs(columns)[0]
+
+    def bounds(self) -> Mapping[str, tuple[int | float, int | float]]:
+        """(low, high) that the constraints leave of each numeric knob's useful range, in the knob's unit.
+
+        Exact for linear constraints over knobs without conditions; never too tight for others. The whole useful range
+        when no feasible config has the knob on it (but on a special value), or when nothing is feasible.
+        """
+        return dict(self._tightening.ranges)
+
+    def tightened(self) -> Space:
+        """This space with the useful ranges narrowed to `bounds()`: the same feasible configs, fewer infeasible
+        ones."""
+        ranges = self.bounds()
+        knobs = [
+            replace(k, low=ranges[name][0], high=ranges[name][1]) if name in ranges else k
+            for name, k in self.knobs.items()
+        ]
+        return Space(knobs, self.constraints, also_legal=self.also_legal, fixed=self.fixed)
+
+    def subspace(self, names: Sequence[str], values: Mapping[str, Value] | None = None) -> Space:
+        """The space of the knobs `names`, all others held at `values` (default: their defaults).
+
+        Raises:
+            SpaceError: an unknown name.
+        """
+        for name in names:
+            if name not in self.knobs:
+                raise unknown_knob(name, self.knobs)
+        held = {**self.default(), **(values or {})}
+        others = {name: base_value(k, held[name]) for name, k in self.knobs.items() if name not in names}
+        return Space(
+            [self.knobs[name] for name in self.knobs if name in names],
+            self.constraints,
+            also_legal={name: extra for name, extra in self.also_legal.items() if name in names},
+            fixed={**self.fixed, **others},
+        )
+
+    def encode(self, config: Mapping[str, Value]) -> Floats:
+        """The config's point (d,); `decode` of it is exactly the canonical config.
+
+        Raises:
+            SpaceError: as `validate`.
+        """
         return np.asarray(self._encoding.points(self._encoding.of_configs([config]))[0])
 
     def decode(self, point: Floats) -> Config:
-        return self.decode_many(np.asarray(point)[None, :])[0]
+        """The config at a point (d,); coordinates beyond [0, 1] are clipped.
+
+        Raises:
+            SpaceError: wrong shape, or NaN.
+        """
+        return self.decode_many(np.asarray(point, dtype=np.float64).reshape(1, -1))[0]
 
     def decode_many(self, points: Floats) -> list[Config]:
+        """The configs at points (n, d), as `decode`."""
         return self._encoding.configs(self._encoding.of_points(points))
 
     def snap(self, points: Floats) -> Floats:
-        return self._encoding.points(self._encoding.of_points(points))
+        """The points (n, d) or (d,) at which the configs lie that `points` decode to; idempotent."""
+        rows = np.atleast_2d(np.asarray(points, dtype=np.float64))
+        return self._encoding.points(self._encoding.of_points(rows)).reshape(np.shape(points))
 
-    def features(self, configs: Sequence[Config]) -> Floats:
+    def levels(self, name: str, limit: int = 1000) -> tuple[Value, ...]:
+        """Legal values of a knob in the order of its axis: all if they are at most `limit`, else about so many,
+        spread evenly.
+
+        Raises:
+            SpaceError: unknown knob.
+        """
+        if name not in self.knobs:
+            raise unknown_knob(name, self.knobs)
+        axis = self._encoding.axes[name]
+        return tuple(dict.fromkeys(axis.objects(*axis.decode(axis.levels(limit)))))
+
+    def n_levels(self, name: str) -> float:
+        """How many legal values a knob has; infinite for a real without a step."""
+        return self._encoding.axes[name].n_values
+
+    def size(self) -> float:
+        """How many valid configs there are, feasible or not, canonical or not; infinite when a knob is continuous."""
+        return math.prod(axis.n_values for axis in self._encoding.axes.values())
+
+    @property
+    def feature_slices(self) -> Mapping[str, slice]:
+        """Which columns of `features` belong to each knob."""
+        found, start = {}, 0
+        for name, axis in self._encoding.axes.items():
+            found[name] = slice(start, start + axis.n_features)
+            start += axis.n_features
+        return found
+
+    def features(self, configs: Sequence[Mapping[str, Value]]) -> Floats:
+        """Inputs for models, (n, f) from 0 to 1, of the canonical configs; `feature_slices` tells what is what.
+
+        A number is its place in the useful range on its scale (0.5 while special, clipped when outside) with one
+        indicator for each special value and each legal value outside the range; a choice is one-hot; booleans and
+        ordinals are one column.
+
+        Raises:
+            SpaceError: as `validate`.
+        """
         return self._encoding.features(self._encoding.canonical(self._encoding.of_configs(configs)))
 
     def features_of_points(self, points: Floats) -> Floats:
+        """`features(decode_many(points))` without making configs."""
         return self._encoding.features(self._encoding.of_points(points))
 
     def feasible_mask(self, points: Floats) -> NDArray[np.bool_]:
+        """Which of the points (n, d) decode to feasible configs, (n,)."""
         return self._feasibility.feasible_points(points)
 
+    @cached_property
+    def _frames(self) -> list[Frame]:
+        ranges = self._tightening.ranges if self.constraints else {}
+        frames: list[Frame] = []
+        for name, axis in self._encoding.axes.items():
+            if name in ranges and isinstance(axis, NumberAxis):
+                frames.append((axis.share, *axis.frame(*ranges[name])))
+            else:
+                frames.append((0.0, 0.0, 1.0))
+        return frames
+
     def sample(self, n: int, rng: np.random.Generator) -> list[Config]:
-        found: list[Config] = []
-        for _ in range(_BATCHES):
-            points = rng.random((max(n, 16), self.n_dims))
-            found += self.decode_many(points[self.feasible_mask(points)])
-            if len(found) >= n:
-                return found[:n]
-        return found + [self.repair(c) for c in self.decode_many(rng.random((n - len(found), self.n_dims)))]
+        """n feasible configs, uniform in the cube (of the tightened space); may repeat. Deterministic from `rng`.
 
-    def size(self) -> float:
-        return math.prod(axis.n_values for axis in self._encoding.axes.values())
+        Drawn and rejected; where almost everything is rejected, the rest are drawn and repaired.
 
-    def neighbours(self, config: Config, rng: np.random.Generator, n: int, *, radius: float) -> list[Config]:
-        if not self.n_dims:
+        Raises:
+            SpaceError: as `require_feasible`.
+        """
+        if n <= 0:
             return []
-        centre, found = self.encode(config), {config: None}
-        for _ in range(_BATCHES):
-            points = np.repeat(centre[None, :], 4 * n, axis=0)
-            for point in points:
-                chosen = rng.choice(self.n_dims, size=min(self.n_dims, int(rng.integers(1, 4))), replace=False)
-                point[chosen] = np.clip(point[chosen] + radius * rng.standard_normal(len(chosen)), 0.0, 1.0)
+        self.require_feasible()
+        if not self.n_dims:
+            return [Config({})] * n
+        points = draw(n, rng, self._frames, self.feasible_mask)
+        configs = self.decode_many(points)
+        rest = stretched(rng.random((n - len(configs), self.n_dims)), self._frames)
+        return configs + [self.repair(config) for config in self.decode_many(rest)]
+
+    def neighbours(
+        self, config: Mapping[str, Value], rng: np.random.Generator, n: int, *, radius: float
+    ) -> list[Config]:
+        """Up to n different feasible configs that differ from `config` in few knobs; fewer where there are not so many.
+
+        Numbers move by normal steps of `radius` (of their axis), now and then to a special value; choices to any other.
+
+        Raises:
+            SpaceError: as `validate`.
+        """
+        columns = self._encoding.canonical(self._encoding.of_configs([config]))
+        own, centre = self._encoding.configs(columns)[0], self._encoding.points(columns)[0]
+        found: dict[Config, None] = {}
+        shares = np.array([axis.share for axis in self._encoding.axes.values()])
+        for _ in range(_NEAR_BATCHES if self.n_dims else 0):
+            points = near(centre, 3 * n, rng, radius, shares)
             found.update(dict.fromkeys(self.decode_many(points[self.feasible_mask(points)])))
-            if len(found) > n:
+            found.pop(own, None)
+            if len(found) >= n:
                 break
-        return list(found)[1 : n + 1]
+            radius = min(1.0, 2 * radius)
+        return list(found)[:n]
+
+
+def _described(constraint: Constraint) -> str:
+    return f"{constraint.name} ({constraint.text})" if constraint.name else constraint.text
