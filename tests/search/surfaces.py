@@ -1,7 +1,7 @@
 """Synthetic tuning problems with known optima: few knobs matter, plateaus, cliffs, crashes, a constraint, 3 % noise.
 
-A surface is the true loss (log-ratio against its baseline) as a function of a config; `evaluate` adds noise and failures
-like a real trial. Which knob plays which part is drawn from the surface's seed, so no searcher can be tuned to a place.
+A surface is the true loss (log-ratio against its baseline) as a function of a config; `evaluate` adds noise and
+failures like a real trial. Which knob plays which part is drawn from the seed, so no searcher can be tuned to a place.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Surface:
 
 
 def run(surface: Surface, searcher: Searcher, n_trials: int, seed: int) -> list[float]:
-    """Drives `searcher`; after each trial, the true share of the reachable gain of what it calls best (0 without one)."""
+    """Drives `searcher`; after each trial, the true share of the reachable gain of what it calls best (0 if none)."""
     searcher.tell(surface.evaluate(surface.baseline, 0, seed))
     shares = []
     for number in range(1, n_trials + 1):

@@ -1,9 +1,9 @@
-"""What a measurement at a point is worth: logarithm of the expected improvement, and how losses are put on a scale for it.
+"""What a measurement at a point is worth: the logarithm of the expected improvement, and the scale of losses for it.
 
 Sources: D. Jones, M. Schonlau, W. Welch, "Efficient Global Optimization of Expensive Black-Box Functions", J. Global
-Optimization 13 (1998), eq. 15; S. Ament et al., "Unexpected Improvements to Expected Improvement for Bayesian Optimization",
-NeurIPS 2023, eq. 9 (a logarithm that does not underflow); M. Gelbart, J. Snoek, R. Adams, "Bayesian Optimization with
-Unknown Constraints", UAI 2014 (improvement weighted by the probability of being feasible).
+Optimization 13 (1998), eq. 15; S. Ament et al., "Unexpected Improvements to Expected Improvement for Bayesian
+Optimization", NeurIPS 2023, eq. 9 (a logarithm that does not underflow); M. Gelbart, J. Snoek, R. Adams, "Bayesian
+Optimization with Unknown Constraints", UAI 2014 (improvement weighted by the probability of being feasible).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def log_probability_above(mean: Array, sd: Array, bound: float) -> Array:
 class LossScale:
     """A monotone map of losses to numbers of about unit variance in which very bad losses are compressed.
 
-    A config that is a hundred times slower must not decide how the model sees differences of a few per cent: what is worse
-    than the middle by more than one spread of the better half grows only logarithmically.
+    A config that is a hundred times slower must not decide how the model sees differences of a few per cent: what is
+    worse than the middle by more than one spread of the better half grows only logarithmically.
 
     Attributes:
         middle: median loss.

@@ -1,8 +1,8 @@
 """The default searcher: what is known first, then what it can be improved by, then a Gaussian process near the best.
 
-The advice is tried first; then the baseline with one group of the advised changes at a time shows which part of the advice
-is worth its while (the screening idea of SARD, B. Debnath et al., ICDE 2008, with the advice as high level); then come a few
-Latin hypercube points, and then `gp` with local moves that rarely touch knobs which need a restart.
+The advice is tried first; then the baseline with one group of the advised changes at a time shows which part of the
+advice is worth its while (the screening idea of SARD, B. Debnath et al., ICDE 2008, with the advice as high level);
+then come a few Latin hypercube points, and then `gp` with local moves that rarely touch knobs which need a restart.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class AutoSearcher(GaussianProcessSearcher):
 
     def _screening(self, advised: Config, rng: np.random.Generator) -> list[Config]:
         """The baseline with one group of the advised changes each; every change is in one group."""
-        baseline = self.space.repair(self.ledger.own(self.problem.baseline) or self.space.default())
+        baseline = self.space.repair(self.filler)
         changed = list(rng.permutation(np.array(advised.difference(baseline), dtype=object)))
         n_groups = min(int(self.options["screen"]), len(changed))
         groups = [changed[start::n_groups] for start in range(n_groups)] if n_groups > 1 else []

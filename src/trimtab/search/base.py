@@ -5,15 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cached_property
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
 
-from trimtab.errors import UsageError
+from trimtab.errors import SpaceError, UsageError
 from trimtab.records import Trial
-from trimtab.search.ledger import Evidence, Ledger
+from trimtab.search.ledger import Ledger
 from trimtab.search.searcher import SearchProblem
-from trimtab.space import Config
+from trimtab.space import Config, Space
 
 __all__ = ["Options", "SearcherBase"]
 
@@ -22,7 +24,10 @@ Options = Mapping[str, tuple[Any, str]]
 
 _DRAWS = 16
 _ROUNDS = 8
-"""How hard a fresh random config is looked for before one that was seen already is asked again."""
+"""How hard a new random config is looked for before one that was seen already is asked again."""
+
+_SMALL = 1000
+"""Spaces of at most so many configs are enumerated."""
 
 
 class SearcherBase(ABC):
@@ -34,6 +39,7 @@ class SearcherBase(ABC):
     Attributes:
         problem: what the searcher was made with.
         options: every option of `OPTIONS` with its value.
+        filler: the baseline as a config of the space; a value that is not legal in it is the default instead.
         ledger: what the trials told so far say.
         pending: configs asked and not yet told, with how often.
     """
@@ -45,14 +51,25 @@ class SearcherBase(ABC):
         self.problem = problem
         self.space = problem.space
         self.options = _read_options(self.NAME, self.OPTIONS, problem.options)
-        self.ledger = Ledger(problem.space, problem.space.default().replace(problem.baseline))
+        self.filler = _in_space(problem.space, problem.baseline)
+        self.ledger = Ledger(problem.space, self.filler)
         self.pending: Counter[Config] = Counter()
         self.n_asked = 0
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether every config of a finite space was told or is pending."""
-        return len(set(self.pending) | {evidence.config for evidence in self.ledger}) >= self.space.size()
+        """Whether every feasible config was told or is pending; known for small spaces only, else false."""
+        return self._every is not None and not any(self._is_new(config) for config in self._every)
+
+    @cached_property
+    def _every(self) -> tuple[Config, ...] | None:
+        """All feasible configs of a small space; None for others."""
+        if self.space.size() > _SMALL:
+            return None
+        names = tuple(self.space.knobs)
+        levels = product(*(self.space.levels(name) for name in names))
+        configs = dict.fromkeys(self.space.canonical(dict(zip(names, values, strict=True))) for values in levels)
+        return tuple(filter(self.space.is_feasible, configs))
 
     @property
     def is_converged(self) -> bool:
@@ -82,9 +99,7 @@ class SearcherBase(ABC):
             self.pending[config] -= 1
         elif config is not None:
             del self.pending[config]
-        evidence = self.ledger.tell(trial)
-        if evidence is not None:
-            self._learn(evidence)
+        self.ledger.tell(trial)
 
     def best(self) -> Trial | None:
         """The most precise trial of the config with the least mean loss; None before the first acceptable one.
@@ -97,9 +112,6 @@ class SearcherBase(ABC):
     @abstractmethod
     def _propose(self, rng: np.random.Generator) -> Config:
         """The next config to try: valid, feasible, and not pending where the space allows it."""
-
-    def _learn(self, evidence: Evidence) -> None:
-        """Called after each tell that changed what is known of a config."""
 
     def _is_new(self, config: Config) -> bool:
         return config not in self.pending and config not in self.ledger
@@ -116,7 +128,9 @@ class SearcherBase(ABC):
             for config in drawn:
                 if self._is_new(config):
                     return config
-        return next((config for config in drawn if config not in self.pending), drawn[0])
+        drawn = [*(self._every or ()), *drawn]
+        unasked = [config for config in drawn if config not in self.pending]
+        return next(filter(self._is_new, unasked), unasked[0] if unasked else drawn[0])
 
     def _openers(self) -> list[Config]:
         """The advice, as configs of the space, best first, without repeats."""
@@ -132,6 +146,17 @@ class SearcherBase(ABC):
         """
         if not is_met:
             raise UsageError(f"{name}={self.options[name]!r} of searcher {self.NAME!r}", hint=f"{name} must be {rule}")
+
+
+def _in_space(space: Space, config: Config) -> Config:
+    held = space.default()
+    for name in space.knobs:
+        if name in config:
+            try:
+                held = space.validate({**held, name: config[name]})
+            except SpaceError:
+                continue
+    return space.canonical(held)
 
 
 def _read_options(searcher: str, known: Options, given: Mapping[str, Any]) -> dict[str, Any]:

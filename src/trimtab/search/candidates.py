@@ -1,9 +1,9 @@
 """Points worth scoring: everywhere, near the best ones by changing few knobs, and between good ones.
 
-Most of the reachable gain sits in a few knobs (Kanellis et al., HotStorage 2020), so most points differ from a good one in
-a few knobs only, as in D. Eriksson et al., "Scalable Global Optimization via Local Bayesian Optimization" (TuRBO), NeurIPS
-2019, §3 (perturbing a random subset of the dimensions). Values are also copied from other good points, which is the only way
-to reach a special value (0, -1) that is no neighbour of an ordinary one.
+Most of the reachable gain sits in a few knobs (Kanellis et al., HotStorage 2020), so most points differ from a good one
+in a few knobs only, as in D. Eriksson et al., "Scalable Global Optimization via Local Bayesian Optimization" (TuRBO),
+NeurIPS 2019, §3 (perturbing a random subset of the dimensions). Values are also copied from other good points: a
+special value (0, -1) is no neighbour of an ordinary one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Moves:
     mean_changes: float = 3.0
 
     def near(self, centres: Array, donors: Array, n: int, rng: np.random.Generator) -> Array:
-        """`n` points (n, d), each one of `centres` (k, d) with a few coordinates changed, some to those of `donors` (m, d)."""
+        """`n` points (n, d): one of `centres` (k, d) each, few coordinates changed, some to those of `donors`."""
         d = centres.shape[1]
         points = centres[rng.integers(len(centres), size=n)]
         changed = self._chosen(n, d, rng)

@@ -1,20 +1,27 @@
-"""A small Gaussian process: Matérn 5/2 kernel with a relevance per feature, MAP hyper-parameters, known noise per point.
+"""A small Gaussian process: main effects of every feature plus a Matérn 5/2 remainder, and known noise per point.
 
     symbol   meaning                                                        shape
-    x        features of the points that were measured                      (n, f)
+    x        features of the points that were measured, in [0, 1]           (n, f)
     y        standardised losses                                            (n,)
     v        known noise variance of each y                                 (n,)
-    ρ        relevance of each feature: 1 / length scale²                   (f,)
-    s²       variance of the function                                       scalar
+    ρ        relevance of each feature to the remainder: 1 / length scale²  (f,)
+    λ        variance of each feature's main effect                         (f,)
+    s²       variance of the remainder                                      scalar
     τ²       nugget: noise that v does not explain                          scalar
     c        constant mean, by generalised least squares                    scalar
     r²       Σ_j ρ_j (x_j - x'_j)²                                          (n, n)
-    K        s² M(r) + diag(v + τ²), M(r) = (1 + √5 r + 5r²/3) exp(-√5 r)    (n, n)
+    Φ        first two Legendre polynomials of every feature                (n, 2f)
+    K        Φ diag(λ, λ) Φᵀ + s² M(r) + diag(v + τ²)                       (n, n)
+    M        (1 + √5 r + 5r²/3) exp(-√5 r)
 
-Sources: C. Rasmussen, C. Williams, "Gaussian Processes for Machine Learning", 2006, eq. 2.25, 2.26, 4.17, 5.8 and 5.9;
-C. Hvarfner et al., "Vanilla Bayesian Optimization Performs Great in High Dimensions", ICML 2024 (a prior on the length
-scales that grows with the square root of the dimension); D. Eriksson, M. Jankowiak, "High-Dimensional Bayesian
-Optimization with Sparse Axis-Aligned Subspaces", UAI 2021 (heavy tails, so that few knobs may matter much).
+Losses are log-ratios, so effects that multiply add up, and few knobs carry most of them: main effects with heavy-tailed
+priors are learned from few trials, interactions and bends are left to the remainder.
+
+Sources: C. Rasmussen, C. Williams, "Gaussian Processes for Machine Learning", 2006, eq. 2.25, 2.26, 2.40, 4.17, 5.8
+and 5.9; D. Duvenaud, H. Nickisch, C. Rasmussen, "Additive Gaussian Processes", NeurIPS 2011; C. Hvarfner et al.,
+"Vanilla Bayesian Optimization Performs Great in High Dimensions", ICML 2024 (length scales grow with the square root of
+the dimension); D. Eriksson, M. Jankowiak, "High-Dimensional Bayesian Optimization with Sparse Axis-Aligned Subspaces",
+UAI 2021 (half-Cauchy tails, so that few knobs may matter much).
 """
 
 from __future__ import annotations
@@ -26,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize
 
-__all__ = ["Hyper", "Posterior", "fit_hyper"]
+__all__ = ["Hyper", "Posterior", "Prior", "fit_hyper", "objective"]
 
 Array = NDArray[np.float64]
 
@@ -34,56 +41,87 @@ _ROOT5 = math.sqrt(5.0)
 _LEAST_NOISE = 1e-6
 """Keeps K positive definite when points repeat."""
 
-_BOUND = 12.0
-"""Hyper-parameters stay within exp(±12) of their prior's centre: beyond it nothing changes but overflow."""
+_CURVATURE = 0.7
+"""Weight of the second polynomial relative to the first: most knobs have a direction rather than a valley."""
+
+_BELOW, _ABOVE = 12.0, 6.0
+"""How far logarithms of ρ, λ and τ² may go from their prior's centre; beyond it nothing changes but overflow."""
+
+_SIGNAL_ABOVE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Hyper:
-    """Hyper-parameters, as natural logarithms: of ρ (f,), of s² and of τ²."""
+    """Hyper-parameters, as natural logarithms: of ρ (f,), of λ (f,), of s² and of τ²."""
 
     log_relevance: Array
+    log_main: Array
     log_signal: float
     log_nugget: float
+
+    @classmethod
+    def from_vector(cls, theta: Array) -> Hyper:
+        """From (log ρ, log λ, log s², log τ²), shape (2f + 2,)."""
+        f = (len(theta) - 2) // 2
+        return cls(theta[:f], theta[f : 2 * f], float(theta[-2]), float(theta[-1]))
 
     @property
     def relevance(self) -> Array:
         """ρ, shape (f,)."""
         return np.exp(self.log_relevance)
 
+    @property
+    def main(self) -> Array:
+        """λ, shape (f,)."""
+        return np.exp(self.log_main)
+
+    @property
+    def signal(self) -> float:
+        """s²."""
+        return math.exp(self.log_signal)
+
+    @property
+    def nugget(self) -> float:
+        """τ²."""
+        return math.exp(self.log_nugget)
+
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """Where the hyper-parameters are expected: log ρ ~ Student-t, log s² and log τ² ~ normal.
+    """Where the hyper-parameters are expected: log ρ and log λ ~ Cauchy, log s² and log τ² ~ normal.
 
-    The constants are for standardised y and features of range 1; they were set on the surfaces of tests/search/surfaces.py.
+    The constants hold for standardised y; they were chosen on the surfaces of tests/search/surfaces.py (docs/reference/
+    searchers.md says with what effect).
     """
 
     relevance_at: float
-    relevance_spread: float = 1.5
-    relevance_freedom: float = 4.0
-    signal_at: float = 0.0
+    main_at: float
+    effect_spread: float = 1.5
+    signal_at: float = -0.7
     signal_spread: float = 1.0
     nugget_at: float = -4.0
     nugget_spread: float = 1.5
 
     @classmethod
     def of(cls, n_features: int) -> Prior:
-        """The prior for `n_features`: the typical r² between two random points does not depend on their number."""
-        return cls(relevance_at=-math.log(max(1, n_features)) + 0.0)
+        """The prior for `n_features`: what all features do together does not depend on how many there are."""
+        share = -math.log(max(1, n_features))
+        return cls(relevance_at=share, main_at=share + 1.0)
 
-    def start(self, n_features: int) -> Array:
-        """The centre, as one vector (f + 2,)."""
-        return np.r_[np.full(n_features, self.relevance_at), self.signal_at, self.nugget_at]
+    def centre(self, n_features: int) -> Array:
+        """The centre, as one vector (2f + 2,)."""
+        return np.r_[
+            np.full(n_features, self.relevance_at), np.full(n_features, self.main_at), self.signal_at, self.nugget_at
+        ]
 
     def penalty(self, theta: Array) -> tuple[float, Array]:
-        """-log prior up to a constant, and its gradient (f + 2,)."""
-        t = (theta[:-2] - self.relevance_at) / self.relevance_spread
-        nu = self.relevance_freedom
-        value = 0.5 * (nu + 1.0) * float(np.log1p(t * t / nu).sum())
-        slope = (nu + 1.0) * t / (nu + t * t) / self.relevance_spread
-        rest = (theta[-2:] - (self.signal_at, self.nugget_at)) / (self.signal_spread, self.nugget_spread)
-        return value + 0.5 * float(rest @ rest), np.r_[slope, rest / (self.signal_spread, self.nugget_spread)]
+        """-log prior up to a constant, and its gradient (2f + 2,)."""
+        gap = theta - self.centre((len(theta) - 2) // 2)
+        t = gap[:-2] / self.effect_spread
+        spreads = np.array([self.signal_spread, self.nugget_spread])
+        rest = gap[-2:] / spreads
+        value = float(np.log1p(t * t).sum()) + 0.5 * float(rest @ rest)
+        return value, np.r_[2.0 * t / (1.0 + t * t) / self.effect_spread, rest / spreads]
 
 
 def _squared_distances(a: Array, b: Array, relevance: Array) -> Array:
@@ -95,11 +133,23 @@ def _squared_distances(a: Array, b: Array, relevance: Array) -> Array:
 
 
 def _matern(squared: Array) -> tuple[Array, Array]:
-    """M(r) and exp(-√5 r)(1 + √5 r), from r²."""
+    """M(r) and (1 + √5 r) exp(-√5 r), from r²."""
     root = _ROOT5 * np.sqrt(squared)
     decay = np.exp(-root)
     slope = (1.0 + root) * decay
     return slope + (5.0 / 3.0) * squared * decay, slope
+
+
+def _basis(x: Array) -> Array:
+    """Φ, (n, 2f): Legendre polynomials of degree 1 and 2 of each feature on [0, 1]."""
+    z = 2.0 * x - 1.0
+    return np.concatenate([z, _CURVATURE * (1.5 * z * z - 0.5)], axis=1)
+
+
+def _covariance(a: Array, b: Array, hyper: Hyper) -> Array:
+    """Covariance of the function between the rows of `a` (n, f) and `b` (m, f): (n, m)."""
+    correlation, _ = _matern(_squared_distances(a, b, hyper.relevance))
+    return np.asarray(hyper.signal * correlation + (_basis(a) * np.tile(hyper.main, 2)) @ _basis(b).T)
 
 
 class Posterior:
@@ -113,33 +163,24 @@ class Posterior:
     """
 
     def __init__(self, x: Array, y: Array, v: Array, hyper: Hyper) -> None:
-        self._x = x
-        self._hyper = hyper
-        self._signal = math.exp(hyper.log_signal)
-        correlation, _ = _matern(_squared_distances(x, x, hyper.relevance))
-        k = self._signal * correlation
-        k[np.diag_indices_from(k)] += v + math.exp(hyper.log_nugget) + _LEAST_NOISE
+        self._x, self.hyper = x, hyper
+        k = _covariance(x, x, hyper)
+        k[np.diag_indices_from(k)] += v + hyper.nugget + _LEAST_NOISE
         self._root = linalg.cholesky(k, lower=True, check_finite=False)
         ones = linalg.cho_solve((self._root, True), np.ones(len(y)), check_finite=False)
         self.mean = float(ones @ y / ones.sum())
         self._alpha = linalg.cho_solve((self._root, True), y - self.mean, check_finite=False)
 
-    @property
-    def noise(self) -> float:
-        """τ², the noise of one more measurement."""
-        return math.exp(self._hyper.log_nugget)
-
     def predict_mean(self, x: Array) -> Array:
         """Mean of the function at the rows of `x` (m, f): (m,)."""
-        correlation, _ = _matern(_squared_distances(x, self._x, self._hyper.relevance))
-        return np.asarray(self.mean + self._signal * (correlation @ self._alpha))
+        return np.asarray(self.mean + _covariance(x, self._x, self.hyper) @ self._alpha)
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of the function (without noise) at the rows of `x` (m, f): (m,) each."""
-        correlation, _ = _matern(_squared_distances(x, self._x, self._hyper.relevance))
-        cross = self._signal * correlation
+        cross = _covariance(x, self._x, self.hyper)
         half = linalg.solve_triangular(self._root, cross.T, lower=True, check_finite=False)
-        variance = self._signal - np.einsum("ij,ij->j", half, half)
+        prior = self.hyper.signal + _basis(x) ** 2 @ np.tile(self.hyper.main, 2)
+        variance = prior - np.einsum("ij,ij->j", half, half)
         return self.mean + cross @ self._alpha, np.sqrt(np.maximum(variance, 1e-12))
 
 
@@ -151,41 +192,46 @@ def fit_hyper(x: Array, y: Array, v: Array, *, max_steps: int = 40) -> Hyper:
         max_steps: iterations of the optimiser; fewer only makes the fit rougher.
     """
     prior = Prior.of(x.shape[1])
-    start = prior.start(x.shape[1])
-    bounds = optimize.Bounds(start - _BOUND, start + np.r_[np.full(x.shape[1], _BOUND / 2), 3.0, 6.0])
+    start = prior.centre(x.shape[1])
+    above = np.full(len(start), _ABOVE)
+    above[-2] = _SIGNAL_ABOVE
     found = optimize.minimize(
-        _objective,
+        objective,
         start,
         args=(x, y, v, prior),
         jac=True,
         method="L-BFGS-B",
-        bounds=bounds,
+        bounds=optimize.Bounds(start - _BELOW, start + above),
         options={"maxiter": max_steps},
     )
-    theta = found.x
-    return Hyper(theta[:-2], float(theta[-2]), float(theta[-1]))
+    return Hyper.from_vector(found.x)
 
 
-def _objective(theta: Array, x: Array, y: Array, v: Array, prior: Prior) -> tuple[float, Array]:
-    """Negative log posterior density and its gradient by theta = (log ρ, log s², log τ²), GPML eq. 5.8 and 5.9."""
-    relevance, signal, nugget = np.exp(theta[:-2]), math.exp(theta[-2]), math.exp(theta[-1])
-    squared = _squared_distances(x, x, relevance)
-    correlation, slope = _matern(squared)
-    k = signal * correlation
-    k[np.diag_indices_from(k)] += v + nugget + _LEAST_NOISE
+def objective(theta: Array, x: Array, y: Array, v: Array, prior: Prior) -> tuple[float, Array]:
+    """Negative log posterior density of theta = (log ρ, log λ, log s², log τ²) and its gradient, GPML eq. 5.8, 5.9."""
+    hyper = Hyper.from_vector(theta)
+    f = x.shape[1]
+    correlation, slope = _matern(_squared_distances(x, x, hyper.relevance))
+    basis = _basis(x)
+    k = hyper.signal * correlation + (basis * np.tile(hyper.main, 2)) @ basis.T
+    k[np.diag_indices_from(k)] += v + hyper.nugget + _LEAST_NOISE
     root = linalg.cholesky(k, lower=True, check_finite=False)
     inverse = linalg.cho_solve((root, True), np.eye(len(y)), check_finite=False)
     ones = inverse.sum(axis=1)
     residual = y - ones @ y / ones.sum()
     alpha = inverse @ residual
     weights = inverse - np.outer(alpha, alpha)
-    # dK/dr² = -(5/6) s² exp(-√5 r)(1 + √5 r); Σ_ab A_ab (x_aj - x_bj)² without an (n, n, f) array.
-    a = weights * slope * (-5.0 / 6.0 * signal)
-    per_feature = 2.0 * ((x * x).T @ a.sum(axis=1)) - 2.0 * np.einsum("ij,ij->j", x, a @ x)
+    # dK/dr² = -(5/6) s² (1 + √5 r) exp(-√5 r); Σ_ab A_ab (x_aj - x_bj)² without an (n, n, f) array.
+    a = weights * slope * (-5.0 / 6.0 * hyper.signal)
+    by_relevance = 2.0 * ((x * x).T @ a.sum(axis=1)) - 2.0 * np.einsum("ij,ij->j", x, a @ x)
+    by_basis = np.einsum("ij,ij->j", basis, weights @ basis)
     gradient = (
         0.5
         * np.r_[
-            relevance * per_feature, signal * float((weights * correlation).sum()), nugget * float(np.trace(weights))
+            hyper.relevance * by_relevance,
+            hyper.main * (by_basis[:f] + by_basis[f:]),
+            hyper.signal * float((weights * correlation).sum()),
+            hyper.nugget * float(np.trace(weights)),
         ]
     )
     value = 0.5 * float(residual @ alpha) + float(np.log(np.diag(root)).sum())

@@ -1,8 +1,8 @@
 """Bayesian optimisation with a Gaussian process over the space's features.
 
-Sources: J. Snoek, H. Larochelle, R. Adams, "Practical Bayesian Optimization of Machine Learning Algorithms", NeurIPS 2012;
-R. Garnett, "Bayesian Optimization", 2023, ch. 7; the sources of the parts are named in gaussian_process, acquisition,
-surrogate and candidates.
+Sources: J. Snoek, H. Larochelle, R. Adams, "Practical Bayesian Optimization of Machine Learning Algorithms", NeurIPS
+2012; R. Garnett, "Bayesian Optimization", 2023, ch. 7; the sources of the parts are named in gaussian_process,
+acquisition, surrogate and candidates.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class GaussianProcessSearcher(SearcherBase):
         super().__init__(problem)
         self._check_options()
         self._design = self._make_design(np.random.default_rng([problem.seed, 0, 3]))
-        self._reach = _feature_reach(problem, np.random.default_rng([problem.seed, 0, 4]))
+        self._slices = list(self.space.feature_slices.values())
         self._costly = np.array([knob.restart is not RestartClass.RELOAD for knob in self.space.knobs.values()])
         self._hyper: SurrogateHyper | None = None
         self._n_fitted = 0
@@ -117,7 +117,7 @@ class GaussianProcessSearcher(SearcherBase):
         worth = surrogate.worth(self.space.features_of_points(points))
         points, worth = self._climb(surrogate, points, worth, rng)
         order = np.argsort(-worth, kind="stable")[:_TRIED]
-        config = self._first_new(self.space.decode(points[i]) for i in order)
+        config = self._first_new(self.space.decode_many(points[order]))
         if config is None:
             return self._random_new(rng)
         gain = surrogate.expected_gain(self.space.features([config]))
@@ -129,14 +129,15 @@ class GaussianProcessSearcher(SearcherBase):
         d = self.space.n_dims
         weights = np.full(d, 1.0 / d)
         if self._hyper is not None:
-            relevance = np.sqrt(self._reach @ self._hyper.loss.relevance)
+            effect = self._hyper.loss.main + self._hyper.loss.relevance * self._hyper.loss.signal
+            relevance = np.sqrt([effect[columns].sum() for columns in self._slices])
             weights = 0.5 * weights + 0.5 * relevance / relevance.sum()
         return Moves(weights, self._costly, self.options["restart_share"], mean_changes)
 
     def _candidates(self, surrogate: Surrogate, rng: np.random.Generator) -> Array:
         n = int(self.options["candidates"])
         leaders = np.array([e.point for e in surrogate.leaders[:_N_DONORS]])
-        anchors = [self.space.encode(config) for config in [self.problem.baseline, *self._openers()]]
+        anchors = [self.space.encode(config) for config in [self.filler, *self._openers()]]
         donors = np.vstack([leaders, *anchors])
         moves = self._moves(self.options["changes"])
         points = np.vstack(
@@ -155,7 +156,7 @@ class GaussianProcessSearcher(SearcherBase):
         kept = points[mask]
         if len(kept) >= len(points) // 4:
             return kept
-        repaired = [self.space.encode(self.space.repair(self.space.decode(p))) for p in points[~mask][:64]]
+        repaired = [self.space.encode(self.space.repair(c)) for c in self.space.decode_many(points[~mask][:64])]
         return np.vstack([kept, *repaired])
 
     def _climb(
@@ -171,16 +172,3 @@ class GaussianProcessSearcher(SearcherBase):
                 points = np.vstack([points, steps])
                 worth = np.r_[worth, surrogate.worth(self.space.features_of_points(steps))]
         return points, worth
-
-
-def _feature_reach(problem: SearchProblem, rng: np.random.Generator) -> Array:
-    """Which features each coordinate moves, as (d, f) of 0 and 1, found by moving it."""
-    space = problem.space
-    base = rng.random((1, space.n_dims))
-    base_features = space.features_of_points(base)
-    reach = np.zeros((space.n_dims, base_features.shape[1]))
-    for axis in range(space.n_dims):
-        points = np.repeat(base, 11, axis=0)
-        points[:, axis] = np.linspace(0.0, 1.0, 11)
-        reach[axis] = np.ptp(space.features_of_points(points), axis=0) > 0
-    return reach

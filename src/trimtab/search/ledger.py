@@ -24,7 +24,7 @@ class Evidence:
     """Everything that was told of one config.
 
     Attributes:
-        config: the config, with exactly the space's knobs.
+        config: the canonical config of the space.
         point: (d,) its place in the unit cube.
         features: (f,) what models see of it.
         measured: trials with a finite loss, in the order told.
@@ -128,15 +128,14 @@ class Ledger:
         return evidence
 
     def own(self, config: Config) -> Config | None:
-        """`config` as one of this space: foreign knobs dropped, missing ones filled in; None when that is impossible."""
-        names = self._space.knobs
-        if set(config) != set(names):
-            config = Config({name: config.get(name, self._filler[name]) for name in names})
+        """The canonical config of this space that `config` means; None when a value of it is not legal here.
+
+        Foreign knobs are dropped, missing ones filled in from the baseline.
+        """
         try:
-            self._space.encode(config)
+            return self._space.canonical({name: config.get(name, self._filler[name]) for name in self._space.knobs})
         except SpaceError:
             return None
-        return config
 
     def best(self) -> Evidence | None:
         """The acceptable config with the least mean loss; the first told among equals; None when there is none."""

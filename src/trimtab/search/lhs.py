@@ -24,7 +24,7 @@ def latin_hypercube(space: Space, n: int, rng: np.random.Generator) -> list[Conf
     if space.n_dims == 0:
         return [space.default()] * n
     points: NDArray[np.float64] = qmc.LatinHypercube(space.n_dims, seed=rng).random(n)
-    configs = [space.decode(point) for point in points]
+    configs = space.decode_many(points)
     return [config if space.is_feasible(config) else space.repair(config) for config in configs]
 
 

@@ -1,9 +1,10 @@
-"""Nelder-Mead on the lattice of the space: random probes, then a simplex from the best of them, restarted when it is done.
+"""Nelder-Mead on the lattice of the space: random probes, then a simplex from the best of them, restarted when done.
 
-Sources: J. Nelder, R. Mead, "A simplex method for function minimization", Computer Journal 7 (1965); the modified method
-of AtuneRT (Karcher, Landhäußer, "Autotuning PostgreSQL", ICSE 2018, §2: limited random probes first, discrete search space,
-values kept in range, stop when the improvement is marginal); Active Harmony's (Zhou 2013, §3.4.2 and §5.6: feasible initial
-simplex, penalty for infeasible points, converged when the values lie within a tolerance or all vertices are one point).
+Sources: J. Nelder, R. Mead, "A simplex method for function minimization", Computer Journal 7 (1965); the modified
+method of AtuneRT (Karcher, Landhäußer, "Autotuning PostgreSQL", ICSE 2018, §2: limited random probes first, discrete
+search space, values kept in range, stop when the improvement is marginal); Active Harmony's (Zhou 2013, §3.4.2, §5.6:
+feasible initial simplex, penalty for infeasible points, converged when the values lie within a tolerance or all
+vertices are one point).
 
 An infeasible point gets an infinite loss inside the simplex and is never asked. A config whose loss is known already is
 not asked again.
@@ -29,7 +30,7 @@ Steps = Generator[list[Config], None, None]
 """Yields configs whose losses it needs; is resumed when all of them are in the ledger."""
 
 _MOST_SILENT_STEPS = 500
-"""Steps answered from the ledger in one ask before a random config is given instead (a space that is nearly used up)."""
+"""Steps answered from the ledger in one ask before a random config is given instead (a space nearly used up)."""
 
 
 class NelderMeadSearcher(SearcherBase):
@@ -218,5 +219,5 @@ class NelderMeadSearcher(SearcherBase):
         return [config] if self.space.is_feasible(config) else []
 
     def _is_better(self, config: Config, simplex: list[Config], *, than: Config) -> bool:
-        """Whether `config` has less loss than `than`; never when it is a vertex already, which would flatten the simplex."""
+        """Whether `config` has less loss than `than`; never when it is a vertex: that would flatten the simplex."""
         return config not in simplex and self._loss(config) < self._loss(than)

@@ -40,14 +40,14 @@ class Searcher(Protocol):
     """Proposes configs and learns from trials; minimises `Trial.loss`.
 
     Deterministic: the sequence of asks depends only on the problem (with its seed) and on the trials told so far, in
-    order; a fresh instance that is told the same trials with the same asks in between gives the same next ask. It has no
-    clock, file or socket.
+    order; a fresh instance that is told the same trials with the same asks in between gives the same next ask. It has
+    no clock, file or socket.
 
     * `ask(n)` gives n configs of the problem's space, each valid (`Space.validate`) and feasible
       (`Space.is_feasible`), and remembers them as pending. Configs asked twice in a row without a tell between differ
       where the space allows it.
-    * `tell(trial)` may come in any order, for configs never asked (baseline, advice, other studies), and more than once for
-      one config (repeats: they are averaged by their precision). A trial whose status is a config fault
+    * `tell(trial)` may come in any order, for configs never asked (baseline, advice, other studies), and more than once
+      for one config (repeats: they are averaged by their precision). A trial whose status is a config fault
       (`Status.is_config_fault`) teaches feasibility and never enters the model of the loss; one with
       `Status.INFRASTRUCTURE` teaches nothing. A trial with `excess > 0` was measured but broke a constraint of the
       objective: it is not acceptable, however small its loss.

@@ -1,7 +1,8 @@
 """Surrogate: two Gaussian processes, one of the loss and one of being acceptable, made from the evidence told so far.
 
-The second regresses the share of a config's trials that were acceptable (1) or not (0) and reads the probability from the
-normal distribution, a cheap stand-in for classification (Rasmussen, Williams 2006, §6.5, least-squares classification).
+The second regresses the share of a config's trials that were acceptable (1) or not (0) and reads the probability from
+the normal distribution, a cheap stand-in for classification (Rasmussen, Williams 2006, §6.5, least-squares
+classification).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Array = NDArray[np.float64]
 
 _EVEN = 0.5
 _BEST_SHARE, _RECENT_SHARE = 0.5, 0.3
-"""Of the points kept when there are too many: the best half, then the latest; the rest is spread evenly over the others."""
+"""Of the points kept when there are too many: the best, the latest; the rest is spread evenly over the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class Surrogate:
         worth = log_expected_improvement(mean, sd, self.incumbent)
         if self._acceptable is not None:
             share, doubt = self._acceptable.predict(features)
-            doubt = np.sqrt(doubt**2 + self._acceptable.noise)
+            doubt = np.sqrt(doubt**2 + self._acceptable.hyper.nugget)
             worth = worth + self._caution * log_probability_above(share, doubt, _EVEN)
         return worth
 
