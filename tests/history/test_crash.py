@@ -78,8 +78,8 @@ def test_two_processes_write_at_once(url: str) -> None:
     with History.open(url) as history:
         study = history.create_study(**study_values())
     with start(WRITER, url, study.id, 0, 2, 50) as even, start(WRITER, url, study.id, 1, 2, 50) as odd:
-        even.communicate(timeout=50)
-        odd.communicate(timeout=50)
+        even.communicate(timeout=120)
+        odd.communicate(timeout=120)
     assert (even.returncode, odd.returncode) == (0, 0)
     with History.open(url) as history:
         assert [trial.number for trial in history.trials(study.id)] == list(range(100))
@@ -93,7 +93,7 @@ def test_several_processes_make_one_history(url: str) -> None:
         opener.stdin.write("go\n")
         opener.stdin.flush()
     for opener in openers:
-        opener.communicate(timeout=50)
+        opener.communicate(timeout=120)
     assert [opener.returncode for opener in openers] == [0, 0, 0]
     with History.open(url) as history:
         assert sorted(study.name for study in history.studies()) == names
@@ -230,7 +230,7 @@ def test_a_directory_without_permission_is_named() -> None:
     with tempfile.TemporaryDirectory(prefix="tthist") as directory:
         os.chmod(directory, 0o555)
         with start(UNPRIVILEGED, f"{directory}/h.db") as reader:
-            told, _ = reader.communicate(timeout=50)
+            told, _ = reader.communicate(timeout=120)
     assert "h.db' cannot be used: unable to open database file\nhint: give a path that you may write to" in told
 
 

@@ -179,7 +179,7 @@ def test_a_browser_draws_every_plot(better: Study, tmp_path: Path) -> None:
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     command += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000", "--dump-dom"]
     done = subprocess.run(
-        [*command, f"file://{tmp_path / 'report.html'}"], capture_output=True, text=True, check=True, timeout=60
+        [*command, f"file://{tmp_path / 'report.html'}"], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout.count("main-svg") >= 4
     assert 'data-figure="latency"' in done.stdout
