@@ -87,7 +87,7 @@ def _check(
     for name, value in values.items():
         row, knob = rows[name], states[name].knob
         # a knob that is not named may be one that the server derives from others (wal_buffers from shared_buffers)
-        is_derived = (config[name] if name in config else knob.default) in knob.special
+        is_derived = config.get(name, knob.default) in knob.special
         if is_same(row.value, value) or (is_derived and not row.is_pending):
             continue
         where = f"{row.source} {row.file}:{row.line}" if row.file else row.source

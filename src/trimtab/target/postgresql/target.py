@@ -6,6 +6,7 @@ import hashlib
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,14 @@ class PostgresTarget:
         rows, facts = self._look()
         return knob_states(rows, facts, self._bounds(rows), self.settings, self._reach.no_restart)
 
+    def _states_as_found(self) -> Mapping[str, KnobState]:
+        """The catalogue with the snapshot's values: what runs now may be a config of ours, handed over by a trial."""
+        states = self.states()
+        if self._base is None:
+            return states
+        found = self._base.values
+        return {name: replace(state, running=found.get(name, state.running)) for name, state in states.items()}
+
     def selection(self) -> tuple[str, ...]:
         """The knobs that the settings ask to tune.
 
@@ -181,11 +190,11 @@ class PostgresTarget:
 
     def constraints(self, names: Sequence[str], context: Context) -> tuple[Constraint, ...]:
         """The memory budget and the orders over those of `names` that matter (see `memory`)."""
-        return memory.constraints(names, self.states(), context, self.budget_bytes)
+        return memory.constraints(names, self._states_as_found(), context, self.budget_bytes)
 
     def memory_use(self, config: Config, context: Context) -> Mapping[str, float]:
-        """Bytes by consumer under `config` over the running values, and "budget"."""
-        return memory.memory_use(config, self.states(), context, self.budget_bytes)
+        """Bytes by consumer under `config` over the values as found, and "budget"."""
+        return memory.memory_use(config, self._states_as_found(), context, self.budget_bytes)
 
     def preflight(self, config: Config) -> None:
         """Everything that can be known without changing anything.
@@ -193,7 +202,7 @@ class PostgresTarget:
         Raises:
             ApplyError: the config cannot work, with the reason.
         """
-        states = self.states()
+        states = self._states_as_found()
         self._check(config, states)
         preflight.check_orders(config, states)
         preflight.check_shared_memory(config, states, self._reach, self.budget_bytes)
@@ -277,7 +286,7 @@ class PostgresTarget:
 
     def fragment(self, config: Config) -> str:
         """`config` as text for postgresql.conf."""
-        return fragment_text(config, self.states())
+        return fragment_text(config, self._states_as_found())
 
     @contextmanager
     def lock(self, holder: str) -> Iterator[None]:
