@@ -1,0 +1,133 @@
+"""The local host runs commands without a shell and replaces files at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from trimtab.errors import TargetError
+from trimtab.host import FileCopy, Host, LocalHost
+
+HOST = LocalHost()
+
+
+def test_it_is_a_host() -> None:
+    assert isinstance(HOST, Host)
+
+
+def test_a_command_gives_exit_code_and_both_streams() -> None:
+    result = HOST.run(
+        [sys.executable, "-c", "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"], timeout_s=30
+    )
+    assert (result.exit_code, result.stdout, result.stderr) == (3, "out\n", "err\n")
+    assert result.output == "out\nerr"
+
+
+def test_no_shell_looks_at_the_arguments() -> None:
+    assert HOST.run(["/bin/echo", "$HOME; ls", "*"], timeout_s=30).stdout == "$HOME; ls *\n"
+
+
+def test_a_missing_program_is_told() -> None:
+    with pytest.raises(TargetError, match="cannot run command='/no/such': No such file or directory"):
+        HOST.run(["/no/such"], timeout_s=5)
+
+
+def test_a_command_that_takes_too_long_dies_with_its_children(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    script = (
+        "import subprocess, time; from pathlib import Path; p = subprocess.Popen(['sleep', '600']);"
+        f"Path({str(mark)!r}).write_text(str(p.pid)); time.sleep(600)"
+    )
+    with pytest.raises(TargetError, match="did not end within timeout_s=2"):
+        HOST.run([sys.executable, "-c", script], timeout_s=2)
+    child = int(mark.read_text())
+    deadline = time.monotonic() + 10
+    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, "the grandchild outlived the time-out"
+        time.sleep(0.01)
+
+
+def test_a_daemon_left_behind_does_not_block(tmp_path: Path) -> None:
+    script = "import subprocess; print(subprocess.Popen(['sleep','30'], start_new_session=True).pid)"
+    result = HOST.run([sys.executable, "-c", script], timeout_s=20)
+    os.kill(int(result.stdout), 9)
+    assert result.exit_code == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run as somebody else")
+def test_a_command_can_run_as_another_user_without_groups() -> None:
+    result = HOST.run(["/usr/bin/id"], timeout_s=30, user=65534, group=65534)
+    assert "uid=65534" in result.stdout
+    assert "groups=65534" in result.stdout
+    assert "(root)" not in result.stdout
+
+
+def test_a_file_comes_back_with_bytes_and_mode(tmp_path: Path) -> None:
+    path = tmp_path / "conf"
+    copy = FileCopy(content=b"a\r\n\xff\x00", mode=0o640, uid=os.geteuid(), gid=os.getegid())
+    HOST.write_file(path, copy)
+    assert HOST.read_file(path) == copy
+    assert [p.name for p in tmp_path.iterdir()] == ["conf"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_the_owner_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "conf"
+    HOST.write_file(path, FileCopy(content=b"x", mode=0o600, uid=65534, gid=65534))
+    status = path.stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (65534, 65534, 0o600)
+
+
+def test_a_missing_file_is_none(tmp_path: Path) -> None:
+    assert HOST.read_file(tmp_path / "none") is None
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "conf"
+    path.write_bytes(b"old")
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("trimtab.host.local.os.fsync", full)
+    with pytest.raises(TargetError, match=r"cannot write file='.*conf': No space left on device"):
+        HOST.write_file(path, FileCopy(content=b"new", mode=0o600, uid=os.geteuid(), gid=os.getegid()))
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["conf"]
+
+
+def test_a_missing_folder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match=r"cannot write file='.*/none/conf': No such file or directory"):
+        HOST.write_file(tmp_path / "none/conf", FileCopy(content=b"", mode=0o600, uid=0, gid=0))
+
+
+def test_a_folder_cannot_be_read_as_a_file(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match=r"cannot read file='.*': Is a directory"):
+        HOST.read_file(tmp_path)
+
+
+def test_a_file_can_be_removed_twice(tmp_path: Path) -> None:
+    path = tmp_path / "conf"
+    path.write_text("x")
+    HOST.remove_file(path)
+    HOST.remove_file(path)
+    assert not path.exists()
+
+
+def test_a_folder_cannot_be_removed_as_a_file(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    with pytest.raises(TargetError, match=r"cannot remove file='.*/d'"):
+        HOST.remove_file(tmp_path / "d")
+
+
+def test_facts_name_this_machine(tmp_path: Path) -> None:
+    facts = HOST.facts(tmp_path)
+    assert facts.hostname
+    assert facts.kernel.startswith("Linux ")
+    assert facts.disk in ("ssd", "hdd", "")
+    assert HOST.disk_free_bytes(tmp_path) > 0
