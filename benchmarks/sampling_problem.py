@@ -7,9 +7,11 @@ take longer at times), so even a perfect estimate has some.
 
     python benchmarks/sampling_problem.py                          simulated: 4Q6 + 4Q9 + 4Q13, one hour
     python benchmarks/sampling_problem.py --dsn "host=… dbname=…"  measured: three sizes of aggregate on that server
+    python benchmarks/sampling_problem.py --dsn "…" --sleep        measured: the simulated durations as pg_sleep
     python benchmarks/sampling_problem.py --json
 
-The measured load only reads generate_series; it needs no tables and changes nothing.
+The measured load only reads generate_series; it needs no tables and changes nothing. On a machine that does other work as
+well, real scatter hides the difference; `edge_sd` shows what counting alone adds, and --sleep leaves the machine out.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -48,6 +50,7 @@ class Scatter:
         n_windows: how many the run had.
         mean_per_s: mean credited throughput.
         counted_sd, credited_sd: standard deviation over the windows, relative to the mean.
+        edge_sd: standard deviation of counted minus credited: the error made at the windows' edges, relative to the mean.
         ratio: counted_sd / credited_sd; more than 1: crediting is steadier.
         ratio_low, ratio_high: 95 % interval of the ratio (bootstrap over windows).
     """
@@ -57,6 +60,7 @@ class Scatter:
     mean_per_s: float
     counted_sd: float
     credited_sd: float
+    edge_sd: float
     ratio: float
     ratio_low: float
     ratio_high: float
@@ -95,6 +99,7 @@ def scatter(log: QueryLog, window_s: int, rng: np.random.Generator) -> Scatter |
         mean_per_s=mean,
         counted_sd=float(sd[0]) / mean,
         credited_sd=float(sd[1]) / mean,
+        edge_sd=float((both[0] - both[1]).std(ddof=1)) / mean,
         ratio=float(sd[0] / sd[1]),
         ratio_low=float(low),
         ratio_high=float(high),
@@ -130,13 +135,24 @@ def simulate(means_s: Sequence[float], *, streams: int, cv: float, duration_s: f
     )
 
 
-def measure(dsn: str, n_rows: Sequence[int], *, streams: int, duration_s: float) -> QueryLog:
-    """The same with real queries: `streams` connections per size, each aggregating so many generated rows."""
+def aggregates(n_rows: Sequence[int]) -> dict[str, str]:
+    """Queries that hash and sort so many generated rows, by label."""
+    sql = "SELECT count(DISTINCT md5(i::text)) FROM generate_series(1, {}) AS s(i)"
+    return {f"{n} rows": sql.format(n) for n in n_rows}
+
+
+def sleeps(means_s: Sequence[float], cv: float) -> dict[str, str]:
+    """Queries that only wait, evenly distributed around their means."""
+    width = cv * 12**0.5
+    return {f"{mean:g} s": f"SELECT pg_sleep({mean} * (1 + {width} * (random() - 0.5)))" for mean in means_s}
+
+
+def measure(dsn: str, queries: Mapping[str, str], *, streams: int, duration_s: float) -> QueryLog:
+    """A run of real queries: `streams` connections for each."""
     from trimtab._native import Operation, Stream
     from trimtab.workload.sql_run import start_sql_load
 
-    sql = "SELECT count(DISTINCT md5(i::text)) FROM generate_series(1, {}) AS s(i)"
-    operations = [Operation(f"{n} rows", [sql.format(n)]) for n in n_rows]
+    operations = [Operation(label, [sql]) for label, sql in queries.items()]
     run = start_sql_load(
         endpoint_of(dsn),
         [Stream([operation]) for operation in operations for _ in range(streams)],
@@ -167,9 +183,9 @@ def endpoint_of(dsn: str) -> Endpoint:
 
 def table(rows: Sequence[Scatter]) -> str:
     """The rows as text."""
-    lines = ["window  windows  throughput  counted sd  credited sd  counted / credited (95 %)"]
+    lines = ["window  windows  throughput  counted sd  credited sd  edge sd  counted / credited (95 %)"]
     lines += [
-        f"{r.window_s:4d} s  {r.n_windows:7d}  {r.mean_per_s:8.2f}/s  {r.counted_sd:9.1%}  {r.credited_sd:10.1%}"
+        f"{r.window_s:4d} s  {r.n_windows:7d}  {r.mean_per_s:8.2f}/s  {r.counted_sd:9.1%}  {r.credited_sd:10.1%}  {r.edge_sd:7.1%}"
         f"  {r.ratio:6.2f}  ({r.ratio_low:.2f} to {r.ratio_high:.2f})"
         for r in rows
     ]
@@ -182,12 +198,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--streams", type=int, default=4, help="streams per query (4)")
     parser.add_argument("--duration", type=float, help="seconds of the run (3600 simulated, 300 measured)")
     parser.add_argument(
-        "--means", type=float, nargs="+", default=[1.5, 6.0, 3.0], help="simulated: mean seconds of each query"
+        "--means", type=float, nargs="+", default=[1.5, 6.0, 3.0], help="mean seconds of each query, simulated or slept"
     )
-    parser.add_argument("--cv", type=float, default=0.1, help="simulated: scatter of durations, sd over mean (0.1)")
+    parser.add_argument("--cv", type=float, default=0.1, help="scatter of these durations, sd over mean (0.1)")
     parser.add_argument(
         "--rows", type=int, nargs="+", default=[400_000, 1_600_000, 800_000], help="measured: rows of each query"
     )
+    parser.add_argument("--sleep", action="store_true", help="measured: sleep for --means instead of working")
     parser.add_argument("--seed", type=int, default=1, help="of the simulation (1)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args(argv)
@@ -199,7 +216,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     duration_s = options.duration or (300.0 if options.dsn else 3600.0)
     try:
         if options.dsn:
-            log = measure(options.dsn, options.rows, streams=options.streams, duration_s=duration_s)
+            queries = sleeps(options.means, options.cv) if options.sleep else aggregates(options.rows)
+            log = measure(options.dsn, queries, streams=options.streams, duration_s=duration_s)
         else:
             log = simulate(
                 options.means, streams=options.streams, cv=options.cv, duration_s=duration_s, seed=options.seed

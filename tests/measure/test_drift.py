@@ -87,6 +87,13 @@ def test_coverage_of_the_error() -> None:
     assert np.mean(hits) >= 0.88
 
 
+def test_the_error_of_a_drifting_track_is_of_the_right_size() -> None:
+    rng = np.random.default_rng(5)
+    found = [track_of(rng, 12, rising).at(3.5) for _ in range(100)]
+    actual = math.sqrt(np.mean([(value - rising(3.5)) ** 2 for value, _ in found]))
+    assert 0.8 < np.mean([se for _, se in found]) / actual < 1.6
+
+
 def test_beyond_the_last_repeat_the_error_grows() -> None:
     track = track_of(np.random.default_rng(4), 12, step)
     values, errors = zip(*[track.at(time) for time in (11, 12, 20)], strict=True)

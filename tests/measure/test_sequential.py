@@ -125,6 +125,12 @@ def test_equal_configs_are_not_stopped(phi: float, sd: float) -> None:
     assert np.mean([second is not None for second in stops]) <= 0.02
 
 
+@pytest.mark.parametrize("phi", [0.0, 0.5])
+def test_even_at_the_border_of_the_margin_stops_are_rare(phi: float) -> None:
+    stops = [stopped_at(0.9 * (1 + 0.05 * series)) for series in ar1(np.random.default_rng(7), 500, 30, phi)]
+    assert np.mean([second is not None for second in stops]) <= 0.01
+
+
 @pytest.mark.parametrize(("phi", "sd", "seconds"), [(0.0, 0.05, 4), (0.5, 0.1, 5), (0.5, 0.2, 8)])
 def test_half_as_fast_is_stopped_within_seconds(phi: float, sd: float, seconds: int) -> None:
     stops = [stopped_at(0.5 * (1 + sd * series)) for series in ar1(np.random.default_rng(5), 200, 30, phi)]
