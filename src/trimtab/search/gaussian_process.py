@@ -110,9 +110,8 @@ class Prior:
 
     def centre(self, n_features: int) -> Array:
         """The centre, as one vector (2f + 2,)."""
-        return np.r_[
-            np.full(n_features, self.relevance_at), np.full(n_features, self.main_at), self.signal_at, self.nugget_at
-        ]
+        centres = np.array([self.relevance_at, self.main_at, self.signal_at, self.nugget_at])
+        return np.repeat(centres, [n_features, n_features, 1, 1])
 
     def penalty(self, theta: Array) -> tuple[float, Array]:
         """-log prior up to a constant, and its gradient (2f + 2,)."""
@@ -129,7 +128,7 @@ def _squared_distances(a: Array, b: Array, relevance: Array) -> Array:
     scale = np.sqrt(relevance)
     a, b = a * scale, b * scale
     squared = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1)[None, :] - 2.0 * (a @ b.T)
-    return np.maximum(squared, 0.0)
+    return np.asarray(np.maximum(squared, 0.0))
 
 
 def _matern(squared: Array) -> tuple[Array, Array]:

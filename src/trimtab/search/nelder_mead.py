@@ -29,7 +29,7 @@ Point = NDArray[np.float64]
 Steps = Generator[list[Config], None, None]
 """Yields configs whose losses it needs; is resumed when all of them are in the ledger."""
 
-_MOST_SILENT_STEPS = 500
+_MOST_SILENT_STEPS = 200
 """Steps answered from the ledger in one ask before a random config is given instead (a space nearly used up)."""
 
 
@@ -79,6 +79,8 @@ class NelderMeadSearcher(SearcherBase):
         return self._stale_restarts >= int(self.options["restarts"])
 
     def _propose(self, rng: np.random.Generator) -> Config:
+        if self.is_exhausted:
+            return self._random_new(rng)
         for _ in range(_MOST_SILENT_STEPS):
             missing = [config for config in self._wanted if config not in self.ledger]
             waiting = [config for config in missing if config not in self.pending]
