@@ -81,11 +81,16 @@ def connection(small: Endpoint) -> Iterator[psycopg.Connection]:
 
 
 @pytest.fixture(scope="session")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[str]]]:
-    """The rows of every table at scale 0.01 as texts, made by the generator without a server."""
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the generator's files of scale 0.01."""
     home = tmp_path_factory.mktemp("tpch")
     subprocess.run([find_generator(), "tbl", "--quiet", "-s", str(SCALE), "-o", home], check=True)
+    return home
+
+
+@pytest.fixture(scope="session")
+def tables(files: Path) -> dict[str, list[list[str]]]:
+    """The rows of every table at scale 0.01 as texts."""
     return {
-        path.stem: [line.rstrip("|").split("|") for line in path.read_text().splitlines()]
-        for path in home.glob("*.tbl")
+        path.stem: [line.rstrip("|").split("|") for line in path.read_text().splitlines()] for path in files.iterdir()
     }

@@ -20,7 +20,9 @@ ROWS = [("a   ", 1, Decimal("2.005"), date(1995, 1, 1)), ("b", 2, Decimal("3.1")
 def test_numbers_are_rounded_and_texts_stripped() -> None:
     answer = summarise(ROWS)
     assert (answer.n_rows, answer.sums) == (2, ("3.00", "5.11"))
-    assert summarise([("a", 1, Decimal("2.01"), date(1995, 1, 1)), ("b ", 2, 3.10, "1995-01-02")]).sha256 == answer.sha256
+    assert (
+        summarise([("a", 1, Decimal("2.01"), date(1995, 1, 1)), ("b ", 2, 3.10, "1995-01-02")]).sha256 == answer.sha256
+    )
 
 
 def test_every_query_has_a_published_answer() -> None:
@@ -37,7 +39,10 @@ def test_differences_are_named() -> None:
     wrong = summarise([("a", 1, Decimal("2.5"), date(1995, 1, 1)), ROWS[1]])
     assert compare(3, wrong, right).difference == "column sums=['3.00', '5.60'], expected sums=['3.00', '5.11']"
     swapped = compare(4, summarise(ROWS[::-1]), right)
-    assert (swapped.is_right, swapped.difference) == (False, "the figures agree, but a text or the order of the rows differs")
+    assert (swapped.is_right, swapped.difference) == (
+        False,
+        "the figures agree, but a text or the order of the rows differs",
+    )
 
 
 @pytest.mark.service

@@ -40,7 +40,7 @@ def test_chunks_hold_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
         assert b"".join(rows("supplier")).count(b"\n") == 100
 
 
-@pytest.mark.parametrize("scale", [0.01, 0.015, 0.033, 0.07, 0.29])
+@pytest.mark.parametrize("scale", [0.015, 0.29])
 def test_fractional_scales_have_the_expected_rows(scale: float) -> None:
     suppliers = next(table for table in TABLES if table.name == "supplier")
     with generator.generated(scale) as rows:

@@ -34,7 +34,9 @@ def log_of(rows: Sequence[tuple[str, float, float, Outcome]]) -> QueryLog:
     )
 
 
-def run_of(time_s: float, *, start_s: float = 0.0, outcome: Outcome = Outcome.OK) -> list[tuple[str, float, float, Outcome]]:
+def run_of(
+    time_s: float, *, start_s: float = 0.0, outcome: Outcome = Outcome.OK
+) -> list[tuple[str, float, float, Outcome]]:
     """22 queries one after the other, each of `time_s`."""
     return [(f"q{q}", start_s + (q - 1) * time_s, start_s + q * time_s, outcome) for q in range(1, 23)]
 

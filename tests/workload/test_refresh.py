@@ -78,7 +78,7 @@ BROKEN = {
         AND l_extendedprice <> l_quantity * p_retailprice""",
     "wrong total": """SELECT 1 FROM orders JOIN lineitem ON l_orderkey = o_orderkey WHERE o_orderkey = ANY(%(k)s)
         GROUP BY o_orderkey, o_totalprice
-        HAVING abs(o_totalprice - sum(l_extendedprice * (1 + l_tax) * (1 - l_discount))) > 0.01""",
+        HAVING o_totalprice <> sum(trunc(trunc(l_extendedprice * (1 - l_discount), 2) * (1 + l_tax), 2))""",
     "wrong status": """SELECT 1 FROM orders JOIN lineitem ON l_orderkey = o_orderkey WHERE o_orderkey = ANY(%(k)s)
         GROUP BY o_orderkey, o_orderstatus HAVING o_orderstatus <>
         CASE WHEN count(DISTINCT l_linestatus) > 1 THEN 'P' ELSE min(l_linestatus::text) END""",

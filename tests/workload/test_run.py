@@ -208,7 +208,7 @@ def test_too_many_streams_for_the_server(small: Endpoint, server: Endpoint) -> N
 @pytest.mark.service
 def test_a_database_that_is_not_prepared(server: Endpoint) -> None:
     for settings in ({"mix": "Q6"}, {"run": "power", "refresh": True}):
-        with pytest.raises(LoadError, match="cannot connect: endpoint=.*trimtab_nowhere"):
+        with pytest.raises(LoadError, match=r"cannot connect: endpoint=.*trimtab_nowhere"):
             workload(database="trimtab_nowhere", **settings).start(server, seed=1, duration_s=1.0)
 
 

@@ -52,7 +52,12 @@ def test_defaults_and_all_keys() -> None:
             "schema": "pk-only",
         }
     )
-    assert (settings.run, settings.n_streams, settings.has_refresh, settings.is_repeated) == ("throughput", 3, True, False)
+    assert (settings.run, settings.n_streams, settings.has_refresh, settings.is_repeated) == (
+        "throughput",
+        3,
+        True,
+        False,
+    )
     assert (settings.query_timeout_s, settings.database) == (120.0, "trimtab_tpch_0_1_pk")
 
 

@@ -2,7 +2,7 @@
 
 The answers themselves are not ours to ship: `answers.json` holds, for each query, the number of rows, a digest of all
 rows with numbers rounded to a hundredth (clause 2.1.3.5), and the sum of each numeric column, which shows how far off a
-wrong answer is. They come from runs that agreed with the published set (docs/reference/tpch.md names three limits of it).
+wrong answer is. They come from runs that agreed with the published set (docs/reference/tpch.md names its limits).
 """
 
 from __future__ import annotations

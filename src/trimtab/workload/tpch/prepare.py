@@ -181,7 +181,7 @@ def _create(admin: Connection, endpoint: Endpoint, database: str) -> None:
             hint=f'as a superuser: ALTER ROLE "{endpoint.user}" CREATEDB, or '
             f'CREATE DATABASE "{database}" OWNER "{endpoint.user}"',
         ) from error
-    except psycopg.errors.DuplicateDatabase:
+    except (psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
         # Another tuner was faster; the advisory lock decides who loads.
         return
 

@@ -7,10 +7,9 @@ Loaded order keys use the first 8 of every 32 (clause 4.2.3); the 24 others are 
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from datetime import date, timedelta
-
-import numpy as np
 
 from trimtab.workload.connection import Connection
 from trimtab.workload.tpch.schema import TABLES
@@ -54,7 +53,8 @@ def gap_keys(pair: int, scale: float) -> tuple[int, ...]:
 
 def refresh_pair(pair: int, *, scale: float, seed: int) -> RefreshPair:
     """RF1 and RF2 of `pair` (0 or more); a function of the arguments alone."""
-    rng = np.random.default_rng([seed, 2500, pair])
+    # Not numpy's: drawing single numbers with it takes five times as long, and there are 100,000 of them at scale 1.
+    rng = random.Random(f"refresh {seed} {pair}")
     keys = gap_keys(pair, scale)
     inserts: list[str] = []
     for first in range(0, len(keys), _ORDERS_PER_STATEMENT):
@@ -85,59 +85,60 @@ def _day(offset: int) -> str:
     return (_FIRST_DAY + timedelta(days=offset)).isoformat()
 
 
-def _pick(rng: np.random.Generator, values: tuple[str, ...]) -> str:
-    return values[int(rng.integers(len(values)))]
+def _hundredths(value: int) -> str:
+    return f"{value // 100}.{value % 100:02d}"
 
 
-def _comment(rng: np.random.Generator, low: int, high: int) -> str:
-    n_words = int(rng.integers(low, high + 1))
-    return " ".join(_WORDS[int(i)] for i in rng.integers(len(_WORDS), size=n_words))
+def _comment(rng: random.Random, low: int, high: int) -> str:
+    return " ".join(rng.choices(_WORDS, k=rng.randint(low, high)))
 
 
-def _order(rng: np.random.Generator, key: int, scale: float) -> tuple[str, list[str]]:
+def _order(rng: random.Random, key: int, scale: float) -> tuple[str, list[str]]:
     """The VALUES of one order and of its 1 to 7 lines (clause 4.2.3)."""
-    day = int(rng.integers(_N_ORDER_DAYS))
-    n_lines = int(rng.integers(1, 8))
-    lines, total, statuses = [], 0.0, set()
+    day = rng.randrange(_N_ORDER_DAYS)
+    n_lines = rng.randrange(1, 8)
+    lines, total, statuses = [], 0, set()
     for number in range(1, n_lines + 1):
         values, price, status = _line(rng, key, number, day, scale)
         lines.append(values)
         total += price
         statuses.add(status)
     status = statuses.pop() if len(statuses) == 1 else "P"
-    clerk = int(rng.integers(1, max(2, round(1000 * scale) + 1)))
+    clerk = rng.randrange(1, max(2, round(1000 * scale) + 1))
     order = (
-        f"({key}, {_customer(rng, scale)}, '{status}', {total:.2f}, '{_day(day)}', "
-        f"'{_pick(rng, _PRIORITIES)}', 'Clerk#{clerk:09d}', 0, "
+        f"({key}, {_customer(rng, scale)}, '{status}', {_hundredths(total)}, '{_day(day)}', "
+        f"'{rng.choice(_PRIORITIES)}', 'Clerk#{clerk:09d}', 0, "
         f"'{_comment(rng, 3, 7)}')"
     )
     return order, lines
 
 
-def _customer(rng: np.random.Generator, scale: float) -> int:
+def _customer(rng: random.Random, scale: float) -> int:
     """A customer who orders: every third key never does (clause 4.2.3), which is what Q13 and Q22 count."""
     n = max(2, int(_ROWS["customer"] * scale))
-    key = int(rng.integers(1, n + 1))
+    key = rng.randint(1, n)
     return key if key % 3 else key - 1
 
 
-def _line(rng: np.random.Generator, key: int, number: int, day: int, scale: float) -> tuple[str, float, str]:
-    """The VALUES of one line, its share of the order's total price, and its line status."""
-    part = int(rng.integers(1, int(_ROWS["part"] * scale) + 1))
+def _line(rng: random.Random, key: int, number: int, day: int, scale: float) -> tuple[str, int, str]:
+    """The VALUES of one line, its share of the order's total price in cents, and its line status."""
+    part = rng.randint(1, int(_ROWS["part"] * scale))
     n_suppliers = int(_ROWS["supplier"] * scale)
     # The four suppliers of a part follow from its key, so that the line has its partsupp row.
-    supplier = (part + int(rng.integers(4)) * (n_suppliers // 4 + (part - 1) // n_suppliers)) % n_suppliers + 1
-    quantity = int(rng.integers(1, 51))
-    price = quantity * (90_000 + part // 10 % 20_001 + 100 * (part % 1000)) / 100
-    discount, tax = int(rng.integers(11)) / 100, int(rng.integers(9)) / 100
-    ship = day + int(rng.integers(1, 122))
-    commit = day + int(rng.integers(30, 91))
-    receipt = ship + int(rng.integers(1, 31))
-    flag = _pick(rng, ("R", "A")) if receipt <= _CURRENT_DAY else "N"
+    supplier = (part + rng.randrange(4) * (n_suppliers // 4 + (part - 1) // n_suppliers)) % n_suppliers + 1
+    quantity = rng.randrange(1, 51)
+    price = quantity * (90_000 + part // 10 % 20_001 + 100 * (part % 1000))
+    discount, tax = rng.randrange(11), rng.randrange(9)
+    ship = day + rng.randrange(1, 122)
+    commit = day + rng.randrange(30, 91)
+    receipt = ship + rng.randrange(1, 31)
+    flag = rng.choice("RA") if receipt <= _CURRENT_DAY else "N"
     status = "O" if ship > _CURRENT_DAY else "F"
     values = (
-        f"({key}, {part}, {supplier}, {number}, {quantity}, {price:.2f}, {discount:.2f}, {tax:.2f}, "
-        f"'{flag}', '{status}', '{_day(ship)}', '{_day(commit)}', '{_day(receipt)}', "
-        f"'{_pick(rng, _INSTRUCTIONS)}', '{_pick(rng, _MODES)}', '{_comment(rng, 1, 4)}')"
+        f"({key}, {part}, {supplier}, {number}, {quantity}, "
+        f"{_hundredths(price)}, {_hundredths(discount)}, {_hundredths(tax)}, '{flag}', '{status}', "
+        f"'{_day(ship)}', '{_day(commit)}', '{_day(receipt)}', "
+        f"'{rng.choice(_INSTRUCTIONS)}', '{rng.choice(_MODES)}', '{_comment(rng, 1, 4)}')"
     )
-    return values, price * (1 + tax) * (1 - discount), status
+    # The loaded totals are cut to whole cents after each factor, too.
+    return values, price * (100 - discount) // 100 * (100 + tax) // 100, status

@@ -141,14 +141,18 @@ class TpchWorkload:
         return streams
 
     def _passes(self, seed: int, stream: int) -> list[tuple[str, Statements]]:
-        """The 22 queries in the order of `stream`, once or `N_PASSES` times; each pass with its refresh pair."""
+        """The 22 queries in the order of `stream`, once or `N_PASSES` times; each pass with its refresh pair.
+
+        Pairs are large at large scales, so there are fewer different ones then.
+        """
         n = N_PASSES if self.settings.is_repeated else 1
+        n_pairs = max(1, min(n, int(n / self.settings.scale)))
         texts = {query: sequence(query, n, seed=seed, stream=stream, scale=self.settings.scale) for query in QUERIES}
         operations: list[tuple[str, Statements]] = []
         for i in range(n):
             queries: list[tuple[str, Statements]] = [(f"q{query}", (texts[query][i],)) for query in order_of(stream)]
             if self.settings.has_refresh and not self._has_refresh_stream:
-                first, second = self._pair(seed, stream * n + i)
+                first, second = self._pair(seed, stream * n_pairs + i % n_pairs)
                 queries = [first, *queries, second]
             operations += queries
         return operations
