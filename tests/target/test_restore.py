@@ -1,0 +1,189 @@
+"""Restore gives back the very bytes and values, from any state, as often as it is asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import psutil
+import pytest
+
+from trimtab.errors import RestoreError
+from trimtab.host import LocalHost
+from trimtab.space import Config
+from trimtab.target import Snapshot
+from trimtab.target.postgresql import PostgresTarget
+
+pytestmark = pytest.mark.service
+
+
+def auto_conf(target: PostgresTarget) -> Path:
+    return Path(next(iter(target.snapshot().files)))
+
+
+def test_a_snapshot_survives_json(target: PostgresTarget) -> None:
+    snapshot = target.snapshot()
+    assert Snapshot(**json.loads(json.dumps(asdict(snapshot)))) == snapshot
+
+
+def test_bytes_mode_and_owner_come_back(target: PostgresTarget) -> None:
+    path = auto_conf(target)
+    host = LocalHost()
+    original = host.read_file(path)
+    assert original is not None
+    odd = type(original)(
+        content=b"# by hand: \xfc\xff\nwork_mem = '5MB'\n", mode=0o640, uid=original.uid, gid=original.gid
+    )
+    host.write_file(path, odd)
+    found = target.snapshot()
+    target.apply(Config({"work_mem": 8192, "shared_buffers": 20000}))
+    assert host.read_file(path) != odd
+    target.restore(found)
+    assert host.read_file(path) == odd
+    target.restore(found)
+    assert host.read_file(path) == odd
+    host.write_file(path, original)
+
+
+def test_restart_only_when_a_value_needs_it(target: PostgresTarget) -> None:
+    found = target.snapshot()
+    pid = target._reach.pid
+    target.apply(Config({"work_mem": 8192}))
+    target.restore(found)
+    assert target._reach.pid == pid
+    target.apply(Config({"shared_buffers": 20000}))
+    restarted = target._reach.pid
+    target.restore(found)
+    assert len({pid, restarted, target._reach.pid}) == 3
+    assert target.states()["shared_buffers"].running == found.values["shared_buffers"]
+
+
+def test_a_missing_file_is_missing_again(target: PostgresTarget) -> None:
+    path = auto_conf(target)
+    host = LocalHost()
+    original = host.read_file(path)
+    assert original is not None
+    host.remove_file(path)
+    found = target.snapshot()
+    target.apply(Config({"work_mem": 8192}))
+    assert path.exists()
+    target.restore(found)
+    assert not path.exists()
+    host.write_file(path, original)
+
+
+def test_a_server_that_is_down_comes_up(target: PostgresTarget) -> None:
+    found = target.snapshot()
+    target.apply(Config({"work_mem": 8192}))
+    pid = target._reach.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    target.restore(found)
+    target.health()
+    assert target.states()["work_mem"].running == 4096
+
+
+def test_a_broken_file_is_repaired(target: PostgresTarget) -> None:
+    found = target.snapshot()
+    path = auto_conf(target)
+    path.write_text("work_mem = = 'x'\n")
+    target.restore(found)
+    target.health()
+    assert target.snapshot() == found
+
+
+def test_a_server_that_hangs_is_restarted(target: PostgresTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trimtab.target.postgresql.session.CONNECT_TIMEOUT_S", 2)
+    found = target.snapshot()
+    target.apply(Config({"work_mem": 8192}))
+    pid = target._reach.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    target.restore(found)
+    assert target.states()["work_mem"].running == 4096
+
+
+def test_a_server_killed_under_a_config_is_rescued(target: PostgresTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trimtab.errors import ApplyError
+
+    found = target.snapshot()
+    pid = target._reach.pid
+    assert pid is not None
+
+    def die(connect: object) -> None:
+        os.kill(pid, signal.SIGKILL)
+        while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+        monkeypatch.undo()
+        target._reach.connect()
+
+    monkeypatch.setattr("trimtab.target.postgresql.change.reload_and_wait", die)
+    with pytest.raises(ApplyError, match="cannot connect to the server"):
+        target.apply(Config({"work_mem": 8192}))
+    target.health()
+    assert target.snapshot() == found
+
+
+def test_a_snapshot_of_another_server_is_refused(target: PostgresTarget) -> None:
+    found = target.snapshot()
+    other = Snapshot(
+        target="x",
+        kind="postgresql",
+        reach=found.reach,
+        files={"/etc/passwd": {"content": "", "mode": 0o600, "uid": 0, "gid": 0}},
+        values=found.values,
+    )
+    with pytest.raises(
+        RestoreError, match=r"could not be put back .* file='/etc/passwd' is not this server's"
+    ) as caught:
+        target.restore(other)
+    assert "by hand" in str(caught.value.hint)
+
+
+_TUNER = """
+import json, sys, time
+from dataclasses import asdict
+from pathlib import Path
+from trimtab.space import Config
+from trimtab.target.postgresql import PostgresTarget
+target = PostgresTarget.from_settings(
+    "killed", {"kind": "postgresql", "embedded": sys.argv[1], "memory": "1GiB"}, state_dir=Path(sys.argv[2])
+)
+target.open()
+print(json.dumps(asdict(target.snapshot())), flush=True)
+while True:
+    for work_mem, shared_buffers in ((8192, 20000), (16384, 24000)):
+        target.apply(Config({"work_mem": work_mem, "shared_buffers": shared_buffers, "random_page_cost": 1.5}))
+        print("applied", flush=True)
+"""
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.05, 0.09, 0.14, None])
+@pytest.mark.parametrize("version", ["18", "16"])
+def test_a_tuner_killed_at_any_moment_leaves_nothing_that_recover_cannot_undo(
+    version: str, delay_s: float | None, state_dir: Path, cache: Path
+) -> None:
+    argv = [sys.executable, "-c", _TUNER, version, str(state_dir)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        found = Snapshot(**json.loads(process.stdout.readline()))
+        if delay_s is None:
+            assert process.stdout.readline() == "applied\n"
+        else:
+            time.sleep(delay_s)
+        process.kill()
+    recovered = PostgresTarget.from_snapshot(found, state_dir=state_dir)
+    try:
+        recovered.restore(found)
+        assert recovered.snapshot() == found
+        recovered.restore(found)
+    finally:
+        recovered.close()
+    assert recovered._reach.pid is None, "the server outlived its last tuner"
+    recovered.close()
