@@ -10,8 +10,8 @@ take longer at times), so even a perfect estimate has some.
     python benchmarks/sampling_problem.py --dsn "…" --sleep        measured: the simulated durations as pg_sleep
     python benchmarks/sampling_problem.py --json
 
-The measured load only reads generate_series; it needs no tables and changes nothing. On a machine that does other work as
-well, real scatter hides the difference; `edge_sd` shows what counting alone adds, and --sleep leaves the machine out.
+The measured load only reads generate_series; it needs no tables and changes nothing. On a machine that does other work
+as well, real scatter hides the difference; `edge_sd` shows what counting alone adds, --sleep leaves the machine out.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Scatter:
         n_windows: how many the run had.
         mean_per_s: mean credited throughput.
         counted_sd, credited_sd: standard deviation over the windows, relative to the mean.
-        edge_sd: standard deviation of counted minus credited: the error made at the windows' edges, relative to the mean.
+        edge_sd: standard deviation of counted minus credited, relative to the mean: the error made at the edges.
         ratio: counted_sd / credited_sd; more than 1: crediting is steadier.
         ratio_low, ratio_high: 95 % interval of the ratio (bootstrap over windows).
     """
@@ -185,8 +185,8 @@ def table(rows: Sequence[Scatter]) -> str:
     """The rows as text."""
     lines = ["window  windows  throughput  counted sd  credited sd  edge sd  counted / credited (95 %)"]
     lines += [
-        f"{r.window_s:4d} s  {r.n_windows:7d}  {r.mean_per_s:8.2f}/s  {r.counted_sd:9.1%}  {r.credited_sd:10.1%}  {r.edge_sd:7.1%}"
-        f"  {r.ratio:6.2f}  ({r.ratio_low:.2f} to {r.ratio_high:.2f})"
+        f"{r.window_s:4d} s  {r.n_windows:7d}  {r.mean_per_s:8.2f}/s  {r.counted_sd:9.1%}  {r.credited_sd:10.1%}"
+        f"  {r.edge_sd:7.1%}  {r.ratio:6.2f}  ({r.ratio_low:.2f} to {r.ratio_high:.2f})"
         for r in rows
     ]
     return "\n".join(lines)

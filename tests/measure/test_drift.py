@@ -87,11 +87,16 @@ def test_coverage_of_the_error() -> None:
     assert np.mean(hits) >= 0.88
 
 
-def test_the_error_of_a_drifting_track_is_of_the_right_size() -> None:
+def test_the_error_is_of_the_right_size_for_a_wandering_machine() -> None:
     rng = np.random.default_rng(5)
-    found = [track_of(rng, 12, rising).at(3.5) for _ in range(100)]
-    actual = math.sqrt(np.mean([(value - rising(3.5)) ** 2 for value, _ in found]))
-    assert 0.8 < np.mean([se for _, se in found]) / actual < 1.6
+    errors, promised = [], []
+    for _ in range(150):
+        # Half steps: the odd ones lie between two repeats.
+        walk = 100 * np.exp(np.cumsum(rng.normal(0, 0.1 / math.sqrt(2), 24)))
+        value, se = track_of(rng, 12, lambda time, walk=walk: float(walk[int(2 * time)])).at(5.5)
+        errors.append(math.log(value / walk[11]))
+        promised.append(se / value)
+    assert 0.7 < np.mean(promised) / np.std(errors) < 1.3
 
 
 def test_beyond_the_last_repeat_the_error_grows() -> None:
