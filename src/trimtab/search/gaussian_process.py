@@ -127,16 +127,23 @@ def _squared_distances(a: Array, b: Array, relevance: Array) -> Array:
     """r² between the rows of `a` (n, f) and `b` (m, f): (n, m)."""
     scale = np.sqrt(relevance)
     a, b = a * scale, b * scale
-    squared = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1)[None, :] - 2.0 * (a @ b.T)
-    return np.asarray(np.maximum(squared, 0.0))
+    squared: Array = a @ (-2.0 * b.T)
+    squared += (a * a).sum(axis=1)[:, None]
+    squared += (b * b).sum(axis=1)[None, :]
+    return np.maximum(squared, 0.0, out=squared)
 
 
 def _matern(squared: Array) -> tuple[Array, Array]:
     """M(r) and (1 + √5 r) exp(-√5 r), from r²."""
-    root = _ROOT5 * np.sqrt(squared)
+    root = np.sqrt(squared)
+    root *= _ROOT5
     decay = np.exp(-root)
-    slope = (1.0 + root) * decay
-    return slope + (5.0 / 3.0) * squared * decay, slope
+    root += 1.0
+    slope = root * decay
+    decay *= squared
+    decay *= 5.0 / 3.0
+    decay += slope
+    return decay, slope
 
 
 def _basis(x: Array) -> Array:
@@ -147,8 +154,10 @@ def _basis(x: Array) -> Array:
 
 def _covariance(a: Array, b: Array, hyper: Hyper) -> Array:
     """Covariance of the function between the rows of `a` (n, f) and `b` (m, f): (n, m)."""
-    correlation, _ = _matern(_squared_distances(a, b, hyper.relevance))
-    return np.asarray(hyper.signal * correlation + (_basis(a) * np.tile(hyper.main, 2)) @ _basis(b).T)
+    covariance, _ = _matern(_squared_distances(a, b, hyper.relevance))
+    covariance *= hyper.signal
+    covariance += (_basis(a) * np.tile(hyper.main, 2)) @ _basis(b).T
+    return covariance
 
 
 class Posterior:

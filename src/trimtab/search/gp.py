@@ -7,10 +7,12 @@ acquisition, surrogate and candidates.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from trimtab.search.base import Options, SearcherBase
 from trimtab.search.candidates import Moves
@@ -36,6 +38,11 @@ _CLIMBERS, _CLIMB_ROUNDS, _CLIMB_POINTS = 5, 3, 100
 
 _TRIED = 64
 """How many of the best candidates are looked at for one that is new and feasible."""
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 class GaussianProcessSearcher(SearcherBase):
@@ -92,8 +99,10 @@ class GaussianProcessSearcher(SearcherBase):
         evidence = list(self.ledger)
         if self.space.n_dims == 0 or sum(bool(e.measured) for e in evidence) < 2:
             return self._remote(rng)
-        surrogate = self._surrogate()
-        return self._most_promising(surrogate, rng)
+        # One thread: matrices this small gain nothing from more, on a loaded machine threads wait for each other (seconds
+        # instead of milliseconds), and the order of sums, so the next ask, would depend on the number of cores.
+        with _blas().limit(limits=1, user_api="blas"):
+            return self._most_promising(self._surrogate(), rng)
 
     def _remote(self, rng: np.random.Generator) -> Config:
         """While nothing could be measured: a random config far from everything that failed."""

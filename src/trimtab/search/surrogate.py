@@ -26,6 +26,10 @@ _BEST_SHARE, _RECENT_SHARE = 0.5, 0.3
 """Of the points kept when there are too many: the best, the latest; the rest is spread evenly over the others."""
 
 
+_LABEL_CAP = 250
+"""Most configs in the process of acceptability: it need not be sharp."""
+
+
 @dataclass(frozen=True, slots=True)
 class SurrogateHyper:
     """Hyper-parameters of both processes; `acceptable` is None while nothing was unacceptable."""
@@ -100,7 +104,7 @@ class Surrogate:
         self.leaders = [kept[acceptable[i]] for i in order]
         self._acceptable: Posterior | None = None
         if hyper.acceptable is not None:
-            self._acceptable = Posterior(*_label_data(_kept(list(evidence), cap)), hyper.acceptable)
+            self._acceptable = Posterior(*_label_data(_kept(list(evidence), min(cap, _LABEL_CAP))), hyper.acceptable)
         if len(pending):
             believed = self._loss.predict_mean(pending)
             v = np.r_[v, np.zeros(len(pending))]
