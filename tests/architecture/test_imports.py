@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "trimtab"
 
 RANKS = {
-    "errors": 0, "units": 0, "_native": 0, "plugins": 0,
+    "errors": 0, "units": 0, "_native": 0, "plugins": 0, "catalog": 0,
     "space": 1, "measure": 1, "host": 1,
     "records": 2,
     "search": 3, "importance": 3, "history": 3, "target": 3, "workload": 3,

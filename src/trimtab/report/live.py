@@ -29,6 +29,9 @@ __all__ = ["Progress"]
 _SHOWN_TRIALS = 12
 """Rows of the live table: with its head and foot it fits a terminal of 24 lines."""
 
+_SHOWN_KNOBS = 4
+"""Changed knobs named in a trial's line; the report has them all."""
+
 
 class SecondFrame(Protocol):
     """What one second of a load showed (see `trimtab.workload.Frame`)."""
@@ -120,7 +123,9 @@ class Progress:
     def trial_started(self, number: int, role: Role, changed: Mapping[str, str]) -> None:
         """A trial begins; `changed` are its knobs against the baseline, as texts."""
         self._current = f"trial {number}, {_words(role)}"
-        self._changed = ", ".join(f"{first_line(knob)}={first_line(value)}" for knob, value in changed.items())
+        shown = [f"{first_line(knob)}={first_line(value)}" for knob, value in changed.items()]
+        rest = f" and {len(shown) - _SHOWN_KNOBS} more" if len(shown) > _SHOWN_KNOBS else ""
+        self._changed = ", ".join(shown[:_SHOWN_KNOBS]) + rest
         self._step, self._load = "", ""
 
     def second(self, frame: SecondFrame) -> None:

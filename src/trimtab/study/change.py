@@ -93,7 +93,7 @@ def _keep(path: Path, snapshot: Snapshot) -> None:
     if path.exists():
         return
     partial = path.with_suffix(".partial")
-    with partial.open("w", encoding="utf-8", opener=lambda p, flags: os.open(p, flags, 0o600)) as file:
+    with open(partial, "w", encoding="utf-8", opener=lambda p, flags: os.open(p, flags, 0o600)) as file:
         file.write(snapshot_to_json(snapshot))
         file.flush()
         os.fsync(file.fileno())

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from trimtab.history import History
-from trimtab.measure import BaselineTrack, EarlyStop, Interval, NoiseFloor, noise_floor
+from trimtab.measure import BaselineTrack, EarlyStop, Interval
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
 from trimtab.study.stage import Stage
@@ -61,7 +61,6 @@ class Evaluator:
         self.trials: list[Trial] = []
         self.track = BaselineTrack()
         self.n_replayed = 0
-        self.time_left_s: float | None = None
 
     @property
     def spent_s(self) -> float:
@@ -75,14 +74,9 @@ class Evaluator:
         return sum(costs) / len(costs) if costs else 0.0
 
     @property
-    def noise(self) -> NoiseFloor:
-        """Noise floor from the baseline's own repeats."""
-        return noise_floor([self.value_of(t) for t in self.trials if t.role in _BASELINE_ROLES and t.measurement])
-
-    @property
     def noise_sd(self) -> float:
-        """Relative standard deviation from run to run; 0 while fewer than two baselines are known."""
-        sd = self.noise.relative_sd
+        """Relative standard deviation of one measurement from run to run, drift taken out; 0 before two baselines."""
+        sd = self.track.summary().noise_sd if len(self.track) >= 2 else 0.0
         return sd if math.isfinite(sd) else 0.0
 
     def value_of(self, trial: Trial) -> float:
@@ -112,7 +106,7 @@ class Evaluator:
             self.n_replayed += 1
             self._learn_baseline(trial)
         self.trials.append(trial)
-        self._listener.trial_ended(trial, self._best_gain(), self.time_left_s)
+        self._listener.trial_ended(trial, self._best_gain(), self._time_left_s())
         return trial
 
     def _replayed(self, config: Config, role: Role) -> Trial | None:
@@ -175,6 +169,14 @@ class Evaluator:
         own = max(_se(value) / value.estimate, self.noise_sd)
         shared = baseline_se / baseline if math.isfinite(baseline_se) else 0.0
         return replace(trial, loss=loss, loss_se=math.hypot(own, shared))
+
+    def _time_left_s(self) -> float | None:
+        """By the budget: seconds not used yet, or trials not made yet at the mean cost."""
+        budget = self._stage.file.budget
+        if budget.seconds is not None:
+            return max(0.0, budget.seconds - self.spent_s)
+        n_search = sum(trial.role in (Role.SEARCH, Role.ADVICE) for trial in self.trials)
+        return max(0, (budget.trials or 0) - n_search) * self.mean_cost_s
 
     def _best_gain(self) -> float | None:
         losses = [t.loss for t in self.trials if t.is_feasible and t.role not in _BASELINE_ROLES and t.loss is not None]

@@ -46,7 +46,17 @@ class _Progress:
             self.best, self.since = trial.loss, 0
 
 
-def start_searcher(stage: Stage, budget: Budget) -> Searcher:
+def expected_trials(stage: Stage, evaluator: Evaluator) -> int | None:
+    """How many search trials the budget will allow, judged by what the baseline cost; None when nothing is known."""
+    budget, cost = stage.file.budget, evaluator.mean_cost_s
+    if budget.trials is not None or budget.seconds is None or not cost:
+        return budget.trials
+    left = budget.seconds - evaluator.spent_s - finish_reserve_s(stage, budget.seconds, cost)
+    every = stage.file.search.baseline_every
+    return max(1, int(left / cost * every / (every + 1)))
+
+
+def start_searcher(stage: Stage, budget_trials: int | None) -> Searcher:
     """The searcher that the study file names.
 
     Raises:
@@ -58,7 +68,7 @@ def start_searcher(stage: Stage, budget: Budget) -> Searcher:
         advice=() if stage.advice == stage.baseline else (stage.advice,),
         context=stage.workload.context,
         seed=stage.file.study.seed,
-        budget_trials=budget.trials,
+        budget_trials=budget_trials,
         options=stage.file.search.options,
     )
     return create(stage.file.search.searcher, problem)
@@ -102,14 +112,12 @@ def explore(stage: Stage, evaluator: Evaluator, searcher: Searcher, *, say: Call
 def _end_reason(
     stage: Stage, evaluator: Evaluator, searcher: Searcher, budget: Budget, progress: _Progress, n_search: int
 ) -> str:
-    """Why the search should end now; "" to go on. Also keeps the evaluator's estimate of the time left."""
+    """Why the search should end now; "" to go on."""
     cost = evaluator.mean_cost_s
     if budget.trials is not None:
-        evaluator.time_left_s = max(0, budget.trials - n_search) * cost
         if n_search >= budget.trials:
             return f"the budget of {budget.trials} trials is used"
     elif budget.seconds is not None:
-        evaluator.time_left_s = max(0.0, budget.seconds - evaluator.spent_s)
         reserve = finish_reserve_s(stage, budget.seconds, cost)
         if n_search and evaluator.spent_s + cost > budget.seconds - reserve:
             return f"the budget of {budget.seconds:g} s is used, but for the {reserve:.0f} s that the proof needs"

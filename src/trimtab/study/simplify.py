@@ -19,8 +19,8 @@ from trimtab.study.stage import Stage
 
 __all__ = ["Dropped", "simplify"]
 
-_MIN_TOLERANCE = 0.015
-"""Smallest loss (log-ratio) that a needless knob may seem to cost; the machine's noise raises it."""
+_MIN_TOLERANCE = 0.02
+"""Loss (log-ratio) that a needless knob may seem to cost; twice the machine's noise when that is more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def simplify(
     stage: Stage, evaluator: Evaluator, winner: Config, *, may_go_on: Callable[[], bool]
 ) -> tuple[Config, list[Dropped]]:
     """The winner with as many knobs as possible back at their old values, and what was dropped."""
-    tolerance = max(_MIN_TOLERANCE, evaluator.noise_sd)
+    tolerance = max(_MIN_TOLERANCE, 2 * evaluator.noise_sd)
     changed = sorted(
         winner.difference(stage.baseline),
         key=lambda name: (evidence(evaluator.trials, name, winner[name], stage.baseline[name]), name),
@@ -61,23 +61,24 @@ def simplify(
     while groups and may_go_on():
         group = groups.pop(0)
         without = _without(stage, current, group)
-        if not group or without is None:
+        if without == current:
             continue
-        trial = evaluator.measure(without, Role.ABLATION)
-        if trial.status is Status.OK and trial.is_feasible and trial.loss is not None and trial.loss <= reference + tolerance:
-            cost = trial.loss - reference
-            dropped += [Dropped(name, f"without it the loss changed by {cost:+.1%}, within the noise") for name in group]
-            current = without
-            reference = min(reference, trial.loss)
+        trial = evaluator.measure(without, Role.ABLATION) if without is not None else None
+        if trial is not None and trial.loss is not None and _is_as_good(trial, reference + tolerance):
+            change = math.expm1(reference - trial.loss)
+            dropped += [Dropped(name, f"the gain changed by {change:+.1%} without it, within the noise") for name in group]
+            current = trial.config
         elif len(group) > 1:
             half = len(group) // 2
             groups += [group[:half], group[half:]]
     return current, dropped
 
 
+def _is_as_good(trial: Trial, bound: float) -> bool:
+    return trial.status is Status.OK and trial.is_feasible and trial.loss is not None and trial.loss <= bound
+
+
 def _without(stage: Stage, config: Config, group: list[str]) -> Config | None:
-    """`config` with `group` back at the baseline; None when that changes nothing, is the baseline, or is not feasible."""
+    """`config` with `group` back at the baseline; None when that is the baseline itself or not feasible."""
     candidate = stage.space.canonical(config.replace({name: stage.baseline[name] for name in group}))
-    if candidate in (config, stage.baseline) or not stage.space.is_feasible(candidate):
-        return None
-    return candidate
+    return None if candidate == stage.baseline or not stage.space.is_feasible(candidate) else candidate

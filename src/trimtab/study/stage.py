@@ -11,10 +11,11 @@ from typing import Any
 from trimtab import plugins
 from trimtab.errors import UsageError
 from trimtab.records import Machine, Objective
-from trimtab.space import Config, Constraint, Knob, Space
+from trimtab.space import Config, Constraint, Knob, KnobKind, Space
 from trimtab.study.file import StudyFile, plan_of
 from trimtab.target import KnobState, Target
 from trimtab.trial import MeasurePlan
+from trimtab.units import parse_value
 from trimtab.workload import Workload
 
 __all__ = ["Stage", "build_target", "build_workload", "open_stage"]
@@ -142,7 +143,7 @@ def _ranged(state: KnobState, ends: tuple[str | int | float, str | int | float] 
         return knob
     if not knob.is_numeric:
         raise UsageError(f"search.ranges names {knob.name!r}, which is a {knob.kind}", hint="only numbers have ranges")
-    low, high = (knob.cast_text(str(end)) for end in ends)
+    low, high = (_number(knob, end) for end in ends)
     for value in (low, high):
         if (state.vendor_low is not None and value < state.vendor_low) or (
             state.vendor_high is not None and value > state.vendor_high
@@ -152,6 +153,15 @@ def _ranged(state: KnobState, ends: tuple[str | int | float, str | int | float] 
                 hint=f"it accepts {state.vendor_low:g} to {state.vendor_high:g} {knob.unit}".rstrip(),
             )
     return replace(knob, low=low, high=high, step=None, log=knob.log and low > 0)
+
+
+def _number(knob: Knob, text: str | int | float) -> int | float:
+    """A number in the knob's unit; where a text of another unit falls between two of its values, the nearest."""
+    try:
+        value = parse_value(str(text), knob.unit)
+    except UsageError as error:
+        raise UsageError(f"search.ranges {knob.name}={text!r}: {error.message}", hint=error.hint) from error
+    return round(value) if knob.kind is KnobKind.INTEGER else value
 
 
 def _advice(

@@ -21,7 +21,7 @@ from trimtab.history import History, StudyRecord, space_to_json
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
 from trimtab.study.evaluate import Evaluator, StudyListener
-from trimtab.study.explore import N_BASELINE_FIRST, explore, finalists, mean_loss, start_searcher
+from trimtab.study.explore import N_BASELINE_FIRST, expected_trials, explore, finalists, mean_loss, start_searcher
 from trimtab.study.file import StudyFile
 from trimtab.study.prove import prove
 from trimtab.study.simplify import simplify
@@ -147,7 +147,7 @@ def _run(
     stage: Stage, history: History, record: StudyRecord, state_dir: Path, listener: TuneListener
 ) -> tuple[StudyRecord, list[Trial]]:
     outcome = Outcome()
-    searcher = start_searcher(stage, stage.file.budget)
+    start_searcher(stage, None)  # a wrong searcher or option must show before anything is measured
     listener.study_started(stage.file.study.name, stage.file.budget.seconds)
     history.update_study(record.id, status="running")
     with _first_signal_is_polite() as is_interrupted:
@@ -170,7 +170,7 @@ def _run(
                 stage, room, history, record.id, recorded=history.trials(record.id), listener=listener
             )
             try:
-                _phases(stage, evaluator, searcher, outcome, listener, is_interrupted)
+                _phases(stage, evaluator, outcome, listener, is_interrupted)
             except Interrupted:
                 outcome.is_interrupted = True
                 outcome.stop_reason = "stopped by the user"
@@ -197,7 +197,6 @@ def _write_fragment(state_dir: Path, name: str, fragment: str) -> Path:
 def _phases(
     stage: Stage,
     evaluator: Evaluator,
-    searcher: Any,
     outcome: Outcome,
     listener: TuneListener,
     is_interrupted: Callable[[], bool],
@@ -212,6 +211,7 @@ def _phases(
     for _ in range(N_BASELINE_FIRST):
         _require_baseline(evaluator.measure(stage.baseline, Role.BASELINE))
     listener.phase("searching")
+    searcher = start_searcher(stage, expected_trials(stage, evaluator))
     outcome.stop_reason = explore(stage, evaluator, searcher, say=listener.phase)
     listener.phase("measuring the best again")
     outcome.candidate = finalists(stage, evaluator)

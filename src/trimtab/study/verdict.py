@@ -49,7 +49,7 @@ def make_verdict(stage: Stage, evaluator: Evaluator, outcome: Outcome, *, wall_s
         "metric": stage.objective.metric,
         "objective": str(stage.objective),
         "unit": stage.objective.unit,
-        "noise_floor": _finite(evaluator.noise.relative_sd),
+        "noise_floor": evaluator.noise_sd,
         "stop_reason": outcome.stop_reason,
         "drift": _drift(evaluator),
         "wall_s": _wall(evaluator, outcome, wall_s),

@@ -1,0 +1,195 @@
+"""The loop from baseline to verdict, on fakes with known truth."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+
+import pytest
+
+from tests.study.conftest import FakeStudy
+from trimtab.errors import HistoryError, LoadError, LockedError, UsageError
+from trimtab.records import Role, Status, Trial
+from trimtab.study import apply_winner, open_changes, recover, rollback
+from trimtab.testing.fake_target import FakeTarget
+from trimtab.trial import Journal
+
+
+def _roles(trials: list[Trial]) -> Counter[Role]:
+    return Counter(trial.role for trial in trials)
+
+
+def test_a_real_gain_is_found_proven_and_the_target_left_as_found(fake: FakeStudy) -> None:
+    found = dict(fake.target.values)
+    record, trials = fake.tune()
+    gain = record.verdict["gain"]
+    assert record.status == "proven"
+    assert gain["low"] > 1.02
+    truth = _speed(fake, record.verdict["config"]) / _speed(fake, {})
+    assert gain["low"] * 0.97 <= truth <= gain["high"] * 1.03
+    assert dict(fake.target.values) == found
+    assert Journal(fake.path / "state").open_entries() == []
+    assert _roles(trials)[Role.BASELINE] >= 3
+    assert _roles(trials)[Role.PROOF_BASELINE] == _roles(trials)[Role.PROOF_CANDIDATE] >= 3
+
+
+def _speed(fake: FakeStudy, changes: dict[str, object]) -> float:
+    twin = FakeTarget("twin")
+    twin.disk.running.update(changes)  # type: ignore[arg-type]
+    return twin.speed()
+
+
+def test_needless_knobs_are_dropped(fake: FakeStudy) -> None:
+    fake.target._speed = lambda values: 2000.0 if not values["compile"] else 1000.0
+    fake.text = fake.text.replace("12 trials", "20 trials")
+    record, trials = fake.tune()
+    assert record.status == "proven"
+    assert record.verdict["config"] == {"compile": False}
+    assert record.verdict["gain"]["estimate"] == pytest.approx(2.0, rel=0.03)
+
+
+def test_flat_surface_gives_no_improvement(fake: FakeStudy) -> None:
+    fake.target._speed = lambda values: 1000.0
+    record, _ = fake.tune()
+    assert record.status == "no_improvement"
+    assert record.verdict["result"] == "no_improvement"
+
+
+def test_every_trial_is_stored_before_the_next_starts(fake: FakeStudy) -> None:
+    record, trials = fake.tune()
+    again, stored = fake.tune()
+    assert again.id == record.id
+    assert [t.number for t in stored] == [t.number for t in trials] == list(range(len(trials)))
+    assert [t.loss for t in stored] == [t.loss for t in trials]
+
+
+def test_crashing_configs_are_results_and_do_not_end_the_study(fake: FakeStudy) -> None:
+    fake.target._crash_when = lambda values: values["method"] == "ring"
+    record, trials = fake.tune()
+    crashed = [t for t in trials if t.status is Status.CRASHED]
+    assert all(t.config["method"] == "ring" and "FATAL" in t.reason for t in crashed)
+    assert record.verdict.get("config", {}).get("method") != "ring"
+
+
+def test_interrupted_study_resumes_and_pays_for_no_trial_twice(fake: FakeStudy) -> None:
+    def stop(trial: Trial) -> None:
+        if trial.number == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    fake.listener.on_trial = stop
+    record, trials = fake.tune()
+    assert (record.status, record.verdict["result"]) == ("interrupted", "interrupted")
+    assert len(trials) == 7
+    n_runs = len(fake.workload.seeds)
+    fake.listener.on_trial = lambda trial: None
+    resumed, resumed_trials = fake.tune()
+    assert resumed.id == record.id
+    assert resumed.status == "proven"
+    assert resumed_trials[:7] == trials
+    assert len(fake.workload.seeds) - n_runs == len(resumed_trials) - 7
+
+
+def test_finished_study_is_shown_again_and_not_run(fake: FakeStudy) -> None:
+    fake.tune()
+    n_runs = len(fake.workload.seeds)
+    fake.tune()
+    assert len(fake.workload.seeds) == n_runs
+    fake.tune(again=True)
+    assert len(fake.workload.seeds) > n_runs
+
+
+def test_changed_file_under_the_same_name_is_refused(fake: FakeStudy) -> None:
+    fake.tune()
+    fake.text = fake.text.replace('window = "5s"', 'window = "4s"')
+    with pytest.raises(HistoryError, match="the history holds another study named 'fake'") as caught:
+        fake.tune()
+    assert caught.value.hint == "give the study another name, or start afresh with --again"
+
+
+def test_changed_server_is_not_mixed_with_old_trials(fake: FakeStudy) -> None:
+    fake.listener.on_trial = lambda trial: os.kill(os.getpid(), signal.SIGINT) if trial.number == 4 else None
+    fake.tune()
+    fake.target.disk.running["cache"] = 64
+    with pytest.raises(HistoryError, match="running config has changed since study='fake' began: cache=64"):
+        fake.tune()
+
+
+def test_second_tuner_is_refused(fake: FakeStudy) -> None:
+    fake.target.disk.holder = "study=other pid=1"
+    with pytest.raises(LockedError, match="study=other pid=1"):
+        fake.tune()
+    assert fake.target.counts["apply"] == 0
+
+
+def test_baseline_that_cannot_be_measured_ends_the_study(fake: FakeStudy) -> None:
+    fake.workload.error_share = 0.5
+    with pytest.raises(LoadError, match=r"the baseline itself cannot be measured: failed_load: error_rate=50"):
+        fake.tune()
+
+
+def test_unknown_searcher_is_refused_before_anything_is_measured(fake: FakeStudy) -> None:
+    fake.text += '\n[search]\nsearcher = "magic"\n'
+    with pytest.raises(UsageError, match="no plug-in 'magic' in searchers="):
+        fake.tune()
+    assert fake.workload.seeds == []
+
+
+def test_constraint_that_nothing_satisfies_is_refused_before_anything_is_measured(fake: FakeStudy) -> None:
+    fake.text += '\n[search]\nconstraints = ["cache >= 2GiB", "cache <= 1GiB"]\n'
+    with pytest.raises(UsageError, match="cache"):
+        fake.tune()
+    assert fake.workload.seeds == []
+
+
+def test_ranges_narrow_the_space_and_must_be_accepted_by_the_target(fake: FakeStudy) -> None:
+    fake.text += '\n[search.ranges]\ncache = ["64MB", "256MB"]\n'
+    _, trials = fake.tune()
+    assert all(64 <= int(t.config["cache"]) <= 256 for t in trials)
+    fake.text = fake.text.replace('"64MB", "256MB"', '"64MB", "2 bananas"')
+    with pytest.raises(UsageError, match="search.ranges cache='2 bananas'"):
+        fake.tune(again=True)
+
+
+def test_advice_and_ranges_name_known_knobs(fake: FakeStudy) -> None:
+    fake.text += "\n[search.advice]\ncashe = 3\n"
+    with pytest.raises(UsageError, match="search.advice names 'cashe': there is no such knob"):
+        fake.tune()
+
+
+def test_apply_sets_the_winner_and_rollback_takes_it_back(fake: FakeStudy) -> None:
+    found = dict(fake.target.values)
+    record, _ = fake.tune()
+    effective = apply_winner(record, fake.path / "state")
+    assert dict(effective) == record.verdict["config"]
+    assert {k: fake.target.values[k] for k in effective} == record.verdict["config"]
+    rollback("fake", fake.path / "state")
+    assert dict(fake.target.values) == found
+    with pytest.raises(UsageError, match="nothing of study='fake' is applied"):
+        rollback("fake", fake.path / "state")
+
+
+def test_without_a_proof_nothing_is_applied(fake: FakeStudy) -> None:
+    fake.target._speed = lambda values: 1000.0
+    record, _ = fake.tune()
+    with pytest.raises(UsageError, match="study='fake' has no proven winner: its status is 'no_improvement'"):
+        apply_winner(record, fake.path / "state")
+
+
+def test_recover_restores_what_a_dead_tuner_left(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = fake.path / "state"
+    found = dict(fake.target.values)
+    Journal(state).begin(fake.target.snapshot(), study="dead", purpose="tune")
+    assert open_changes(state) == []
+    monkeypatch.setattr("trimtab.trial.journal.psutil.Process", _no_process)
+    fake.target.disk.running["cache"] = 999
+    (done,) = recover(state)
+    assert (done.study, done.target) == ("dead", "db")
+    assert dict(fake.target.values) == found
+    assert recover(state) == []
+
+
+def _no_process(pid: int) -> None:
+    import psutil
+
+    raise psutil.NoSuchProcess(pid)
