@@ -74,7 +74,11 @@ def _table(title: str, model: type[BaseModel], *, skip: tuple[str, ...] = ()) ->
     for name, field in model.model_fields.items():
         if name in skip:
             continue
-        default = "required" if field.default is PydanticUndefined and field.default_factory is None else f"`{field.get_default(call_default_factory=True)!r}`"
+        default = (
+            "required"
+            if field.default is PydanticUndefined and field.default_factory is None
+            else f"`{field.get_default(call_default_factory=True)!r}`"
+        )
         lines.append(f"| `{field.alias or name}` | {default} | {field.description or ''} |")
     return [*lines, ""]
 

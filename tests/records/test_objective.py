@@ -71,5 +71,7 @@ def test_unknown_metric_names_the_known_ones() -> None:
 def test_unreadable_constraint_shows_how_to_write_one() -> None:
     with pytest.raises(UsageError) as caught:
         Objective.parse("p99 where throughput > fast")
-    assert caught.value.message == "cannot read constraint='throughput > fast' in objective='p99 where throughput > fast'"
+    assert (
+        caught.value.message == "cannot read constraint='throughput > fast' in objective='p99 where throughput > fast'"
+    )
     assert caught.value.hint == "write it as in: p99 where throughput >= 2000 and latency_mean <= 5 ms"

@@ -53,7 +53,7 @@ def test_good_file_has_all_defaults(tmp_path: Path) -> None:
         (('kind = "postgresql"', ""), "lacks 'kind'", 'add kind = "postgresql"'),
         (("[workload]", "[target.second]\nkind = 'postgresql'\n[workload]"), "has 2 targets=['db', 'second']", "keep one"),
         (("[study]", "[study"), "is not TOML", "study-file.md"),
-        (("[workload]", "[measure]\nwindow = '9s'\nwindow_max = '3s'\n[workload]"), "measure.window='9s' is above", "raise window_max"),
+        (("[workload]", "[measure]\nwindow = '9s'\nwindow_max = '3s'\n[workload]"), "window='9s' is above", "raise window_max"),
         (("[workload]", "[measure]\nwindow = '100ms'\n[workload]"), "measure.window='100ms' is below one second", "at least"),
         (("[workload]", "[proof]\nmin_pairs = 9\n[workload]"), "proof.min_pairs=9 is above proof.max_pairs=8", "raise max_pairs"),
         (("[workload]", "[measure]\nprecision = 2\n[workload]"), "measure.precision=2 in study.toml", ""),

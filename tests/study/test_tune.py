@@ -7,8 +7,8 @@ import signal
 from collections import Counter
 
 import pytest
-
 from tests.study.conftest import FakeStudy
+
 from trimtab.errors import HistoryError, LoadError, LockedError, UsageError
 from trimtab.records import Role, Status, Trial
 from trimtab.study import apply_winner, open_changes, recover, rollback
@@ -43,7 +43,7 @@ def _speed(fake: FakeStudy, changes: dict[str, object]) -> float:
 def test_needless_knobs_are_dropped(fake: FakeStudy) -> None:
     fake.target._speed = lambda values: 2000.0 if not values["compile"] else 1000.0
     fake.text = fake.text.replace("12 trials", "20 trials")
-    record, trials = fake.tune()
+    record, _ = fake.tune()
     assert record.status == "proven"
     assert record.verdict["config"] == {"compile": False}
     assert record.verdict["gain"]["estimate"] == pytest.approx(2.0, rel=0.03)

@@ -87,7 +87,9 @@ def _as_text(result: BenchResult) -> None:
 @study_file_argument
 @state_option
 @json_option
-@click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A knob to set for this measurement; repeatable.")
+@click.option(
+    "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A knob to set for this measurement; repeatable."
+)
 @click.option(
     "--config",
     "config_file",

@@ -25,7 +25,9 @@ def command(study_file: Path, state_dir: Path, as_json: bool) -> int:
     file = load_study_file(study_file)
     with open_stage(file, state_dir) as stage:
         checks = list(stage.target.doctor())
-        checks.append(("workload", True, f"{stage.workload.context.workload}, {stage.workload.context.clients} clients"))
+        checks.append(
+            ("workload", True, f"{stage.workload.context.workload}, {stage.workload.context.clients} clients")
+        )
         checks.append(("space", True, f"{len(stage.space.knobs)} knobs, {len(stage.space.constraints)} constraints"))
         broken = stage.space.violations(stage.baseline)
         checks.append(("running config", not broken, "; ".join(broken) or "meets every constraint"))

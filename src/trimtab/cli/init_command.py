@@ -53,15 +53,22 @@ window_max = "{window_max}"
 
 
 def _server_lines(server: FoundServer) -> str:
-    lines = [f'url = "{server.url}"   # PostgreSQL {server.version or "of unknown version"}; no password here: use .pgpass']
+    lines = [
+        f'url = "{server.url}"   # PostgreSQL {server.version or "of unknown version"}; no password here: use .pgpass'
+    ]
     if server.data_dir and server.restart:
-        lines += [f'data_dir = "{server.data_dir}"', f'restart = "{server.restart}"   # leave out: no knob that needs a restart']
+        lines += [
+            f'data_dir = "{server.data_dir}"',
+            f'restart = "{server.restart}"   # leave out: no knob that needs a restart',
+        ]
     elif server.data_dir:
         lines += [
             f'# data_dir = "{server.data_dir}"',
             '# restart = "systemctl restart postgresql"   # with both, knobs that need a restart are tuned too',
         ]
-    lines += ['# memory = "4GiB"              # the budget that all memory knobs share; default: RAM or the cgroup limit']
+    lines += [
+        '# memory = "4GiB"              # the budget that all memory knobs share; default: RAM or the cgroup limit'
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -88,7 +95,10 @@ def command(study_file: Path, embedded: bool, force: bool) -> int:
     servers = [] if embedded else discover()
     usable = [server for server in servers if not server.problem]
     for server in servers:
-        say(f"found a server at {server.url}: " + (f"cannot log in: {server.problem}" if server.problem else f"PostgreSQL {server.version}"))
+        say(
+            f"found a server at {server.url}: "
+            + (f"cannot log in: {server.problem}" if server.problem else f"PostgreSQL {server.version}")
+        )
     text = study_text(study_file.name, usable[0] if usable else None)
     try:
         # Written whole or not at all, and never over a file that appeared meanwhile.
@@ -97,7 +107,9 @@ def command(study_file: Path, embedded: bool, force: bool) -> int:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise UsageError(f"cannot write file={str(study_file)!r}: {error.strerror}", hint="choose another directory") from error
+        raise UsageError(
+            f"cannot write file={str(study_file)!r}: {error.strerror}", hint="choose another directory"
+        ) from error
     click.echo(f"wrote {study_file}: {'the server at ' + usable[0].url if usable else 'an embedded PostgreSQL 18'}")
     click.echo(f"next: trimtab doctor {study_file}")
     return 0

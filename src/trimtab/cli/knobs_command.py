@@ -24,7 +24,7 @@ def _row(state: KnobState) -> dict[str, Any]:
         "default": knob.default,
         "source": state.source,
         "source_file": state.source_file,
-        "range": knob.range_text(),
+        "range": knob.legal().removeprefix("legal: "),
         "restart": str(knob.restart),
         "safety": str(knob.safety),
         "is_curated": state.is_curated,

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-
 from trimtab.errors import LoadError, UsageError
 from trimtab.measure import Interval, NoiseFloor, noise_floor, pooled_interval
 from trimtab.records import Objective, Role, Status, Trial
@@ -45,7 +44,9 @@ def _parse(stage: Stage, texts: dict[str, str]) -> Config:
             raise UsageError(f"unknown knob {name!r}", hint="see `trimtab knobs`")
         if name not in stage.space.knobs:
             reason = stage.states[name].lock_reason or "it is not among the study's knobs"
-            raise UsageError(f"knob {name!r} may not be set here: {reason}", hint="name it under knobs in [target.NAME]")
+            raise UsageError(
+                f"knob {name!r} may not be set here: {reason}", hint="name it under knobs in [target.NAME]"
+            )
         values[name] = stage.space.knobs[name].parse(text)
     return stage.space.validate(stage.space.canonical(stage.baseline.replace(values)))
 
@@ -88,7 +89,9 @@ def bench(
                 if trial.status is not Status.OK or trial.measurement is None:
                     raise LoadError(f"run {number + 1} ended as {trial.status}: {trial.reason}")
                 trials.append(trial)
-                say(f"run {number + 1} of {n_runs}: {stage.objective.value(trial.measurement).estimate:.4g}{stage.objective.unit}")
+                say(
+                    f"run {number + 1} of {n_runs}: {stage.objective.value(trial.measurement).estimate:.4g}{stage.objective.unit}"
+                )
         values = [stage.objective.value(t.measurement) for t in trials if t.measurement is not None]
         changes = Config({name: config[name] for name in config.difference(stage.baseline)})
         means = [v.estimate for v in values]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from trimtab.measure import EarlyStop, Interval
 from trimtab.records import Role, Status, Trial
-from trimtab.search import SearchProblem, Searcher, create
+from trimtab.search import Searcher, SearchProblem, create
 from trimtab.space import Config
 from trimtab.study.evaluate import Evaluator
 from trimtab.study.file import Budget
@@ -144,7 +144,9 @@ def _early_stop(stage: Stage, evaluator: Evaluator) -> EarlyStop | None:
 
 def mean_loss(trials: list[Trial], config: Config) -> float:
     """Mean loss over all full measurements of `config`; inf when there is none."""
-    losses = [t.loss for t in trials if t.config == config and t.status is Status.OK and t.is_feasible and t.loss is not None]
+    losses = [
+        t.loss for t in trials if t.config == config and t.status is Status.OK and t.is_feasible and t.loss is not None
+    ]
     return sum(losses) / len(losses) if losses else math.inf
 
 

@@ -18,13 +18,20 @@ from trimtab.records import Objective
 from trimtab.trial import MeasurePlan
 from trimtab.units import parse_duration
 
-__all__ = ["Budget", "MeasureTable", "ProofTable", "SearchTable", "StudyFile", "StudyTable", "load_study_file", "plan_of"]
+__all__ = [
+    "Budget",
+    "MeasureTable",
+    "ProofTable",
+    "SearchTable",
+    "StudyFile",
+    "StudyTable",
+    "load_study_file",
+    "plan_of",
+]
 
 _MAX_BYTES = 1 << 20
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 _TRIALS = re.compile(r"^\s*(\d+)\s*trials?\s*$")
-
-
 
 
 class Budget(BaseModel):
@@ -114,7 +121,9 @@ class SearchTable(BaseModel):
         {}, description="settings to measure in place of the rule-based advice"
     )
     baseline_every: int = Field(6, ge=1, le=1000, description="search trials between two baseline measurements")
-    patience: int = Field(40, ge=1, description="search trials without an improvement of 1 % after which the search ends")
+    patience: int = Field(
+        40, ge=1, description="search trials without an improvement of 1 % after which the search ends"
+    )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -185,11 +194,15 @@ def _read(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise UsageError(f"there is no study file={str(path)!r}", hint="`trimtab init` writes one") from error
     except OSError as error:
-        raise UsageError(f"cannot read study file={str(path)!r}: {error.strerror}", hint="check its path and mode") from error
+        raise UsageError(
+            f"cannot read study file={str(path)!r}: {error.strerror}", hint="check its path and mode"
+        ) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"study file={path.name} is not UTF-8 text: {error}", hint="write it as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"study file={path.name} is not TOML: {error}", hint="see docs/reference/study-file.md") from error
+        raise UsageError(
+            f"study file={path.name} is not TOML: {error}", hint="see docs/reference/study-file.md"
+        ) from error
 
 
 def load_study_file(path: Path) -> StudyFile:
@@ -209,7 +222,10 @@ def load_study_file(path: Path) -> StudyFile:
         )
     for table in (file.workload, *file.target.values()):
         if not isinstance(table.get("kind"), str):
-            raise UsageError(f"a [target.NAME] or [workload] table in {path.name} lacks 'kind'", hint='add kind = "postgresql" or kind = "tpch"')
+            raise UsageError(
+                f"a [target.NAME] or [workload] table in {path.name} lacks 'kind'",
+                hint='add kind = "postgresql" or kind = "tpch"',
+            )
     _ = file.objective, file.budget, plan_of(file)
     if file.proof.min_pairs > file.proof.max_pairs:
         raise UsageError(
@@ -226,7 +242,9 @@ def plan_of(file: StudyFile) -> MeasurePlan:
         UsageError: a duration that cannot be read, or longest below shortest.
     """
     table = file.measure
-    seconds = {key: parse_duration(getattr(table, key)) for key in ("window", "window_max", "warmup_floor", "warmup_cap")}
+    seconds = {
+        key: parse_duration(getattr(table, key)) for key in ("window", "window_max", "warmup_floor", "warmup_cap")
+    }
     for low, high in (("window", "window_max"), ("warmup_floor", "warmup_cap")):
         if seconds[low] > seconds[high]:
             raise UsageError(

@@ -88,7 +88,8 @@ def _conclude(
     maximised = stage.objective.is_maximised
     advice = None
     if len(advice_pairs) >= 2:
-        advice = compare_pairs(*map(list, zip(*advice_pairs, strict=True)), is_maximised=maximised)
+        baseline, advised = zip(*advice_pairs, strict=True)
+        advice = compare_pairs(baseline, advised, maximised)
     gain = sequence.comparison() if len(pairs) >= 2 else None
     is_better = not failure and gain is not None and sequence.verdict(delta) == "better"
     return Proof(is_better, gain, advice, tuple(pairs), tuple(advice_pairs), delta, failure)

@@ -66,7 +66,9 @@ def simplify(
         trial = evaluator.measure(without, Role.ABLATION) if without is not None else None
         if trial is not None and trial.loss is not None and _is_as_good(trial, reference + tolerance):
             change = math.expm1(reference - trial.loss)
-            dropped += [Dropped(name, f"the gain changed by {change:+.1%} without it, within the noise") for name in group]
+            dropped += [
+                Dropped(name, f"the gain changed by {change:+.1%} without it, within the noise") for name in group
+            ]
             current = trial.config
         elif len(group) > 1:
             half = len(group) // 2

@@ -123,8 +123,12 @@ def _space(
     for table, keys in (("ranges", file.search.ranges), ("advice", file.search.advice)):
         for name in keys:
             if name not in names:
-                reason = "there is no such knob" if name not in states else states[name].lock_reason or "it is not tuned"
-                raise UsageError(f"search.{table} names {name!r}: {reason}", hint="name it under knobs in [target.NAME]")
+                reason = (
+                    "there is no such knob" if name not in states else states[name].lock_reason or "it is not tuned"
+                )
+                raise UsageError(
+                    f"search.{table} names {name!r}: {reason}", hint="name it under knobs in [target.NAME]"
+                )
     running = {name: states[name].running for name in names}
     constraints = [
         *target.constraints(names, workload.context),

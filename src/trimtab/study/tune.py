@@ -73,7 +73,9 @@ def _first_signal_is_polite() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-def tune(file: StudyFile, state_dir: Path, listener: TuneListener, *, again: bool = False) -> tuple[StudyRecord, list[Trial]]:
+def tune(
+    file: StudyFile, state_dir: Path, listener: TuneListener, *, again: bool = False
+) -> tuple[StudyRecord, list[Trial]]:
     """Runs or resumes the study of `file`.
 
     Args:
@@ -222,9 +224,7 @@ def _phases(
 
     def may_simplify() -> bool:
         budget = stage.file.budget.seconds
-        return may_go_on() and (
-            budget is None or evaluator.spent_s + (reserve + 1) * evaluator.mean_cost_s <= budget
-        )
+        return may_go_on() and (budget is None or evaluator.spent_s + (reserve + 1) * evaluator.mean_cost_s <= budget)
 
     outcome.candidate, outcome.dropped = simplify(stage, evaluator, outcome.candidate, may_go_on=may_simplify)
     listener.phase("proving the winner in alternating pairs")

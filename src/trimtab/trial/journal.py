@@ -175,8 +175,8 @@ class Journal:
             try:
                 head = json.loads(text)
                 snapshot = snapshot_from_json(head["snapshot"])
-                fields = (head[key] for key in ("study", "purpose", "pid", "owner_started_at", "opened_at"))
-                entries.append(Entry(path, *fields, snapshot))
+                owner = (int(head["pid"]), float(head["owner_started_at"]))
+                entries.append(Entry(path, head["study"], head["purpose"], *owner, head["opened_at"], snapshot))
             except (ValueError, KeyError, TypeError) as error:
                 raise TargetError(
                     f"cannot read journal entry={path.name}: {error}",

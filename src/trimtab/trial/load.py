@@ -93,7 +93,7 @@ class _Window:
             # The rule may find that the series was steady for some seconds already: they count.
             self.started = math.ceil(self.steady.warmup_s)
             fresh = self.credited
-        if early_stop is not None and any([early_stop.update(value) for value in fresh]):
+        if early_stop is not None and any(early_stop.update(value) for value in fresh):
             return End.STOPPED_EARLY
         return End.COMPLETE if self._is_complete(len(self.credited)) else None
 

@@ -284,9 +284,15 @@ class TrialRoom:
             first = measurement.errors[0] if measurement.errors else "no text"
             return Status.FAILED_LOAD, f"error_rate={measurement.error_rate:.1%}, first error: {first}"
         if measurement.throughput.estimate <= 0:
-            return Status.TIMED_OUT, f"no operation succeeded in {measurement.duration_s:g} s ({measurement.n_timed_out} timed out)"
+            return (
+                Status.TIMED_OUT,
+                f"no operation succeeded in {measurement.duration_s:g} s ({measurement.n_timed_out} timed out)",
+            )
         if measurement.client_cpu_share > _MAX_CLIENT_CPU_SHARE:
-            return Status.FAILED_LOAD, f"the load generator was the bottleneck: cpu share={measurement.client_cpu_share:.2f}"
+            return (
+                Status.FAILED_LOAD,
+                f"the load generator was the bottleneck: cpu share={measurement.client_cpu_share:.2f}",
+            )
         if result.end is End.STOPPED_EARLY:
             return Status.STOPPED_EARLY, "clearly worse than the best so far"
         return Status.OK, ""
