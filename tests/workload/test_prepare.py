@@ -80,6 +80,15 @@ def test_the_data_is_complete_and_every_statistic_is_there(fresh: Endpoint, tabl
         assert indexes == {f"{table.name}_pkey" for table in TABLES} | {"lineitem_part_supp"}
 
 
+def test_the_purists_schema_has_primary_keys_only(fresh: Endpoint) -> None:
+    prepare(fresh, database=DATABASE, scale=SCALE, schema="pk-only", report=lambda line: None)
+    with connect(fresh.with_database(DATABASE)) as connection:
+        indexes = {
+            str(row[0]) for row in connection.execute("SELECT indexname FROM pg_indexes WHERE schemaname = 'public'")
+        }
+    assert indexes == {f"{table.name}_pkey" for table in TABLES}
+
+
 def test_rows_are_stored_in_key_order(connection: psycopg.Connection) -> None:
     keys = [row[0] for row in connection.execute("SELECT l_orderkey FROM lineitem ORDER BY ctid")]
     assert keys == sorted(keys)

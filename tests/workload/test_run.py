@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from trimtab.errors import LoadError
 from trimtab.measure import Outcome, QueryLog
 from trimtab.records import Endpoint
 from trimtab.workload import LoadRun
-from trimtab.workload.connection import connect
+from trimtab.workload.connection import connect, password_of
 from trimtab.workload.sql_run import to_log
 from trimtab.workload.tpch import TpchWorkload
 from trimtab.workload.tpch.metrics import power_of_log, throughput_of_log
@@ -215,6 +216,28 @@ def test_a_database_that_is_not_prepared(server: Endpoint) -> None:
 def test_tls_is_refused(server: Endpoint) -> None:
     with pytest.raises(LoadError, match="the load engine does not speak TLS: sslmode=require"):
         workload(mix="Q6").start(replace(server, options={"sslmode": "require"}), seed=1, duration_s=1.0)
+
+
+@pytest.mark.service
+def test_the_password_comes_from_the_passfile_when_none_is_given(
+    server: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passfile = tmp_path / "pgpass"
+    passfile.write_text(f"{server.host}:{server.port}:*:{server.user}:from the file\n")
+    passfile.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(passfile))
+    assert password_of(server) == "from the file"
+    assert password_of(replace(server, password="given")) == "given"
+    monkeypatch.setenv("PGPASSFILE", "/dev/null")
+    assert password_of(server) is None
+
+
+@pytest.mark.service
+def test_driver_options_reach_the_driver_but_do_not_move_the_endpoint(server: Endpoint) -> None:
+    options = {"dbname": "elsewhere", "options": "-c work_mem=7MB"}
+    with connect(replace(server, options=options)) as connection:
+        row = connection.execute("SELECT current_database(), current_setting('work_mem')").fetchone()
+    assert row == ("postgres", "7MB")
 
 
 @pytest.mark.service

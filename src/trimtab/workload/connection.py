@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import shutil
+from typing import Any
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -11,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
 
-__all__ = ["Connection", "connect", "free_bytes_of", "is_local"]
+__all__ = ["Connection", "connect", "free_bytes_of", "is_local", "password_of"]
 
 Connection = psycopg.Connection[tuple[object, ...]]
 
@@ -36,15 +37,27 @@ def connect(endpoint: Endpoint) -> Connection:
 
 
 def _conninfo(endpoint: Endpoint) -> str:
-    return make_conninfo(
-        **endpoint.options,
-        host=endpoint.host,
-        port=endpoint.port,
-        user=endpoint.user,
-        dbname=endpoint.database,
-        password=endpoint.password,
-        application_name="trimtab",
-    )
+    own: dict[str, Any] = {
+        "host": endpoint.host,
+        "port": endpoint.port,
+        "user": endpoint.user,
+        "dbname": endpoint.database,
+        "password": endpoint.password,
+        "application_name": "trimtab",
+    }
+    return make_conninfo(**{**endpoint.options, **own})
+
+
+def password_of(endpoint: Endpoint) -> str | None:
+    """The endpoint's password, or the one that libpq finds in the system's own files (.pgpass, service file).
+
+    Raises:
+        LoadError: as `connect`, which is how libpq is asked.
+    """
+    if endpoint.password is not None:
+        return endpoint.password
+    with connect(endpoint) as connection:
+        return connection.info.password or None
 
 
 def is_local(host: str) -> bool:

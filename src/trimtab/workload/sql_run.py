@@ -11,7 +11,7 @@ from trimtab.errors import LoadError
 from trimtab.measure import QueryLog
 from trimtab.records import Endpoint
 from trimtab.workload.base import Frame
-from trimtab.workload.connection import connect
+from trimtab.workload.connection import password_of
 
 if TYPE_CHECKING:
     from trimtab._native import Columns, SqlLoad, Stream
@@ -104,7 +104,7 @@ def start_sql_load(
             port=endpoint.port,
             user=endpoint.user,
             database=endpoint.database,
-            password=_password(endpoint),
+            password=password_of(endpoint),
             streams=streams,
             duration_s=duration_s,
             operation_timeout_s=operation_timeout_s,
@@ -115,11 +115,3 @@ def start_sql_load(
             hint="check that the server runs and max_connections leaves room for every stream",
         ) from error
     return SqlRun(load)
-
-
-def _password(endpoint: Endpoint) -> str | None:
-    """The endpoint's password, or the one that libpq finds in the system's own files (.pgpass, service file)."""
-    if endpoint.password is not None:
-        return endpoint.password
-    with connect(endpoint) as connection:
-        return connection.info.password or None
