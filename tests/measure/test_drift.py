@@ -77,14 +77,33 @@ def test_without_drift_it_is_the_precision_weighted_mean() -> None:
     assert track.summary().observed_range == pytest.approx(0.02)
 
 
-def test_coverage_of_the_error() -> None:
+@pytest.mark.parametrize("n", [5, 10])
+def test_coverage_of_the_error(n: int) -> None:
     rng = np.random.default_rng(3)
     hits = []
     for level in (still, rising):
         for _ in range(100):
-            value, se = track_of(rng, 10, level).at(4.5)
-            hits.append(abs(value - level(4.5)) <= 2 * se)
-    assert np.mean(hits) >= 0.88
+            value, se = track_of(rng, n, level).at(1.5)
+            hits.append(abs(value - level(1.5)) <= 2 * se)
+    assert np.mean(hits) >= 0.9
+
+
+def test_where_the_baseline_was_just_measured_it_is_known() -> None:
+    track = BaselineTrack()
+    for time, value in enumerate([100.0, 80.0, 70.0, 60.0, 30.0, 20.0, 25.0, 28.0, 40.0, 60.0]):
+        track.add(time, value, 0.001 * value)
+    value, se = track.at(2)
+    assert value == pytest.approx(70, rel=0.02)
+    assert se < 0.1 * value
+
+
+def test_values_that_jump_up_and_down_are_noise() -> None:
+    track = BaselineTrack()
+    for time, value in enumerate([100.0, 50.0, 180.0, 30.0, 120.0, 60.0]):
+        track.add(time, value, 0.001 * value)
+    assert not track.summary().is_beyond_noise
+    assert track.summary().noise_sd > 0.3
+    assert track.at(2)[0] == pytest.approx(76, rel=0.05)
 
 
 def test_the_error_is_of_the_right_size_for_a_wandering_machine() -> None:
