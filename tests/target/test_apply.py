@@ -183,7 +183,9 @@ def test_shared_memory_is_asked_of_the_server_itself(target: PostgresTarget) -> 
 
 
 def test_a_start_that_the_program_itself_refuses_is_seen_before(target: PostgresTarget) -> None:
-    with pytest.raises(ApplyError, match="the server would not start: .*superuser_reserved_connections.* must be less"):
+    with pytest.raises(
+        ApplyError, match=r"the server would not start: .*superuser_reserved_connections.* must be less"
+    ):
         target.preflight(Config({"max_connections": 3}))
 
 

@@ -12,7 +12,7 @@ from trimtab.records import Context
 from trimtab.space import Config, KnobKind, RestartClass, SafetyClass, Space
 from trimtab.target.postgresql import PostgresTarget
 from trimtab.target.postgresql.autoconf import change_entries, file_faults, read_entries, reload_and_wait
-from trimtab.target.postgresql.catalogue import major_version, read_rows
+from trimtab.target.postgresql.catalogue import major_version, read_rows, selected_names
 from trimtab.target.postgresql.classes import FORBIDDEN, safety_of
 from trimtab.target.postgresql.overlay import load_overlay, parse_overlay
 from trimtab.target.postgresql.values import is_same, setting_text
@@ -184,17 +184,15 @@ def test_the_server_starts_with_all_lows_and_with_all_highs(target: PostgresTarg
 
 
 @pytest.mark.service
-@pytest.mark.parametrize("name", ["performance", "all", "memory", "planner", "wal", "vacuum", "io", "parallel"])
-def test_every_set_makes_a_space_that_holds_the_running_config(target: PostgresTarget, name: str) -> None:
-    from trimtab.target.postgresql.catalogue import selected_names
-
-    states = target.states()
-    names = selected_names(name, states)
-    context = Context("test", clients=12)
-    running = {n: states[n].running for n in names}
-    space = Space(
-        [states[n].knob for n in names],
-        target.constraints(names, context),
-        also_legal={n: (v,) for n, v in running.items()},
-    )
-    assert space.violations(Config(running)) == ()
+def test_every_set_makes_a_space_that_holds_the_running_config(target: PostgresTarget) -> None:
+    states, context = target.states(), Context("test", clients=12)
+    for choice in load_overlay().sets:
+        names = selected_names(choice, states)
+        running = {n: states[n].running for n in names}
+        space = Space(
+            [states[n].knob for n in names],
+            target.constraints(names, context),
+            also_legal={n: (v,) for n, v in running.items()},
+        )
+        assert names, choice
+        assert space.violations(Config(running)) == (), choice

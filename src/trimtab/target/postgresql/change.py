@@ -12,6 +12,7 @@ from trimtab.target.base import Applied, KnobState, Snapshot
 from trimtab.target.postgresql.autoconf import change_entries, file_faults, read_entries, reload_and_wait
 from trimtab.target.postgresql.catalogue import Row, read_rows
 from trimtab.target.postgresql.classes import SECRET
+from trimtab.target.postgresql.pending import require_settled
 from trimtab.target.postgresql.reach import AUTO_CONF, Reach, file_from_json, file_to_json
 from trimtab.target.postgresql.values import is_same, setting_text
 from trimtab.units import format_value
@@ -21,11 +22,16 @@ __all__ = ["put_back", "set_config", "take_snapshot"]
 _LOG_LINES = 20
 
 
-def take_snapshot(target: str, reach: Reach, public: Mapping[str, Any]) -> Snapshot:
-    """The server's configuration as it is; `public` is the study file's table without secrets."""
+def take_snapshot(target: str, reach: Reach, public: Mapping[str, Any], *, can_restart: bool) -> Snapshot:
+    """The server's configuration as it is; `public` is the study file's table without secrets.
+
+    Raises:
+        TargetError: the files hold changes that the server does not use yet: they could not be kept apart from ours.
+    """
     with reach.connect() as connection:
         entries = read_entries(connection)
         rows = read_rows(connection)
+        require_settled(connection, rows, can_restart=can_restart)
     files = {}
     if reach.data_dir is not None:
         path = reach.data_dir / AUTO_CONF

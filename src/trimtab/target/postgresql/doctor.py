@@ -9,7 +9,9 @@ from trimtab.host import Limits
 from trimtab.records import Context
 from trimtab.target.base import KnobState
 from trimtab.target.postgresql.autoconf import file_faults
+from trimtab.target.postgresql.catalogue import read_rows
 from trimtab.target.postgresql.memory import memory_use, used_bytes
+from trimtab.target.postgresql.pending import unsettled
 from trimtab.target.postgresql.reach import Reach
 from trimtab.target.postgresql.settings import Settings
 from trimtab.units import format_size
@@ -31,8 +33,7 @@ def examine(
         ).fetchone()
         version, is_standby, is_superuser, user = found if found is not None else ("?", False, False, "?")
         faults = file_faults(connection)
-        waiting = connection.execute("SELECT name FROM pg_settings WHERE pending_restart ORDER BY name").fetchall()
-    waits = ", ".join(row[0] for row in waiting)
+        waits = ", ".join(unsettled(connection, read_rows(connection)))
     managed = states["allow_alter_system"].running is False if "allow_alter_system" in states else False
     return [
         ("server", True, f"PostgreSQL {version} at {reach.endpoint()}"),
@@ -41,7 +42,11 @@ def examine(
         ("alter system", not managed, "allow_alter_system = off" if managed else "allowed"),
         ("files", not faults, "; ".join(faults) or _files_text(reach)),
         ("restart", True, f"{reach.no_restart}: such knobs are locked" if reach.no_restart else "possible"),
-        ("pending restart", not waits, f"a restart will also change: {waits}" if waits else "nothing waits for one"),
+        (
+            "pending",
+            not waits,
+            f"in the files, not yet in use: {waits}" if waits else "the server uses what the files say",
+        ),
         *_memory_lines(settings, states, budget_bytes, limits),
         *_disk_lines(reach),
         *_knob_lines(states),

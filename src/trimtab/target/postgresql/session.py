@@ -45,9 +45,7 @@ def redact(text: str, password: str | None) -> str:
     return text.replace(password, "***") if password else text
 
 
-def connect(
-    fields: Mapping[str, Any], *, application: str = "trimtab", timeout_s: float = CONNECT_TIMEOUT_S
-) -> Connection:
+def connect(fields: Mapping[str, Any], *, application: str = "trimtab", timeout_s: float | None = None) -> Connection:
     """A fresh connection in autocommit mode.
 
     Raises:
@@ -59,7 +57,7 @@ def connect(
         "options": options,
         "application_name": application,
         # libpq rounds a smaller number up to 2 seconds
-        "connect_timeout": max(2, round(timeout_s)),
+        "connect_timeout": max(2, round(CONNECT_TIMEOUT_S if timeout_s is None else timeout_s)),
     }
     try:
         return psycopg.Connection.connect(**given, autocommit=True)

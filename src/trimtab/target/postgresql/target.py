@@ -217,8 +217,13 @@ class PostgresTarget:
             check_value(state.knob, value, state.vendor_low, state.vendor_high)
 
     def snapshot(self) -> Snapshot:
-        """The configuration as it is; later applies count from here."""
-        self._base = take_snapshot(self.name, self._reach, self.settings.public())
+        """The configuration as it is; later applies count from here.
+
+        Raises:
+            TargetError: the files hold changes that the server does not use yet.
+        """
+        can_restart = self.settings.allow_restart and not self._reach.no_restart
+        self._base = take_snapshot(self.name, self._reach, self.settings.public(), can_restart=can_restart)
         return self._base
 
     def apply(self, config: Config) -> Applied:
