@@ -36,6 +36,11 @@ class Dimension(StrEnum):
 
 _SIZES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _SIZE_ALIASES = {"KB": "kB", "KiB": "kB", "MiB": "MB", "GiB": "GB", "TiB": "TB"}
+_SIZE_OF_LETTERS = {
+    spelling.upper(): size
+    for name, size in _SIZES.items()
+    for spelling in (name, name[0], *(alias for alias, meant in _SIZE_ALIASES.items() if meant == name))
+}
 _DURATIONS = {
     "us": Fraction(1, 1_000_000),
     "ms": Fraction(1, 1000),
@@ -100,11 +105,10 @@ def parse_size(text: str) -> int:
         if number == 0:
             return 0
         raise UsageError(f"size={text!r} has no unit", hint=_SIZE_HINT)
-    short = letters.upper().replace("IB", "B")
-    by_letter = {name[0].upper(): size for name, size in _SIZES.items()}
-    if short not in {*by_letter, "KB", "MB", "GB", "TB"}:
+    size = _SIZE_OF_LETTERS.get(letters.upper())
+    if size is None:
         raise UsageError(f"size={text!r} has the unknown unit {letters!r}", hint=_SIZE_HINT)
-    return round(number * by_letter[short[0]])
+    return round(number * size)
 
 
 def parse_duration(text: str) -> float:

@@ -12,7 +12,7 @@ label, -1 for a value of the regular range).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,9 @@ MAX_LEVELS = 2**44
 _KIND_WORDS = {KnobKind.INTEGER: "a whole number", KnobKind.REAL: "a finite number", KnobKind.BOOLEAN: "true or false"}
 _EXACT_FLOAT = 2**53
 _MEMO = 100_000
+"""Most pairs that an axis remembers."""
+_FEW = 8
+"""Fewer values are looked up one by one."""
 REGULAR = -1
 
 
@@ -85,6 +88,15 @@ class Axis:
                 self._memo.clear()
             found = self._memo[key] = self._find(self.own(value))
         return found
+
+    def find_all(self, values: Sequence[Value]) -> tuple[Floats, Bins]:
+        """The pairs of legal values.
+
+        Raises:
+            SpaceError: as `find`, for the first that is not legal.
+        """
+        pairs = [self.find(value) for value in values]
+        return np.array([v for v, _ in pairs], dtype=np.float64), np.array([i for _, i in pairs], dtype=np.int64)
 
     def own(self, value: Value) -> Value:
         """`value` as the knob's own type.
@@ -219,6 +231,30 @@ class NumberAxis(Axis):
             near = self.knob.format(self.knob.clip(min(max(value, low), high)))
             raise self.illegal(value, f"is off the step={self.knob.step or 1} (nearest: {near})")
         return float(self.regular.nearest(value)), REGULAR
+
+    def find_all(self, values: Sequence[Value]) -> tuple[Floats, Bins]:
+        """The pairs of legal values.
+
+        Raises:
+            SpaceError: as `find`, for the first that is not legal.
+        """
+        wanted = int if self.knob.kind is KnobKind.INTEGER else float
+        if len(values) < _FEW or any(type(value) is not wanted for value in values):
+            return super().find_all(values)
+        try:
+            numbers = np.array(values, dtype=np.float64)
+        except OverflowError:
+            return super().find_all(values)
+        near = self.regular.snap(np.clip(numbers, self.regular.low, self.regular.high))
+        bins = np.full(numbers.shape, REGULAR, dtype=np.int64)
+        for i, point in enumerate(self.points):
+            bins[numbers == point] = i
+        is_point = bins != REGULAR
+        close = (numbers >= self.regular.low) & (numbers <= self.regular.high)
+        close &= np.isclose(numbers, near, rtol=1e-11, atol=0.0)
+        if not (is_point | close).all():
+            return super().find_all(values)
+        return np.where(is_point, numbers, near), bins
 
     def decode(self, u: Floats) -> tuple[Floats, Bins]:
         """Pairs at positions u of the axis."""

@@ -45,6 +45,20 @@ class Encoding:
         self._conditions = conditions
         self._defaults = {name: axis.find(axis.knob.default) for name, axis in self.axes.items()}
 
+    def part(self, names: Iterable[str]) -> Encoding:
+        """The axes of `names` and of all knobs that decide on their activity, as an encoding."""
+        wanted, conditions = set(names), {condition.knob: condition for condition in self._conditions}
+        todo = list(wanted)
+        while todo:
+            condition = conditions.get(todo.pop())
+            new = set(condition.knobs) - wanted if condition is not None else set()
+            wanted |= new
+            todo += new
+        return Encoding(
+            [axis for name, axis in self.axes.items() if name in wanted],
+            [condition for condition in self._conditions if condition.knob in wanted],
+        )
+
     def of_points(self, points: Floats) -> Columns:
         """The canonical configs at points (n, d) of the unit cube; coordinates beyond it are clipped.
 
@@ -76,9 +90,7 @@ class Encoding:
             if config.keys() != self.axes.keys():
                 self.check_names(config)
         for i, (name, axis) in enumerate(self.axes.items()):
-            pairs = [axis.find(config[name]) for config in configs]
-            columns.values[:, i] = [value for value, _ in pairs]
-            columns.bins[:, i] = [number for _, number in pairs]
+            columns.values[:, i], columns.bins[:, i] = axis.find_all([config[name] for config in configs])
         return columns
 
     def check_names(self, values: Mapping[str, Value]) -> None:

@@ -32,19 +32,26 @@ class Feasibility:
     def __init__(self, encoding: Encoding, constraints: Sequence[BoundConstraint]) -> None:
         self.encoding = encoding
         self.constraints = tuple(constraints)
+        # Points are decoded along the axes that matter only: repairs look at many points.
+        self._part = encoding.part(name for constraint in self.constraints for name in constraint.knobs)
+        self.places = [i for i, name in enumerate(encoding.axes) if name in self._part.axes]
 
     def mask(self, columns: Columns) -> Mask:
         """Which of the (canonical) configs meet every constraint."""
+        return self._mask(self.encoding, columns)
+
+    def _mask(self, encoding: Encoding, columns: Columns) -> Mask:
         mask = np.ones(len(columns), dtype=np.bool_)
         for constraint in self.constraints:
-            mask &= constraint.mask(self.encoding.env(columns, constraint.knobs))
+            mask &= constraint.mask(encoding.env(columns, constraint.knobs))
         return mask
 
-    def excess(self, columns: Columns) -> Floats:
-        """How far the configs are from feasible: 0 where feasible."""
+    def excess(self, points: Floats) -> Floats:
+        """How far the configs at points (n, d) are from feasible: 0 where feasible."""
+        columns = self._part.of_points(points[:, self.places])
         total = np.zeros(len(columns))
         for constraint in self.constraints:
-            total = total + constraint.excess(self.encoding.env(columns, constraint.knobs))
+            total = total + constraint.excess(self._part.env(columns, constraint.knobs))
         return total
 
     def explain(self, config: Mapping[str, Value]) -> tuple[str, ...]:
@@ -60,7 +67,10 @@ class Feasibility:
 
     def feasible_points(self, points: Floats) -> Mask:
         """Which points of the cube decode to feasible configs."""
-        return self.mask(self.encoding.of_points(points))
+        points = np.asarray(points, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] != len(self.encoding.axes):
+            return self.mask(self.encoding.of_points(points))
+        return self._mask(self._part, self._part.of_points(points[:, self.places]))
 
     def anchor(self, known: Floats) -> Floats | None:
         """A point that decodes to a feasible config: one of `known` (n, d), else one found by descent from drawn
@@ -70,7 +80,7 @@ class Feasibility:
         """
         rng = np.random.default_rng(0)
         points = np.vstack([known, rng.random((_DRAWS, known.shape[1]))])
-        excess = self.excess(self.encoding.of_points(points))
+        excess = self.excess(points)
         if (excess == 0).any():
             return np.asarray(points[int(np.argmax(excess == 0))])
         for start in np.argsort(excess, kind="stable")[:_STARTS]:
@@ -83,7 +93,7 @@ class Feasibility:
         """Moves one coordinate at a time to where the excess is least, until feasible or stuck."""
         for _ in range(_ROUNDS):
             moves = self._moves(point)
-            excess = self.excess(self.encoding.of_points(moves))
+            excess = self.excess(moves)
             best = int(np.argmin(excess))
             if excess[best] >= gap:
                 break
@@ -94,8 +104,8 @@ class Feasibility:
 
     def _moves(self, point: Floats) -> Floats:
         moved = []
-        for i, axis in enumerate(self.encoding.axes.values()):
-            levels = axis.levels(_LEVELS)
+        for i in self.places:
+            levels = list(self.encoding.axes.values())[i].levels(_LEVELS)
             block = np.repeat(point[None, :], len(levels), axis=0)
             block[:, i] = levels
             moved.append(block)

@@ -118,7 +118,7 @@ def _binary(node: Binary, env: Mapping[str, Possible]) -> Interval:
             return _quotient(left, right)
         case "//":
             found = _quotient(left, right)
-            return Interval(_floor(found.low), _floor(found.high))
+            return Interval(_floor(found.low, -_SLACK), _floor(found.high, _SLACK))
         case _:
             return _remainder(right)
 
@@ -181,9 +181,9 @@ def _quotient(left: Interval, right: Interval) -> Interval:
     return Interval(min(ends), max(ends))
 
 
-def _floor(value: float) -> float:
-    # One less, as the quotient may have been rounded up to a whole number.
-    return value if math.isinf(value) else math.floor(value - abs(value) * _SLACK)
+def _floor(value: float, widening: float) -> float:
+    # The quotient may have been rounded across a whole number.
+    return value if math.isinf(value) else math.floor(value + abs(value) * widening)
 
 
 def _remainder(right: Interval) -> Interval:

@@ -246,7 +246,7 @@ class Knob:
         low, high = self._ends()
         if not low <= value <= high:
             return False
-        return isinstance(value, int) or isinstance(self.range, Continuum) or _is_same(value, self.clip(value))
+        return isinstance(self.range, Continuum) or _is_same(value, self.range.nearest(value))
 
     def clip(self, value: int | float) -> int | float:
         """The legal value nearest to the finite number `value`: a special value only when it is given exactly."""
@@ -309,4 +309,6 @@ def _as_number(value: object, kind: KnobKind) -> int | float | None:
 
 def _is_same(a: float, b: float) -> bool:
     """Equal but for the rounding of a sum of decimals (0.1 + 0.2 is 0.3)."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
     return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-15)

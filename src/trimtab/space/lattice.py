@@ -21,6 +21,9 @@ Array = NDArray[np.float64]
 _DIGITS = 12
 """Decimal digits to which reals without a step are held: few enough for exact round trips through the unit interval."""
 
+_TINY = 1e-270
+"""Reals are told apart down to twelve digits of this, so that no power of ten overflows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
@@ -71,6 +74,10 @@ class Lattice:
         k = np.rint((values * self.scale - self.low_n) / self.step_n)
         return np.clip(k, 0, self.n - 1)
 
+    def snap(self, values: Array) -> Array:
+        """The levels nearest to `values`."""
+        return self.values(self.levels_near(values))
+
     def at(self, t: Array) -> Array:
         """Values at positions t: linear ranges give every level an equal share, logarithmic ones its share of
         log(high/low)."""
@@ -78,7 +85,7 @@ class Lattice:
             return np.full_like(t, self.low)
         if not self.log:
             return self.values(np.clip(np.floor(t * self.n), 0, self.n - 1))
-        return self.values(self.levels_near(self.low * np.exp(t * math.log(self.high / self.low))))
+        return self.snap(self.low * np.exp(t * math.log(self.high / self.low)))
 
     def position(self, values: Array) -> Array:
         """Positions t of legal values: the inverse of `at`."""
@@ -114,7 +121,7 @@ class Continuum:
     def _exponent(self, values: Array) -> Array:
         """Powers of ten to whose multiples `values` are rounded."""
         size = np.abs(values) if self.log else np.full_like(values, max(abs(self.low), abs(self.high)))
-        return np.floor(np.log10(np.maximum(size, np.finfo(np.float64).tiny))) - (_DIGITS - 1)
+        return np.floor(np.log10(np.maximum(size, _TINY))) - (_DIGITS - 1)
 
     def snap(self, values: Array) -> Array:
         """The legal values nearest to `values`; idempotent."""

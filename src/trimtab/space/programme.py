@@ -3,11 +3,11 @@
 They stand in place of the Omega test with which Active Harmony bounded dependent parameters (seed 000, section 5.6).
 Notation: x a knob in base units, and
 
-    x = unit * (low * r + step * k) + sum(point_i * p_i),   r + sum(p_i) = 1,   0 <= k <= (n - 1) * r
+    x = origin * r + stride * k + sum(point_i * p_i),   r + sum(p_i) = 1,   0 <= k <= n * r
 
-with r, p_i in {0, 1}: a knob is on level k of its regular range, or on one of its special values and extra points.
-A range of more than a million levels, and a continuum, has k = (n - 1) * f with a real f in [0, 1] instead: the
-solver's tolerances are absolute, and a unit interval keeps them small against the range.
+with r, p_i in {0, 1}: a knob is on level k of what is left of its regular range (`Domain`), or on one of its special
+values and extra points. Where more than a million levels are left, and on a continuum, k = n * f with a real f in [0, 1]
+instead: the solver's tolerances are absolute, and a unit interval keeps them small against the range.
 """
 
 from __future__ import annotations
@@ -24,34 +24,39 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
-from trimtab.space.axis import LabelAxis, NumberAxis
+from trimtab.space.axis import REGULAR, LabelAxis
+from trimtab.space.domain import PARTS, Domain
 from trimtab.space.lattice import Lattice
 from trimtab.space.linear import Row
-from trimtab.units import unit_ratio
 
 __all__ = ["Programme"]
 
 Floats = NDArray[np.float64]
 
-_MOST_INTEGER_LEVELS = 2**20
-_ROUNDING = 1e-12
-"""Of a relaxed range: the solver's error, from which an exact bound is told."""
+_MOST_LEVELS = 2**20
+_ERROR = 1e-5
+"""The solver's error: of a relaxed range, or of a level. Its own tolerances are 1e-6."""
 _OPTIMAL, _INFEASIBLE = 0, 2
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Where a knob is among the variables: `level` (k, f or the boolean), `regular` (r) and `points` (p_i)."""
+    """Where a knob is among the variables: `level` (k, f or the boolean), `regular` (r) and `points` (p_i by bin)."""
 
-    axis: NumberAxis | LabelAxis
+    domain: Domain
     level: int
-    n: float
-    """How far `level` goes: n - 1 levels, or 1 when relaxed."""
+    n: int
+    """Levels above the lowest one that is left."""
     is_relaxed: bool
     regular: int | None
-    points: tuple[int, ...]
+    points: Mapping[int, int]
     terms: Mapping[int, Fraction]
     constant: Fraction
+
+    @property
+    def reach(self) -> float:
+        """How far `level` goes."""
+        return 1.0 if self.is_relaxed else float(self.n)
 
 
 class Failure(Enum):
@@ -70,15 +75,15 @@ class Solution:
 
 
 class Programme:
-    """Rows over the axes of some knobs."""
+    """Rows over what is left of some knobs; none of the domains is empty."""
 
-    def __init__(self, axes: Mapping[str, NumberAxis | LabelAxis], rows: Sequence[Row]) -> None:
+    def __init__(self, domains: Mapping[str, Domain], rows: Sequence[Row]) -> None:
         self._lower: list[float] = []
         self._upper: list[float] = []
         self._is_integer: list[bool] = []
         self._rows: list[tuple[Mapping[int, float], float, float]] = []
         names = dict.fromkeys(name for row in rows for name in row.form.coefficients)
-        self.parts = {name: self._part(axes[name]) for name in names}
+        self.parts = {name: self._part(domains[name]) for name in names}
         for row in rows:
             self._add_row(row)
 
@@ -100,26 +105,25 @@ class Programme:
         self._is_integer.append(is_integer)
         return len(self._lower) - 1
 
-    def _part(self, axis: NumberAxis | LabelAxis) -> _Part:
-        if isinstance(axis, LabelAxis):
-            level = self.variable(1.0, True)
-            return _Part(axis, level, 1.0, False, None, (), {level: Fraction(1)}, Fraction(0))
-        ratio, _ = unit_ratio(axis.knob.unit)
-        low, reach, top = _extent(axis)
-        is_relaxed = top is None
-        n = 1.0 if top is None else float(top)
-        level = self.variable(n, not is_relaxed)
-        slope = reach * ratio / (1 if top is None else max(1, top))
-        if not axis.points:
-            return _Part(axis, level, n, is_relaxed, None, (), {level: slope}, low * ratio)
-        regular = self.variable(1.0, True)
-        points = tuple(self.variable(1.0, True) for _ in axis.points)
-        terms = {level: slope, regular: low * ratio}
-        for variable, value in zip(points, axis.points, strict=True):
-            terms[variable] = Fraction(repr(value)) * (1 if value in axis.knob.special else ratio)
-        self.limit({regular: 1.0, **dict.fromkeys(points, 1.0)}, 1.0, 1.0)
-        self.limit({level: 1.0, regular: -n}, -math.inf, 0.0)
-        return _Part(axis, level, n, is_relaxed, regular, points, terms, Fraction(0))
+    def _part(self, domain: Domain) -> _Part:
+        if isinstance(domain.axis, LabelAxis):
+            level = self.variable(float(max(domain.bins)), True)
+            self._lower[level] = float(min(domain.bins))
+            return _Part(domain, level, 1, False, None, {}, {level: Fraction(1)}, Fraction(0))
+        n = max(0, domain.high - domain.low)
+        is_relaxed = n > _MOST_LEVELS
+        level = self.variable(1.0 if is_relaxed else float(n), not (is_relaxed or domain.is_continuum))
+        origin = domain.origin + domain.low * domain.stride
+        slope = domain.stride * (n if is_relaxed else 1)
+        if not domain.bins:
+            return _Part(domain, level, n, is_relaxed, None, {}, {level: slope}, origin)
+        regular = self.variable(float(domain.has_levels), True)
+        points = {i: self.variable(1.0, True) for i in domain.bins}
+        terms = {level: slope, regular: origin, **{variable: domain.exact(i) for i, variable in points.items()}}
+        part = _Part(domain, level, n, is_relaxed, regular, points, terms, Fraction(0))
+        self.limit({regular: 1.0, **dict.fromkeys(points.values(), 1.0)}, 1.0, 1.0)
+        self.limit({level: 1.0, regular: -part.reach}, -math.inf, 0.0)
+        return part
 
     def _add_row(self, row: Row) -> None:
         terms: dict[int, Fraction] = {}
@@ -165,23 +169,21 @@ class Programme:
             bool(self.parts) and self.solve({}) is Failure.EMPTY
         )
 
-    def levels(self, name: str) -> tuple[float, float] | None:
-        """The least and greatest position of a knob's regular range among all solutions, as level numbers.
+    def levels(self, name: str) -> tuple[int, int] | None:
+        """The least and greatest level of a knob's regular range among all solutions; never too tight.
 
-        As parts of 1 when the range is a continuum. None: no solution has the knob on its regular range, or not known.
+        None: no solution has the knob on its regular range, or it is not known.
         """
         part = self.parts[name]
+        if not part.domain.has_levels:
+            return None
         fixed = {} if part.regular is None else {part.regular: 1.0}
         down, up = self.solve({part.level: 1.0}, fixed), self.solve({part.level: -1.0}, fixed)
         if isinstance(down, Failure) or isinstance(up, Failure):
             return None
-        if not part.is_relaxed:
-            return math.ceil(down.goal - 1e-6), math.floor(1e-6 - up.goal)
-        low, high = max(0.0, down.goal - _ROUNDING), min(1.0, _ROUNDING - up.goal)
-        if not isinstance(part.axis, NumberAxis) or not isinstance(part.axis.regular, Lattice):
-            return low, high
-        last = part.axis.regular.n - 1
-        return math.ceil(low * last), math.floor(high * last)
+        scale, error = (part.n, _ERROR * part.n) if part.is_relaxed else (1, _ERROR)
+        low, high = math.ceil(down.goal * scale - error), math.floor(error - up.goal * scale)
+        return part.domain.low + max(0, low), part.domain.low + min(part.n, high)
 
     def nearest(self, target: Mapping[str, tuple[float, int]], u: Mapping[str, float]) -> dict[str, tuple[float, int]]:
         """The pairs of a solution with the least L1 distance from `target` in the cube; empty when there is none.
@@ -209,67 +211,53 @@ class _Distance:
         return self._programme.solve(self._goal)
 
     def _measure(self, part: _Part, pair: tuple[float, int], u: float) -> None:
-        axis, (value, number) = part.axis, pair
+        axis, (value, number) = part.domain.axis, pair
         if isinstance(axis, LabelAxis):
             self._goal[part.level] = 0.5 - number
             return
-        ends = axis.encode(np.array([axis.regular.low, axis.regular.high]), np.array([-1, -1]))
+        regular = axis.regular
+        ends = axis.encode(np.array([regular.low, regular.high]), np.array([REGULAR, REGULAR]))
         first, last = float(ends[0]), float(ends[1])
-        for i, variable in enumerate(part.points):
-            centre = float(axis.encode(np.zeros(1), np.array([i]))[0])
-            self._goal[variable] = abs(centre - u)
-        if number >= 0:
+        for i, variable in part.points.items():
+            self._goal[variable] = abs(float(axis.encode(np.zeros(1), np.array([i]))[0]) - u)
+        levels = _level_of(part.domain, regular.high)
+        # One unit of `level` is so many levels, `start` of which lie below what is left of the range.
+        unit, start = (part.n if part.is_relaxed else 1), part.domain.low
+        if number != REGULAR:
+            slope = (last - first) / max(levels, 1.0)
             if part.regular is not None:
-                self._goal[part.regular] = first - u
-            self._goal[part.level] = (last - first) / max(part.n, 1.0)
+                self._goal[part.regular] = first + slope * start - u
+            self._goal[part.level] = slope * unit
             return
-        self._move(part, _level_of(part, value), first, last, u)
-
-    def _move(self, part: _Part, level: float, first: float, last: float, u: float) -> None:
-        up = self._programme.variable(math.inf, False)
-        down = self._programme.variable(math.inf, False)
-        self._goal[up] = (last - u) / (part.n - level) if level < part.n else 0.0
-        self._goal[down] = (u - first) / level if level > 0 else 0.0
+        own = _level_of(part.domain, value)
+        up, down = self._programme.variable(math.inf, False), self._programme.variable(math.inf, False)
+        self._goal[up] = unit * (last - u) / (levels - own) if own < levels else 0.0
+        self._goal[down] = unit * (u - first) / own if own > 0 else 0.0
+        place = (own - start) / unit
         terms = {part.level: 1.0, up: -1.0, down: 1.0}
         if part.regular is None:
-            self._programme.limit(terms, level, level)
+            self._programme.limit(terms, place, place)
         else:
-            self._programme.limit({**terms, part.regular: -level}, 0.0, 0.0)
+            self._programme.limit({**terms, part.regular: -place}, 0.0, 0.0)
 
 
-def _extent(axis: NumberAxis) -> tuple[Fraction, Fraction, int | None]:
-    """Low end and length of the regular range in knob units, and the last level's number; None when it is relaxed."""
-    regular = axis.regular
+def _level_of(domain: Domain, value: float) -> float:
+    """The number of a value's level in its domain."""
+    regular = domain.axis.knob.range
     if isinstance(regular, Lattice):
-        reach = Fraction((regular.n - 1) * regular.step_n, regular.scale)
-        is_small = regular.n <= _MOST_INTEGER_LEVELS
-        return Fraction(regular.low_n, regular.scale), reach, regular.n - 1 if is_small else None
-    low, high = Fraction(repr(regular.low)), Fraction(repr(regular.high))
-    return low, high - low, None
-
-
-def _level_of(part: _Part, value: float) -> float:
-    regular = part.axis.regular if isinstance(part.axis, NumberAxis) else None
-    if isinstance(regular, Lattice):
-        level = regular.index(value)
-        return level / (regular.n - 1) if part.is_relaxed else float(level)
-    if regular is None or regular.high == regular.low:
-        return 0.0
-    return (value - regular.low) / (regular.high - regular.low)
+        return float(regular.index(value))
+    return (value - regular.low) / (regular.high - regular.low) * PARTS if regular.high > regular.low else 0.0
 
 
 def _pair(part: _Part, values: Floats) -> tuple[float, int]:
-    axis, level = part.axis, float(values[part.level])
-    if isinstance(axis, LabelAxis):
+    domain, level = part.domain, float(values[part.level])
+    if isinstance(domain.axis, LabelAxis):
         return float(round(level)), round(level)
-    for i, variable in enumerate(part.points):
+    for i, variable in part.points.items():
         if values[variable] > 0.5:
-            return float(axis.points[i]), i
-    regular = axis.regular
-    if isinstance(regular, Lattice):
-        k = round(level * (regular.n - 1)) if part.is_relaxed else round(level)
-        return float(regular.level(min(max(k, 0), regular.n - 1))), -1
-    return regular.nearest(regular.low + level * (regular.high - regular.low)), -1
+            return float(domain.axis.points[i]), i
+    k = min(max(round(level * (part.n if part.is_relaxed else 1)), 0), part.n)
+    return float(domain.levels_to_values(domain.low + k, domain.low + k)[0]), REGULAR
 
 
 def _scaled(
@@ -293,5 +281,5 @@ def _scaled(
     last = math.ceil(exact) - 1 if is_strict else math.floor(exact)
     # Divided again by the largest, so that tolerances are relative to it.
     largest_whole = max(abs(c) // divisor for c in whole.values())
-    size = largest_whole if largest_whole > _MOST_INTEGER_LEVELS else 1
+    size = largest_whole if largest_whole > _MOST_LEVELS else 1
     return {v: c / divisor / size for v, c in whole.items()}, -math.inf, (last + 0.5) / size

@@ -9,7 +9,7 @@ from trimtab.space.encoding import Columns
 from trimtab.space.feasible import Feasibility
 from trimtab.space.tighten import Tightening
 
-__all__ = ["nearest_feasible"]
+__all__ = ["linear_solution", "nearest_feasible"]
 
 Floats = NDArray[np.float64]
 
@@ -27,19 +27,25 @@ def nearest_feasible(feasibility: Feasibility, tightening: Tightening, columns: 
     encoding = feasibility.encoding
     target = encoding.points(columns)[0]
     aims = [target]
-    solution = _linear_solution(tightening, columns, target, list(encoding.axes))
+    solution = linear_solution(tightening, columns, target, list(encoding.axes))
     if solution is not None:
-        snapped = encoding.points(encoding.of_points(solution[None, :]))[0]
-        if feasibility.feasible_points(solution[None, :])[0] and tightening.is_linear:
-            return _approach(feasibility, target, snapped)
+        snapped = _snapped(feasibility, solution[None, :])[0]
+        if feasibility.feasible_points(snapped[None, :])[0]:
+            return np.asarray(_snapped(feasibility, _approach(feasibility, target, snapped)[None, :])[0])
         aims.append(snapped)
     ends = [_approach(feasibility, target, _pull(feasibility, aim, anchor)) for aim in aims]
-    snapped_ends = encoding.points(encoding.of_points(np.array(ends)))
+    snapped_ends = _snapped(feasibility, np.array(ends))
     return np.asarray(snapped_ends[int(np.argmin(np.abs(snapped_ends - target).sum(axis=1)))])
 
 
-def _linear_solution(tightening: Tightening, columns: Columns, target: Floats, names: list[str]) -> Floats | None:
+def _snapped(feasibility: Feasibility, points: Floats) -> Floats:
+    return feasibility.encoding.points(feasibility.encoding.of_points(points))
+
+
+def linear_solution(tightening: Tightening, columns: Columns, target: Floats, names: list[str]) -> Floats | None:
     programme = tightening.programme
+    if programme is None:
+        return None
     index = {name: i for i, name in enumerate(names)}
     pairs = {n: (float(columns.values[0, index[n]]), int(columns.bins[0, index[n]])) for n in programme.parts}
     found = programme.nearest(pairs, {n: float(target[index[n]]) for n in programme.parts})
@@ -47,7 +53,7 @@ def _linear_solution(tightening: Tightening, columns: Columns, target: Floats, n
         return None
     point = target.copy()
     for name, (value, number) in found.items():
-        axis = programme.parts[name].axis
+        axis = programme.parts[name].domain.axis
         point[index[name]] = axis.encode(np.array([value]), np.array([number]))[0]
     return point
 
@@ -70,6 +76,10 @@ def _pull(feasibility: Feasibility, target: Floats, anchor: Floats) -> Floats:
 
 def _approach(feasibility: Feasibility, target: Floats, point: Floats) -> Floats:
     """`point` (feasible) moved towards `target` knob by knob, as far as each may go; what is farthest goes first."""
+    # Knobs that no constraint speaks of go all at once.
+    free = np.ones(len(target), dtype=np.bool_)
+    free[feasibility.places] = False
+    point = np.where(free, target, point)
     for i in np.argsort(-np.abs(target - point), kind="stable"):
         if target[i] != point[i]:
             aim = point.copy()

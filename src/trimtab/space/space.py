@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -18,7 +18,7 @@ from trimtab.space.constraint import BoundConstraint, Constraint, type_of
 from trimtab.space.encoding import Encoding, unknown_knob
 from trimtab.space.feasible import Feasibility
 from trimtab.space.knob import Knob, Value
-from trimtab.space.repair import nearest_feasible
+from trimtab.space.repair import linear_solution, nearest_feasible
 from trimtab.space.sampling import Frame, draw, near, stretched
 from trimtab.space.tighten import Tightening, smallest_conflict
 
@@ -134,7 +134,16 @@ class Space:
         if not self.n_dims:
             return np.empty(0) if feasibility.mask(self._encoding.of_configs([{}]))[0] else None
         corners = stretched(np.repeat([[0.0], [0.5], [1.0]], self.n_dims, axis=1), self._frames)
-        return feasibility.anchor(np.vstack([self.encode(self.default()), corners]))
+        known = [self.encode(self.default()), *corners]
+        return feasibility.anchor(np.vstack([*known, *self._linear_solutions(known)]))
+
+    def _linear_solutions(self, points: Sequence[Floats]) -> Iterator[Floats]:
+        """For each point the nearest one that meets the linear constraints, where it exists."""
+        for point in points:
+            columns = self._encoding.of_points(point[None, :])
+            solution = linear_solution(self._tightening, columns, point, list(self.knobs))
+            if solution is not None:
+                yield solution
 
     def require_feasible(self) -> None:
         """Raises SpaceError when no config meets all constraints, naming a smallest set of them in contradiction.
