@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,11 @@ from trimtab.errors import LoadError
 from trimtab.measure import BaselineTrack
 
 NOISE = 0.03
+
+
+def level_of(walk: np.ndarray, time: float) -> float:
+    """The value of a series given in half steps."""
+    return float(walk[int(2 * time)])
 
 
 def track_of(
@@ -112,7 +118,7 @@ def test_the_error_is_of_the_right_size_for_a_wandering_machine() -> None:
     for _ in range(150):
         # Half steps: the odd ones lie between two repeats.
         walk = 100 * np.exp(np.cumsum(rng.normal(0, 0.1 / math.sqrt(2), 24)))
-        value, se = track_of(rng, 12, lambda time, walk=walk: float(walk[int(2 * time)])).at(5.5)
+        value, se = track_of(rng, 12, partial(level_of, walk)).at(5.5)
         errors.append(math.log(value / walk[11]))
         promised.append(se / value)
     assert 0.7 < np.mean(promised) / np.std(errors) < 1.3
