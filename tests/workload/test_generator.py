@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -31,6 +34,19 @@ def test_files_and_streams_give_the_same_rows(monkeypatch: pytest.MonkeyPatch, c
             assert b"".join(rows(name)) == from_files[name]
     assert from_files["nation"].startswith(b"0|ALGERIA|0|")
     assert {name: data.count(b"|\n") for name, data in from_files.items()} == dict.fromkeys(from_files, 0)
+
+
+def test_files_of_killed_processes_are_swept_and_others_kept(cache: Path) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    host = socket.gethostname()
+    kept = [f"tpch-{host}-{os.getpid()}-a", f"tpch-elsewhere-{ended.pid}-a", "tpch-mine", f"tpch-{host}-x-y"]
+    for name in [*kept, f"tpch-{host}-{ended.pid}-abc"]:
+        (cache / name).mkdir(parents=True)
+        (cache / name / "region.tbl").touch()
+    with generator.generated(0.01):
+        pass
+    assert sorted(path.name for path in cache.iterdir()) == sorted(kept)
 
 
 def test_chunks_hold_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:

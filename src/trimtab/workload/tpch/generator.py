@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+import psutil
 
 from trimtab.errors import LoadError
 
@@ -78,9 +81,19 @@ def generated(scale: float) -> Iterator[Rows]:
         program = find_generator()
         yield lambda table: _streamed(program, table, scale)
         return
-    with tempfile.TemporaryDirectory(prefix="tpch-", dir=cache_directory()) as home:
+    cache, host = cache_directory(), socket.gethostname()
+    _sweep(cache, host)
+    with tempfile.TemporaryDirectory(prefix=f"tpch-{host}-{os.getpid()}-", dir=cache) as home:
         _check([*_command(find_generator(), scale), "--output-dir", home], scale)
         yield lambda table: _from_file(Path(home) / f"{table}.tbl")
+
+
+def _sweep(cache: Path, host: str) -> None:
+    """Deletes the files of processes of this host that were killed before they could do it themselves."""
+    for home in cache.glob(f"tpch-{host}-*-*"):
+        pid = home.name.removeprefix(f"tpch-{host}-").split("-")[0]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(home, ignore_errors=True)
 
 
 def _command(program: Path, scale: float) -> list[str]:
