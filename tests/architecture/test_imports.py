@@ -18,7 +18,7 @@ RANKS = {
     "search": 3, "importance": 3, "history": 3, "target": 3, "workload": 3,
     "trial": 4, "report": 4,
     "study": 5, "online": 5,
-    "server": 6, "cli": 6,
+    "server": 6, "cli": 6, "__main__": 7,
     "testing": 7,
 }  # fmt: skip
 FOUNDATION = {"errors", "units", "_native", "plugins"}

@@ -7,7 +7,7 @@ import signal
 from collections import Counter
 
 import pytest
-from tests.study.conftest import FakeStudy
+from tests.fakes import FakeStudy
 
 from trimtab.errors import HistoryError, LoadError, LockedError, UsageError
 from trimtab.records import Role, Status, Trial

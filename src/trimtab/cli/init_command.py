@@ -41,7 +41,7 @@ knobs = "performance"           # a set (see `trimtab knobs`), or a list of name
 [workload]
 kind = "tpch"                   # creates a database of its own, trimtab_tpch_..., on the server
 scale = {scale}
-mix = {{ q1 = 1, q6 = 1, q9 = 1, q13 = 1 }}   # so many concurrent streams of each query
+mix = {{ q7 = 1, q8 = 1, q9 = 1, q21 = 1 }}   # so many concurrent streams of each query
 
 [search]
 searcher = "auto"

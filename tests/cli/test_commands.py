@@ -1,0 +1,290 @@
+"""Every command on the fakes: what it prints, where, and its exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.fakes import FakeStudy
+from trimtab.cli import main
+from trimtab.cli.group import COMMANDS, trimtab
+from trimtab.errors import TargetError
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TRIMTAB_STATE", str(tmp_path / "state"))
+
+    def run(*arguments: str) -> Ran:
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        captured = capsys.readouterr()
+        return Ran(int(ended.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def study(fake: FakeStudy) -> FakeStudy:
+    (fake.path / "study.toml").write_text(fake.text, encoding="utf-8")
+    return fake
+
+
+def test_tune_proves_reports_and_exits_0(run: Run, study: FakeStudy) -> None:
+    ran = run("tune", "study.toml", "--html", "report.html")
+    assert ran.code == 0
+    assert "times as fast as yours" in ran.out
+    assert "trial 0 (baseline): ok" in ran.err
+    assert "trial" not in ran.out.splitlines()[0]
+    page = (study.path / "report.html").read_text(encoding="utf-8")
+    assert "times as fast as yours" in page
+    assert (study.path / "state" / "results" / "fake.conf").read_text().strip()
+
+
+def test_tune_without_improvement_exits_1(run: Run, study: FakeStudy) -> None:
+    study.target._speed = lambda values: 1000.0
+    ran = run("tune", "study.toml", "--quiet")
+    assert ran.code == 1
+    assert "No improvement" in ran.out
+    assert ran.err == ""
+
+
+def test_json_goes_to_stdout_alone(run: Run, study: FakeStudy) -> None:
+    data = json.loads(run("tune", "study.toml", "--json").out)
+    assert data["schema_version"] == 1
+    again = json.loads(run("report", "fake", "--json").out)
+    assert again == data
+
+
+def test_budget_of_the_command_line_counts(run: Run, study: FakeStudy) -> None:
+    run("tune", "study.toml", "--budget", "2 trials")
+    assert sum(str(trial.role) in ("search", "advice") for trial in study.listener.ended) == 0
+    listing = json.loads(run("report", "fake", "--json").out)
+    assert sum(trial["role"] in ("search", "advice") for trial in listing["trials"]) == 2
+
+
+def test_bad_budget_is_refused(run: Run, study: FakeStudy) -> None:
+    ran = run("tune", "study.toml", "--budget", "a while")
+    assert ran.code == 2
+    assert ran.err == (
+        "error: cannot read budget='a while'\n"
+        'hint: write a duration such as "5m", or a number of trials such as "40 trials"\n'
+    )
+
+
+def test_report_apply_rollback(run: Run, study: FakeStudy) -> None:
+    found = dict(study.target.values)
+    run("tune", "study.toml", "--quiet")
+    assert "times as fast as yours" in run("report", "fake").out
+    applied = run("apply", "fake", "--yes")
+    assert applied.code == 0
+    assert applied.out.endswith("settings; undo: trimtab rollback fake\n")
+    assert "→" in applied.err
+    assert dict(study.target.values) != found
+    assert run("rollback", "fake").out == "target db has again the configuration it had before\n"
+    assert dict(study.target.values) == found
+    assert run("rollback", "fake").code == 2
+
+
+def test_apply_asks_and_a_no_changes_nothing(run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("tune", "study.toml", "--quiet")
+    found = dict(study.target.values)
+    monkeypatch.setattr("builtins.input", lambda prompt="": "n")
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda prompt="": "n")
+    ran = run("apply", "fake")
+    assert ran.code == 130
+    assert dict(study.target.values) == found
+
+
+def test_report_of_an_unknown_study_names_the_known_ones(run: Run, study: FakeStudy) -> None:
+    run("tune", "study.toml", "--quiet")
+    ran = run("report", "fkae")
+    assert ran.code == 2
+    assert ran.err == "error: the history holds no study named 'fkae'\nhint: it holds: fake\n"
+
+
+def test_report_of_an_empty_history(run: Run) -> None:
+    ran = run("report", "any")
+    assert (ran.code, ran.err) == (
+        2,
+        "error: the history holds no study named 'any'\nhint: it is empty; run `trimtab tune` first\n",
+    )
+
+
+def test_recover_with_nothing_to_do(run: Run) -> None:
+    ran = run("recover")
+    assert (ran.code, ran.out) == (0, "nothing to recover\n")
+
+
+def test_history_lists_studies(run: Run, study: FakeStudy) -> None:
+    assert run("history", "list").out == "no studies yet\n"
+    run("tune", "study.toml", "--quiet")
+    assert run("history", "list").out.startswith("fake  proven  ")
+    (row,) = json.loads(run("history", "list", "--json").out)["studies"]
+    assert row["status"] == "proven"
+
+
+def test_doctor_says_what_is_fine(run: Run, study: FakeStudy) -> None:
+    ran = run("doctor", "study.toml")
+    assert ran.code == 0
+    assert "ok    server: a fake" in ran.out
+    study.target.disk.is_up = False
+    ran = run("doctor", "study.toml")
+    assert ran.code == 1
+    assert "FAIL  server: a fake" in ran.out
+
+
+def test_doctor_shows_a_baseline_that_breaks_a_constraint(run: Run, study: FakeStudy) -> None:
+    study.target.disk.running["cache"] = 2000
+    ran = run("doctor", "study.toml")
+    assert ran.code == 1
+    assert "FAIL  running config: memory budget" in ran.out
+
+
+def test_knobs_shows_values_ranges_and_locks(run: Run, study: FakeStudy) -> None:
+    ran = run("knobs", "study.toml")
+    assert "* cache" in ran.out
+    assert "128MB" in ran.out
+    assert "locked: " in ran.out
+    rows = {row["name"]: row for row in json.loads(run("knobs", "study.toml", "--json").out)["knobs"]}
+    assert rows["cache"]["restart"] == "restart"
+    assert rows["sync"]["safety"] == "durability"
+
+
+def test_advise_prints_a_fragment_on_stdout(run: Run, study: FakeStudy) -> None:
+    ran = run("advise", "study.toml")
+    assert ran.code == 0
+    assert "cache = " in ran.out
+    assert "not measured" in ran.err
+    assert study.target.counts["apply"] == 0
+
+
+def test_bench_measures_and_leaves_the_target_as_found(run: Run, study: FakeStudy) -> None:
+    found = dict(study.target.values)
+    ran = run("bench", "study.toml", "--set", "cache=256MB", "--runs", "3")
+    assert ran.code == 0
+    assert ran.out.startswith("throughput: ")
+    assert "noise of this machine:" in ran.out
+    assert dict(study.target.values) == found
+    data = json.loads(run("bench", "study.toml", "--json", "--runs", "2").out)
+    assert len(data["runs"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("setting", "message", "hint"),
+    [
+        ("cache", "cannot read setting 'cache': write NAME=VALUE", "see `trimtab bench --help`"),
+        ("cashe=1", "unknown knob 'cashe'", "see `trimtab knobs`"),
+        ("sync=off", "knob 'sync' may not be set here", "name it under knobs"),
+        ("cache=9000MB", "cache=9000", "legal: 16MB to 4GB"),
+        ("cache=much", "cache='much' is not a value", ""),
+        ("method=magic", "method='magic'", "sync"),
+    ],
+)
+def test_bench_refuses_bad_settings(run: Run, study: FakeStudy, setting: str, message: str, hint: str) -> None:
+    ran = run("bench", "study.toml", "--set", setting)
+    assert ran.code == 2
+    assert message in ran.err
+    assert hint in ran.err
+    assert study.target.counts["apply"] == 0
+
+
+def test_target_errors_exit_with_3(run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable() -> None:
+        raise TargetError("the server at host=db port=5432 does not answer", hint="is it running?")
+
+    monkeypatch.setattr(study.target, "open", unreachable)
+    ran = run("doctor", "study.toml")
+    assert ran.code == 3
+    assert ran.err == "error: the server at host=db port=5432 does not answer\nhint: is it running?\n"
+
+
+def test_a_bug_shows_no_traceback_and_exits_with_70(
+    run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bug() -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(study.target, "open", bug)
+    ran = run("doctor", "study.toml")
+    assert ran.code == 70
+    assert "error: a bug in Trimtab: ZeroDivisionError: by zero" in ran.err
+    assert "Traceback" not in ran.err
+    details = Path(ran.err.rsplit(" ", 1)[1].strip())
+    assert "Traceback" in details.read_text()
+    details.unlink()
+
+
+def test_unknown_command_and_option_exit_with_2(run: Run) -> None:
+    ran = run("tuna")
+    assert ran.code == 2
+    assert "No such command 'tuna'" in ran.err
+    assert run("tune", "--magic").code == 2
+
+
+def test_init_writes_a_file_that_is_read_back_and_never_overwrites(run: Run, tmp_path: Path) -> None:
+    from trimtab.study import build_target, build_workload, load_study_file
+
+    ran = run("init", "mine.toml", "--embedded")
+    assert ran.out == "wrote mine.toml: an embedded PostgreSQL 18\nnext: trimtab doctor mine.toml\n"
+    file = load_study_file(tmp_path / "mine.toml")
+    assert (file.study.name, build_target(file, tmp_path).kind, build_workload(file).kind) == (
+        "mine",
+        "postgresql",
+        "tpch",
+    )
+    refused = run("init", "mine.toml", "--embedded")
+    assert refused.code == 2
+    assert refused.err == "error: file='mine.toml' exists already\nhint: choose another name, or use --force\n"
+    assert run("init", "mine.toml", "--embedded", "--force").code == 0
+    assert run("init", "none/mine.toml", "--embedded").code == 2
+
+
+def test_init_for_a_server_writes_a_readable_file(tmp_path: Path) -> None:
+    from trimtab.cli.init_command import study_text
+    from trimtab.study import build_target, load_study_file
+    from trimtab.target.postgresql.discover import FoundServer
+
+    server = FoundServer(
+        "host=/run/x port=5432 user=postgres", "15.1", "/var/lib/postgresql/15/main", "pg_ctlcluster 15 main restart"
+    )
+    (tmp_path / "s.toml").write_text(study_text("s.toml", server))
+    assert build_target(load_study_file(tmp_path / "s.toml"), tmp_path).kind == "postgresql"
+
+
+def test_plugins_lists_what_is_registered(run: Run) -> None:
+    data = json.loads(run("plugins", "--json").out)
+    assert {"auto", "gp", "lhs", "nelder-mead", "random"} <= set(data["searchers"])
+    assert "postgresql" in data["targets"]
+    text = run("plugins").out
+    assert "searchers:" in text
+    assert "  auto: " in text
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_and_option_has_help(name: str) -> None:
+    command = trimtab.get_command(click.Context(trimtab), name)
+    assert command is not None
+    commands = list(command.commands.values()) if isinstance(command, click.Group) else [command]
+    for each in commands:
+        assert each.help
+        for parameter in each.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.help, f"{each.name} {parameter.name}"

@@ -1,0 +1,106 @@
+"""A study over the fakes: the whole loop without a server and without waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimtab import plugins
+from trimtab.history import StudyRecord
+from trimtab.records import Role, Trial
+from trimtab.study import load_study_file, tune
+from trimtab.testing.fake_target import FakeTarget
+from trimtab.testing.fake_workload import FakeWorkload
+from trimtab.workload import Frame
+
+STUDY = """
+[study]
+name = "fake"
+budget = "12 trials"
+
+[target.db]
+kind = "fake"
+
+[workload]
+kind = "fake"
+
+[measure]
+window = "5s"
+window_max = "5s"
+"""
+
+
+class Silent:
+    """A listener that counts."""
+
+    def __init__(self) -> None:
+        self.phases: list[str] = []
+        self.ended: list[Trial] = []
+        self.on_trial: Callable[[Trial], None] = lambda trial: None
+
+    def study_started(self, name: str, budget_s: float | None) -> None:
+        pass
+
+    def phase(self, text: str) -> None:
+        self.phases.append(text)
+
+    def step(self, name: str) -> None:
+        pass
+
+    def second(self, frame: Frame) -> None:
+        pass
+
+    def trial_started(self, number: int, role: Role, changed: dict[str, str]) -> None:
+        pass
+
+    def trial_ended(self, trial: Trial, best_gain: float | None, time_left_s: float | None) -> None:
+        self.ended.append(trial)
+        self.on_trial(trial)
+
+
+@dataclass
+class FakeStudy:
+    """A target and a workload that `tune` finds under the kind "fake"."""
+
+    path: Path
+    target: FakeTarget = field(default_factory=lambda: FakeTarget("db"))
+    listener: Silent = field(default_factory=Silent)
+    text: str = STUDY
+
+    def __post_init__(self) -> None:
+        self.workload = FakeWorkload(self.target.speed)
+
+    def tune(self, **options: Any) -> tuple[StudyRecord, list[Trial]]:
+        file = self.path / "study.toml"
+        file.write_text(self.text, encoding="utf-8")
+        return tune(load_study_file(file), self.path / "state", self.listener, **options)
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeStudy:
+    study = FakeStudy(tmp_path)
+    load = plugins.load
+
+    class Target:
+        @staticmethod
+        def from_settings(name: str, settings: dict[str, Any], *, state_dir: Path) -> FakeTarget:
+            return study.target
+
+        @staticmethod
+        def from_snapshot(snapshot: Any, *, state_dir: Path) -> FakeTarget:
+            return study.target
+
+    class Workload:
+        @staticmethod
+        def from_settings(settings: dict[str, Any]) -> FakeWorkload:
+            return study.workload
+
+    known: dict[str, Any] = {"targets": Target, "workloads": Workload}
+    monkeypatch.setattr(
+        plugins, "load", lambda group, name: known[group] if name == "fake" and group in known else load(group, name)
+    )
+    return study
