@@ -49,7 +49,8 @@ def _by_python(text: str, env: dict[str, float]) -> float:
         plain = plain.replace(name, f"V{i}") if len(name) > 1 else plain
         values[f"V{i}" if len(name) > 1 else name] = env[name]
     scope: dict[str, Any] = {**values, "true": 1.0, "min": min, "max": max, "abs": abs, "__builtins__": {}}
-    return eval(plain, scope)
+    value: float = eval(plain, scope)
+    return value
 
 
 def _column(env: dict[str, float]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.space.spaces import boolean, choice, integer, real
 from trimtab.errors import SpaceError
-from trimtab.space import Config, Constraint, Knob, Space
+from trimtab.space import Config, Constraint, Knob, Space, Value
 
 NAMES = "abc"
 
@@ -219,7 +219,7 @@ def test_a_sliver_is_sampled_by_repair() -> None:
 
 def test_repair_leaves_what_no_constraint_speaks_of() -> None:
     space = Space(WIDE, TIGHT)
-    bad = {"size": 2**20, "n": 40, "cost": 4.0, "jit": False, "above": 1, "mode": "z", "free": 777}
+    bad: dict[str, Value] = {"size": 2**20, "n": 40, "cost": 4.0, "jit": False, "above": 1, "mode": "z", "free": 777}
     repaired = space.repair(bad)
     assert space.is_feasible(repaired)
     assert (repaired["free"], repaired["mode"], repaired["jit"]) == (777, "z", False)

@@ -356,7 +356,7 @@ def axis_of(knob: Knob, also_legal: Iterable[Value] = ()) -> NumberAxis | LabelA
 
 
 def _is_on(knob: Knob, value: Value) -> bool:
-    """Whether the knob itself has exactly this value (a continuum holds twelve digits)."""
+    """Whether the knob itself has exactly this value (a continuum holds six digits)."""
     if not knob.contains(value):
         return False
     return isinstance(value, (str, bool)) or knob.clip(value) == value

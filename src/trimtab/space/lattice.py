@@ -1,4 +1,4 @@
-"""The regular range of a numeric knob: a lattice of equal steps, or a continuum held to twelve decimal digits.
+"""The regular range of a numeric knob: a lattice of equal steps, or a continuum held to six decimal digits.
 
 Notation: k level number (0 .. n-1), t in [0, 1] the position along the range on its scale (linear or logarithmic).
 Array methods work on float64, so that a lattice is exact up to 2^53; `nearest` and `is_level` are exact for every int.
@@ -18,11 +18,12 @@ __all__ = ["Continuum", "Lattice", "Range", "range_of"]
 
 Array = NDArray[np.float64]
 
-_DIGITS = 12
-"""Decimal digits to which reals without a step are held: few enough for exact round trips through the unit interval."""
+_DIGITS = 6
+"""Decimal digits to which reals without a step are held: enough for any tuning, few enough to be read, and to pass the
+unit interval exactly. Values of more digits that a server runs with are legal as extra points."""
 
 _TINY = 1e-270
-"""Reals are told apart down to twelve digits of this, so that no power of ten overflows."""
+"""Reals are told apart down to six digits of this, so that no power of ten overflows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class Lattice:
 
 @dataclass(frozen=True, slots=True)
 class Continuum:
-    """Reals in [low, high], rounded to twelve digits (of the larger bound; of the value itself on a log scale)."""
+    """Reals in [low, high], rounded to six digits (of the larger bound; of the value itself on a log scale)."""
 
     low: float
     high: float

@@ -169,18 +169,18 @@ class Programme:
             bool(self.parts) and self.solve({}) is Failure.EMPTY
         )
 
-    def levels(self, name: str) -> tuple[int, int] | None:
+    def levels(self, name: str) -> tuple[int, int] | Failure:
         """The least and greatest level of a knob's regular range among all solutions; never too tight.
 
-        None: no solution has the knob on its regular range, or it is not known.
+        EMPTY: no solution has the knob on its regular range.
         """
         part = self.parts[name]
         if not part.domain.has_levels:
-            return None
+            return Failure.EMPTY
         fixed = {} if part.regular is None else {part.regular: 1.0}
         down, up = self.solve({part.level: 1.0}, fixed), self.solve({part.level: -1.0}, fixed)
         if isinstance(down, Failure) or isinstance(up, Failure):
-            return None
+            return Failure.EMPTY if Failure.EMPTY in (down, up) else Failure.UNKNOWN
         scale, error = (part.n, _ERROR * part.n) if part.is_relaxed else (1, _ERROR)
         low, high = math.ceil(down.goal * scale - error), math.floor(error - up.goal * scale)
         return part.domain.low + max(0, low), part.domain.low + min(part.n, high)

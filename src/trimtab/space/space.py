@@ -34,7 +34,7 @@ class Space:
     """Knobs and constraints; immutable, so it may be shared by threads that do not share generators.
 
     Legal values of a knob are its useful range (on its step), its special values, its default, and `also_legal`: a
-    server's running value is legal however odd it is. Reals without a step are held to twelve digits. A config is
+    server's running value is legal however odd it is. Reals without a step are held to six digits. A config is
     *valid* when it has exactly the space's knobs with legal values, *canonical* when inactive knobs are at their
     defaults, and *feasible* when its canonical form meets every constraint.
 

@@ -19,7 +19,7 @@ from trimtab.space.encoding import Encoding
 from trimtab.space.expression import Node, names_in
 from trimtab.space.interval import Interval, Possible, can_hold
 from trimtab.space.linear import Row, rows_of
-from trimtab.space.programme import Programme
+from trimtab.space.programme import Failure, Programme
 
 __all__ = ["Tightening"]
 
@@ -94,8 +94,10 @@ class Tightening:
         # A single row bounds its knobs exactly by itself; the programme is for what several do together.
         if len(self._rows) > 1 and self.programme is not None and name in self.programme.parts and domain.has_levels:
             levels = self.programme.levels(name)
-            if levels is not None:
-                return max(domain.low, levels[0]), min(domain.high, levels[1])
+            if levels is Failure.EMPTY:
+                return 1, 0
+            if not isinstance(levels, Failure):
+                return levels
         return domain.low, domain.high
 
 
