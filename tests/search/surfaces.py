@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -63,6 +64,7 @@ class Surface:
         space, baseline, advice: as a searcher sees them.
         terms: parts of the loss, each a function of the units of all knobs.
         crashes: true where the server would not start; no searcher can know it beforehand.
+        baseline_loss: what the terms add up to at the baseline.
         optimum: least true loss over feasible configs that do not crash (found by coordinate descent from many starts).
     """
 
@@ -71,7 +73,8 @@ class Surface:
     advice: tuple[Config, ...]
     terms: list[Term]
     crashes: Callable[[Mapping[str, float]], bool]
-    optimum: float = field(default=0.0)
+    baseline_loss: float = 0.0
+    optimum: float = 0.0
 
     def _units(self, config: Config) -> dict[str, float]:
         return {name: unit(knob, config[name]) for name, knob in self.space.knobs.items()}
@@ -82,7 +85,7 @@ class Surface:
     def loss(self, config: Config) -> float:
         """True loss, 0 at the baseline; infinite where the config crashes."""
         units = self._units(config)
-        return math.inf if self.crashes(units) else self._raw(units) - self._raw(self._units(self.baseline))
+        return math.inf if self.crashes(units) else self._raw(units) - self.baseline_loss
 
     def evaluate(self, config: Config, number: int, seed: int) -> Trial:
         """A trial of `config`, with noise that depends on `seed` and `number` only."""
@@ -149,6 +152,7 @@ def _faint(name: str, weight: float) -> Term:
     return lambda u: weight * u[name]
 
 
+@cache
 def make_surface(n_knobs: int, seed: int) -> Surface:
     """A surface with `n_knobs` knobs (20 or more), seven of which matter; different for each seed."""
     rng = np.random.default_rng([seed, n_knobs])
@@ -171,6 +175,7 @@ def make_surface(n_knobs: int, seed: int) -> Surface:
     high, second = logs[0], logs[4]
     surface = Surface(space, space.default(), (), terms, lambda u: u[high] + u[second] > 1.55)
     surface.advice = (_advice(surface, {logs[0]: 0.55, logs[2]: 0.6, logs[4]: 0.5, logs[5]: 0.5, reals[0]: 0.2}),)
+    surface.baseline_loss = surface._raw(surface._units(surface.baseline))
     surface.optimum = _optimum(surface, rng)
     return surface
 
@@ -204,7 +209,8 @@ def _optimum(surface: Surface, rng: np.random.Generator) -> float:
             for name, knob in surface.space.knobs.items():
                 for value in _levels(knob):
                     moved = config.replace({name: value})
-                    if surface.space.is_feasible(moved) and surface.loss(moved) < least:
+                    # Feasibility last: it costs more than the loss.
+                    if surface.loss(moved) < least and surface.space.is_feasible(moved):
                         config, least = moved, surface.loss(moved)
         best = min(best, least)
     return best

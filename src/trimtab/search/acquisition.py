@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-__all__ = ["LossScale", "log_expected_improvement", "log_probability_above"]
+__all__ = ["LossScale", "log_expected_improvement"]
 
 Array = NDArray[np.float64]
 
@@ -37,11 +37,6 @@ def log_expected_improvement(mean: Array, sd: Array, incumbent: float) -> Array:
     remainder = np.where(u[far] < _FAR, size**-2.0, np.maximum(remainder, size**-2.0 * 1e-3))
     result[far] = -0.5 * size**2 - _LOG_ROOT_2PI + np.log(remainder)
     return result + np.log(sd)
-
-
-def log_probability_above(mean: Array, sd: Array, bound: float) -> Array:
-    """log P[f > bound] for f ~ N(mean, sd²), elementwise."""
-    return np.asarray(special.log_ndtr((mean - bound) / sd))
 
 
 @dataclass(frozen=True, slots=True)

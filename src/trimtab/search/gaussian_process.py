@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize
 
-__all__ = ["Hyper", "Posterior", "Prior", "fit_hyper", "objective"]
+__all__ = ["Hyper", "Posterior", "Prior", "covariance", "fit_hyper", "objective", "prior_variance"]
 
 Array = NDArray[np.float64]
 
@@ -152,12 +152,17 @@ def _basis(x: Array) -> Array:
     return np.concatenate([z, _CURVATURE * (1.5 * z * z - 0.5)], axis=1)
 
 
-def _covariance(a: Array, b: Array, hyper: Hyper) -> Array:
+def covariance(a: Array, b: Array, hyper: Hyper) -> Array:
     """Covariance of the function between the rows of `a` (n, f) and `b` (m, f): (n, m)."""
-    covariance, _ = _matern(_squared_distances(a, b, hyper.relevance))
-    covariance *= hyper.signal
-    covariance += (_basis(a) * np.tile(hyper.main, 2)) @ _basis(b).T
-    return covariance
+    k, _ = _matern(_squared_distances(a, b, hyper.relevance))
+    k *= hyper.signal
+    k += (_basis(a) * np.tile(hyper.main, 2)) @ _basis(b).T
+    return k
+
+
+def prior_variance(x: Array, hyper: Hyper) -> Array:
+    """The diagonal of `covariance(x, x, hyper)`: (n,)."""
+    return np.asarray(hyper.signal + _basis(x) ** 2 @ np.tile(hyper.main, 2))
 
 
 class Posterior:
@@ -172,7 +177,7 @@ class Posterior:
 
     def __init__(self, x: Array, y: Array, v: Array, hyper: Hyper) -> None:
         self._x, self.hyper = x, hyper
-        k = _covariance(x, x, hyper)
+        k = covariance(x, x, hyper)
         k[np.diag_indices_from(k)] += v + hyper.nugget + _LEAST_NOISE
         self._root = linalg.cholesky(k, lower=True, check_finite=False)
         ones = linalg.cho_solve((self._root, True), np.ones(len(y)), check_finite=False)
@@ -181,14 +186,13 @@ class Posterior:
 
     def predict_mean(self, x: Array) -> Array:
         """Mean of the function at the rows of `x` (m, f): (m,)."""
-        return np.asarray(self.mean + _covariance(x, self._x, self.hyper) @ self._alpha)
+        return np.asarray(self.mean + covariance(x, self._x, self.hyper) @ self._alpha)
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of the function (without noise) at the rows of `x` (m, f): (m,) each."""
-        cross = _covariance(x, self._x, self.hyper)
+        cross = covariance(x, self._x, self.hyper)
         half = linalg.solve_triangular(self._root, cross.T, lower=True, check_finite=False)
-        prior = self.hyper.signal + _basis(x) ** 2 @ np.tile(self.hyper.main, 2)
-        variance = prior - np.einsum("ij,ij->j", half, half)
+        variance = prior_variance(x, self.hyper) - np.einsum("ij,ij->j", half, half)
         return self.mean + cross @ self._alpha, np.sqrt(np.maximum(variance, 1e-12))
 
 

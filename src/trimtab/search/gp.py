@@ -36,8 +36,11 @@ _N_DONORS = 20
 _CLIMBERS, _CLIMB_ROUNDS, _CLIMB_POINTS = 5, 3, 100
 """Local search from the most promising candidates: single-knob changes."""
 
-_TRIED = 64
-"""How many of the best candidates are looked at for one that is new and feasible."""
+_TRIED = 8
+"""How many of the best candidates are looked at for one that is new."""
+
+_REPAIRED = 64
+"""How many infeasible candidates are moved into the feasible region when it is small."""
 
 
 @cache
@@ -78,6 +81,11 @@ class GaussianProcessSearcher(SearcherBase):
         self._require("restart_share", 0 <= self.options["restart_share"] <= 1, "between 0 and 1")
 
     @property
+    def _is_local(self) -> bool:
+        """Whether only few-knob changes of good configs are considered."""
+        return False
+
+    @property
     def is_converged(self) -> bool:
         """Whether the last ten asks promised next to nothing."""
         return self._n_small_gains >= 10
@@ -99,7 +107,7 @@ class GaussianProcessSearcher(SearcherBase):
         evidence = list(self.ledger)
         if self.space.n_dims == 0 or sum(bool(e.measured) for e in evidence) < 2:
             return self._remote(rng)
-        # One thread: matrices this small gain nothing from more, on a loaded machine threads wait for each other (seconds
+        # One thread: matrices this small gain nothing from more, threads wait for each other on a loaded machine (seconds
         # instead of milliseconds), and the order of sums, so the next ask, would depend on the number of cores.
         with _blas().limit(limits=1, user_api="blas"):
             return self._most_promising(self._surrogate(), rng)
@@ -123,6 +131,8 @@ class GaussianProcessSearcher(SearcherBase):
 
     def _most_promising(self, surrogate: Surrogate, rng: np.random.Generator) -> Config:
         points = self._candidates(surrogate, rng)
+        if not len(points):
+            return self._random_new(rng)
         worth = surrogate.worth(self.space.features_of_points(points))
         points, worth = self._climb(surrogate, points, worth, rng)
         order = np.argsort(-worth, kind="stable")[:_TRIED]
@@ -149,24 +159,26 @@ class GaussianProcessSearcher(SearcherBase):
         anchors = [self.space.encode(config) for config in [self.filler, *self._openers()]]
         donors = np.vstack([leaders, *anchors])
         moves = self._moves(self.options["changes"])
+        far = 0 if self._is_local else n * 4 // 10
         points = np.vstack(
             [
-                moves.near(leaders[:1], donors, n * 3 // 10, rng),
-                moves.near(leaders[:_N_CENTRES], donors, n * 3 // 10, rng),
-                moves.between(donors, n // 10, rng),
-                moves.anywhere(n * 3 // 10, self.space.n_dims, rng),
+                moves.near(leaders[:1], donors, (n - far) // 2, rng),
+                moves.near(leaders[:_N_CENTRES], donors, (n - far) // 2, rng),
+                moves.between(donors, far // 4, rng),
+                moves.anywhere(far - far // 4, self.space.n_dims, rng),
             ]
         )
-        return self._feasible(points)
-
-    def _feasible(self, points: Array) -> Array:
-        """Those of `points` that are feasible; when few are, some others repaired."""
         mask = self.space.feasible_mask(points)
-        kept = points[mask]
-        if len(kept) >= len(points) // 4:
-            return kept
-        repaired = [self.space.encode(self.space.repair(c)) for c in self.space.decode_many(points[~mask][:64])]
-        return np.vstack([kept, *repaired])
+        if mask.sum() < len(points) // 4:
+            repaired = [self.space.repair(config) for config in self.space.decode_many(points[~mask][:_REPAIRED])]
+            points = np.vstack([points[mask], *map(self.space.encode, repaired)])
+        return self._new_points(points)
+
+    def _new_points(self, points: Array) -> Array:
+        """The places of the feasible configs that `points` decode to, each once, without those asked or told."""
+        points = np.unique(self.space.snap(points[self.space.feasible_mask(points)]), axis=0)
+        known = {e.point.tobytes() for e in self.ledger} | {self.space.encode(c).tobytes() for c in self.pending}
+        return points[[point.tobytes() not in known for point in points]]
 
     def _climb(
         self, surrogate: Surrogate, points: Array, worth: Array, rng: np.random.Generator
@@ -175,8 +187,7 @@ class GaussianProcessSearcher(SearcherBase):
         moves = self._moves(1.0)
         for _ in range(_CLIMB_ROUNDS):
             top = points[np.argsort(-worth, kind="stable")[:_CLIMBERS]]
-            steps = moves.near(top, top, _CLIMB_POINTS, rng)
-            steps = steps[self.space.feasible_mask(steps)]
+            steps = self._new_points(moves.near(top, top, _CLIMB_POINTS, rng))
             if len(steps):
                 points = np.vstack([points, steps])
                 worth = np.r_[worth, surrogate.worth(self.space.features_of_points(steps))]

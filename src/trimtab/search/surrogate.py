@@ -1,9 +1,4 @@
-"""Surrogate: two Gaussian processes, one of the loss and one of being acceptable, made from the evidence told so far.
-
-The second regresses the share of a config's trials that were acceptable (1) or not (0) and reads the probability from
-the normal distribution, a cheap stand-in for classification (Rasmussen, Williams 2006, §6.5, least-squares
-classification).
-"""
+"""Surrogate: a Gaussian process of the loss and a classifier of being acceptable, from the evidence told so far."""
 
 from __future__ import annotations
 
@@ -13,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.search.acquisition import LossScale, log_expected_improvement, log_probability_above
+from trimtab.search.acquisition import LossScale, log_expected_improvement
+from trimtab.search.classifier import Classifier, sharpest
 from trimtab.search.gaussian_process import Hyper, Posterior, fit_hyper
 from trimtab.search.ledger import Evidence
 
@@ -21,21 +17,21 @@ __all__ = ["Surrogate", "SurrogateHyper", "fit_surrogate"]
 
 Array = NDArray[np.float64]
 
-_EVEN = 0.5
 _BEST_SHARE, _RECENT_SHARE = 0.5, 0.3
 """Of the points kept when there are too many: the best, the latest; the rest is spread evenly over the others."""
 
 
 _LABEL_CAP = 250
-"""Most configs in the process of acceptability: it need not be sharp."""
+"""Most configs in the classifier."""
 
 
 @dataclass(frozen=True, slots=True)
 class SurrogateHyper:
-    """Hyper-parameters of both processes; `acceptable` is None while nothing was unacceptable."""
+    """Hyper-parameters of both models; those of acceptability are None while nothing was unacceptable."""
 
     loss: Hyper
-    acceptable: Hyper | None
+    acceptable: Hyper | None = None
+    sharpness: float = 0.0
 
 
 def _measured(evidence: Sequence[Evidence]) -> list[Evidence]:
@@ -64,18 +60,22 @@ def _loss_data(evidence: list[Evidence]) -> tuple[LossScale, Array, Array, Array
     return scale, np.array([e.features for e in evidence]), scale.forward(losses), noise
 
 
-def _label_data(evidence: list[Evidence]) -> tuple[Array, Array, Array]:
-    """Features (n, f), shares of acceptable trials (n,), no known noise (n,)."""
-    labels = np.array([e.share_good for e in evidence])
-    return np.array([e.features for e in evidence]), labels, np.zeros(len(labels))
+def _label_data(evidence: Sequence[Evidence], cap: int) -> tuple[Array, Array, Array]:
+    """Features (n, f) of at most `cap` configs, and how often each was acceptable and was not (n,)."""
+    kept = _kept(list(evidence), cap)
+    good, bad = np.array([e.n_good for e in kept], dtype=float), np.array([e.n_bad for e in kept], dtype=float)
+    return np.array([e.features for e in kept]), good, bad
 
 
 def fit_surrogate(evidence: Sequence[Evidence], cap: int) -> SurrogateHyper:
     """Hyper-parameters for `evidence` (at least one measured), from at most `cap` configs."""
     _, x, y, v = _loss_data(_kept(_measured(evidence), cap))
-    mixed = any(e.n_bad for e in evidence)
-    acceptable = fit_hyper(*_label_data(_kept(list(evidence), cap))) if mixed else None
-    return SurrogateHyper(fit_hyper(x, y, v), acceptable)
+    loss = fit_hyper(x, y, v)
+    if not any(e.n_bad for e in evidence):
+        return SurrogateHyper(loss)
+    labelled, good, bad = _label_data(evidence, cap)
+    shape = fit_hyper(labelled, good / (good + bad), np.zeros(len(good)))
+    return SurrogateHyper(loss, shape, sharpest(labelled, good, bad, shape))
 
 
 class Surrogate:
@@ -102,9 +102,10 @@ class Surrogate:
         order = np.argsort(believed, kind="stable")
         self.incumbent = float(believed[order[0]])
         self.leaders = [kept[acceptable[i]] for i in order]
-        self._acceptable: Posterior | None = None
+        self._acceptable: Classifier | None = None
         if hyper.acceptable is not None:
-            self._acceptable = Posterior(*_label_data(_kept(list(evidence), min(cap, _LABEL_CAP))), hyper.acceptable)
+            labels = _label_data(evidence, min(cap, _LABEL_CAP))
+            self._acceptable = Classifier(*labels, hyper.acceptable, hyper.sharpness)
         if len(pending):
             believed = self._loss.predict_mean(pending)
             v = np.r_[v, np.zeros(len(pending))]
@@ -115,9 +116,7 @@ class Surrogate:
         mean, sd = self._loss.predict(features)
         worth = log_expected_improvement(mean, sd, self.incumbent)
         if self._acceptable is not None:
-            share, doubt = self._acceptable.predict(features)
-            doubt = np.sqrt(doubt**2 + self._acceptable.hyper.nugget)
-            worth = worth + self._caution * log_probability_above(share, doubt, _EVEN)
+            worth = worth + self._caution * self._acceptable.log_probability(features)
         return worth
 
     def expected_gain(self, features: Array) -> float:

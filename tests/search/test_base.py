@@ -1,0 +1,148 @@
+"""What all searchers share: options, pending configs, the baseline as a config of the space, running dry."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.records import Status
+from trimtab.search import SearchProblem
+from trimtab.search.gp import GaussianProcessSearcher
+from trimtab.search.lhs import LatinHypercubeSearcher, latin_hypercube
+from trimtab.search.nelder_mead import NelderMeadSearcher
+from trimtab.search.random import RandomSearcher
+from trimtab.space import Config
+
+from .problems import grid, problem, trial
+
+
+def test_unknown_option() -> None:
+    with pytest.raises(UsageError) as caught:
+        LatinHypercubeSearcher(problem(grid(), bacth=3))
+    assert str(caught.value) == "unknown option bacth=3 of searcher 'lhs'\nhint: use one of: batch"
+
+
+def test_unknown_option_of_a_searcher_without_options() -> None:
+    with pytest.raises(UsageError) as caught:
+        RandomSearcher(problem(grid(), batch=3))
+    assert str(caught.value) == "unknown option batch=3 of searcher 'random'\nhint: this searcher has no options"
+
+
+@pytest.mark.parametrize("value", ["many", 1.5, True])
+def test_wrong_type_of_option(value: object) -> None:
+    with pytest.raises(UsageError) as caught:
+        LatinHypercubeSearcher(problem(grid(), batch=value))
+    expected = f"batch={value!r} of searcher 'lhs' is not of type int\nhint: write it like its default, batch = 0"
+    assert str(caught.value) == expected
+
+
+def test_an_integer_stands_for_a_real() -> None:
+    assert NelderMeadSearcher(problem(grid(), expand=3)).options["expand"] == 3.0
+
+
+def test_option_out_of_range() -> None:
+    with pytest.raises(UsageError) as caught:
+        LatinHypercubeSearcher(problem(grid(), batch=-1))
+    assert str(caught.value) == "batch=-1 of searcher 'lhs'\nhint: batch must be 0 or more"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("expand", 0.5, "expand must be more than reflect"),
+        ("shrink", 1.0, "shrink must be between 0 and 1"),
+        ("contract", 0.0, "contract must be between 0 and 1"),
+        ("radius", 0.0, "radius must be more than 0 and at most 1"),
+        ("init", "star", "init must be 'axes' or 'random'"),
+        ("restarts", 0, "restarts must be 1 or more"),
+        ("probes", -1, "probes must be 0 or more"),
+        ("spread", 0.0, "spread must be more than 0"),
+    ],
+)
+def test_options_of_nelder_mead(name: str, value: object, rule: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        NelderMeadSearcher(problem(grid(), **{name: value}))
+    assert caught.value.hint == rule
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("candidates", 5, "candidates must be 10 or more"),
+        ("cap", 5, "cap must be 10 or more"),
+        ("changes", 0.5, "changes must be 1 or more"),
+        ("restart_share", 1.5, "restart_share must be between 0 and 1"),
+        ("caution", -1.0, "caution must be 0 or more"),
+    ],
+)
+def test_options_of_gp(name: str, value: object, rule: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        GaussianProcessSearcher(problem(grid(), **{name: value}))
+    assert caught.value.hint == rule
+
+
+def test_asking_for_nothing() -> None:
+    with pytest.raises(UsageError) as caught:
+        RandomSearcher(problem(grid())).ask(0)
+    assert str(caught.value) == "cannot ask for n=0 configs\nhint: ask for at least 1"
+
+
+def test_a_baseline_outside_the_space_is_brought_inside() -> None:
+    space = grid()
+    outside = Config({"a": 5000, "b": 7, "elsewhere": 1})
+    searcher = RandomSearcher(SearchProblem(space=space, baseline=outside))
+    assert searcher.filler == Config({"a": 0, "b": 7})
+
+
+def test_a_config_asked_twice_stays_pending_until_both_answers_came() -> None:
+    space = grid(1, 0)
+    searcher = RandomSearcher(problem(space))
+    first, second = searcher.ask(2)
+    assert first == second
+    searcher.tell(trial(first, 0))
+    assert searcher.pending[first] == 1
+    searcher.tell(trial(first, 1))
+    assert first not in searcher.pending
+
+
+def test_infrastructure_ends_pending() -> None:
+    searcher = RandomSearcher(problem(grid()))
+    config = searcher.ask()[0]
+    searcher.tell(trial(config, 0, None, status=Status.INFRASTRUCTURE))
+    assert config not in searcher.pending
+    assert config not in searcher.ledger
+
+
+def test_exhausted_counts_feasible_configs_only() -> None:
+    searcher = RandomSearcher(problem(grid(2, 2, "a + b <= 2")))
+    assert not searcher.is_exhausted
+    asked = searcher.ask(6)
+    assert len(set(asked)) == 6
+    assert searcher.is_exhausted
+
+
+def test_large_spaces_are_never_called_exhausted() -> None:
+    searcher = RandomSearcher(problem(grid()))
+    searcher.ask(20)
+    assert not searcher.is_exhausted
+
+
+def test_hypercube_puts_one_config_in_every_slice() -> None:
+    space = grid(3, 999)
+    configs = latin_hypercube(space, 10, np.random.default_rng(4))
+    for name in space.knobs:
+        assert sorted(int(config[name]) // 100 for config in configs) == list(range(10))
+
+
+def test_hypercube_under_a_constraint_is_feasible() -> None:
+    space = grid(3, 999, "a + b + c <= 900")
+    assert all(space.is_feasible(config) for config in latin_hypercube(space, 20, np.random.default_rng(4)))
+
+
+def test_batches_of_the_hypercube_differ() -> None:
+    searcher = LatinHypercubeSearcher(problem(grid(3, 999), batch=10))
+    first, second = searcher.ask(10), searcher.ask(10)
+    assert not set(first) & set(second)
+    for batch in (first, second):
+        assert sorted(int(config["a"]) // 100 for config in batch) == list(range(10))

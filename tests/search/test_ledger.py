@@ -1,0 +1,112 @@
+"""What the ledger makes of trials."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from trimtab.records import Status
+from trimtab.search import Ledger
+from trimtab.space import Config, Knob, KnobKind, Space
+
+from .problems import crash, grid, integer, trial
+
+SPACE = grid()
+HERE = Config({"a": 1, "b": 2})
+THERE = Config({"a": 3, "b": 4})
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return Ledger(SPACE, SPACE.default())
+
+
+def test_repeats_are_weighted_by_precision(ledger: Ledger) -> None:
+    ledger.tell(trial(HERE, 0, 1.0, loss_se=0.1))
+    evidence = ledger.tell(trial(HERE, 1, 0.0, loss_se=0.2))
+    assert evidence is not None
+    assert evidence.loss == pytest.approx((1.0 * 100 + 0.0 * 25) / 125)
+    assert evidence.se == pytest.approx(125**-0.5)
+
+
+def test_unknown_precision_counts_like_the_least_known(ledger: Ledger) -> None:
+    ledger.tell(trial(HERE, 0, 1.0, loss_se=None))
+    evidence = ledger.tell(trial(HERE, 1, 0.0, loss_se=0.2))
+    assert evidence is not None
+    assert evidence.loss == pytest.approx(0.5)
+    assert evidence.se == pytest.approx(0.2 / math.sqrt(2))
+
+
+def test_no_precision_at_all_is_a_plain_mean(ledger: Ledger) -> None:
+    for number, loss in enumerate((1.0, 2.0, 6.0)):
+        ledger.tell(trial(HERE, number, loss, loss_se=None))
+    evidence = ledger.get(HERE)
+    assert evidence is not None
+    assert evidence.loss == pytest.approx(3.0)
+    assert evidence.se is None
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, None])
+def test_a_loss_that_is_no_number_is_a_failure(ledger: Ledger, loss: float | None) -> None:
+    evidence = ledger.tell(trial(HERE, 0, loss))
+    assert evidence is not None
+    assert not evidence.is_acceptable
+    assert not evidence.measured
+    assert ledger.best() is None
+
+
+def test_broken_constraint_is_measured_but_not_acceptable(ledger: Ledger) -> None:
+    evidence = ledger.tell(trial(HERE, 0, -2.0, excess=0.1))
+    assert evidence is not None
+    assert evidence.loss == -2.0
+    assert not evidence.is_acceptable
+    assert ledger.best() is None
+
+
+def test_infrastructure_is_not_entered(ledger: Ledger) -> None:
+    assert ledger.tell(trial(HERE, 0, -9.0, status=Status.INFRASTRUCTURE)) is None
+    assert HERE not in ledger
+
+
+def test_a_config_that_crashes_as_often_as_not_is_not_best(ledger: Ledger) -> None:
+    ledger.tell(trial(HERE, 0, -1.0))
+    ledger.tell(crash(HERE, 1))
+    ledger.tell(trial(THERE, 2, -0.1))
+    best = ledger.best()
+    assert best is not None
+    assert best.config == THERE
+    ledger.tell(trial(HERE, 3, -1.0))
+    best = ledger.best()
+    assert best is not None
+    assert best.config == HERE
+    assert best.share_good == pytest.approx(2 / 3)
+
+
+def test_the_representative_is_the_most_precise(ledger: Ledger) -> None:
+    ledger.tell(trial(HERE, 0, -0.9, loss_se=0.5))
+    ledger.tell(trial(HERE, 1, -0.5, loss_se=0.01))
+    ledger.tell(trial(HERE, 2, -0.4, loss_se=None))
+    best = ledger.best()
+    assert best is not None
+    assert best.representative().number == 1
+
+
+def test_foreign_knobs_are_dropped_and_missing_ones_filled_in() -> None:
+    ledger = Ledger(SPACE, Config({"a": 7, "b": 8}))
+    assert ledger.own(Config({"b": 2, "stranger": True})) == Config({"a": 7, "b": 2})
+
+
+def test_illegal_values_are_not_entered(ledger: Ledger) -> None:
+    assert ledger.own(Config({"a": 101, "b": 2})) is None
+    assert ledger.tell(trial(Config({"a": 101, "b": 2}), 0, -9.0)) is None
+    assert len(ledger) == 0
+
+
+def test_inactive_knobs_do_not_make_configs_different() -> None:
+    switch = Knob(name="switch", kind=KnobKind.BOOLEAN, default=False)
+    space = Space([switch, integer("depth", condition="switch")])
+    ledger = Ledger(space, space.default())
+    ledger.tell(trial(Config({"switch": False, "depth": 5}), 0, 1.0))
+    ledger.tell(trial(Config({"switch": False, "depth": 9}), 1, 2.0))
+    assert [evidence.loss for evidence in ledger] == [1.5]
