@@ -29,6 +29,7 @@ __all__ = [
 
 _KINDS = {"bool": KnobKind.BOOLEAN, "integer": KnobKind.INTEGER, "real": KnobKind.REAL}
 _MANAGED = "allow_alter_system = off: this server is configured by other means"
+_NO_RELOAD = "this user may not reload the configuration"
 _NO_RIGHT = "this user may not change it (no ALTER SYSTEM privilege)"
 _PINNED = {
     "command line": "set on the server's command line, which wins over every file",
@@ -76,6 +77,7 @@ class Facts:
     major: int
     has_jit: bool
     has_standby: bool
+    may_reload: bool
     allows_alter_system: bool
 
 
@@ -110,10 +112,13 @@ def read_rows(connection: Connection) -> dict[str, Row]:
 
 def read_facts(connection: Connection, rows: Mapping[str, Row]) -> Facts:
     """Facts of the server that lock whole groups of knobs."""
-    found = connection.execute("SELECT pg_jit_available(), EXISTS (SELECT FROM pg_stat_replication)").fetchone()
-    jit, standby = found if found is not None else (False, False)
+    found = connection.execute(
+        "SELECT pg_jit_available(), EXISTS (SELECT FROM pg_stat_replication),"
+        " has_function_privilege('pg_reload_conf()', 'EXECUTE')"
+    ).fetchone()
+    jit, standby, may_reload = found if found is not None else (False, False, False)
     allowed = "allow_alter_system" not in rows or rows["allow_alter_system"].setting == "on"
-    return Facts(major_version(connection), bool(jit), bool(standby), allowed)
+    return Facts(major_version(connection), bool(jit), bool(standby), bool(may_reload), allowed)
 
 
 def knob_states(
@@ -203,6 +208,7 @@ def _lock_reason(
         (True, _PINNED.get(row.source, "")),
         (not facts.allows_alter_system, _MANAGED),
         (not row.is_permitted, _NO_RIGHT),
+        (not facts.may_reload, _NO_RELOAD),
     )
     return next((reason for applies, reason in reasons if applies and reason), "")
 
@@ -218,6 +224,10 @@ def require_changeable(states: Mapping[str, KnobState]) -> None:
         raise TargetError(
             "the server does not allow ALTER SYSTEM (allow_alter_system = off)",
             hint="that says that something else (Patroni, Ansible, an operator) configures it: tune it there",
+        )
+    if _NO_RELOAD in reasons:
+        raise TargetError(
+            "this user may not reload the configuration", hint="GRANT EXECUTE ON FUNCTION pg_reload_conf() TO the user"
         )
     if "" not in reasons and _NO_RIGHT in reasons:
         raise TargetError(

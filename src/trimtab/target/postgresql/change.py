@@ -14,6 +14,7 @@ from trimtab.target.postgresql.catalogue import Row, read_rows
 from trimtab.target.postgresql.classes import SECRET
 from trimtab.target.postgresql.pending import require_settled
 from trimtab.target.postgresql.reach import AUTO_CONF, Reach, file_from_json, file_to_json
+from trimtab.target.postgresql.session import LoginRefusedError
 from trimtab.target.postgresql.values import is_same, setting_text
 from trimtab.units import format_value
 
@@ -138,9 +139,15 @@ def put_back(reach: Reach, snapshot: Snapshot) -> bool:
 
 
 def _answers(reach: Reach) -> bool:
-    """Whether a login works: a server process may be there and hang."""
+    """Whether a login works: a server process may be there and hang. One that refuses us does answer.
+
+    Raises:
+        LoginRefusedError: it does not let us in.
+    """
     try:
         reach.connect().close()
+    except LoginRefusedError:
+        raise
     except TargetError:
         return False
     return True
@@ -172,6 +179,8 @@ def _put_files_back(reach: Reach, snapshot: Snapshot) -> bool:
 
 def _put_entries_back(reach: Reach, snapshot: Snapshot) -> bool:
     entries: Mapping[str, str] = snapshot.reach["entries"]
+    # a tuner may have died between its change and its reload; without rights on the files only loaded entries are seen
+    reload_and_wait(reach.connect)
     with reach.connect() as connection:
         now = read_entries(connection)
         change_entries(connection, now, entries)

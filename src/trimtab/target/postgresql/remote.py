@@ -14,8 +14,8 @@ from trimtab.errors import TargetError
 from trimtab.host import LocalHost
 from trimtab.records import Endpoint
 from trimtab.target.postgresql.install import Account
-from trimtab.target.postgresql.process import tail
-from trimtab.target.postgresql.session import Connection, connect
+from trimtab.target.postgresql.process import is_running, tail
+from trimtab.target.postgresql.session import Connection, LoginRefusedError, connect
 from trimtab.target.postgresql.settings import Settings
 
 __all__ = ["ConnectionReach", "LocalReach"]
@@ -234,13 +234,20 @@ class LocalReach(ConnectionReach):
             try:
                 self.connect().close()
                 return
+            except LoginRefusedError:
+                raise
             except TargetError:
                 if time.monotonic() > deadline:
                     raise
             time.sleep(_LOGIN_POLL_S)
 
+    def is_up(self) -> bool:
+        """Whether its process runs, whatever it says to a login."""
+        pid = self.pid
+        return pid is not None and is_running(pid)
+
     def ensure_up(self) -> None:
-        """Starts the server by its restart command when nobody can log in."""
+        """Starts the server by its restart command when it is down."""
         if not self.is_up():
             self.restart()
 

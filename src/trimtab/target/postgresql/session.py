@@ -10,7 +10,7 @@ from psycopg.rows import TupleRow
 
 from trimtab.errors import TargetError
 
-__all__ = ["CONNECT_TIMEOUT_S", "Connection", "connect", "redact"]
+__all__ = ["CONNECT_TIMEOUT_S", "Connection", "LoginRefusedError", "connect", "redact"]
 
 Connection = psycopg.Connection[TupleRow]
 
@@ -40,6 +40,10 @@ _REASONS: tuple[tuple[str, str, str], ...] = (
 )
 
 
+class LoginRefusedError(TargetError):
+    """The server runs and answered, but does not let us in: restarting it would not help."""
+
+
 def redact(text: str, password: str | None) -> str:
     """`text` without the password."""
     return text.replace(password, "***") if password else text
@@ -56,6 +60,7 @@ def connect(fields: Mapping[str, Any], *, application: str = "trimtab", timeout_
         **fields,
         "options": options,
         "application_name": application,
+        "client_encoding": "utf8",  # a database in SQL_ASCII would give bytes in place of texts
         # libpq rounds a smaller number up to 2 seconds
         "connect_timeout": max(2, round(CONNECT_TIMEOUT_S if timeout_s is None else timeout_s)),
     }
@@ -71,7 +76,7 @@ def _told(error: psycopg.Error, fields: Mapping[str, Any]) -> TargetError:
     where = " ".join(f"{key}={fields[key]}" for key in ("host", "port", "user", "dbname") if fields.get(key))
     for mark, reason, hint in _REASONS:
         if mark in text:
-            return TargetError(f"{reason}: {where}: {text}", hint=hint)
+            return LoginRefusedError(f"{reason}: {where}: {text}", hint=hint)
     return TargetError(
         f"cannot connect to the server: {where}: {text}", hint="check that it runs, and host and port in url"
     )
