@@ -19,7 +19,7 @@ from trimtab.space import Knob, KnobKind
         ({"name": "a b"}, "knob name='a b' is not a word", "without spaces"),
         ({"kind": "number"}, "knob k: kind='number' is unknown", "integer, real, boolean"),
         ({"restart": "now"}, "knob k: restart='now' is unknown", "reload, restart, reboot"),
-        ({"unit": "kb"}, "knob k: unit='kb' is unknown is not legal for kind=integer", "use B, kB"),
+        ({"unit": "kb"}, "knob k: unit='kb' is not legal for kind=integer", "use B, kB"),
         ({"low": None}, "knob k: low=None is not legal", "needs low and high"),
         ({"low": 1.5}, "knob k: low=1.5 is not legal", "whole numbers, counted in unit='kB'"),
         ({"low": True}, "knob k: low=True is not legal", "whole numbers"),

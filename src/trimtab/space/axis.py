@@ -3,7 +3,7 @@
 Layout of an axis of numbers: the special values and the extra points (a default or running value outside the useful
 range) own bins at the bottom, the regular range has the rest. A search that moves uniformly in the cube therefore
 tries a special value in a fixed share of its points, however wide the range is (special-value biasing: Kanellis et
-al., LlamaTune, VLDB 2022, section 4.1). Choices, ordinals and booleans have equal bins.
+al., LlamaTune, VLDB 2022). Choices, ordinals and booleans have equal bins.
 
 Inside, a value is a pair: `value` (float64; number of the label for labels) and `bin` (number of the point or
 label, -1 for a value of the regular range).

@@ -107,7 +107,7 @@ class Knob:
         try:
             unit_ratio(self.unit)
         except UsageError as error:
-            raise self._fault(f"unit={self.unit!r} is unknown", error.hint or "") from error
+            raise self._fault(f"unit={self.unit!r}", error.hint or "") from error
         if not self.is_numeric:
             self._check_labels()
             return

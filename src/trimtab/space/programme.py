@@ -1,6 +1,7 @@
 """Mixed-integer programmes over the linear constraints of a space, solved by HiGHS.
 
-They stand in place of the Omega test with which Active Harmony bounded dependent parameters (seed 000, section 5.6).
+They stand in place of the Omega test with which Active Harmony bounded dependent parameters (Zhou, Extensions of an
+empirical automated tuning framework, 2013, chapter 5).
 Notation: x a knob in base units, and
 
     x = origin * r + stride * k + sum(point_i * p_i),   r + sum(p_i) = 1,   0 <= k <= n * r
