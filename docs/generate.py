@@ -92,10 +92,10 @@ def study_file_page() -> str:
         "",
         *_table("[study]", StudyTable),
     ]
-    for group, table in (("targets", "target.NAME"), ("workloads", "workload")):
-        for name in plugins.names(group):  # type: ignore[arg-type]
-            cls = plugins.load(group, name)  # type: ignore[arg-type]
-            lines += _table(f'[{table}] with kind = "{name}"', cls.SETTINGS)
+    for name in plugins.names("targets"):
+        lines += _table(f'[target.NAME] with kind = "{name}"', plugins.load("targets", name).SETTINGS)
+    lines += ["## [workload]", "", "| kind | keys |", "| --- | --- |"]
+    lines += [f"| `{name}` | see [its page]({name}.md) |" for name in plugins.names("workloads")] + [""]
     lines += _table("[search]", SearchTable)
     for name in plugins.names("searchers"):
         options = plugins.load("searchers", name).OPTIONS

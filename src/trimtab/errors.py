@@ -1,15 +1,15 @@
 """The exceptions a user of Trimtab can meet, each with the exit code of the command that meets it.
 
-    TrimtabError                     base; `hint` says what to do
-    ├── UsageError             2     the command line or the study file is wrong
-    │   └── SpaceError         2     a knob, value, constraint or space is not legal
-    ├── TargetError            3     the system under tuning cannot be reached, read, changed or restored
-    │   ├── LockedError        3     another tuner holds the target
-    │   ├── ApplyError         3     the target refused a config, or did not come back with it
-    │   └── RestoreError       3     the target could not be put back as it was found
-    ├── LoadError              4     the workload could not be prepared or run, or its measurement is invalid
-    ├── HistoryError           2     the history file or database cannot be read or written
-    └── InternalError         70     a bug in Trimtab
+TrimtabError                     base; `hint` says what to do
+├── UsageError             2     the command line or the study file is wrong
+│   └── SpaceError         2     a knob, value, constraint or space is not legal
+├── TargetError            3     the system under tuning cannot be reached, read, changed or restored
+│   ├── LockedError        3     another tuner holds the target
+│   ├── ApplyError         3     the target refused a config, or did not come back with it
+│   └── RestoreError       3     the target could not be put back as it was found
+├── LoadError              4     the workload could not be prepared or run, or its measurement is invalid
+├── HistoryError           2     the history file or database cannot be read or written
+└── InternalError         70     a bug in Trimtab
 """
 
 from __future__ import annotations

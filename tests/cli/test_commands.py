@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 import pytest
-
 from tests.fakes import FakeStudy
+
 from trimtab.cli import main
 from trimtab.cli.group import COMMANDS, trimtab
 from trimtab.errors import TargetError

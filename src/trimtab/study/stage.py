@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import Any
 from trimtab import plugins
 from trimtab.errors import UsageError
 from trimtab.records import Machine, Objective
-from trimtab.space import Config, Constraint, Knob, KnobKind, Space
+from trimtab.space import Config, Constraint, Knob, KnobKind, Space, base_value
 from trimtab.study.file import StudyFile, plan_of
 from trimtab.target import KnobState, Target
 from trimtab.trial import MeasurePlan
@@ -135,9 +136,16 @@ def _space(
         *(Constraint(text, name=f"search.constraints[{index}]") for index, text in enumerate(file.search.constraints)),
     ]
     knobs = [_ranged(states[name], file.search.ranges.get(name)) for name in names]
-    space = Space(knobs, constraints, also_legal={n: (v,) for n, v in running.items()})
+    space = Space(knobs, constraints, also_legal={n: (v,) for n, v in running.items()}, fixed=_fixed(states, names))
     space.require_feasible()
     return space, Config(running)
+
+
+def _fixed(states: Mapping[str, KnobState], names: tuple[str, ...]) -> dict[str, Any]:
+    """Running values, in base units, of the knobs outside the space that a condition of one inside speaks of."""
+    conditions = " ".join(states[name].knob.condition or "" for name in names)
+    spoken_of = set(re.findall(r"\w+", conditions)) & set(states) - set(names)
+    return {name: base_value(states[name].knob, states[name].running) for name in spoken_of}
 
 
 def _ranged(state: KnobState, ends: tuple[str | int | float, str | int | float] | None) -> Knob:

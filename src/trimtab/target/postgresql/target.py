@@ -50,9 +50,11 @@ class PostgresTarget:
         name: of the table in the study file.
         kind: "postgresql".
         settings: the table, checked.
+        SETTINGS: its model, for the reference page.
     """
 
     kind = "postgresql"
+    SETTINGS = Settings
 
     def __init__(self, name: str, settings: Settings, state_dir: Path, reach: Reach | None = None) -> None:
         self.name = name
