@@ -185,6 +185,10 @@ def print_table(rows: list[Row], sizes: list[int]) -> None:
     print(f"median seconds of one ask, {N_KNOBS} knobs; in brackets: optuna TPE's time over this one")
     print(f"{'searcher':14}" + "".join(f"{n:>22}" for n in sizes))
     for name in dict.fromkeys(row.name for row in rows):
+        reasons = {row.reason for row in rows if row.name == name and row.seconds is None}
+        if all(by[name, n].seconds is None for n in sizes):
+            print(f"{name:14}  {', '.join(sorted(reasons))}")
+            continue
         cells = []
         for n in sizes:
             row, tpe = by[name, n], by.get(("optuna TPE", n))
