@@ -61,7 +61,7 @@ def test_locked_and_unknown_knobs() -> None:
         FakeTarget().apply(Config({"none": 1}))
     FakeTarget(unlock=["durability"]).apply(Config({"sync": False}))
     with pytest.raises(UsageError, match="knob='sync' is unknown or locked"):
-        FakeTarget(knobs=["sync"]).selection()
+        FakeTarget(knobs=["sync"]).selection(Context(workload="test", clients=4, read_share=0.5))
     with pytest.raises(UsageError, match="unknown key 'x'"):
         FakeTarget.from_settings("f", {"x": 1}, state_dir=Path("/tmp"))
 
@@ -75,7 +75,7 @@ def test_two_tuners_of_one_server() -> None:
 def test_its_space_holds_baseline_and_budget() -> None:
     target, context = FakeTarget(), Context("x", clients=10)
     states = target.states()
-    names = target.selection()
+    names = target.selection(Context(workload="test", clients=4, read_share=0.5))
     space = Space([states[name].knob for name in names], target.constraints(names, context))
     assert space.is_feasible(Config({name: states[name].running for name in names}))
     big = Config({**{name: states[name].running for name in names}, "cache": 900, "sort_memory": 20})

@@ -196,3 +196,14 @@ def test_every_set_makes_a_space_that_holds_the_running_config(target: PostgresT
         )
         assert names, choice
         assert space.violations(Config(running)) == (), choice
+
+
+def test_a_set_leaves_out_what_only_writes_feel_when_the_workload_only_reads(target: PostgresTarget) -> None:
+    states = target.states()
+    reads = set(selected_names("performance", states, reads_only=True))
+    writes = set(selected_names("performance", states))
+    assert {"shared_buffers", "work_mem", "random_page_cost"} <= reads < writes
+    assert {"max_wal_size", "commit_delay", "bgwriter_delay", "autovacuum_naptime"} <= writes - reads
+    assert selected_names(("planner", "max_wal_size"), states, reads_only=True)[-1] == "max_wal_size"
+    context = Context(workload="reads", clients=4, read_share=1.0)
+    assert set(target.selection(context)) == set(selected_names("all", states))

@@ -12,6 +12,7 @@ import pytest
 
 from tests.target.conftest import Server, free_port
 from trimtab.errors import ApplyError, LockedError, RestoreError, TargetError, UsageError
+from trimtab.records import Context
 from trimtab.space import Config
 from trimtab.target.postgresql import PostgresTarget
 
@@ -79,7 +80,7 @@ def test_by_connection_only_restart_knobs_are_locked(remote: PostgresTarget) -> 
         == "needs a restart, and the study file gives no data_dir and restart command"
     )
     assert not states["work_mem"].lock_reason
-    assert "shared_buffers" not in remote.selection()
+    assert "shared_buffers" not in remote.selection(Context(workload="test", clients=4, read_share=0.5))
     with pytest.raises(ApplyError, match="knob='shared_buffers' may not be changed: needs a restart"):
         remote.apply(Config({"shared_buffers": 20000}))
 
@@ -164,7 +165,7 @@ def test_a_user_without_rights_is_told_what_to_grant(server: Server, state_dir: 
     target.open()
     assert target.states()["work_mem"].lock_reason == "this user may not change it (no ALTER SYSTEM privilege)"
     with pytest.raises(TargetError, match="this user may change no knob of the server") as caught:
-        target.selection()
+        target.selection(Context(workload="test", clients=4, read_share=0.5))
     assert "GRANT ALTER SYSTEM ON PARAMETER work_mem" in str(caught.value.hint)
     with pytest.raises(TargetError, match="may not see which settings come from postgresql.auto.conf") as caught:
         target.snapshot()
@@ -179,13 +180,13 @@ def test_the_recommended_role_can_do_just_what_was_granted(server: Server, state
     target.open()
     found = target.snapshot()
     with pytest.raises(TargetError, match="this user may not reload the configuration") as caught:
-        target.selection()
+        target.selection(Context(workload="test", clients=4, read_share=0.5))
     assert caught.value.hint == "GRANT EXECUTE ON FUNCTION pg_reload_conf() TO the user"
     with pytest.raises(ApplyError, match="knob='work_mem' may not be changed: this user may not reload"):
         target.apply(Config({"work_mem": 8192}))
     with server.admin() as admin:
         admin.execute("GRANT EXECUTE ON FUNCTION pg_reload_conf() TO tuner")
-    assert target.selection() == ("work_mem",)
+    assert target.selection(Context(workload="test", clients=4, read_share=0.5)) == ("work_mem",)
     assert target.apply(Config({"work_mem": 8192})).effective == {"work_mem": 8192}
     with server.admin() as admin:  # as a tuner that dies between its change and its reload
         admin.execute("ALTER SYSTEM SET work_mem = '9MB'")
@@ -206,7 +207,7 @@ def test_what_is_managed_elsewhere_is_respected(server: Server, state_dir: Path)
     try:
         target.open()
         with pytest.raises(TargetError, match=r"the server does not allow ALTER SYSTEM \(allow_alter_system = off\)"):
-            target.selection()
+            target.selection(Context(workload="test", clients=4, read_share=0.5))
         with pytest.raises(ApplyError, match="this server is configured by other means"):
             target.apply(Config({"work_mem": 8192}))
         assert ("alter system", False, "allow_alter_system = off") in target.doctor()
@@ -317,10 +318,10 @@ def test_named_knobs(local: PostgresTarget, server: Server, state_dir: Path) -> 
         target = made(server, state_dir, server.table(knobs=knobs))
         target.open()
         with pytest.raises(UsageError, match=message):
-            target.selection()
+            target.selection(Context(workload="test", clients=4, read_share=0.5))
     target = made(server, state_dir, server.table(knobs=["work_mem", "vacuum", "fsync"], unlock=["durability"]))
     target.open()
-    names = target.selection()
+    names = target.selection(Context(workload="test", clients=4, read_share=0.5))
     assert names[0] == "work_mem"
     assert "fsync" in names
     assert "autovacuum_naptime" in names

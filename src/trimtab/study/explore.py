@@ -29,7 +29,10 @@ _IMPROVEMENT = 0.01
 _STOP_MARGIN = 0.10
 """A trial is stopped early when it is surely at least this much worse than the best."""
 
-_FINISH_SHARE = 0.35
+_N_ABLATIONS = 8
+"""Trials that the removal of needless knobs may be expected to need."""
+
+_FINISH_SHARE = 0.5
 """Share of a wall-clock budget kept for the finalists, the removal of needless knobs and the proof, at most."""
 
 
@@ -77,7 +80,7 @@ def start_searcher(stage: Stage, budget_trials: int | None) -> Searcher:
 def finish_reserve_s(stage: Stage, budget_s: float, mean_cost_s: float) -> float:
     """Seconds to keep back for what comes after the search."""
     arms = 3 if stage.file.proof.advice else 2
-    needed = (_N_FINALISTS + 6 + arms * (stage.file.proof.min_pairs + 1)) * mean_cost_s
+    needed = (_N_FINALISTS + _N_ABLATIONS + arms * stage.file.proof.min_pairs) * mean_cost_s
     return min(needed, _FINISH_SHARE * budget_s)
 
 

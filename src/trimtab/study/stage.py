@@ -98,7 +98,7 @@ def open_stage(file: StudyFile, state_dir: Path) -> Iterator[Stage]:
                 hint=f"it speaks {', '.join(workload.protocols)}; the target speaks {protocol}",
             )
         states = target.states()
-        names = target.selection()
+        names = target.selection(workload.context)
         space, baseline = _space(file, target, workload, states, names)
         known = _advice(file, target, workload, states, space)
         yield Stage(

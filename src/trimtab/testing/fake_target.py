@@ -181,7 +181,7 @@ class FakeTarget:
         is_open = knob.safety is SafetyClass.PERFORMANCE or knob.safety.value in self._unlock
         return "" if is_open else f"safety class {knob.safety.value} is locked"
 
-    def selection(self) -> tuple[str, ...]:
+    def selection(self, context: Context) -> tuple[str, ...]:
         unlocked = tuple(knob.name for knob in FAKE_KNOBS if not self._lock_reason(knob))
         for name in self._knobs or ():
             if name not in unlocked:

@@ -236,17 +236,27 @@ def require_changeable(states: Mapping[str, KnobState]) -> None:
         )
 
 
-def selected_names(choice: str | Sequence[str], states: Mapping[str, KnobState]) -> tuple[str, ...]:
+def selected_names(
+    choice: str | Sequence[str], states: Mapping[str, KnobState], *, reads_only: bool = False
+) -> tuple[str, ...]:
     """The changeable knobs that `knobs = ...` asks for: of a set those that are not locked, named ones all.
+
+    Args:
+        choice: a set, or names and sets.
+        states: the live catalogue.
+        reads_only: whether the workload only reads; a set other than "all" then leaves out what only writes feel.
 
     Raises:
         UsageError: an unknown name, or one that is locked or not curated.
     """
-    sets = load_overlay().sets
+    overlay = load_overlay()
+    sets = overlay.sets
     chosen: dict[str, None] = {}
     for name in (choice,) if isinstance(choice, str) else choice:
         if name in sets:
-            chosen.update(dict.fromkeys(n for n in sets[name] if n in states and not states[n].lock_reason))
+            free = [n for n in sets[name] if n in states and not states[n].lock_reason]
+            is_felt = [n for n in free if name == "all" or not (reads_only and overlay.knob[n].only_writes)]
+            chosen.update(dict.fromkeys(is_felt))
         elif name not in states:
             close = difflib.get_close_matches(name, [*states, *sets], n=1)
             raise UsageError(

@@ -45,6 +45,7 @@ class OverlayKnob(BaseModel):
     until: int = Field(MAX_VERSION, ge=MIN_VERSION, le=MAX_VERSION)
     condition: str | None = None
     needs_jit: bool = False
+    only_writes: bool = False
     sets: tuple[str, ...] = ()
 
     @model_validator(mode="after")

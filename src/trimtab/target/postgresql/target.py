@@ -175,8 +175,8 @@ class PostgresTarget:
         found = self._base.values
         return {name: replace(state, running=found.get(name, state.running)) for name, state in states.items()}
 
-    def selection(self) -> tuple[str, ...]:
-        """The knobs that the settings ask to tune.
+    def selection(self, context: Context) -> tuple[str, ...]:
+        """The knobs that the settings ask to tune; of a set only those that a workload like `context` can feel.
 
         Raises:
             UsageError: an unknown name, or one that is named and locked.
@@ -184,7 +184,7 @@ class PostgresTarget:
         """
         states = self.states()
         require_changeable(states)
-        return selected_names(self.settings.knobs, states)
+        return selected_names(self.settings.knobs, states, reads_only=context.read_share == 1.0)
 
     def advise(self, context: Context) -> Config:
         """A rule-based config over the changeable knobs (see `advice`)."""
