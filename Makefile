@@ -6,10 +6,10 @@ STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml crates/*/src/*.rs crates/*/src/*/*.rs)
 
-.PHONY: demo test test-python test-rust lint format docs clean bench-search-speed bench-sampling zhou2013
+.PHONY: demo test test-python test-rust lint format docs clean bench-ask bench-sampling bench-zhou2013
 
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
 # The wheel holds the native engine; it is built again when Rust code or the packaging changes.
@@ -24,7 +24,9 @@ $(DEV): $(STAMP)
 	@touch $@
 
 demo: $(STAMP)
-	$(BIN)/trimtab tune examples/demo.toml --html demo-report.html
+	$(BIN)/trimtab tune examples/demo.toml --again --html demo-report.html
+	@echo
+	@echo "report: demo-report.html    config: .trimtab/results/demo.conf    every trial: $(BIN)/trimtab report demo --trials"
 
 test: lint test-rust test-python
 
@@ -46,6 +48,24 @@ format: $(DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	cargo fmt --all
+
+# Writes the pages that are generated from the code.
+docs: $(DEV)
+	$(BIN)/python docs/generate.py
+	$(BIN)/python -m tests.target.test_docs
+
+# One ask of the Gaussian-process searcher beside Optuna's samplers; Optuna lives in an environment of its own.
+bench-ask:
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check . -r benchmarks/requirements-search.txt
+	.venv-bench/bin/python benchmarks/ask_speed.py
+
+bench-sampling: $(STAMP)
+	$(BIN)/python benchmarks/sampling_problem.py
+
+# The six mixes of Zhou 2013; about an hour, as root where a memory limit is to hold (cgroup).
+bench-zhou2013: $(STAMP)
+	$(BIN)/python benchmarks/zhou2013/run.py
 
 clean:
 	rm -rf $(VENV) target src/trimtab/_native*.so

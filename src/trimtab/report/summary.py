@@ -47,7 +47,7 @@ class Summary:
         metric, unit: of the objective; `objective` is its full text.
         gain: of the proven winner; None when there is none.
         settings: what the winner changes.
-        dropped: (knob, why it was left out of the winner).
+        dropped: (knobs, why they were left out of the winner), knobs of one reason together.
         contenders: yours, the rule-based advice, tuned.
         by_status, by_role: counts of trials.
         best: the best trial so far, proven or not.
@@ -126,7 +126,7 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
         stop_reason=first_line(verdict.get("stop_reason", "")),
         gain=gain if verdict.get("result") == "better" else None,
         settings=texts.settings() if verdict.get("result") == "better" else (),
-        dropped=tuple((clean(d["knob"]), first_line(d["reason"])) for d in verdict.get("dropped") or ()),
+        dropped=_dropped(verdict),
         contenders=_contenders(verdict, trials, objective, pairs),
         by_status=Counter(str(trial.status) for trial in trials),
         by_role=Counter(str(trial.role) for trial in trials),
@@ -160,6 +160,13 @@ def compared_trials(trials: Sequence[Trial], best: TrialRow | None) -> tuple[lis
         before = [trial for trial in measured if trial.role is Role.BASELINE]
         after = [trial for trial in measured if best is not None and trial.number == best.number]
     return before, after
+
+
+def _dropped(verdict: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    groups: dict[str, list[str]] = {}
+    for row in verdict.get("dropped") or ():
+        groups.setdefault(first_line(row["reason"]), []).append(clean(row["knob"]))
+    return tuple((", ".join(knobs), reason) for reason, knobs in groups.items())
 
 
 def _row(trial: Trial, objective: Objective, study: StudyRecord, texts: ValueTexts) -> TrialRow:

@@ -82,8 +82,8 @@ def _sections(summary: Summary) -> Iterator[RenderableType]:
     if summary.settings:
         yield from _titled("Settings", _settings_table(summary))
     if summary.dropped:
-        kept = "; ".join(f"{knob} ({reason})" for knob, reason in summary.dropped)
-        yield Padding(Text(f"Left as they were, because changing them brought nothing: {kept}"), (1, 0, 0, 0))
+        kept = "; ".join(f"{knobs} ({reason})" for knobs, reason in summary.dropped)
+        yield Padding(Text(f"Left as they were: {kept}"), (1, 0, 0, 0))
     if summary.contenders:
         yield from _titled(f"Comparison by {summary.objective}", _contenders_table(summary))
     yield from _titled("What was tried", _tried(summary))

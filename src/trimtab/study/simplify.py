@@ -81,7 +81,7 @@ def simplify(
         if trial is not None and trial.loss is not None and _is_as_good(trial, reference + tolerance):
             change = math.expm1(reference - trial.loss)
             dropped += [
-                Dropped(name, f"the gain changed by {change:+.1%} without it, within the noise") for name in group
+                Dropped(name, f"without them the gain changed by {change:+.1%}, within the noise") for name in group
             ]
             current = trial.config
         elif len(group) > 1:

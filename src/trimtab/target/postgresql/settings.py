@@ -36,7 +36,8 @@ class Settings(BaseModel):
     memory_limit: bool = Field(False, description="put the embedded server under a memory limit of that size (cgroup)")
     knobs: str | tuple[str, ...] = Field(
         "performance",
-        description="a set, or a list of names and sets; where the workload only reads, a set other than 'all' leaves out what only writes feel",
+        description="a set, or a list of names and sets; where the workload only reads, a set other than 'all' leaves "
+        "out what only writes feel",
     )
     unlock: tuple[str, ...] = Field((), description="safety classes to open")
     allow_restart: bool = Field(True, description="whether knobs that need a restart may be tuned")
