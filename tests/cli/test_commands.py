@@ -253,7 +253,8 @@ def test_init_writes_a_file_that_is_read_back_and_never_overwrites(run: Run, tmp
     refused = run("init", "mine.toml", "--embedded")
     assert refused.code == 2
     assert refused.err == "error: file='mine.toml' exists already\nhint: choose another name, or use --force\n"
-    assert run("init", "mine.toml", "--embedded", "--force").code == 0
+    written = json.loads(run("init", "mine.toml", "--embedded", "--force", "--json").out)
+    assert (written["study_file"], written["url"]) == ("mine.toml", None)
     assert run("init", "none/mine.toml", "--embedded").code == 2
 
 

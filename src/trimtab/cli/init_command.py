@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.options import say
+from trimtab.cli.options import json_option, print_json, say
 
 if TYPE_CHECKING:
     from trimtab.target.postgresql.discover import FoundServer
@@ -85,7 +85,8 @@ def study_text(file_name: str, server: FoundServer | None) -> str:
 @click.argument("study_file", type=click.Path(path_type=Path, dir_okay=False), default=Path("study.toml"))
 @click.option("--embedded", is_flag=True, help="Use an embedded PostgreSQL even when a server is running.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
-def command(study_file: Path, embedded: bool, force: bool) -> int:
+@json_option
+def command(study_file: Path, embedded: bool, force: bool, as_json: bool) -> int:
     """Write an explained study file for the PostgreSQL servers found running here, or for an embedded one."""
     from trimtab.errors import UsageError
     from trimtab.target.postgresql.discover import discover
@@ -110,6 +111,10 @@ def command(study_file: Path, embedded: bool, force: bool) -> int:
         raise UsageError(
             f"cannot write file={str(study_file)!r}: {error.strerror}", hint="choose another directory"
         ) from error
+    if as_json:
+        found = [{"url": s.url, "version": s.version, "problem": s.problem} for s in servers]
+        print_json({"study_file": str(study_file), "url": usable[0].url if usable else None, "found": found})
+        return 0
     click.echo(f"wrote {study_file}: {'the server at ' + usable[0].url if usable else 'an embedded PostgreSQL 18'}")
     click.echo(f"next: trimtab doctor {study_file}")
     return 0
