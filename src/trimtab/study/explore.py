@@ -32,7 +32,7 @@ _STOP_MARGIN = 0.10
 _N_ABLATIONS = 8
 """Trials that the removal of needless knobs may be expected to need."""
 
-_FINISH_SHARE = 0.5
+_FINISH_SHARE = 0.6
 """Share of a wall-clock budget kept for the finalists, the removal of needless knobs and the proof, at most."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from trimtab import plugins
 from trimtab.errors import UsageError
 from trimtab.records import Machine, Objective
-from trimtab.space import Config, Constraint, Knob, KnobKind, Space, base_value
+from trimtab.space import Config, Constraint, Knob, KnobKind, Space, Value, base_value
 from trimtab.study.file import StudyFile, plan_of
 from trimtab.target import KnobState, Target
 from trimtab.trial import MeasurePlan
@@ -155,7 +155,7 @@ def _ranged(state: KnobState, ends: tuple[str | int | float, str | int | float] 
         return knob
     if not knob.is_numeric:
         raise UsageError(f"search.ranges names {knob.name!r}, which is a {knob.kind}", hint="only numbers have ranges")
-    low, high = (_number(knob, end) for end in ends)
+    low, high = (_number(knob, end, "ranges") for end in ends)
     for value in (low, high):
         if (state.vendor_low is not None and value < state.vendor_low) or (
             state.vendor_high is not None and value > state.vendor_high
@@ -167,12 +167,12 @@ def _ranged(state: KnobState, ends: tuple[str | int | float, str | int | float] 
     return replace(knob, low=low, high=high, step=None, log=knob.log and low > 0)
 
 
-def _number(knob: Knob, text: str | int | float) -> int | float:
+def _number(knob: Knob, text: str | int | float, table: str) -> int | float:
     """A number in the knob's unit; where a text of another unit falls between two of its values, the nearest."""
     try:
         value = parse_value(str(text), knob.unit)
     except UsageError as error:
-        raise UsageError(f"search.ranges {knob.name}={text!r}: {error.message}", hint=error.hint) from error
+        raise UsageError(f"search.{table} {knob.name}={text!r}: {error.message}", hint=error.hint) from error
     return round(value) if knob.kind is KnobKind.INTEGER else value
 
 
@@ -181,10 +181,12 @@ def _advice(
 ) -> Config:
     """The user's own advice when the study file has one, else the target's rules; over knobs of the space only."""
     if file.search.advice:
-        return Config({name: space.knobs[name].parse(_text(value)) for name, value in file.search.advice.items()})
+        return Config({name: _advised(space.knobs[name], value) for name, value in file.search.advice.items()})
     advice = target.advise(workload.context)
     return Config({name: value for name, value in advice.items() if name in space.knobs})
 
 
-def _text(value: str | int | float | bool) -> str:
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+def _advised(knob: Knob, value: str | int | float | bool) -> Value:
+    if isinstance(value, bool):
+        return knob.parse("on" if value else "off")
+    return _number(knob, value, "advice") if knob.is_numeric else knob.parse(str(value))

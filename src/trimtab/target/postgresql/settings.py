@@ -33,7 +33,9 @@ class Settings(BaseModel):
     restart_timeout_s: float = Field(120.0, gt=0, description="seconds that the command and the start may take")
     log_file: str | None = Field(None, description="the server's log file, for the lines shown after a failure")
     memory: int | None = Field(None, description='budget that all memory knobs share, such as "1GiB"')
-    memory_limit: bool = Field(False, description="put the embedded server under a memory limit of that size (cgroup)")
+    memory_limit: bool | int = Field(
+        False, description="put the embedded server under a memory limit (cgroup): a size, or true for that of `memory`"
+    )
     knobs: str | tuple[str, ...] = Field(
         "performance",
         description="a set, or a list of names and sets; where the workload only reads, a set other than 'all' leaves "
@@ -42,7 +44,7 @@ class Settings(BaseModel):
     unlock: tuple[str, ...] = Field((), description="safety classes to open")
     allow_restart: bool = Field(True, description="whether knobs that need a restart may be tuned")
 
-    @field_validator("memory", mode="before")
+    @field_validator("memory", "memory_limit", mode="before")
     @classmethod
     def _memory(cls, value: Any) -> Any:
         if not isinstance(value, str):

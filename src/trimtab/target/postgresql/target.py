@@ -315,6 +315,6 @@ class PostgresTarget:
 
 def _reach(name: str, settings: Settings) -> Reach:
     if settings.embedded is not None:
-        limit = settings.memory if settings.memory_limit else None
+        limit = settings.memory if settings.memory_limit is True else settings.memory_limit or None
         return EmbeddedReach(settings.embedded, name, memory_limit_bytes=limit)
     return LocalReach(settings) if settings.data_dir is not None else ConnectionReach(settings)
