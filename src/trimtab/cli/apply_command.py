@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from trimtab.cli.options import json_option, print_json, say, state_option
+from trimtab.cli.options import history_option, json_option, print_json, say, state_option
 
 __all__ = ["command"]
 
@@ -14,7 +14,7 @@ __all__ = ["command"]
 @click.command("apply")
 @click.argument("name")
 @state_option
-@click.option("--history", "history_url", help="File or postgresql:// URL of the history; default: STATE/history.db.")
+@history_option
 @json_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def command(name: str, state_dir: Path, history_url: str | None, as_json: bool, yes: bool) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from trimtab.cli.options import json_option, print_json, state_option
+from trimtab.cli.options import history_option, json_option, print_json, state_option
 
 __all__ = ["command"]
 
@@ -19,7 +19,7 @@ def command() -> None:
 
 @command.command("list")
 @state_option
-@click.option("--history", "history_url", help="File or postgresql:// URL of the history; default: STATE/history.db.")
+@history_option
 @json_option
 def list_studies(state_dir: Path, history_url: str | None, as_json: bool) -> int:
     """List every study: name, status, trials, when, objective, workload."""

@@ -10,7 +10,15 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["SCHEMA_VERSION", "json_option", "print_json", "say", "state_option", "study_file_argument"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "history_option",
+    "json_option",
+    "print_json",
+    "say",
+    "state_option",
+    "study_file_argument",
+]
 
 SCHEMA_VERSION = 1
 
@@ -32,6 +40,13 @@ def state_option(function: F) -> F:
         envvar="TRIMTAB_STATE",
         show_default=True,
         help="Directory of journal, history and results (environment: TRIMTAB_STATE).",
+    )(function)
+
+
+def history_option(function: F) -> F:
+    """--history: another history than the state directory's own."""
+    return click.option(
+        "--history", "history_url", help="File or postgresql:// URL of the history; default: STATE/history.db."
     )(function)
 
 

@@ -3,7 +3,7 @@
 from trimtab.host.base import CommandResult, Facts, FileCopy, Host
 from trimtab.host.cgroup import MemoryCgroup
 from trimtab.host.limits import Limits, read_limits
-from trimtab.host.local import LocalHost
+from trimtab.host.local import LocalHost, sync_folder
 from trimtab.host.lock import FileLock
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "LocalHost",
     "MemoryCgroup",
     "read_limits",
+    "sync_folder",
 ]

@@ -16,7 +16,7 @@ from trimtab.errors import TargetError
 from trimtab.host.base import CommandResult, Facts, FileCopy
 from trimtab.host.limits import read_limits
 
-__all__ = ["LocalHost"]
+__all__ = ["LocalHost", "sync_folder"]
 
 
 class LocalHost:
@@ -103,7 +103,7 @@ class LocalHost:
                 file.flush()
                 os.fsync(file.fileno())
             Path(temporary).rename(path)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         except OSError as error:
             if temporary:
                 Path(temporary).unlink(missing_ok=True)
@@ -120,7 +120,7 @@ class LocalHost:
         """
         try:
             path.unlink(missing_ok=True)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         except OSError as error:
             raise TargetError(
                 f"cannot remove file={str(path)!r}: {error.strerror}", hint="check the folder's permissions"
@@ -155,7 +155,8 @@ def _wait(process: subprocess.Popen[bytes], argv: Sequence[str], timeout_s: floa
             process.wait()
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Makes the folder's entries durable: a rename or a new file is lost with the power otherwise."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 
 from trimtab.errors import TargetError
+from trimtab.host import sync_folder
 from trimtab.target import Snapshot
 
 __all__ = ["Entry", "Journal", "snapshot_from_json", "snapshot_to_json"]
@@ -60,14 +61,6 @@ def _started_at(pid: int) -> float:
         return psutil.Process(pid).create_time()
     except psutil.Error:
         return 0.0
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +117,7 @@ class Entry:
             file.flush()
             os.fsync(file.fileno())
         self.path.unlink()
-        _sync_directory(self.path.parent)
+        sync_folder(self.path.parent)
 
 
 class Journal:
@@ -151,7 +144,7 @@ class Journal:
                 file.write(json.dumps({**head, "snapshot": snapshot_to_json(snapshot)}) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
-            _sync_directory(self._directory)
+            sync_folder(self._directory)
         except OSError as error:
             raise TargetError(
                 f"cannot write the journal in directory={self._directory}: {error.strerror}",
