@@ -194,3 +194,13 @@ def _no_process(pid: int) -> None:
     import psutil
 
     raise psutil.NoSuchProcess(pid)
+
+
+def test_noisy_gain_is_measured_on_until_it_can_be_quoted(fake: FakeStudy) -> None:
+    fake.workload.noise_sd = 0.04
+    fake.target._speed = lambda values: 3000.0 if not values["compile"] else 1000.0
+    record, _ = fake.tune()
+    gain = record.verdict["gain"]
+    assert record.status == "proven"
+    assert len(record.verdict["pairs"]) > 3
+    assert gain["high"] <= 1.25 * gain["low"] or len(record.verdict["pairs"]) == 8

@@ -17,6 +17,10 @@ from trimtab.study.stage import Stage
 __all__ = ["Proof", "prove"]
 
 
+_QUOTABLE = 1.25
+"""A proven gain is measured on, while the budget lasts, until its interval's ends are within this factor."""
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """What the pairs showed.
@@ -41,7 +45,7 @@ class Proof:
 
 
 def prove(stage: Stage, evaluator: Evaluator, candidate: Config, *, may_go_on: Callable[[], bool]) -> Proof:
-    """Measures pairs until the sequential test decides or the pairs are used up."""
+    """Measures pairs until the sequential test decides and the gain is known well, or pairs or budget are used up."""
     table, objective = stage.file.proof, stage.objective
     delta = max(table.min_gain, evaluator.noise_sd)
     # Each pair sees the window's longest form: a proof is not the place to save seconds.
@@ -67,9 +71,15 @@ def prove(stage: Stage, evaluator: Evaluator, candidate: Config, *, may_go_on: C
         if Role.PROOF_ADVICE in values:
             advice_pairs.append((values[Role.PROOF_BASELINE], values[Role.PROOF_ADVICE]))
         sequence.add(*pairs[-1])
-        if len(pairs) >= table.min_pairs and sequence.verdict(delta) != "undecided":
+        if len(pairs) >= table.min_pairs and _is_settled(sequence, delta):
             break
     return _conclude(stage, sequence, pairs, advice_pairs, delta, failure)
+
+
+def _is_settled(sequence: PairedSequence, delta: float) -> bool:
+    """Decided, and a gain is known well enough to be quoted."""
+    verdict, ratio = sequence.verdict(delta), sequence.ratio
+    return verdict == "not_better" or (verdict == "better" and ratio.high <= _QUOTABLE * ratio.low)
 
 
 def _failure(trial: Trial) -> str:
