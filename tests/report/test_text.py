@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from tests.report.conftest import BASELINE, Study, better_verdict, record, trial
+from tests.report.conftest import BASELINE, QUERIES, Study, better_verdict, proof_trials, record, search_trials, trial
 from trimtab.records import Role, Status
-from trimtab.report import print_report, print_trials, report_text, summarise
+from trimtab.report import print_report, print_trials, render_html, report_text, summarise
 
 
 def squeezed(text: str) -> str:
@@ -164,3 +164,12 @@ def test_the_terminal_report_does_not_wait_for_the_libraries_of_the_others() -> 
     script = "import sys, trimtab.report; print([m for m in ('plotly', 'jinja2', 'sqlalchemy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout == "[]\n"
+
+
+def test_operations_that_a_winner_made_slower_are_named(better: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Not everything gained" not in report_text(*better)
+    monkeypatch.setitem(QUERIES, "q13", (0.55, 0.7))
+    trials = [*search_trials(), *proof_trials(20, better[0].verdict["config"], 1.82)]
+    text = squeezed(report_text(better[0], trials))
+    assert "Not everything gained: q13 (0.6" in text or "Not everything gained: q13 (0.7" in text
+    assert "Not everything gained: q13" in render_html(better[0], trials)

@@ -35,6 +35,9 @@ BASELINE_ROLES = (Role.BASELINE, Role.PROOF_BASELINE)
 
 _STEPS = ("measure", "warmup", "apply", "restore", "preflight", "ask")
 
+_CLEARLY_SLOWER = 0.9
+"""Below this an operation type is named as slower; nearer to 1 the few runs of one type do not tell."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
@@ -99,6 +102,15 @@ class Summary:
         if self.result == "better":
             return "tuned"
         return "candidate" if self.pairs else "best so far"
+
+    @property
+    def slower(self) -> str:
+        """A sentence naming the operation types that a proven winner made clearly slower; "" when there are none."""
+        rows = [label for label in self.labels if label.times_faster <= _CLEARLY_SLOWER]
+        if self.result != "better" or not rows:
+            return ""
+        named = ", ".join(f"{label.label} ({label.times_faster:.2f} times as fast)" for label in rows)
+        return f"Not everything gained: {named}."
 
     @property
     def measured_share(self) -> float:

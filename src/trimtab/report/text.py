@@ -78,6 +78,8 @@ def _sections(summary: Summary) -> Iterator[RenderableType]:
     style = "bold green" if summary.result == "better" else "bold yellow"
     yield Text(f"Study {summary.name}", style="dim")
     yield Text(summary.headline, style=style)
+    if summary.slower:
+        yield Text(summary.slower, style="yellow")
     yield from _warnings(summary)
     if summary.settings:
         yield from _titled("Settings", _settings_table(summary))
