@@ -19,35 +19,40 @@ from typing import Any
 from rich.console import Console
 
 from trimtab.history import StudyRecord
-from trimtab.measure import pooled_interval
-from trimtab.records import Trial
+from trimtab.measure import compare_pairs, pooled_interval
+from trimtab.records import Role, Status, Trial
 from trimtab.report import Progress
+from trimtab.space import Config
 from trimtab.study import load_study_file, tune
 
 HERE = Path(__file__).parent
 MIXES = ("12q6", "12q7", "4q6-4q9-4q13", "3q6-3q7-3q8-3q13", "6q7-6q13", "3q6-3q7-3q8-3q13-3q15")
 
 
-def _interval(values: Sequence[float]) -> dict[str, float] | None:
-    if len(values) < 2:
+def _interval(trials: Sequence[Trial], config: Config) -> dict[str, float] | None:
+    """Student's interval over every full measurement of `config` in the study; that of the run itself for a single one."""
+    full = [t.measurement for t in trials if t.config == config and t.status is Status.OK]
+    found = [measurement.throughput for measurement in full if measurement is not None]
+    if not found:
         return None
-    interval = pooled_interval(list(values))
-    return {"estimate": interval.estimate, "low": interval.low, "high": interval.high}
+    interval = pooled_interval([each.estimate for each in found]) if len(found) > 1 else found[0]
+    return {"estimate": interval.estimate, "low": interval.low, "high": interval.high, "n": len(found)}
 
 
 def _row(mix: str, record: StudyRecord, trials: Sequence[Trial]) -> dict[str, Any]:
     verdict = record.verdict
-    pairs, advice_pairs = verdict.get("pairs") or [], verdict.get("advice_pairs") or []
+    advice = next((t.config for t in trials if t.role is Role.ADVICE), record.baseline)
+    tuned = Config(verdict.get("candidate") or record.baseline)
     return {
         "mix": mix,
         "verdict": verdict["result"],
         "throughput_per_s": {
-            "default": _interval([pair[0] for pair in pairs]),
-            "recommended": _interval([pair[1] for pair in advice_pairs]),
-            "tuned": _interval([pair[1] for pair in pairs]),
+            "default": _interval(trials, record.baseline),
+            "recommended": _interval(trials, advice),
+            "tuned": _interval(trials, tuned) if tuned != record.baseline else None,
         },
         "gain_over_default": {"tuned": verdict.get("gain"), "recommended": verdict.get("advice_gain")},
-        "gain_over_recommended": _over_recommended(pairs, advice_pairs),
+        "gain_over_recommended": _over_recommended(verdict.get("pairs") or [], verdict.get("advice_pairs") or []),
         "settings": {name: row["new_text"] for name, row in verdict.get("knobs", {}).items()},
         "n_trials": len(trials),
         "wall_s": verdict["wall_s"]["total"],
@@ -58,8 +63,6 @@ def _row(mix: str, record: StudyRecord, trials: Sequence[Trial]) -> dict[str, An
 def _over_recommended(
     pairs: Sequence[Sequence[float]], advice_pairs: Sequence[Sequence[float]]
 ) -> dict[str, Any] | None:
-    from trimtab.measure import compare_pairs
-
     if len(pairs) != len(advice_pairs) or len(pairs) < 2:
         return None
     ratio = compare_pairs([a[1] for a in advice_pairs], [p[1] for p in pairs], True).ratio
