@@ -108,6 +108,13 @@ def test_changed_file_under_the_same_name_is_refused(fake: FakeStudy) -> None:
     assert caught.value.hint == "give the study another name, or start afresh with --again"
 
 
+def test_slip_in_the_file_of_a_known_study_shows_as_itself(fake: FakeStudy) -> None:
+    fake.tune()
+    fake.text = fake.text.replace('[workload]\nkind = "fake"', '[workload]\nkind = "fkae"')
+    with pytest.raises(UsageError, match="no plug-in 'fkae' in workloads="):
+        fake.tune()
+
+
 def test_changed_server_is_not_mixed_with_old_trials(fake: FakeStudy) -> None:
     fake.listener.on_trial = lambda trial: os.kill(os.getpid(), signal.SIGINT) if trial.number == 4 else None
     fake.tune()

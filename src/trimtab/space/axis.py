@@ -12,6 +12,7 @@ label, -1 for a value of the regular range).
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -64,7 +65,7 @@ def format_base(amount: float, dimension: Dimension) -> str:
     return format_duration(amount) if dimension is Dimension.DURATION else f"{amount:.6g}"
 
 
-class Axis:
+class Axis(ABC):
     """What number and label axes share. `extra` are legal values beyond those of the knob itself, of its own type."""
 
     def __init__(self, knob: Knob, extra: tuple[Value, ...]) -> None:
@@ -109,8 +110,8 @@ class Axis:
             raise self.illegal(value, f"is not {_KIND_WORDS.get(self.knob.kind, 'a text')}")
         return own
 
-    def _find(self, value: Value) -> tuple[float, int]:
-        raise NotImplementedError
+    @abstractmethod
+    def _find(self, value: Value) -> tuple[float, int]: ...
 
     def illegal(self, value: object, why: str) -> SpaceError:
         """The error for a value that this axis does not have."""

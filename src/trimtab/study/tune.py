@@ -25,7 +25,7 @@ from trimtab.study.explore import N_BASELINE_FIRST, expected_trials, explore, fi
 from trimtab.study.file import StudyFile
 from trimtab.study.prove import prove
 from trimtab.study.simplify import simplify
-from trimtab.study.stage import Stage, open_stage
+from trimtab.study.stage import Stage, build_target, build_workload, open_stage
 from trimtab.study.verdict import Outcome, make_verdict
 from trimtab.trial import Interrupted, TrialListener, TrialRoom
 
@@ -90,6 +90,9 @@ def tune(
     Raises:
         UsageError, SpaceError, TargetError, LoadError, HistoryError: nothing is changed then, or it has been undone.
     """
+    # A slip in the file must show as itself, and not as "another study" of a known name.
+    build_target(file, state_dir)
+    build_workload(file)
     history = open_history_at(file.study.history, state_dir)
     try:
         found = None if again else history.find_study(file.study.name)
