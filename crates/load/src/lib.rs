@@ -9,6 +9,8 @@ pub mod histogram;
 pub mod log;
 pub mod recorder;
 pub mod schedule;
+pub mod source;
+pub mod sql;
 
 mod cpu;
 mod merge;

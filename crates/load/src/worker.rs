@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::cpu::thread_cpu_s;
-use crate::driver::{Canceller, Driver, Failure, Session};
+use crate::driver::{Canceller, Driver, ErrorClass, Failure, Session};
 use crate::recorder::{Batch, Ending, Recorder};
 use crate::schedule::{Backoff, Cursor, Operation};
 
@@ -209,7 +209,8 @@ async fn connect_all<D: Driver>(
 }
 
 async fn connect_one<D: Driver>(driver: &D, limit: Duration) -> Result<D::Session, Failure> {
-    let too_late = |_| Err(Failure::without_code(format!("no connection within {} s", limit.as_secs_f64())));
+    let too_late =
+        |_| Err(Failure::without_code(ErrorClass::Connect, format!("no connection within {} s", limit.as_secs_f64())));
     timeout(limit, driver.connect()).await.unwrap_or_else(too_late)
 }
 
@@ -313,7 +314,7 @@ impl<D: Driver> Client<D> {
             tokio::select! {
                 biased;
                 result = &mut running => {
-                    self.finish(result.map_err(|failure| Ending::Failed(failure.to_string())));
+                    self.finish(result.map(|answer| answer.rows).map_err(|failure| Ending::Failed(failure.to_string())));
                     (Step::Next, true)
                 }
                 () = self.stopped.wait() => {

@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::{Canceller, Driver, Failure, Session};
+use super::{Answer, Canceller, Driver, ErrorClass, Failure, Session};
 
 /// What one operation does.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum FakeRequest {
     /// Answers one row after so many milliseconds.
     Answer(u64),
@@ -23,6 +23,7 @@ pub(crate) enum FakeRequest {
     /// Never ends by itself, and obeys only the n-th cancel request of its connection.
     Hang(u32),
     /// A bug in the driver.
+    #[default]
     Panic,
 }
 
@@ -51,7 +52,7 @@ impl Driver for Fake {
         }
         let number = self.n_connects.fetch_add(1, Ordering::SeqCst);
         if (self.refused.0..self.refused.1).contains(&number) {
-            return Err(Failure::without_code("refused"));
+            return Err(Failure::without_code(ErrorClass::Connect, "refused"));
         }
         let canceller = FakeCanceller { cancelled: Rc::default(), n_cancels: Arc::clone(&self.n_cancels) };
         Ok(FakeSession { canceller, n_requests: Arc::clone(&self.n_requests), is_lost: false })
@@ -68,30 +69,34 @@ impl Session for FakeSession {
     type Request = FakeRequest;
     type Canceller = FakeCanceller;
 
-    async fn run(&mut self, request: &FakeRequest) -> Result<u64, Failure> {
+    async fn run(&mut self, request: &FakeRequest) -> Result<Answer, Failure> {
         self.n_requests.fetch_add(1, Ordering::SeqCst);
         match *request {
             FakeRequest::Answer(ms) => {
                 sleep(Duration::from_millis(ms)).await;
-                Ok(1)
+                Ok(Answer { rows: 1, first_row: None })
             }
             FakeRequest::Fail(ms) => {
                 sleep(Duration::from_millis(ms)).await;
-                Err(Failure { code: Some("F0001".to_owned()), message: "failed".to_owned() })
+                Err(Failure { class: ErrorClass::Other, code: Some("F0001".to_owned()), message: "failed".to_owned() })
             }
             FakeRequest::Lose(ms) => {
                 sleep(Duration::from_millis(ms)).await;
                 self.is_lost = true;
-                Err(Failure::without_code("connection lost"))
+                Err(Failure::without_code(ErrorClass::Connect, "connection lost"))
             }
             FakeRequest::Hang(n_cancels) => {
                 for _ in 0..n_cancels {
                     self.canceller.cancelled.notified().await;
                 }
-                Err(Failure::without_code("cancelled"))
+                Err(Failure::without_code(ErrorClass::Connect, "cancelled"))
             }
             FakeRequest::Panic => panic!("the driver has a bug"),
         }
+    }
+
+    async fn reset(&mut self) -> Result<(), Failure> {
+        Ok(())
     }
 
     fn canceller(&self) -> FakeCanceller {

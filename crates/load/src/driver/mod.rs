@@ -7,9 +7,50 @@ pub(crate) mod fake;
 
 use std::fmt;
 
+/// What kind of failure it was, in terms that fit every protocol. The numbers are part of the Python interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ErrorClass {
+    /// No connection, or it was lost.
+    Connect = 0,
+    /// The server's own time-out (a statement or lock time-out); the engine's is [`crate::log::Outcome::TimedOut`].
+    Timeout = 1,
+    /// A serialization failure, a deadlock or a write conflict: the same transaction may succeed when repeated.
+    Serialization = 2,
+    /// A constraint of the data was violated.
+    Constraint = 3,
+    /// The server accepts no writes now (a standby, a failover, a full cluster).
+    ReadOnly = 4,
+    /// The server lacks something: connections, memory, disk, or it is overloaded.
+    Resource = 5,
+    /// The request is wrong: it does not parse, or names what does not exist.
+    Statement = 6,
+    /// The server may not be asked this by this user.
+    Permission = 7,
+    /// An answer that the protocol does not allow.
+    Protocol = 8,
+    /// HTTP status 400 to 499.
+    Http4xx = 9,
+    /// HTTP status 500 to 599.
+    Http5xx = 10,
+    /// An answer that came and is wrong: rows, lengths or contents are not what they must be.
+    Validation = 11,
+    /// Anything else.
+    Other = 12,
+}
+
+impl ErrorClass {
+    /// Whether the same operation may be sent again and succeed.
+    pub fn is_retryable(self) -> bool {
+        self == Self::Serialization
+    }
+}
+
 /// Why a request or a connection failed; the text never holds a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
+    /// What kind of failure.
+    pub class: ErrorClass,
     /// The server's own error code (an SQLSTATE for SQL), where there is one.
     pub code: Option<String>,
     /// The server's or the system's words.
@@ -17,9 +58,9 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure that no server spoke of.
-    pub fn without_code(message: impl Into<String>) -> Self {
-        Self { code: None, message: message.into() }
+    /// A failure that no server gave a code for.
+    pub fn without_code(class: ErrorClass, message: impl Into<String>) -> Self {
+        Self { class, code: None, message: message.into() }
     }
 }
 
@@ -34,13 +75,22 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// What came back for one request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Rows (documents, pages) returned or touched.
+    pub rows: u64,
+    /// The first row's columns as text (`None`: NULL), when the request asked for it.
+    pub first_row: Option<Vec<Option<String>>>,
+}
+
 /// A protocol with the address and credentials of one server; each worker thread has its own copy.
 ///
 /// All futures run on the worker's current-thread runtime inside a `LocalSet`, so they need not be `Send`. Dropping one
 /// must not block.
 pub trait Driver: Clone + Send + 'static {
-    /// What one operation asks of the server.
-    type Request: Send + Sync + 'static;
+    /// What one step of an operation asks of the server; reused from step to step, so that a step allocates nothing.
+    type Request: Default + Send + Sync + 'static;
     /// One connection.
     type Session: Session<Request = Self::Request>;
 
@@ -50,15 +100,18 @@ pub trait Driver: Clone + Send + 'static {
 
 /// One connection; runs one request at a time.
 pub trait Session: 'static {
-    /// What one operation asks of the server.
+    /// What one step of an operation asks of the server.
     type Request;
     /// See [`Canceller`].
     type Canceller: Canceller;
 
-    /// Runs a request to its end and returns how many rows (documents, pages) it returned or touched.
-    fn run(&mut self, request: &Self::Request) -> impl Future<Output = Result<u64, Failure>>;
+    /// Runs one request to its end. Validates the answer where the request says what it must be.
+    fn run(&mut self, request: &Self::Request) -> impl Future<Output = Result<Answer, Failure>>;
 
-    /// A handle that cancels what this session runs while `run` is pending.
+    /// Brings the connection back to where a new operation can start (rolls back what a failed step left open).
+    fn reset(&mut self) -> impl Future<Output = Result<(), Failure>>;
+
+    /// A handle that cancels what this session runs while `run` is pending; asked for once per connection.
     fn canceller(&self) -> Self::Canceller;
 
     /// Whether the connection is gone, so that the next request would fail.

@@ -12,7 +12,7 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::error::Severity;
 use tokio_postgres::{CancelToken, Client, NoTls, SimpleQueryMessage};
 
-use super::{Canceller, Driver, Failure, Session};
+use super::{Answer, Canceller, Driver, ErrorClass, Failure, Session};
 
 /// How to reach and enter a PostgreSQL server.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub struct Access {
 }
 
 /// One operation: statements sent one after the other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SqlRequest {
     /// Each may hold several statements separated by semicolons.
     pub statements: Vec<String>,
@@ -121,13 +121,8 @@ impl PostgresSession {
         }
         Ok(rows)
     }
-}
 
-impl Session for PostgresSession {
-    type Request = SqlRequest;
-    type Canceller = PostgresCanceller;
-
-    async fn run(&mut self, request: &SqlRequest) -> Result<u64, Failure> {
+    async fn run_all(&mut self, request: &SqlRequest) -> Result<u64, Failure> {
         if !request.in_transaction {
             return self.execute_all(&request.statements).await;
         }
@@ -140,6 +135,19 @@ impl Session for PostgresSession {
                 Err(failure)
             }
         }
+    }
+}
+
+impl Session for PostgresSession {
+    type Request = SqlRequest;
+    type Canceller = PostgresCanceller;
+
+    async fn run(&mut self, request: &SqlRequest) -> Result<Answer, Failure> {
+        self.run_all(request).await.map(|rows| Answer { rows, first_row: None })
+    }
+
+    async fn reset(&mut self) -> Result<(), Failure> {
+        Ok(())
     }
 
     fn canceller(&self) -> PostgresCanceller {
@@ -194,7 +202,7 @@ async fn send_cancel<S>(token: &CancelToken, stream: std::io::Result<S>) -> Resu
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let io_failure = |error: std::io::Error| Failure::without_code(error.to_string());
+    let io_failure = |error: std::io::Error| Failure::without_code(ErrorClass::Connect, error.to_string());
     let mut stream = stream.map_err(io_failure)?;
     token.cancel_query_raw(&mut stream, NoTls).await.map_err(|error| describe(&error))?;
     // The server closes the connection after it has signalled the backend; until then the signal could still come late
@@ -224,7 +232,11 @@ fn is_fatal(error: &tokio_postgres::Error) -> bool {
 /// The server's code and words, or the whole chain of causes: the outermost text alone says only "db error".
 fn describe(error: &tokio_postgres::Error) -> Failure {
     if let Some(db) = error.as_db_error() {
-        return Failure { code: Some(db.code().code().to_owned()), message: db.message().to_owned() };
+        return Failure {
+            class: ErrorClass::Other,
+            code: Some(db.code().code().to_owned()),
+            message: db.message().to_owned(),
+        };
     }
     let mut message = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -232,7 +244,7 @@ fn describe(error: &tokio_postgres::Error) -> Failure {
         message = format!("{message}: {cause}");
         source = cause.source();
     }
-    Failure::without_code(message)
+    Failure::without_code(ErrorClass::Connect, message)
 }
 
 /// `set_config` and not SET, because it takes lists (`search_path`) as the configuration file writes them.

@@ -185,7 +185,7 @@ async fn a_server_that_accepts_and_drops_is_not_hammered() {
 async fn a_stream_that_cannot_connect_is_named() {
     let fake = Fake { refused: (2, 3), ..Fake::default() };
     let (events, _) = events(&fake, &vec![forever(Answer(1)); 4], LIMITS).await;
-    let expected = ConnectFailure { stream: 2, failure: Failure::without_code("refused") };
+    let expected = ConnectFailure { stream: 2, failure: Failure::without_code(ErrorClass::Connect, "refused") };
     assert!(matches!(&events[0], Event::Connected(Err(failure)) if *failure == expected), "{events:?}");
     assert!(matches!(events[1], Event::Gone));
 }
@@ -194,6 +194,6 @@ async fn a_stream_that_cannot_connect_is_named() {
 async fn connecting_has_a_time_out() {
     let fake = Fake { is_silent: true, ..Fake::default() };
     let (events, _) = events(&fake, &[forever(Answer(1))], LIMITS).await;
-    let expected = Failure::without_code("no connection within 1 s");
+    let expected = Failure::without_code(ErrorClass::Connect, "no connection within 1 s");
     assert!(matches!(&events[0], Event::Connected(Err(failure)) if failure.failure == expected), "{events:?}");
 }

@@ -1,0 +1,47 @@
+//! Where operations come from: a [`Sources`] makes one [`Source`] per user, on the thread that runs the user.
+
+use std::time::Duration;
+
+use crate::driver::Answer;
+
+/// Makes the sources of all users of a run. Shared by all workers.
+pub trait Sources<R>: Send + Sync + 'static {
+    /// Names of all operation types; a source speaks of them by index.
+    fn labels(&self) -> Vec<String>;
+
+    /// The source of user number `user`; the same seed gives the same operations.
+    fn source(&self, user: u32, seed: u64) -> Box<dyn Source<R>>;
+}
+
+/// What one user does: operations (transactions), each of one or more steps.
+///
+/// The engine calls `begin`, then `step` until it says `End`, handing each request's answer to `answer`; then `end`.
+/// After a failure that may be retried it calls `rewind` and takes the steps again; after another one it calls `end`.
+pub trait Source<R> {
+    /// Chooses the next operation and gives its label; `None` when the user has nothing more to do.
+    fn begin(&mut self) -> Option<u32>;
+
+    /// The next step of the operation; fills in `request` when it says `Request` (all of its fields: the buffer is that of
+    /// an earlier step).
+    fn step(&mut self, request: &mut R) -> Step;
+
+    /// What came back for the request of the last step.
+    fn answer(&mut self, _answer: &Answer) {}
+
+    /// Goes back to the first step of the same operation, with the same random choices.
+    fn rewind(&mut self);
+
+    /// The operation is over.
+    fn end(&mut self, _is_ok: bool) {}
+}
+
+/// What a user does next within an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Send the request.
+    Request,
+    /// Wait (`\sleep`); counts as part of the operation.
+    Sleep(Duration),
+    /// The operation is complete.
+    End,
+}

@@ -1,0 +1,146 @@
+//! What SQL drivers are asked: a statement with its parameters, in a buffer that is reused from step to step.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+/// One step of an operation for an SQL server.
+#[derive(Debug, Default)]
+pub struct SqlRequest {
+    /// What to run.
+    pub command: SqlCommand,
+    /// Values of the placeholders of a prepared statement, in order.
+    pub params: Params,
+    /// What the answer must be.
+    pub expect: Expect,
+    /// Whether the first row is wanted as text.
+    pub wants_row: bool,
+}
+
+/// What a step runs.
+#[derive(Clone, Debug, Default)]
+pub enum SqlCommand {
+    /// Begins a transaction.
+    #[default]
+    Begin,
+    /// Commits it.
+    Commit,
+    /// Rolls it back.
+    Rollback,
+    /// The statement with this number among those that the driver prepares on every connection.
+    Prepared(u32),
+    /// A text as it is; it may hold several statements, has no parameters, and is parsed each time.
+    Text(Arc<str>),
+}
+
+/// What an answer must be; anything else is a failure of class `Validation`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expect {
+    /// Fewest and most rows returned or touched.
+    pub rows: Option<(u64, u64)>,
+    /// Length of every column of every row, in bytes.
+    pub column_bytes: Option<u32>,
+}
+
+/// One parameter as the drivers read it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Param<'a> {
+    /// NULL.
+    Null,
+    /// A whole number; sent as whatever numeric type the server wants.
+    Int(i64),
+    /// A real number.
+    Float(f64),
+    /// Text, or the text form of any other type (UTF-8).
+    Text(&'a str),
+}
+
+#[derive(Clone, Debug)]
+enum Slot {
+    Null,
+    Int(i64),
+    Float(f64),
+    Text(Range<usize>),
+}
+
+/// A list of parameters; clearing keeps its memory.
+#[derive(Clone, Debug, Default)]
+pub struct Params {
+    slots: Vec<Slot>,
+    text: String,
+}
+
+impl Params {
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.slots.clear();
+        self.text.clear();
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Appends NULL.
+    pub fn push_null(&mut self) {
+        self.slots.push(Slot::Null);
+    }
+
+    /// Appends a whole number.
+    pub fn push_int(&mut self, value: i64) {
+        self.slots.push(Slot::Int(value));
+    }
+
+    /// Appends a real number.
+    pub fn push_float(&mut self, value: f64) {
+        self.slots.push(Slot::Float(value));
+    }
+
+    /// Appends text.
+    pub fn push_text(&mut self, value: &str) {
+        self.push_written(|text| text.push_str(value));
+    }
+
+    /// Appends text that `write` adds to the buffer it is given, which may hold other text already.
+    pub fn push_written(&mut self, write: impl FnOnce(&mut String)) {
+        let start = self.text.len();
+        write(&mut self.text);
+        self.slots.push(Slot::Text(start..self.text.len()));
+    }
+
+    /// All in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Param<'_>> {
+        self.slots.iter().map(|slot| match slot {
+            Slot::Null => Param::Null,
+            Slot::Int(value) => Param::Int(*value),
+            Slot::Float(value) => Param::Float(*value),
+            Slot::Text(range) => Param::Text(&self.text[range.clone()]),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_come_back_in_order_and_the_buffer_is_reused() {
+        let mut params = Params::default();
+        for _ in 0..2 {
+            params.clear();
+            params.push_text("a");
+            params.push_int(-7);
+            params.push_written(|text| text.push_str("bc"));
+            params.push_null();
+            params.push_float(0.5);
+            let all: Vec<_> = params.iter().collect();
+            let expected = [Param::Text("a"), Param::Int(-7), Param::Text("bc"), Param::Null, Param::Float(0.5)];
+            assert_eq!(all, expected);
+        }
+    }
+}
