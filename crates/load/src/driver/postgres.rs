@@ -4,15 +4,18 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use futures_util::StreamExt;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::error::Severity;
-use tokio_postgres::{CancelToken, Client, NoTls, SimpleQueryMessage};
+use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{CancelToken, Client, NoTls, SimpleQueryMessage, Statement};
 
 use super::{Answer, Canceller, Driver, ErrorClass, Failure, Session};
+use crate::sql::{Param, SqlCommand, SqlRequest};
 
 /// How to reach and enter a PostgreSQL server.
 #[derive(Clone, Debug)]
@@ -33,29 +36,21 @@ pub struct Access {
     pub settings: Vec<(String, String)>,
 }
 
-/// One operation: statements sent one after the other.
-#[derive(Debug, Default)]
-pub struct SqlRequest {
-    /// Each may hold several statements separated by semicolons.
-    pub statements: Vec<String>,
-    /// Whether they run between BEGIN and COMMIT (ROLLBACK after an error).
-    pub in_transaction: bool,
-}
-
 /// The PostgreSQL driver.
 #[derive(Clone, Debug)]
 pub struct Postgres {
     config: Arc<tokio_postgres::Config>,
     address: Arc<Address>,
     settings: Arc<[String]>,
+    statements: Arc<[String]>,
 }
 
 impl Postgres {
-    /// Checks the settings' names; connects nothing yet.
+    /// Checks the settings' names; connects nothing yet. `statements` are prepared on every connection.
     ///
     /// # Errors
     /// A text naming the setting whose name or value cannot be sent.
-    pub fn new(access: &Access) -> Result<Self, String> {
+    pub fn new(access: &Access, statements: Vec<String>) -> Result<Self, String> {
         let settings =
             access.settings.iter().map(|(name, value)| set_statement(name, value)).collect::<Result<_, _>>()?;
         let mut config = tokio_postgres::Config::new();
@@ -70,7 +65,7 @@ impl Postgres {
             config.password(password);
         }
         let address = Arc::new(Address::new(&access.host, access.port));
-        Ok(Self { config: Arc::new(config), address, settings })
+        Ok(Self { config: Arc::new(config), address, settings, statements: statements.into() })
     }
 }
 
@@ -85,10 +80,19 @@ impl Driver for Postgres {
             let _ = connection.await;
         });
         let token = client.cancel_token();
+        let address = Arc::clone(&self.address);
+        let prepared = Vec::with_capacity(self.statements.len());
         let mut session =
-            PostgresSession { client, connection: task, token, address: Arc::clone(&self.address), has_fatal: false };
+            PostgresSession { client, connection: task, token, address, prepared, is_begun: false, has_fatal: false };
         for statement in self.settings.iter() {
             session.execute(statement).await?;
+        }
+        for (i, text) in self.statements.iter().enumerate() {
+            let unprepared = |error| {
+                let Failure { code, message, .. } = describe(&error);
+                Failure { class: ErrorClass::Statement, code, message: format!("{message} (statement {i})") }
+            };
+            session.prepared.push(session.client.prepare(text).await.map_err(unprepared)?);
         }
         Ok(session)
     }
@@ -100,42 +104,63 @@ pub struct PostgresSession {
     connection: JoinHandle<()>,
     token: CancelToken,
     address: Arc<Address>,
+    prepared: Vec<Statement>,
+    is_begun: bool,
     has_fatal: bool,
 }
 
 impl PostgresSession {
     async fn execute(&mut self, statement: &str) -> Result<u64, Failure> {
-        match count_rows(&self.client, statement).await {
-            Ok(rows) => Ok(rows),
-            Err(error) => {
-                self.has_fatal |= is_fatal(&error);
-                Err(describe(&error))
-            }
-        }
+        let result = count_rows(&self.client, statement).await;
+        self.judge(result)
     }
 
-    async fn execute_all(&mut self, statements: &[String]) -> Result<u64, Failure> {
-        let mut rows = 0;
-        for statement in statements {
-            rows += self.execute(statement).await?;
-        }
-        Ok(rows)
+    async fn execute_prepared(&mut self, number: u32, request: &SqlRequest) -> Result<u64, Failure> {
+        let texts: Vec<ParamText> = request.params.iter().map(ParamText::new).collect();
+        let params: Vec<&(dyn ToSql + Sync)> = texts.iter().map(|text| text as _).collect();
+        let result = self.client.execute(&self.prepared[number as usize], &params).await;
+        self.judge(result)
     }
 
-    async fn run_all(&mut self, request: &SqlRequest) -> Result<u64, Failure> {
-        if !request.in_transaction {
-            return self.execute_all(&request.statements).await;
-        }
-        self.execute("BEGIN").await?;
-        match self.execute_all(&request.statements).await {
-            Ok(rows) => self.execute("COMMIT").await.map(|_| rows),
-            Err(failure) => {
-                // Fails only when the connection is lost, which `is_lost` tells.
-                let _ = self.execute("ROLLBACK").await;
-                Err(failure)
-            }
-        }
+    fn judge(&mut self, result: Result<u64, tokio_postgres::Error>) -> Result<u64, Failure> {
+        result.map_err(|error| {
+            self.has_fatal |= is_fatal(&error);
+            describe(&error)
+        })
     }
+}
+
+/// A parameter in the text form, which the server reads for every type.
+#[derive(Debug)]
+struct ParamText(Option<String>);
+
+impl ParamText {
+    fn new(param: Param<'_>) -> Self {
+        Self(match param {
+            Param::Null => None,
+            Param::Int(value) => Some(value.to_string()),
+            Param::Float(value) => Some(value.to_string()),
+            Param::Text(text) => Some(text.to_owned()),
+        })
+    }
+}
+
+impl ToSql for ParamText {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        let Some(text) = &self.0 else { return Ok(IsNull::Yes) };
+        out.extend_from_slice(text.as_bytes());
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    fn encode_format(&self, _: &Type) -> Format {
+        Format::Text
+    }
+
+    to_sql_checked!();
 }
 
 impl Session for PostgresSession {
@@ -143,10 +168,31 @@ impl Session for PostgresSession {
     type Canceller = PostgresCanceller;
 
     async fn run(&mut self, request: &SqlRequest) -> Result<Answer, Failure> {
-        self.run_all(request).await.map(|rows| Answer { rows, first_row: None })
+        let rows = match &request.command {
+            SqlCommand::Begin => {
+                self.is_begun = true;
+                self.execute("BEGIN").await?
+            }
+            SqlCommand::Commit => {
+                let rows = self.execute("COMMIT").await?;
+                self.is_begun = false;
+                rows
+            }
+            SqlCommand::Rollback => {
+                let rows = self.execute("ROLLBACK").await?;
+                self.is_begun = false;
+                rows
+            }
+            SqlCommand::Prepared(number) => self.execute_prepared(*number, request).await?,
+            SqlCommand::Text(text) => self.execute(text).await?,
+        };
+        Ok(Answer { rows, first_row: None })
     }
 
     async fn reset(&mut self) -> Result<(), Failure> {
+        if std::mem::take(&mut self.is_begun) {
+            self.execute("ROLLBACK").await?;
+        }
         Ok(())
     }
 
