@@ -113,7 +113,7 @@ pub struct Second {
     pub steal_s: f64,
 }
 
-/// How often each class of failure came; the engine's own time-outs count as [`ErrorClass::Timeout`].
+/// How often each class of failure came; the engine's own time-outs are counted elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorCounts([u64; 13]);
 

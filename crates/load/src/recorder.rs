@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::counts::Counts;
 use crate::cpu;
-use crate::driver::{ErrorClass, Failure};
+use crate::driver::Failure;
 use crate::log::{ErrorCounts, Group, MAX_ERRORS, Outcome, Row, What};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -283,7 +283,6 @@ impl Recorder {
             Err(Ending::Cancelled) => (0, Outcome::Cancelled),
             Err(Ending::TimedOut) => {
                 self.open.n_timed_out += 1;
-                self.batch.error_counts.add(ErrorClass::Timeout);
                 self.count(What::Error, label, response_us);
                 (0, Outcome::TimedOut)
             }

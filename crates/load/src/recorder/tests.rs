@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::counts;
+use crate::driver::ErrorClass;
 
 const MS: u64 = 1_000_000;
 
@@ -70,7 +71,7 @@ fn failures_and_cut_offs_earn_no_credit_and_have_a_histogram_of_their_own() {
     let part = &batch.parts[0];
     assert_eq!((part.n_ok, part.n_error, part.n_timed_out, part.credit), (0, 1, 1, 0.0));
     assert_eq!(batch.errors, [(MS, "q: 42601 oops".to_owned())]);
-    assert_eq!(batch.error_counts.iter().collect::<Vec<_>>(), [("timeout", 1), ("statement", 1)]);
+    assert_eq!(batch.error_counts.iter().collect::<Vec<_>>(), [("statement", 1)]);
     assert_eq!(histogram(&batch, What::Error), [(1_000, 2)]);
     assert_eq!(histogram(&batch, What::Response), []);
     let outcomes: Vec<_> = batch.rows.iter().map(|row| row.outcome).collect();
