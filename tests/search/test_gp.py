@@ -214,7 +214,7 @@ def test_many_configs_are_capped() -> None:
 
 def test_created_by_name() -> None:
     searcher = create("gp", problem(grid()))
-    assert isinstance(searcher, GaussianProcessSearcher)
+    assert isinstance(searcher.inner, GaussianProcessSearcher)
 
 
 def test_unknown_name() -> None:

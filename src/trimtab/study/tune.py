@@ -217,6 +217,8 @@ def _phases(
         _require_baseline(evaluator.measure(stage.baseline, Role.BASELINE))
     listener.phase("searching")
     searcher = start_searcher(stage, expected_trials(stage, evaluator))
+    if plan := searcher.describe():
+        listener.phase(plan)
     outcome.stop_reason = explore(stage, evaluator, searcher, say=listener.phase)
     listener.phase("measuring the best again")
     outcome.candidate = finalists(stage, evaluator)
