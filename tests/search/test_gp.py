@@ -220,3 +220,42 @@ def test_created_by_name() -> None:
 def test_unknown_name() -> None:
     with pytest.raises(UsageError, match="no plug-in 'gpp' in searchers"):
         create("gpp", problem(grid()))
+
+
+def test_surrogates_grow_while_only_new_configs_come() -> None:
+    """The grown surrogate believes the same as one made anew; a repeat of an old config makes it start over."""
+    space = grid(2)
+    ledger = Ledger(space, space.default())
+    configs = space.sample(20, np.random.default_rng(3))
+    for number, config in enumerate(configs[:15]):
+        ledger.tell(trial(config, number, bowl(config)))
+    hyper, none = fit_surrogate(list(ledger), 100), np.empty((0, 2))
+    old = Surrogate(list(ledger), none, hyper, cap=100, caution=1.0)
+    at = space.features(space.sample(5, np.random.default_rng(4)))
+    for number, config in enumerate([*configs[15:], configs[0]], start=15):
+        ledger.tell(trial(config, number, bowl(config) + 0.01))
+        grown = Surrogate(list(ledger), none, hyper, cap=100, caution=1.0, previous=old)
+        anew = Surrogate(list(ledger), none, hyper, cap=100, caution=1.0)
+        assert grown.worth(at) == pytest.approx(anew.worth(at), rel=1e-6)
+        old = grown
+
+
+def test_repeats_go_to_promising_configs_only() -> None:
+    """With noise as large as the differences, leaders are measured again, and never those clearly behind."""
+    rng = np.random.default_rng(5)
+    searcher = GaussianProcessSearcher(problem(grid(2, 6), repeats=3))
+    asked: list[Config] = []
+    for number in range(40):
+        asked += searcher.ask()
+        loss = bowl(Config({name: float(asked[-1][name]) * 100 / 6 for name in "ab"})) + rng.normal(0.0, 0.1)
+        searcher.tell(trial(asked[-1], number, loss, loss_se=0.1))
+    again = {config for config in asked if asked.count(config) > 1}
+    assert again
+    assert max(map(asked.count, again)) <= 3
+    means = sorted(evidence.loss for evidence in searcher.ledger)
+    assert all(searcher.ledger.get(config).loss <= means[len(means) // 2] for config in again)  # type: ignore[union-attr]
+
+
+def test_nothing_is_repeated_by_default() -> None:
+    searcher = GaussianProcessSearcher(problem(grid(2)))
+    assert len(set(told(searcher, 25))) == 25
