@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -44,8 +45,8 @@ class TpchWorkload:
         self._disk = disk
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> TpchWorkload:
-        """Built from the study file's [workload] table.
+    def from_settings(cls, settings: Mapping[str, Any], *, directory: Path = Path()) -> TpchWorkload:
+        """Built from the study file's [workload] table; it names no files, so `directory` does not matter.
 
         Raises:
             UsageError: an unknown key or a wrong value.
