@@ -28,18 +28,21 @@ Array = NDArray[np.float64]
 _FIT_CAP = 200
 """Configs from which hyper-parameters are fitted: more hardly changes them and costs n³."""
 
-_REPEATED = 3
-"""How many of the leaders are considered for a repeat."""
+_LUCKY = 0.7
+"""Standard errors by which a winner lies below what is expected of it when it is measured again."""
 
 
 class GaussianProcessSearcher(ModelSearcher):
-    """Advice and a small Latin hypercube first; then the largest expected improvement, now and then a repeat."""
+    """Advice and a small Latin hypercube first; then the largest expected improvement.
+
+    A repeat is spent only on a config that would be called best and that the model does not believe in.
+    """
 
     NAME: ClassVar[str] = "gp"
     OPTIONS: ClassVar[Options] = {
         **ModelSearcher.OPTIONS,
         "cap": (400, "most configs that enter the model: the best, the latest, and some of the others"),
-        "repeats": (1, "most trials of one config; above 1 a leader is measured again where that is worth more"),
+        "repeats": (3, "most trials of one config: the best so far is measured again when its loss looks like luck"),
     }
 
     def __init__(self, problem: SearchProblem) -> None:
@@ -73,15 +76,13 @@ class GaussianProcessSearcher(ModelSearcher):
         )
 
     def _chosen(self, model: Model, rng: np.random.Generator) -> Config:
-        config = self._most_promising(model, rng)
-        again = self._repeatable(model.leaders)
-        if not again or self._surrogate is None:
-            return config
-        worth = self._surrogate.augmented_worth(self.space.features([config, *(e.config for e in again)]))
-        best = int(np.argmax(worth))
-        return config if best == 0 else again[best - 1].config
+        again = self._doubtful(model)
+        return self._most_promising(model, rng) if again is None else again
 
-    def _repeatable(self, leaders: list[Evidence]) -> list[Evidence]:
-        """The leaders that may be measured once more."""
-        few = [e for e in leaders[:_REPEATED] if len(e.measured) < self.options["repeats"]]
-        return [e for e in few if e.is_acceptable and e.config not in self.pending]
+    def _doubtful(self, model: Model) -> Config | None:
+        """The config that looks best so far, when the model holds its loss for luck and another for the leader."""
+        best = self.ledger.best()
+        if best is None or best is model.leaders[0] or best.config in self.pending or self._surrogate is None:
+            return None
+        few = len(best.measured) < self.options["repeats"]
+        return best.config if few and self._surrogate.luck(best) > _LUCKY else None

@@ -97,10 +97,8 @@ class Surrogate:
         some = kept(measured(evidence), cap)
         self.hyper, self.scale, self._caution = hyper, hyper.scale, caution
         self._keys = [(id(e), len(e.measured)) for e in some]
-        self._evidence = some
         data = loss_data(some, hyper.scale)
         self.base = Posterior(data.x, data.y, data.v, hyper.loss, self._reusable(previous))
-        self.typical_noise = float(np.median(data.v)) + hyper.loss.nugget
         self.acceptable = acceptability(evidence, hyper.acceptable, cap)
         self.leaders, self.incumbent = self.rank(some, data.x)
         self.process = self.base
@@ -132,15 +130,14 @@ class Surrogate:
         mean, sd = self.process.predict(features)
         return log_expected_improvement(mean, sd, self.incumbent) + self.risk(features)
 
-    def augmented_worth(self, features: Array) -> Array:
-        """`worth` less what the noise of one trial takes from it: fair between new configs and repeats.
-
-        Source: D. Huang et al., "Global Optimization of Stochastic Black-Box Systems via Sequential Kriging
-        Meta-Models", J. Global Optimization 34 (2006), eq. 12.
-        """
-        mean, sd = self.process.predict(features)
-        learned = 1.0 - np.sqrt(self.typical_noise / (sd**2 + self.typical_noise))
-        return log_expected_improvement(mean, sd, self.incumbent) + np.log(learned + 1e-12) + self.risk(features)
+    def luck(self, evidence: Evidence) -> float:
+        """By how many of its standard errors the loss of `evidence` lies below what is expected there; 0 if unknown."""
+        if not evidence.se:
+            return 0.0
+        loss = np.array([evidence.loss])
+        expected = float(self.base.predict_mean(evidence.features[None, :])[0])
+        se = float(np.sqrt(self.scale.variance(loss, np.array([evidence.se]))[0]))
+        return (expected - float(self.scale.forward(loss)[0])) / se
 
     def expected_gain(self, features: Array) -> float:
         """Expected improvement of the loss at one row (1, f), in units of the loss near the incumbent."""
