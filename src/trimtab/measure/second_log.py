@@ -172,7 +172,11 @@ def _merged(name: str, parts: Sequence[SecondLog], labels: tuple[str, ...]) -> B
     for part in parts:
         place = np.array([labels.index(label) for label in part.labels] or [0], dtype=np.int64)
         rows.append(getattr(part, name).relabelled(place))
-    return Buckets(*(np.concatenate([getattr(row, column.name) for row in rows]) for column in fields(Buckets)))
+    keys = np.concatenate([np.stack([row.second, row.label, row.value_us]) for row in rows], axis=1)
+    # In one order and without repeats, so that sums of floats do not depend on how the run was split.
+    unique, place = np.unique(keys, axis=1, return_inverse=True)
+    count = np.bincount(place.ravel(), np.concatenate([row.count for row in rows]), minlength=unique.shape[1])
+    return Buckets(unique[0], unique[1], unique[2], count.astype(np.int64))
 
 
 def _summed(name: str, parts: Sequence[SecondLog], k: int) -> NDArray[np.generic]:
