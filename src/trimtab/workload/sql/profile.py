@@ -36,7 +36,8 @@ _WRITES_INSIDE = re.compile(
 _CONTROL = re.compile(
     "begin|start|commit|end|rollback|abort|savepoint|release|set|reset|show|deallocate|discard|close|fetch|declare"
 )
-_OWN = re.compile(r"\bpg_(?:stat_|catalog\.|prepared_|database\b|settings\b|class\b|file_settings\b)", re.IGNORECASE)
+_OWN = re.compile(r"\b(?:pg_\w+|information_schema|current_setting|to_regclass)\b|\bversion\(\)", re.IGNORECASE)
+"""Questions about the server itself: ours, and those of monitoring."""
 _PLACEHOLDER = re.compile(r"\$(\d+)")
 
 
