@@ -131,7 +131,7 @@ class ModelSearcher(SearcherBase):
         return int(np.clip(self.space.n_dims // 3, 2, max(2, min(most, 10))))
 
     def _propose(self, rng: np.random.Generator) -> Config:
-        planned = self._first_new(self._design)
+        planned = self._planned()
         if planned is not None:
             return planned
         evidence = self._known()
@@ -141,6 +141,10 @@ class ModelSearcher(SearcherBase):
         # instead of milliseconds), and the order of sums, so the next ask, would depend on the number of cores.
         with _blas().limit(limits=1, user_api="blas"):
             return self._chosen(self._model(evidence, rng), rng)
+
+    def _planned(self) -> Config | None:
+        """The next config of the design; None when it is done."""
+        return self._first_new(self._design)
 
     def _known(self) -> list[Evidence]:
         """What the model learns from."""
