@@ -170,6 +170,7 @@ def _run(
             study=stage.file.study.name,
             listener=listener,
             is_interrupted=is_interrupted,
+            say=listener.phase,
         ) as room:
             evaluator = Evaluator(
                 stage, room, history, record.id, recorded=history.trials(record.id), listener=listener
