@@ -14,7 +14,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "searchers.md"
 @pytest.mark.parametrize("name", sorted(registered()))
 def test_every_option_is_documented_with_its_default(name: str) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert f"`{name}`" in text
+    assert any(f"`{name}`" in line for line in text.splitlines() if line.startswith("## ")), f"no section on {name}"
+    assert any(line.startswith(f"| `{name}` |") for line in text.splitlines()), f"{name} is not in the list"
     for option, (default, _) in registered()[name].OPTIONS.items():
         rows = [line for line in text.splitlines() if line.startswith(f"| `{option}` |")]
         shown = f'"{default}"' if isinstance(default, str) else str(default)

@@ -34,7 +34,7 @@ class BestConfigSearcher(SteppedSearcher):
     OPTIONS: ClassVar[Options] = {
         "samples": (
             0,
-            "configs in a round, 2 or more; 0: a fifth of the budget in trials, from 5 to 100, 10 when unknown",
+            "configs in a round, 2 or more; 0: a sixth of the budget in trials, from 5 to 100, 10 when unknown",
         ),
         "rounds": (3, "most rounds within ever narrower bounds before the whole space is sampled again"),
     }
@@ -42,7 +42,7 @@ class BestConfigSearcher(SteppedSearcher):
     def _check_options(self) -> None:
         self._require("samples", self.options["samples"] == 0 or self.options["samples"] >= 2, "0, or 2 or more")
         self._require("rounds", self.options["rounds"] >= 1, "1 or more")
-        self._n = int(self.options["samples"]) or min(100, max(5, (self.problem.budget_trials or 50) // 5))
+        self._n = int(self.options["samples"]) or min(100, max(5, (self.problem.budget_trials or 60) // 6))
 
     def _run(self) -> Steps:
         yield from self._start()

@@ -35,11 +35,11 @@ class DifferentialEvolutionSearcher(SearcherBase):
     OPTIONS: ClassVar[Options] = {
         "population": (
             0,
-            "members, 4 or more; 0: a fifth of the budget in trials, from 6 to 20, 10 when that is unknown",
+            "members, 4 or more; 0: an eighth of the budget in trials, from 6 to 20, 8 when unknown",
         ),
         "strategy": ("best", "what is moved: 'best', 'current-to-best', or 'rand' (a random member)"),
         "factor": (0.7, "mean length of a step in differences; drawn between half and one and a half of it"),
-        "crossover": (0.5, "share of the knobs that the moved vector gives to the trial"),
+        "crossover": (0.8, "share of the knobs that the moved vector gives to the trial"),
     }
 
     def __init__(self, problem: SearchProblem) -> None:
@@ -49,7 +49,7 @@ class DifferentialEvolutionSearcher(SearcherBase):
         self._require("strategy", self.options["strategy"] in _STRATEGIES, "'best', 'current-to-best' or 'rand'")
         self._require("factor", 0 < self.options["factor"] <= 2, "more than 0 and at most 2")
         self._require("crossover", 0 <= self.options["crossover"] <= 1, "between 0 and 1")
-        self._n = n or min(20, max(6, (problem.budget_trials or 50) // 5))
+        self._n = n or min(20, max(6, (problem.budget_trials or 64) // 8))
         self._members: list[Config] = []
         self._targets: dict[Config, int] = {}
         self._turn = 0

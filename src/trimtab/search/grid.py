@@ -83,7 +83,9 @@ class GridSearcher(SearcherBase):
             return self.space.levels(name, wish)
         if isinstance(wish, list) and wish:
             self.space.levels(name, 1)
-            return tuple(dict.fromkeys(self.space.validate({**self.filler, name: value})[name] for value in wish))
+            knob = self.space.knobs[name]
+            values = [knob.parse(each) if isinstance(each, str) and not knob.is_text else each for each in wish]
+            return tuple(dict.fromkeys(self.space.validate({**self.filler, name: value})[name] for value in values))
         raise UsageError(
             f"levels_of.{name}={wish!r} of searcher {self.NAME!r}", hint="give a number of levels, or a list of values"
         )

@@ -24,7 +24,8 @@ class HillClimbingSearcher(SteppedSearcher):
 
     NAME: ClassVar[str] = "hill-climbing"
     OPTIONS: ClassVar[Options] = {
-        "radius": (0.2, "standard deviation of a step, as a share of the knob's range"),
+        "probes": (5, "random configs tried before the first start, beside the advice"),
+        "radius": (0.3, "standard deviation of a step, as a share of the knob's range"),
         "width": (1, "neighbours measured before the best of them is compared: 1 takes the first that is better"),
         "patience": (0, "neighbours without progress before a new start; 0: two for each knob"),
         "restart": ("kick", "new start: 'kick' changes some knobs of the best config at random, 'random' all of them"),
@@ -32,6 +33,7 @@ class HillClimbingSearcher(SteppedSearcher):
     }
 
     def _check_options(self) -> None:
+        self._require("probes", self.options["probes"] >= 0, "0 or more")
         for name in ("radius", "kick"):
             self._require(name, 0 < self.options[name] <= 1, "more than 0 and at most 1")
         self._require("width", self.options["width"] >= 1, "1 or more")
@@ -43,7 +45,7 @@ class HillClimbingSearcher(SteppedSearcher):
         return float(self.options["radius"])
 
     def _run(self) -> Steps:
-        yield from self._start()
+        yield from self._start(int(self.options["probes"]))
         here = self._best_config()
         while True:
             yield from self._climb(here)

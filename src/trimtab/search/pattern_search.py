@@ -24,6 +24,7 @@ class PatternSearcher(SteppedSearcher):
 
     NAME: ClassVar[str] = "pattern-search"
     OPTIONS: ClassVar[Options] = {
+        "probes": (5, "random configs tried before the first start, beside the advice"),
         "step": (0.25, "first step as a share of a knob's range"),
         "shrink": (0.5, "factor of the step when no knob helps, between 0 and 1"),
         "smallest": (0.02, "step below which the search starts anew, from the best with some knobs drawn at random"),
@@ -34,13 +35,14 @@ class PatternSearcher(SteppedSearcher):
         self._signs = self._rng.choice([-1.0, 1.0], self.space.n_dims)
 
     def _check_options(self) -> None:
+        self._require("probes", self.options["probes"] >= 0, "0 or more")
         self._require("step", 0 < self.options["step"] <= 1, "more than 0 and at most 1")
         self._require("shrink", 0 < self.options["shrink"] < 1, "between 0 and 1")
         smallest = self.options["smallest"]
         self._require("smallest", 0 < smallest <= self.options["step"], "more than 0 and at most step")
 
     def _run(self) -> Steps:
-        yield from self._start()
+        yield from self._start(int(self.options["probes"]))
         path = [self._best_config()]
         while True:
             yield from self._descend(path)

@@ -95,9 +95,9 @@ class SteppedSearcher(SearcherBase):
         best = self.ledger.best()
         return math.inf if best is None else best.loss
 
-    def _start(self) -> Steps:
-        """Makes sure that there is something to start from: the advice, else the baseline, is asked."""
-        yield self._openers() or [self.space.repair(self.filler)]
+    def _start(self, n_probes: int = 0) -> Steps:
+        """Makes sure that there is something to start from: the advice, else the baseline, and random configs."""
+        yield (self._openers() or [self.space.repair(self.filler)]) + self.space.sample(n_probes, self._rng)
         while self.ledger.best() is None:
             yield self.space.sample(1, self._rng)
 
