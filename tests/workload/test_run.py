@@ -246,4 +246,4 @@ def test_driver_options_reach_the_driver_but_do_not_move_the_endpoint(server: En
 def test_a_missing_table_is_an_error_of_the_load(server: Endpoint) -> None:
     run = workload(run="power", refresh=True, database="postgres")
     with pytest.raises(LoadError, match=r"cannot undo the refresh functions .*relation \"orders\" does not exist"):
-        run.start(server, seed=1, duration_s=1.0)
+        run.reset(server, lambda text: None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -118,15 +117,15 @@ class Measurement:
         client_cpu_share: generator CPU seconds per second.
         errors: texts of the first errors.
         service_ms: "p50", "p95", "p99" of the time from sending to the answer; empty when it is not known apart.
-        queue_p99_ms: 99th percentile of the wait for a free user; NaN when not known.
-        lateness_p99_ms: 99th percentile of the generator's own lateness; NaN when not known.
+        queue_p99_ms: 99th percentile of the wait for a free user; None when not known.
+        lateness_p99_ms: 99th percentile of the generator's own lateness; None when not known.
         is_open, users: load model: requests by a schedule or one after the other; connections (0: not known).
         n_threads: of the generator.
-        offered_per_s: requests that were due per second; NaN when not known.
+        offered_per_s: requests that were due per second; None when not known.
         n_shed: requests that were dropped because too many waited already.
         n_retries: tries beyond the first of operations that succeeded in the end.
         error_classes: failed operations of the whole run, warm-up included, by class.
-        steal_share: CPU seconds per second that the hypervisor took from the machine, all cores together; NaN when not known.
+        steal_share: CPU seconds per second that the hypervisor took from the machine, all cores together; None when not known.
         memory_bytes: what the generator's buffers and histograms held; 0 when not known.
         generator_limited: why the generator, and not the server, was measured; "" when it was not.
         overload: in an open loop, why the server did not keep up with the rate; "" when it did.
@@ -148,16 +147,16 @@ class Measurement:
     client_cpu_share: float = 0.0
     errors: tuple[str, ...] = ()
     service_ms: Mapping[str, float] = field(default_factory=dict)
-    queue_p99_ms: float = math.nan
-    lateness_p99_ms: float = math.nan
+    queue_p99_ms: float | None = None
+    lateness_p99_ms: float | None = None
     is_open: bool = False
     users: int = 0
     n_threads: int = 1
-    offered_per_s: float = math.nan
+    offered_per_s: float | None = None
     n_shed: int = 0
     n_retries: int = 0
     error_classes: Mapping[str, int] = field(default_factory=dict)
-    steal_share: float = math.nan
+    steal_share: float | None = None
     memory_bytes: int = 0
     generator_limited: str = ""
     overload: str = ""

@@ -151,10 +151,12 @@ class _Window:
             for name, share in PERCENTILES.items()
         }
 
-    def padded_p99_ms(self, buckets: Buckets, n_operations: int) -> float:
-        """The p99 over all operations; those that the histogram does not have did not wait. NaN for no operations."""
+    def padded_p99_ms(self, buckets: Buckets, n_operations: int) -> float | None:
+        """The p99 over all operations; those that the histogram does not have did not wait. None for no operations."""
         inside = self._cut(buckets)
         n_zeros = max(0, n_operations - inside.total)
+        if n_operations == inside.total == 0:
+            return None
         return value_at(inside.value_us, inside.count, 0.99, n_zeros) / _US_PER_MS
 
     def by_label(self) -> dict[str, LabelStats]:

@@ -30,11 +30,11 @@ def cpu_limit(cpu_share: float, n_threads: int) -> str:
     return f"the load generator used {cpu_share / n_threads:.0%} of {cores} (limit {_MAX_CPU_SHARE:.0%})"
 
 
-def lateness_limit(lateness_p99_ms: float, response_p50_ms: float) -> str:
-    """Why the generator was too late to be trusted; "" when it was not, or nothing is known (NaN)."""
+def lateness_limit(lateness_p99_ms: float | None, response_p50_ms: float) -> str:
+    """Why the generator was too late to be trusted; "" when it was not, or it is not known (None). NaN: nothing succeeded."""
     share_ms = _MAX_LATENESS_SHARE * response_p50_ms if math.isfinite(response_p50_ms) else 0.0
     limit_ms = max(_MAX_LATENESS_MS, share_ms)
-    if not lateness_p99_ms > limit_ms:
+    if lateness_p99_ms is None or lateness_p99_ms <= limit_ms:
         return ""
     return f"the load generator was late itself: lateness p99={lateness_p99_ms:.3g} ms (limit {limit_ms:.3g} ms)"
 
