@@ -19,8 +19,8 @@ $(STAMP): pyproject.toml $(RUST) | $(BIN)/python
 	@touch $@
 
 $(DEV): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'hypothesis>=6.100' 'maturin>=1.7,<2' 'mypy>=1.11' \
-	  'pytest>=8.2' 'pytest-randomly>=3.15' 'ruff>=0.6' scipy-stubs types-psutil
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'ConfigSpace>=1.2' 'hypothesis>=6.100' 'maturin>=1.7,<2' 'mypy>=1.11' \
+	  'optuna>=5.0' 'pytest>=8.2' 'pytest-randomly>=3.15' 'ruff>=0.6' scipy-stubs types-psutil
 	@touch $@
 
 demo: $(STAMP)

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,11 @@ from tasks import Contender, Task
 
 from trimtab.records import Trial
 from trimtab.search import SearchProblem, create
-from trimtab.space import Config, Knob, KnobKind, Space, Value
+from trimtab.search.flat import FlatSpace
+from trimtab.space import Config
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = HERE.parents[1] / ".venv-bench-search"
-_ORDINARY = "ordinary"
-_EXACT_INT = 2**31
-"""Integers beyond it are reals for peers: not all of them hold wider ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,73 +70,12 @@ class Ours:
         """Nothing is open."""
 
 
-class PeerSpace:
-    """The space in the words of peers: numbers, choices; special values are a choice beside the number.
-
-    No peer knows constraints over sums of knobs: what breaks one is moved to the nearest feasible config.
-    """
-
-    def __init__(self, space: Space) -> None:
-        self._space = space
-        self.parameters = [parameter for knob in space.knobs.values() for parameter in _parameters(knob)]
-
-    def values(self, config: Config) -> dict[str, Any]:
-        """What a peer calls this config."""
-        found: dict[str, Any] = {}
-        for name, knob in self._space.knobs.items():
-            value = config[name]
-            if knob.special:
-                found[f"{name}?"] = str(value) if value in knob.special else _ORDINARY
-            if not knob.is_numeric:
-                found[name] = str(value)
-            else:
-                number = knob.range.nearest(value) if not isinstance(value, (str, bool)) else value
-                found[name] = number if _is_int(knob) else float(number)
-        return found
-
-    def config(self, values: dict[str, Any]) -> Config:
-        """The feasible config that a peer's values mean."""
-        found: dict[str, Value] = {}
-        for name, knob in self._space.knobs.items():
-            value = values[name]
-            which = values.get(f"{name}?", _ORDINARY)
-            if which != _ORDINARY:
-                found[name] = next(special for special in knob.special if str(special) == which)
-            elif knob.kind is KnobKind.BOOLEAN:
-                found[name] = value == "True"
-            else:
-                found[name] = value if not knob.is_numeric else knob.range.nearest(value)
-        return self._space.repair(Config(found))
-
-
-def _is_int(knob: Knob) -> bool:
-    return knob.kind is KnobKind.INTEGER and float(knob.high or 0) < _EXACT_INT
-
-
-def _parameters(knob: Knob) -> list[dict[str, Any]]:
-    default = knob.default
-    if not knob.is_numeric:
-        choices = [str(label) for label in knob.labels]
-        blank = {"low": None, "high": None, "log": False}
-        return [{"name": knob.name, "kind": "choice", "choices": choices, "default": str(default), **blank}]
-    inside = knob.range.nearest(default) if not isinstance(default, (str, bool)) else knob.low
-    kind, cast = ("int", int) if _is_int(knob) else ("float", float)
-    number = {
-        "name": knob.name, "kind": kind, "choices": None, "default": cast(inside or 0),
-        "low": cast(knob.low or 0), "high": cast(knob.high or 0), "log": knob.log,
-    }  # fmt: skip
-    if not knob.special:
-        return [number]
-    which = {"name": f"{knob.name}?", "kind": "choice", "choices": [_ORDINARY, *map(str, knob.special)]}
-    return [number, {**which, "low": None, "high": None, "log": False, "default": _ORDINARY}]
-
-
 class PeerProcess:
     """A peer's script, answering one line for each line."""
 
     def __init__(self, kind: PeerKind, space: list[dict[str, Any]], seed: int, budget: int) -> None:
         # One thread each: more only makes them wait for each other on a busy machine.
-        threads = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         # A folder of its own: OpenTuner writes a log where it is started.
         self._folder = tempfile.TemporaryDirectory(prefix="trimtab-peer-")
         self._process = subprocess.Popen(
@@ -176,8 +113,9 @@ class Peer:
     """A peer in the loop: what it asks is brought into the space, and it is told the result for what it asked."""
 
     def __init__(self, kind: PeerKind, task: Task, seed: int, budget: int) -> None:
-        self._space = PeerSpace(task.space)
-        self._process = PeerProcess(kind, self._space.parameters, seed, budget)
+        self._space = FlatSpace(task.space)
+        parameters = [asdict(parameter) for parameter in self._space.parameters.values()]
+        self._process = PeerProcess(kind, parameters, seed, budget)
         self._asked: tuple[Config, dict[str, Any]] | None = None
         self._worst = 0.0
 

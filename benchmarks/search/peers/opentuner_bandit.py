@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import logging
+import math
 import random
 import warnings
 from typing import Any
@@ -22,14 +23,24 @@ from protocol import Values, serve  # noqa: E402
 logging.disable(logging.CRITICAL)
 
 
+class Exponent(manipulator.FloatParameter):
+    """A number on the scale that is searched; rounding may not carry it over its bounds, which OpenTuner takes for a fault.
+
+    OpenTuner's own log-scaled parameters do that in its simplex technique.
+    """
+
+    def set_value(self, config: Any, value: float) -> None:
+        super().set_value(config, min(max(value, self.min_value), self.max_value))
+
+
 def parameter_of(parameter: dict[str, Any]) -> Any:
-    """The parameter as OpenTuner has it."""
-    name = parameter["name"]
+    """The parameter as OpenTuner has it; numbers on a log scale by their logarithm."""
+    name, low, high = parameter["name"], parameter["low"], parameter["high"]
     if parameter["kind"] == "choice":
         return manipulator.EnumParameter(name, parameter["choices"])
-    prefix, kind = "Log" if parameter["log"] else "", parameter["kind"]
-    made = getattr(manipulator, f"{prefix}{'Integer' if kind == 'int' else 'Float'}Parameter")
-    return made(name, parameter["low"], parameter["high"])
+    if parameter["log"]:
+        return Exponent(name, math.log(low), math.log(high))
+    return manipulator.IntegerParameter(name, low, high) if parameter["kind"] == "int" else Exponent(name, low, high)
 
 
 class OpenTunerPeer:
@@ -66,11 +77,11 @@ class OpenTunerPeer:
             desired = self._manager.get_next_desired_result()
             if desired is None:
                 continue
-            values = dict(desired.configuration.data)
-            known = self._known.get(_key(values))
+            data = dict(desired.configuration.data)
+            known = self._known.get(_key(data))
             if known is None:
                 self._asked = desired
-                return values
+                return self._outside(data)
             self._report(desired, *known)
 
     def _report(self, desired: Any, loss: float, failed: bool) -> None:
@@ -79,13 +90,20 @@ class OpenTunerPeer:
         time = float("inf") if failed else float(np.exp(loss))
         self._manager.report_result(desired, Result(state="ERROR" if failed else "OK", time=time))
 
+    def _outside(self, data: Values) -> Values:
+        logs = {parameter["name"]: parameter for parameter in self._space if parameter["log"]}
+        raised = {name: math.exp(data[name]) for name in logs}
+        return data | {name: round(x) if logs[name]["kind"] == "int" else x for name, x in raised.items()}
+
     def tell(self, values: Values, loss: float, failed: bool) -> None:
-        self._known[_key(values)] = (loss, failed)
+        logs = {p["name"]: math.log(values[p["name"]]) for p in self._space if p["log"]}
+        data = dict(self._asked.configuration.data) if self._asked is not None else values | logs
+        self._known[_key(data)] = (loss, failed)
         if self._asked is not None:
             self._report(self._asked, loss, failed)
             self._asked = None
         elif self._manager is None:
-            self._seeds.append(values)
+            self._seeds.append(data)
 
 
 def _key(values: Values) -> tuple[Any, ...]:

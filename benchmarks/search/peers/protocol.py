@@ -4,8 +4,8 @@
     {"op": "tell", "values": {...}, "loss": 0.1, "failed": false}           -> {}
     {"op": "ask"}                                                           -> {"values": {...}, "seconds": 0.01}
 
-A parameter is {"name", "kind": "int" | "float" | "choice", "low", "high", "log", "choices", "default"}. Loss is minimised; a failed
-trial has the worst loss seen so far (peers that know failure of their own use `failed`). This file needs no library.
+A parameter is {"name", "kind": "int" | "float" | "choice", "low", "high", "log", "choices", "default"}. Loss is minimised; a
+failed trial has the worst loss seen so far (peers that know failure of their own use `failed`). This file needs no library.
 """
 
 from __future__ import annotations
