@@ -68,7 +68,7 @@ class ContextFeatures:
         span = self.high - self.low
         numbers = (_numbers(context, self.names) - self.low) / np.where(span > 0, span, 1.0)
         is_one = [math.sqrt(0.5) * (context.workload == name) for name in self.workloads]
-        return np.r_[np.where(span > 0, numbers, 0.5), is_one]
+        return np.asarray(np.r_[np.where(span > 0, numbers, 0.5), is_one])
 
 
 def _numbers(context: Context, names: Sequence[str]) -> Array:
@@ -106,7 +106,7 @@ class ContextHyper:
         """K between the rows of `a` (n, f + g) and `b` (m, f + g): (n, m)."""
         f = self.n_config
         frame = self.frame(a[:, f:], b[:, f:])
-        return frame.factor * self.config.covariance(a[:, :f], b[:, :f]) + frame.offset
+        return np.asarray(frame.factor * self.config.covariance(a[:, :f], b[:, :f]) + frame.offset)
 
     def variance(self, x: Array) -> Array:
         """The diagonal of `covariance(x, x)`: (n,)."""

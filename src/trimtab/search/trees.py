@@ -8,9 +8,12 @@ trees", Machine Learning 63, 2006): the mean is less of a staircase and a fit is
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import sklearn
 from numpy.typing import NDArray
-from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.tree import ExtraTreeRegressor
 
 __all__ = ["Forest"]
 
@@ -33,19 +36,23 @@ class Forest:
     """
 
     def __init__(self, x: Array, y: Array, weights: Array, seed: int, *, feature_share: float = 0.8) -> None:
-        grown = ExtraTreesRegressor(
-            n_estimators=_N_TREES,
-            bootstrap=True,
-            max_features=feature_share,
-            min_samples_split=3,
-            min_samples_leaf=1,
-            random_state=seed,
-            n_jobs=1,
-        ).fit(x.astype(np.float32), y, sample_weight=weights / weights.mean())
-        self._trees = [estimator.tree_ for estimator in grown.estimators_]
+        rng, single = np.random.default_rng(seed), x.astype(np.float32)
+        weights, target = weights / weights.mean(), np.ascontiguousarray(y)
+        self._trees: list[Any] = []
+        importance = np.zeros(x.shape[1])
+        # The library's forest spends most of its time on checks and scheduling when there are few points.
+        with sklearn.config_context(skip_parameter_validation=True):
+            for _ in range(_N_TREES):
+                drawn = np.bincount(rng.integers(len(x), size=len(x)), minlength=len(x))
+                tree = ExtraTreeRegressor(
+                    max_features=feature_share, min_samples_split=3, random_state=int(rng.integers(2**31))
+                )
+                tree.fit(single, target, sample_weight=weights * drawn, check_input=False)
+                self._trees.append(tree.tree_)
+                importance += tree.feature_importances_
         self._values = [tree.value[:, 0, 0].copy() for tree in self._trees]
         self._spreads = [np.maximum(tree.impurity, 0.0) for tree in self._trees]
-        self.importance: Array = np.asarray(grown.feature_importances_)
+        self.importance: Array = importance / _N_TREES
 
     def _leaves(self, x: Array) -> list[NDArray[np.int64]]:
         single = np.ascontiguousarray(x, dtype=np.float32)
