@@ -25,6 +25,8 @@ from trimtab.space import Config
 
 __all__ = ["Amortisation", "AtuneRTSearcher"]
 
+_LONGEST = 50.0
+
 
 @dataclass(frozen=True, slots=True)
 class Amortisation:
@@ -77,13 +79,13 @@ class AtuneRTSearcher(NelderMeadSearcher):
 
     def amortisation(self) -> Amortisation:
         """The account so far; repeats and the baseline's own runs are in it."""
-        return Amortisation(len(self._extra), sum(self._extra), max(0.0, 1.0 - math.exp(min(0.0, self._best_loss()))))
+        return Amortisation(len(self._extra), sum(self._extra), max(0.0, 1.0 - _time(self._best_loss())))
 
     def tell(self, trial: Trial) -> None:
         n_known = self._n_told()
         super().tell(trial)
         if self._n_told() > n_known:
-            self._extra.append(math.exp(trial.loss) - 1.0 if _is_timed(trial) and trial.loss is not None else 1.0)
+            self._extra.append(_extra(trial))
             self._bests.append(self._best_loss())
 
     def _n_told(self) -> int:
@@ -107,10 +109,17 @@ class AtuneRTSearcher(NelderMeadSearcher):
         if not self.options["runs"] or len(self._extra) <= n_recent or math.isinf(self._bests[-n_recent - 1]):
             return True
         n_left = int(self.options["runs"]) - len(self._extra)
-        before, now = math.exp(self._bests[-n_recent - 1]), math.exp(self._bests[-1])
+        before, now = _time(self._bests[-n_recent - 1]), _time(self._bests[-1])
         cost = sum(self._extra[-n_recent:]) / n_recent + 1.0 - now
         return n_left > 0 and (before - now) / n_recent * n_left > cost
 
 
-def _is_timed(trial: Trial) -> bool:
-    return trial.status.is_measured and trial.loss is not None and math.isfinite(trial.loss)
+def _time(loss: float) -> float:
+    """Time of a run in baseline runs; a loss beyond all measure is not allowed to overflow."""
+    return math.exp(min(loss, _LONGEST))
+
+
+def _extra(trial: Trial) -> float:
+    """What a run took beyond a baseline run; a failed one counts as one run lost."""
+    loss = trial.loss if trial.status.is_measured else None
+    return _time(loss) - 1.0 if loss is not None and math.isfinite(loss) else 1.0

@@ -45,11 +45,11 @@ class BestConfigSearcher(SteppedSearcher):
         self._n = int(self.options["samples"]) or min(100, max(5, (self.problem.budget_trials or 60) // 6))
 
     def _run(self) -> Steps:
-        yield from self._start()
         n = self.space.n_dims
+        openers = self._openers()
         while True:
             sampled = self._divided((np.zeros(n), np.ones(n)))
-            yield sampled
+            yield openers + sampled
             for _ in range(int(self.options["rounds"])):
                 best, loss = self._best_config(), self._best_loss()
                 sampled = self._divided(self._bounds(best, sampled))
