@@ -15,7 +15,7 @@ __all__ = ["CORE", "OPERATIONS", "YcsbSettings", "parse_settings"]
 
 Distribution = Literal["zipfian", "latest", "uniform", "hotspot", "exponential", "sequential"]
 Lengths = Literal["constant", "uniform", "zipfian"]
-StartStateChoice = Literal["auto", "template", "delete", "none"]
+StartStateChoice = Literal["auto", "template", "none"]
 
 OPERATIONS = ("read", "update", "insert", "scan", "read_modify_write")
 _KEYS = (
@@ -160,7 +160,7 @@ def _with_rows(read: YcsbSettings, table: Table) -> YcsbSettings:
         writes_all_fields=table.flag("write_all_fields", False),
         is_validated=table.flag("validate", True),
         database="" if database is None else check_name(database),
-        start_state=cast(StartStateChoice, table.choice("start_state", ("auto", "template", "delete", "none"), "auto")),
+        start_state=cast(StartStateChoice, table.choice("start_state", ("auto", "template", "none"), "auto")),
         operation_timeout_s=table.seconds("operation_timeout", "10s"),
         batch=table.integer("batch", 50, 1, 1000),
     )
