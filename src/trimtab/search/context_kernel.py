@@ -32,12 +32,16 @@ __all__ = ["ContextFeatures", "ContextHyper", "fit_context_hyper"]
 
 Array = NDArray[np.float64]
 
-_SHARED = (0.1, 0.3, 0.6, 0.9)
-_LENGTHS = (0.25, 0.7, 2.0)
-_OFFSETS = (0.01, 0.2)
-"""What a, l and s_w² may be. Losses are relative to the workload's own baseline, so the offset is small."""
+_SHARED = {0.1: 2.0, 0.3: 1.0, 0.6: 0.0, 0.9: 0.5}
+_LENGTHS = {0.25: 1.0, 0.7: 0.0, 2.0: 0.5}
+_OFFSETS = {0.01: 0.0, 0.2: 1.0}
+"""What a, l and s_w² may be, with the negative logarithm of the prior: workloads share much until the data say otherwise,
+and as losses are relative to the workload's own baseline the offset is small."""
 
-_FIRST = (0.6, 0.7, 0.01)
+_STARTS = ((0.6, 0.7, 0.01), (0.1, 0.7, 0.01))
+
+Choice = tuple[float, float, float]
+"""a, l and s_w²."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,7 @@ def correlation(a: Array, b: Array, length: float) -> Array:
 
 
 def fit_context_hyper(x: Array, w: Array, y: Array, v: Array, *, has_product: bool) -> ContextHyper:
-    """Hyper-parameters of K: k by gradient for a usual frame, then the frame of largest density, then k once more.
+    """Hyper-parameters of K: k by gradient for two usual frames, then the frame of largest density, then k once more.
 
     Args:
         x, y, v: as for `gaussian_process.Posterior`.
@@ -129,18 +133,20 @@ def fit_context_hyper(x: Array, w: Array, y: Array, v: Array, *, has_product: bo
     """
     f, prior = x.shape[1], Prior.of(x.shape[1])
 
-    def framed(choice: tuple[float, float, float], config: Hyper | None = None) -> ContextHyper:
-        trial = config or Hyper.from_vector(prior.centre(f))
-        return ContextHyper(trial, f, choice[0] if has_product else 1.0, choice[1], choice[2])
+    def framed(choice: Choice, config: Hyper) -> ContextHyper:
+        return ContextHyper(config, f, choice[0] if has_product else 1.0, choice[1], choice[2])
 
-    first = framed(_FIRST)
-    config = fit_hyper(x, y, v, frame=first.frame(w, w), max_steps=20)
-    theta = np.r_[config.log_relevance, config.log_main, config.log_signal, config.log_nugget]
-    shares = _SHARED if has_product else (1.0,)
-    choices = list(product(shares, _LENGTHS, _OFFSETS))
-    costs = [objective(theta, x, y, v, prior, framed(choice).frame(w, w))[0] for choice in choices]
-    chosen = framed(choices[int(np.argmin(costs))])
-    return framed(
-        (chosen.shared, chosen.length, chosen.offset),
-        fit_hyper(x, y, v, frame=chosen.frame(w, w), max_steps=30),
-    )
+    def cost(choice: Choice, config: Hyper) -> float:
+        theta = np.r_[config.log_relevance, config.log_main, config.log_signal, config.log_nugget]
+        against = _SHARED.get(choice[0], 0.0) + _LENGTHS[choice[1]] + _OFFSETS[choice[2]]
+        return objective(theta, x, y, v, prior, framed(choice, config).frame(w, w))[0] + against
+
+    def fitted(choice: Choice, max_steps: int) -> Hyper:
+        centre = Hyper.from_vector(prior.centre(f))
+        return fit_hyper(x, y, v, frame=framed(choice, centre).frame(w, w), max_steps=max_steps)
+
+    # What is fitted for a frame is fitted to it, so frames are compared from two sides.
+    rough = [fitted(start, 20) for start in (_STARTS if has_product else _STARTS[:1])]
+    choices = list(product(_SHARED if has_product else (1.0,), _LENGTHS, _OFFSETS))
+    _, chosen = min((cost(choice, config), choice) for config in rough for choice in choices)
+    return framed(chosen, fitted(chosen, 30))

@@ -59,9 +59,9 @@ class TreeParzenSearcher(SearcherBase):
         planned = self._first_new(self._design)
         if planned is not None:
             return planned
-        good, rest = self._split()
-        if not len(good) or self.space.n_dims == 0:
+        if self.space.n_dims == 0 or self.ledger.best() is None:
             return self._random_new(rng)
+        good, rest = self._split()
         bins, is_joint = self.space.bins, self.options["multivariate"]
         liked, other = Parzen(good, bins, is_joint=is_joint), Parzen(rest, bins, is_joint=is_joint)
         points = self._feasible(liked.draw(self.options["draws"], rng))
