@@ -168,7 +168,11 @@ def test_what_no_user_can_take_is_shed(server: Server) -> None:
 def test_conflicts_are_tried_again(server: Server) -> None:
     with server.connect() as connection:
         connection.execute("CREATE TABLE counter AS SELECT 0 AS n")
-    statements = ["SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "UPDATE counter SET n = n + 1", "SELECT pg_sleep(0.002)"]
+    statements = [
+        "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+        "UPDATE counter SET n = n + 1",
+        "SELECT pg_sleep(0.002)",
+    ]
     streams = [client(*statements, transaction=True) for _ in range(4)]
     log = finished(server.load(streams, duration_s=1.0, max_tries=1_000))
     attempts = buckets(log, "attempts")

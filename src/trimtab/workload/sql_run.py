@@ -119,5 +119,7 @@ def start_sql_load(
             hint="check that the server runs and max_connections leaves room for every stream",
         ) from error
     except ValueError as error:
-        raise LoadError(f"the load cannot start: endpoint={endpoint}: {error}", hint="check the target's url") from error
+        raise LoadError(
+            f"the load cannot start: endpoint={endpoint}: {error}", hint="check the target's url"
+        ) from error
     return SqlRun(load)
