@@ -18,7 +18,7 @@ from trimtab.measure import Outcome, QueryLog
 from trimtab.records import Endpoint
 from trimtab.workload import LoadRun, ResettableWorkload
 from trimtab.workload.connection import connect, password_of
-from trimtab.workload.sql_run import to_log
+from trimtab.workload.sql_run import start_sql_load, to_log
 from trimtab.workload.tpch import TpchWorkload
 from trimtab.workload.tpch.metrics import power_of_log, throughput_of_log
 from trimtab.workload.tpch.orders import order_of
@@ -225,11 +225,17 @@ def test_a_database_that_is_not_prepared(server: Endpoint) -> None:
 
 
 @pytest.mark.service
-def test_tls_is_asked_for(small: Endpoint, server: Endpoint) -> None:
-    with pytest.raises(LoadError, match="the server does not offer TLS, which is required"):
-        workload(mix="Q6").start(replace(server, options={"sslmode": "require"}), seed=1, duration_s=1.0)
-    with pytest.raises(LoadError, match='the load cannot start: .* tls="perhaps" is none of disable, prefer'):
-        workload(mix="Q6").start(replace(server, options={"sslmode": "perhaps"}), seed=1, duration_s=1.0)
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        ("require", "the load cannot connect: .* the server does not offer TLS, which is required"),
+        ("perhaps", 'the load cannot start: .* tls="perhaps" is none of disable, prefer, require, verify-full'),
+    ],
+)
+def test_tls_is_asked_for(server: Endpoint, mode: str, message: str) -> None:
+    streams = workload(mix="Q6").streams(1)
+    with pytest.raises(LoadError, match=message):
+        start_sql_load(replace(server, options={"sslmode": mode}), streams, duration_s=1.0, operation_timeout_s=1.0)
 
 
 @pytest.mark.service
