@@ -225,17 +225,12 @@ def test_a_database_that_is_not_prepared(server: Endpoint) -> None:
 
 
 @pytest.mark.service
-@pytest.mark.parametrize(
-    ("mode", "message"),
-    [
-        ("require", "the load cannot connect: .* the server does not offer TLS, which is required"),
-        ("perhaps", 'the load cannot start: .* tls="perhaps" is none of disable, prefer, require, verify-full'),
-    ],
-)
-def test_tls_is_asked_for(server: Endpoint, mode: str, message: str) -> None:
+def test_tls_is_asked_for(server: Endpoint) -> None:
     streams = workload(mix="Q6").streams(1)
-    with pytest.raises(LoadError, match=message):
-        start_sql_load(replace(server, options={"sslmode": mode}), streams, duration_s=1.0, operation_timeout_s=1.0)
+    for mode, message in {"require": "server does not support SSL, but SSL was required", "perhaps": "perhaps"}.items():
+        there = replace(server, options={"sslmode": mode})
+        with pytest.raises(LoadError, match=f"cannot connect: endpoint=.*{message}"):
+            start_sql_load(there, streams, duration_s=1.0, operation_timeout_s=1.0)
 
 
 @pytest.mark.service
