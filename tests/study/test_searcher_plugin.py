@@ -118,3 +118,25 @@ def test_what_a_searcher_plans_is_said_before_it_starts(study: FakeStudy, monkey
     study.tune()
     phases = study.listener.phases
     assert phases[phases.index("searching") + 1] == "will draw at random"
+
+
+def test_the_size_of_a_grid_is_said_before_it_is_searched(fake: FakeStudy) -> None:
+    fake.text = fake.text.replace("12 trials", "4 trials") + '\n[search]\nsearcher = "grid"\n'
+    _, trials = fake.tune()
+    plan = fake.listener.phases[fake.listener.phases.index("searching") + 1]
+    assert plan.startswith("the grid has 2 × 2")
+    assert plan.endswith("of them feasible and different")
+    assert {trial.searcher for trial in trials} == {"", "grid"}
+
+
+def test_a_grid_that_nobody_finishes_is_refused_before_anything_is_measured(fake: FakeStudy) -> None:
+    fake.text += '\n[search]\nsearcher = "grid"\nlevels = 100\n'
+    with pytest.raises(UsageError, match=r"the grid has .* configs, more than most=10000"):
+        fake.tune()
+    assert fake.listener.ended == []
+
+
+def test_levels_of_single_knobs_in_the_study_file(fake: FakeStudy) -> None:
+    fake.text += '\n[search]\nsearcher = "grid"\nlevels = 1\nlevels_of = { nonsense = 3 }\n'
+    with pytest.raises(UsageError, match="nonsense"):
+        fake.tune()

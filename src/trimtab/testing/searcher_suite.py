@@ -268,11 +268,14 @@ class SearcherSuite:
         self.check(space, self.drive(searcher, space, 6, answer))
         assert searcher.best() is None
 
-    def test_resumes_after_every_trial(self) -> None:
-        """A fresh instance with the same asks and answers goes on with the same next config, failures included."""
+    def test_resumes_after_k_trials(self) -> None:
+        """A fresh instance with the same asks and answers goes on with the same next config, failures included.
+
+        For some k: every replay also passes, and compares, all that come before its own.
+        """
         space = _constrained()
         whole = self.drive(self.make(space), space, N_TRIALS + 1, some_fail)
-        for k in range(1, N_TRIALS + 1):
+        for k in (1, 2, 3, 5, 8, N_TRIALS):
             resumed = self.make(space)
             assert self.drive(resumed, space, k, some_fail) == whole[:k]
             assert resumed.ask() == [whole[k]], f"after {k} trials"
