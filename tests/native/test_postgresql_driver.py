@@ -28,7 +28,7 @@ def cargo_test(*names: str, **variables: str) -> str:
     """What `cargo test` says about the driver's tests with these names; all of them without any."""
     if shutil.which("cargo") is None:
         pytest.skip("cargo is not on the PATH")
-    command = ["cargo", "test", "--quiet", "--package", "trimtab-load", "--test", "postgresql", "--", "--nocapture"]
+    command = ["cargo", "test", "--quiet", "--package", "trimtab-load", "--test", "postgresql*", "--", "--nocapture"]
     done = subprocess.run(
         [*command, *names], cwd=REPOSITORY, env=os.environ | variables, capture_output=True, text=True, check=False
     )
