@@ -15,6 +15,9 @@ const INBOX_BYTES: usize = 16 * 1024;
 /// The buffer grows to this while results are large, and beyond it only for one row that must be looked at whole.
 const INBOX_BYTES_MAX: usize = 64 * 1024;
 
+/// The buffer of requests is kept up to this size.
+const OUT_BYTES_MAX: usize = 1024 * 1024;
+
 /// Nothing but rows is longer than this; whoever says so speaks another protocol.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -152,8 +155,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Gives back the memory that one very long row took; between operations.
+    /// Gives back the memory that one very long row or request took; between operations.
     pub(super) fn shrink(&mut self) {
+        if self.out.capacity() > OUT_BYTES_MAX {
+            self.out = BytesMut::new();
+        }
         if self.inbox.len() > INBOX_BYTES_MAX && self.end <= INBOX_BYTES_MAX {
             self.inbox.truncate(INBOX_BYTES_MAX);
             self.inbox.shrink_to_fit();
@@ -246,6 +252,9 @@ mod tests {
         (wire.start, wire.end) = (0, 0);
         wire.shrink();
         assert_eq!(wire.inbox.len(), INBOX_BYTES_MAX);
+        wire.out.reserve(OUT_BYTES_MAX + 1);
+        wire.shrink();
+        assert!(wire.out.capacity() <= OUT_BYTES_MAX);
     }
 
     #[tokio::test]
