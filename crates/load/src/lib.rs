@@ -7,10 +7,12 @@ pub mod driver;
 pub mod engine;
 pub mod histogram;
 pub mod log;
+pub mod random;
 pub mod recorder;
 pub mod schedule;
 pub mod source;
 pub mod sql;
+pub mod ycsb;
 
 mod cpu;
 mod merge;
