@@ -7,7 +7,6 @@ pub mod driver;
 pub mod engine;
 pub mod histogram;
 pub mod log;
-pub mod random;
 pub mod recorder;
 pub mod schedule;
 pub mod source;

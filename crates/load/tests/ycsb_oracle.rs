@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use trimtab_load::random::SplitMix64;
 use trimtab_load::ycsb::acknowledged::Acknowledged;
 use trimtab_load::ycsb::distribution::{KeyChooser, KeyDistribution};
 use trimtab_load::ycsb::key::fnv_hash;
+use trimtab_load::ycsb::random::SplitMix64;
 use trimtab_load::ycsb::zipfian::{Scrambled, Zipfian};
 
 const VERSION: &str = "0.17.0";

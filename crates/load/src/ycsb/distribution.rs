@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::acknowledged::Acknowledged;
+use super::random::SplitMix64;
 use super::zipfian::{Scrambled, Zipfian};
-use crate::random::SplitMix64;
 
 /// How often each record is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]

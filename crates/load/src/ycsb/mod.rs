@@ -7,6 +7,7 @@ pub mod acknowledged;
 pub mod distribution;
 pub mod key;
 pub mod operation;
+pub mod random;
 pub mod rows;
 pub mod sql;
 pub mod value;
@@ -121,6 +122,8 @@ pub struct Workload {
     pub scan_length_max: u32,
     /// Lengths between them.
     pub scan_lengths: LengthDistribution,
+    /// Whether the rows and lengths of every answer are checked.
+    pub is_validated: bool,
 }
 
 impl Workload {
@@ -149,6 +152,7 @@ impl Workload {
             scan_length_min: 1,
             scan_length_max: 100,
             scan_lengths: LengthDistribution::Uniform,
+            is_validated: true,
         })
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use super::Workload;
 use super::acknowledged::Acknowledged;
 use super::distribution::{KeyChooser, LengthChooser};
-use crate::random::SplitMix64;
+use super::random::SplitMix64;
 
 /// Types of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::distribution::LengthChooser;
+use super::random::SplitMix64;
 use super::sql::{Dialect, check_table, insert_text};
 use super::{Schema, check_records, value};
-use crate::random::SplitMix64;
 use crate::source::{Source, Sources, Step};
 use crate::sql::{Expect, SqlCommand, SqlRequest};
 

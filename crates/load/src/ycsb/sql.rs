@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::distribution::LengthChooser;
 use super::operation::{Kind, Operation, Operations, Shared};
+use super::random::SplitMix64;
 use super::{Schema, Workload, value};
-use crate::random::SplitMix64;
 use crate::source::{Source, Sources, Step};
 use crate::sql::{Expect, SqlCommand, SqlRequest};
 
@@ -276,6 +276,9 @@ impl Source<SqlRequest> for YcsbSource {
             (Kind::Update, 0) | (Kind::ReadModifyWrite, 1) => self.update(&operation, request),
             (Kind::Insert, 0) => self.insert(&operation, request),
             _ => return Step::End,
+        }
+        if !self.workload.is_validated {
+            request.expect = Expect::default();
         }
         self.n_steps += 1;
         Step::Request

@@ -1,7 +1,7 @@
 //! Contents of fields: random printable characters, made eight at a time.
 
 use super::distribution::LengthChooser;
-use crate::random::SplitMix64;
+use super::random::SplitMix64;
 use crate::sql::Params;
 
 /// Appends `length` random characters from '0' to 'o': 64 of them, no space and no quote.

@@ -102,7 +102,7 @@ fn smooth_zeta(n: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::SplitMix64;
+    use crate::ycsb::random::SplitMix64;
 
     /// The share of the draws that fall on the `n` first ranks.
     fn share(draw: impl Fn(f64) -> u64, n: u64) -> f64 {
