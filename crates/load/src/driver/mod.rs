@@ -1,6 +1,7 @@
 //! What the engine asks of a protocol: connect, run a request, cancel it.
 
 pub mod postgres;
+pub mod postgresql;
 
 #[cfg(test)]
 pub(crate) mod fake;

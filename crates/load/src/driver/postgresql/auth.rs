@@ -1,0 +1,175 @@
+//! The start of a connection: startup message, authentication, and what the server says before it is ready.
+
+use std::io;
+
+use postgres_protocol::authentication::md5_hash;
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256};
+use postgres_protocol::message::frontend;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::Access;
+use super::failure::{self, ServerError};
+use super::wire::Wire;
+use crate::driver::{ErrorClass, Failure};
+
+/// What a cancel request must show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) process: i32,
+    pub(super) secret: i32,
+}
+
+/// Enters the server; `end_point` is the hash of its certificate under TLS.
+pub(super) async fn enter<S>(wire: &mut Wire<S>, access: &Access, end_point: Option<Vec<u8>>) -> Result<Key, Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let parameters = [
+        ("user", access.user.as_str()),
+        ("database", &access.database),
+        ("application_name", &access.application_name),
+        ("client_encoding", "UTF8"),
+    ];
+    frontend::startup_message(parameters, &mut wire.out)
+        .map_err(|_| failure::statement("user, database or application name holds a NUL character"))?;
+    wire.send().await.map_err(|error| failure::lost("the start of the connection", &error))?;
+    authenticate(wire, access, end_point).await?;
+    let mut key = Key::default();
+    loop {
+        match next(wire).await? {
+            (b'Z', _) => return Ok(key),
+            (b'K', body) => key = read_key(body).ok_or_else(|| failure::protocol("a cancel key of another length"))?,
+            // Settings, notices, and the answer to an offer of protocol options.
+            (b'S' | b'N' | b'v', _) => {}
+            (tag, _) => return Err(unexpected(tag)),
+        }
+    }
+}
+
+fn read_key(body: &[u8]) -> Option<Key> {
+    let (process, rest) = body.split_first_chunk()?;
+    let secret = rest.try_into().ok()?;
+    Some(Key { process: i32::from_be_bytes(*process), secret: i32::from_be_bytes(secret) })
+}
+
+async fn authenticate<S>(wire: &mut Wire<S>, access: &Access, end_point: Option<Vec<u8>>) -> Result<(), Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    loop {
+        let (kind, data) = request(wire).await?;
+        match kind {
+            0 => return Ok(()),
+            3 => put_password(wire, password(access)?.as_bytes())?,
+            5 => {
+                let salt = data.try_into().map_err(|_| failure::protocol("an md5 salt of another length"))?;
+                let hash = md5_hash(access.user.as_bytes(), password(access)?.as_bytes(), salt);
+                put_password(wire, hash.as_bytes())?;
+            }
+            10 => {
+                let offers_binding = offers(data, SCRAM_SHA_256_PLUS);
+                if !offers_binding && !offers(data, SCRAM_SHA_256) {
+                    return Err(failure::protocol("the server offers no SASL mechanism but unknown ones"));
+                }
+                return scram(wire, password(access)?, binding(offers_binding, end_point)).await;
+            }
+            kind => {
+                let name = match kind {
+                    2 => "Kerberos",
+                    7 | 8 => "GSSAPI",
+                    9 => "SSPI",
+                    _ => "an unknown kind of",
+                };
+                let message = format!("the server asks for {name} authentication; passwords are what is supported");
+                return Err(Failure::without_code(ErrorClass::Permission, message));
+            }
+        }
+        wire.send().await.map_err(|error| failure::lost("authentication", &error))?;
+    }
+}
+
+fn offers(mechanisms: &[u8], name: &str) -> bool {
+    mechanisms.split(|&byte| byte == 0).any(|mechanism| mechanism == name.as_bytes())
+}
+
+/// The mechanism to choose and how its messages say so (RFC 5802, section 6).
+fn binding(is_offered: bool, end_point: Option<Vec<u8>>) -> (&'static str, ChannelBinding) {
+    match end_point {
+        Some(hash) if is_offered => (SCRAM_SHA_256_PLUS, ChannelBinding::tls_server_end_point(hash)),
+        Some(_) => (SCRAM_SHA_256, ChannelBinding::unrequested()),
+        None => (SCRAM_SHA_256, ChannelBinding::unsupported()),
+    }
+}
+
+async fn scram<S>(wire: &mut Wire<S>, password: &str, binding: (&str, ChannelBinding)) -> Result<(), Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let lost = |error: io::Error| failure::lost("authentication", &error);
+    // Its errors speak of the server's messages, never of the password.
+    let broken = |error: io::Error| failure::protocol(format!("SCRAM authentication: {error}"));
+    let (mechanism, binding) = binding;
+    let mut scram = ScramSha256::new(password.as_bytes(), binding);
+    frontend::sasl_initial_response(mechanism, scram.message(), &mut wire.out).map_err(broken)?;
+    wire.send().await.map_err(lost)?;
+    let (kind, data) = request(wire).await?;
+    expect_kind(kind, 11)?;
+    scram.update(data).map_err(broken)?;
+    frontend::sasl_response(scram.message(), &mut wire.out).map_err(broken)?;
+    wire.send().await.map_err(lost)?;
+    let (kind, data) = request(wire).await?;
+    expect_kind(kind, 12)?;
+    scram.finish(data).map_err(broken)?;
+    let (kind, _) = request(wire).await?;
+    expect_kind(kind, 0)
+}
+
+fn expect_kind(kind: u32, expected: u32) -> Result<(), Failure> {
+    if kind == expected {
+        return Ok(());
+    }
+    Err(failure::protocol(format!("authentication: message {kind} instead of {expected}")))
+}
+
+fn password(access: &Access) -> Result<&str, Failure> {
+    let message = "the server asks for a password, and none is given";
+    access.password.as_deref().ok_or_else(|| Failure::without_code(ErrorClass::Permission, message))
+}
+
+fn put_password<S>(wire: &mut Wire<S>, password: &[u8]) -> Result<(), Failure> {
+    frontend::password_message(password, &mut wire.out)
+        .map_err(|_| Failure::without_code(ErrorClass::Permission, "the password holds a NUL character"))
+}
+
+/// The next authentication request: its kind and data.
+async fn request<S>(wire: &mut Wire<S>) -> Result<(u32, &[u8]), Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let (tag, body) = next(wire).await?;
+    match body.split_first_chunk() {
+        Some((kind, data)) if tag == b'R' => Ok((u32::from_be_bytes(*kind), data)),
+        _ => Err(unexpected(tag)),
+    }
+}
+
+/// The next message that is no error.
+async fn next<S>(wire: &mut Wire<S>) -> Result<(u8, &[u8]), Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    match wire.next().await {
+        Ok((b'E', body)) => Err(ServerError::read(body).failure),
+        Ok(message) => Ok(message),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(unexpected_words()),
+        Err(error) => Err(failure::lost("the start of the connection", &error)),
+    }
+}
+
+fn unexpected_words() -> Failure {
+    failure::protocol("what answers there does not speak PostgreSQL's protocol")
+}
+
+fn unexpected(tag: u8) -> Failure {
+    failure::protocol(format!("unexpected message {:?} at the start of the connection", char::from(tag)))
+}

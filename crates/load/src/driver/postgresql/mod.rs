@@ -1,0 +1,149 @@
+//! PostgreSQL, spoken directly: one write and one read per step on the worker's own thread, frames read in place.
+//!
+//! Statements are prepared once per connection; nothing of an answer is decoded but what the request asks for.
+
+mod auth;
+mod cancel;
+mod encode;
+mod failure;
+mod reply;
+mod session;
+mod socket;
+mod stream;
+mod tls;
+mod wire;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use self::socket::Address;
+use self::stream::Door;
+use self::tls::Tls;
+use self::wire::Wire;
+use super::{Driver, Failure};
+
+pub use self::cancel::PostgresCanceller;
+pub use self::session::PostgresSession;
+pub use self::tls::TlsMode;
+
+use crate::sql::SqlRequest;
+
+/// How to reach and enter a PostgreSQL server.
+#[derive(Clone, Default)]
+pub struct Access {
+    /// Host name, address, or the directory of the Unix socket when it starts with "/".
+    pub host: String,
+    /// TCP port; names the socket's file too.
+    pub port: u16,
+    /// Role.
+    pub user: String,
+    /// Database.
+    pub database: String,
+    /// Password, for servers that ask for one.
+    pub password: Option<String>,
+    /// Shown in `pg_stat_activity`.
+    pub application_name: String,
+    /// Session settings as (name, value), set on every connection.
+    pub settings: Vec<(String, String)>,
+    /// Whether connections over TCP are encrypted.
+    pub tls: TlsMode,
+    /// A PEM file of the authorities to trust with [`TlsMode::VerifyFull`]; the system's without it.
+    pub root_certificates: Option<PathBuf>,
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port, user, database, tls, .. } = self;
+        write!(f, "Access({user}@{host}:{port}/{database}, tls {tls:?})")
+    }
+}
+
+/// The PostgreSQL driver.
+#[derive(Clone)]
+pub struct Postgres {
+    access: Arc<Access>,
+    door: Arc<Door>,
+    /// One text that makes all settings; empty without any.
+    settings: Arc<str>,
+    statements: Arc<[String]>,
+}
+
+impl Postgres {
+    /// Checks the settings' names and reads the certificates; connects nothing yet. Every connection prepares
+    /// `statements`, which [`crate::sql::SqlCommand::Prepared`] names by their index.
+    ///
+    /// # Errors
+    /// A text naming the setting whose name or value cannot be sent, or the file without a usable certificate.
+    pub fn new(access: Access, statements: Arc<[String]>) -> Result<Self, String> {
+        let settings = access.settings.iter().map(|(name, value)| set_statement(name, value));
+        let settings: String = settings.collect::<Result<_, _>>()?;
+        let tls = Tls::new(access.tls, access.root_certificates.as_deref())?;
+        let door = Arc::new(Door { address: Address::new(&access.host, access.port), tls });
+        Ok(Self { access: Arc::new(access), door, settings: settings.into(), statements })
+    }
+}
+
+impl Driver for Postgres {
+    type Request = SqlRequest;
+    type Session = PostgresSession;
+
+    async fn connect(&self) -> Result<PostgresSession, Failure> {
+        let stream = self.door.open().await?;
+        let end_point = stream.end_point();
+        let mut wire = Wire::new(stream);
+        let key = auth::enter(&mut wire, &self.access, end_point).await?;
+        let mut session = PostgresSession::new(wire, PostgresCanceller::new(Arc::clone(&self.door), key));
+        if !self.settings.is_empty() {
+            session.execute(&self.settings).await?;
+        }
+        for statement in self.statements.iter() {
+            session.prepare(statement).await?;
+        }
+        Ok(session)
+    }
+}
+
+/// `set_config` and not SET, because it takes lists (`search_path`) as the configuration file writes them.
+fn set_statement(name: &str, value: &str) -> Result<String, String> {
+    let is_word = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    if !name.split('.').all(is_word) {
+        return Err(format!("settings: no setting can be named {name:?}"));
+    }
+    if value.contains('\0') {
+        return Err(format!("settings: the value of {name} holds a NUL character"));
+    }
+    let value = value.replace('\\', r"\\").replace('\'', "''");
+    Ok(format!("SELECT pg_catalog.set_config('{name}', E'{value}', false);"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_quoted() {
+        assert_eq!(
+            set_statement("search_path", r"a'; DROP TABLE b; --\").expect("a legal value"),
+            r"SELECT pg_catalog.set_config('search_path', E'a''; DROP TABLE b; --\\', false);"
+        );
+        assert!(set_statement("auto_explain.log_analyze", "on").is_ok());
+    }
+
+    #[test]
+    fn names_that_are_no_settings_are_refused() {
+        for name in ["", "a b", "x'", "1x", "a.", "work_mem=1"] {
+            let text = set_statement(name, "1").expect_err("an illegal name");
+            assert!(text.contains("no setting can be named"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_password_is_not_shown() {
+        let access = Access { user: "me".to_owned(), password: Some("secret".to_owned()), ..Access::default() };
+        assert_eq!(format!("{access:?}"), "Access(me@:0/, tls Disable)");
+    }
+}

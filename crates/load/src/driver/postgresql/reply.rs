@@ -1,0 +1,156 @@
+//! What the server answers to one request, message by message, until it is ready for the next.
+
+use super::failure::{self, ServerError};
+use crate::driver::{Answer, ErrorClass, Failure};
+use crate::sql::{Expect, SqlCommand, SqlRequest};
+
+/// What to do after a message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// Read the next one.
+    More,
+    /// The answer is complete; the transaction's state comes with it.
+    Ready(u8),
+    /// The connection is of no use any more.
+    Lost(Failure),
+}
+
+/// An answer that is coming in.
+#[derive(Debug, Default)]
+pub(super) struct Reply {
+    /// Rows of the statements that are complete.
+    n_rows: u64,
+    /// Rows that came for the statement at work.
+    n_rows_now: u64,
+    first_row: Option<Vec<Option<String>>>,
+    failure: Option<Failure>,
+}
+
+impl Reply {
+    /// Whether the contents of rows matter for the rest of this answer.
+    pub(super) fn wants_rows(&self, request: &SqlRequest) -> bool {
+        (request.wants_row && self.first_row.is_none())
+            || (request.expect.column_bytes.is_some() && self.failure.is_none())
+    }
+
+    /// Takes one message. `body` is empty for rows that nobody wants.
+    pub(super) fn take(&mut self, tag: u8, body: &[u8], request: &SqlRequest) -> Flow {
+        match tag {
+            b'D' => return self.take_row(body, request),
+            b'C' => self.complete(body, request),
+            b'E' => {
+                let error = ServerError::read(body);
+                if error.is_fatal {
+                    return Flow::Lost(error.failure);
+                }
+                self.failure = Some(error.failure);
+            }
+            b'Z' => return Flow::Ready(body.first().copied().unwrap_or(b'I')),
+            b'G' | b'W' => {
+                return Flow::Lost(failure::statement("the statement waits for COPY data, which cannot be sent"));
+            }
+            // Parse, bind and close complete; no data, descriptions of rows and parameters; empty query; settings, notices,
+            // notifications; COPY's output.
+            b'1' | b'2' | b'3' | b'n' | b'T' | b't' | b'I' | b'S' | b'N' | b'A' | b'H' | b'd' | b'c' => {}
+            _ => return Flow::Lost(failure::protocol(format!("unexpected message {:?}", char::from(tag)))),
+        }
+        Flow::More
+    }
+
+    fn take_row(&mut self, body: &[u8], request: &SqlRequest) -> Flow {
+        self.n_rows_now += 1;
+        if !self.wants_rows(request) {
+            return Flow::More;
+        }
+        let Some(columns) = Columns::new(body) else {
+            return Flow::Lost(failure::protocol("a row that is shorter than its columns"));
+        };
+        if request.wants_row && self.first_row.is_none() {
+            let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+            self.first_row = Some(columns.clone().map(|column| column.map(text)).collect());
+        }
+        if let Some(n_bytes) = request.expect.column_bytes
+            && self.failure.is_none()
+        {
+            self.failure = check_lengths(columns, n_bytes, self.n_rows_now);
+        }
+        Flow::More
+    }
+
+    fn complete(&mut self, tag: &[u8], request: &SqlRequest) {
+        self.n_rows += rows_of(tag).unwrap_or(self.n_rows_now);
+        self.n_rows_now = 0;
+        // No error, but nothing was committed either.
+        if matches!(request.command, SqlCommand::Commit) && tag.starts_with(b"ROLLBACK") {
+            let message = "COMMIT rolled back: the transaction had failed";
+            self.failure = Some(Failure::without_code(ErrorClass::Other, message));
+        }
+    }
+
+    /// The answer, if it is what it must be.
+    pub(super) fn finish(self, expect: &Expect) -> Result<Answer, Failure> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        match expect.rows {
+            Some((min, max)) if !(min..=max).contains(&self.n_rows) => {
+                let wanted = if min == max { format!("{min}") } else { format!("{min} to {max}") };
+                Err(Failure::without_code(ErrorClass::Validation, format!("{} rows instead of {wanted}", self.n_rows)))
+            }
+            _ => Ok(Answer { rows: self.n_rows, first_row: self.first_row }),
+        }
+    }
+}
+
+/// The rows that a command's tag tells ("SELECT 3", "INSERT 0 1"); `None` for tags without a number ("BEGIN", "SHOW").
+fn rows_of(tag: &[u8]) -> Option<u64> {
+    let tag = std::str::from_utf8(tag.strip_suffix(b"\0").unwrap_or(tag)).ok()?;
+    tag.rsplit_once(' ')?.1.parse().ok()
+}
+
+fn check_lengths(columns: Columns<'_>, n_bytes: u32, row: u64) -> Option<Failure> {
+    let mut columns = columns.enumerate();
+    let (index, column) = columns.find(|(_, column)| column.is_none_or(|bytes| bytes.len() != n_bytes as usize))?;
+    let found = column.map_or("NULL".to_owned(), |bytes| format!("{} bytes", bytes.len()));
+    let message = format!("column {} of row {row} is {found} instead of {n_bytes} bytes", index + 1);
+    Some(Failure::without_code(ErrorClass::Validation, message))
+}
+
+/// The columns of a row; `None` is NULL.
+#[derive(Clone)]
+struct Columns<'a> {
+    rest: &'a [u8],
+    n_left: u16,
+}
+
+impl<'a> Columns<'a> {
+    /// `None` when the row's lengths do not fit into its bytes.
+    fn new(body: &'a [u8]) -> Option<Self> {
+        let (count, rest) = body.split_first_chunk()?;
+        let columns = Self { rest, n_left: u16::from_be_bytes(*count) };
+        let mut check = columns.clone();
+        while check.n_left > 0 {
+            check.advance()?;
+        }
+        Some(columns)
+    }
+
+    /// `None` when the bytes do not hold another column.
+    fn advance(&mut self) -> Option<Option<&'a [u8]>> {
+        let (length, rest) = self.rest.split_first_chunk()?;
+        self.n_left -= 1;
+        self.rest = rest;
+        let Ok(length) = usize::try_from(i32::from_be_bytes(*length)) else { return Some(None) };
+        let (value, rest) = rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(Some(value))
+    }
+}
+
+impl<'a> Iterator for Columns<'a> {
+    type Item = Option<&'a [u8]>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.n_left == 0 { None } else { self.advance() }
+    }
+}

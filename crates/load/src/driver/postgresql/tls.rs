@@ -1,0 +1,171 @@
+//! Encryption: what is asked of it, whom it trusts, and what SCRAM binds to.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use sha2::{Digest, Sha256, Sha384, Sha512};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::socket::Socket;
+
+/// Whether and how connections over TCP are encrypted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TlsMode {
+    /// Never.
+    #[default]
+    Disable,
+    /// When the server offers it; its certificate is not checked.
+    Prefer,
+    /// Always; the server's certificate is not checked.
+    Require,
+    /// Always, and the server's certificate must be for its host name and from a trusted authority.
+    VerifyFull,
+}
+
+impl TlsMode {
+    /// From its name as users write it.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "disable" => Some(Self::Disable),
+            "prefer" => Some(Self::Prefer),
+            "require" => Some(Self::Require),
+            "verify-full" => Some(Self::VerifyFull),
+            _ => None,
+        }
+    }
+}
+
+/// Encrypts sockets.
+pub(super) struct Tls {
+    /// Whether a server without TLS is refused.
+    pub(super) is_required: bool,
+    connector: TlsConnector,
+}
+
+impl Tls {
+    /// `None` when nothing is to be encrypted; the error names the file that cannot be used.
+    pub(super) fn new(mode: TlsMode, roots: Option<&Path>) -> Result<Option<Self>, String> {
+        if mode == TlsMode::Disable {
+            return Ok(None);
+        }
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| format!("tls: {error}"))?;
+        let config = if mode == TlsMode::VerifyFull {
+            builder.with_root_certificates(trusted(roots)?).with_no_client_auth()
+        } else {
+            let verifier = Arc::new(AnyCertificate(provider));
+            builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
+        };
+        Ok(Some(Self { is_required: mode != TlsMode::Prefer, connector: TlsConnector::from(Arc::new(config)) }))
+    }
+
+    pub(super) async fn wrap(&self, host: &str, socket: Socket) -> io::Result<TlsStream<Socket>> {
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        self.connector.connect(name, socket).await
+    }
+}
+
+fn trusted(file: Option<&Path>) -> Result<RootCertStore, String> {
+    let mut store = RootCertStore::empty();
+    let Some(file) = file else {
+        // Single certificates that cannot be read are common in the system's store and no reason to stop.
+        store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if store.is_empty() {
+            return Err("tls verify-full: the system has no trusted certificates".to_owned());
+        }
+        return Ok(store);
+    };
+    let broken = |error: &dyn std::fmt::Display| format!("tls verify-full: {}: {error}", file.display());
+    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| broken(&error))? {
+        let certificate = certificate.map_err(|error| broken(&error))?;
+        store.add(certificate).map_err(|error| broken(&error))?;
+    }
+    if store.is_empty() { Err(broken(&"it holds no certificate")) } else { Ok(store) }
+}
+
+/// Takes any certificate, as "require" means it: encrypted, whoever it is.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// The certificate's hash for "tls-server-end-point" (RFC 5929, section 4.1): by the hash of its own signature, MD5 and
+/// SHA-1 raised to SHA-256; `None` for signatures that have no hash of their own.
+pub(super) fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
+    // Certificate is a sequence of the part that is signed, the signature's algorithm, and the signature.
+    let (fields, _) = element(certificate)?;
+    let (_, rest) = element(fields)?;
+    let (algorithm, _) = element(rest)?;
+    let (oid, _) = element(algorithm)?;
+    match oid {
+        // With RSA (1.2.840.113549.1.1.x): MD5, SHA-1, SHA-256, SHA-384, SHA-512.
+        [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, last] => match last {
+            4 | 5 | 11 => Some(Sha256::digest(certificate).to_vec()),
+            12 => Some(Sha384::digest(certificate).to_vec()),
+            13 => Some(Sha512::digest(certificate).to_vec()),
+            _ => None,
+        },
+        // With ECDSA (1.2.840.10045.4.x): SHA-1; SHA-256, SHA-384, SHA-512.
+        [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 1] | [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 3, 2] => {
+            Some(Sha256::digest(certificate).to_vec())
+        }
+        [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 3, 3] => Some(Sha384::digest(certificate).to_vec()),
+        [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 3, 4] => Some(Sha512::digest(certificate).to_vec()),
+        _ => None,
+    }
+}
+
+/// The contents of the first DER element, and what follows it.
+fn element(der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (_tag, rest) = der.split_first()?;
+    let (&first, rest) = rest.split_first()?;
+    if first < 0x80 {
+        return rest.split_at_checked(usize::from(first));
+    }
+    let (length, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+    let length =
+        length.iter().try_fold(0_usize, |length, &byte| length.checked_mul(256)?.checked_add(usize::from(byte)))?;
+    rest.split_at_checked(length)
+}
