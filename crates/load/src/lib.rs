@@ -13,6 +13,7 @@ pub mod model;
 pub mod random;
 pub mod source;
 pub mod sql;
+pub mod ycsb;
 
 mod counts;
 mod cpu;
