@@ -9,6 +9,7 @@ pub mod histogram;
 pub mod log;
 pub mod recorder;
 pub mod schedule;
+pub mod script;
 pub mod source;
 pub mod sql;
 
