@@ -5,7 +5,8 @@ use super::rng::split_mix;
 /// 64-bit FNV-1a (Fowler, Noll, Vo) of the eight bytes of `value`, lowest first, its basis xored with `seed`.
 pub(super) fn fnv1a(value: i64, seed: i64) -> i64 {
     let start = 0xcbf2_9ce4_8422_2325 ^ seed as u64;
-    let mixed = value.to_le_bytes().iter().fold(start, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let mixed =
+        value.to_le_bytes().iter().fold(start, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     mixed as i64
 }
 

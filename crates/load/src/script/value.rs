@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::source::Dialect;
 use crate::sql::Params;
 
 /// A value that an expression can have; `Text` and `Unset` stand only in a [`Slot`].
@@ -51,9 +52,11 @@ impl Slot {
     }
 
     /// As the parameter of a prepared statement.
-    pub(super) fn push(&self, params: &mut Params) {
+    pub(super) fn push(&self, params: &mut Params, dialect: Dialect) {
         match self.value {
             Scalar::Unset | Scalar::Null => params.push_null(),
+            // MySQL has no type of its own for truth values.
+            Scalar::Bool(value) if dialect == Dialect::Mysql => params.push_int(value.into()),
             Scalar::Bool(value) => params.push_text(if value { "true" } else { "false" }),
             Scalar::Int(value) => params.push_int(value),
             Scalar::Float(value) => params.push_float(value),
@@ -71,6 +74,21 @@ impl Slot {
             Scalar::Int(value) => _ = write!(text, "{value}"),
             Scalar::Float(value) => _ = write!(text, "{value:?}"),
         }
+    }
+
+    /// As an SQL literal.
+    pub(super) fn write_literal(&self, text: &mut String, dialect: Dialect) {
+        if self.value != Scalar::Text {
+            return self.write(text);
+        }
+        text.push('\'');
+        for c in self.text.chars() {
+            if c == '\'' || c == '\\' && dialect == Dialect::Mysql {
+                text.push(c);
+            }
+            text.push(c);
+        }
+        text.push('\'');
     }
 
     /// As an operand; a text (of `-D` or `\gset`) is read as pgbench reads it.

@@ -2,7 +2,7 @@
 
 /// What a call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Function {
+pub(in super::super) enum Function {
     Add,
     Subtract,
     Multiply,

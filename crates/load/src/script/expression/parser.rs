@@ -294,8 +294,7 @@ impl<'a> Parser<'a> {
         if arms.is_empty() {
             return Err(self.unexpected());
         }
-        let otherwise =
-            if self.takes_word("else")? { self.any_of()? } else { Expression::Constant(Scalar::Null) };
+        let otherwise = if self.takes_word("else")? { self.any_of()? } else { Expression::Constant(Scalar::Null) };
         self.wants_word("end")?;
         Ok(Expression::Case(arms.into(), Box::new(otherwise)))
     }

@@ -136,7 +136,9 @@ fn deep_nesting_is_refused_and_not_a_crash() {
 #[test]
 fn random_draws_stay_in_their_ranges() {
     let mut state = state();
-    for text in ["random(3, 5)", "random_gaussian(3, 5, 2.5)", "random_exponential(3, 5, 2)", "random_zipfian(3, 5, 1.5)"] {
+    for text in
+        ["random(3, 5)", "random_gaussian(3, 5, 2.5)", "random_exponential(3, 5, 2)", "random_zipfian(3, 5, 1.5)"]
+    {
         let expression = parse(text, &find).unwrap();
         let drawn: std::collections::BTreeSet<i64> =
             (0..500).map(|_| expression.evaluate(&mut state).unwrap().to_int().unwrap()).collect();
