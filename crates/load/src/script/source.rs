@@ -128,7 +128,11 @@ impl ScriptSources {
         }
         for (name, value) in &options.variables {
             let slot = names.add(name) as usize;
-            names.initial[slot].set_text(value);
+            // Arithmetic on a number that is kept as text would read it each time.
+            match value.parse::<i64>() {
+                Ok(number) if number.to_string() == *value => names.initial[slot].value = Scalar::Int(number),
+                _ => names.initial[slot].set_text(value),
+            }
         }
         names.preset("scale", Scalar::Int(1));
         let scanned = scan_all(scripts, options.dialect, &mut names)?;

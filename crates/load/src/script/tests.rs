@@ -126,13 +126,21 @@ fn statements_become_prepared_ones_and_the_rest_text() {
         "text select 5, 'x5', ':b', b::int",
         "text vacuum t",
         "text begin isolation level repeatable read",
-        "select $1 + $1 [\"5\"]",
-        "text insert into t values (5); update t set x = 5 ",
+        "select $1 + $1 [5]",
+        "text insert into t values (5); update t set x = 5",
         "COMMIT",
         "select f(1; 2) []",
         "end",
     ];
     assert_eq!(lines, expected);
+}
+
+#[test]
+fn values_keep_their_types() {
+    let text =
+        "\\set a 2 - 3\n\\set b 1 / 2.0\n\\set c :a < 0\n\\set d null\nselect :a, :b, :c, :d, :number, :word, :padded;";
+    let lines = run(text, &variables(&[("number", "7"), ("word", "on"), ("padded", "07")]), &[]);
+    assert_eq!(lines[0].split(" [").nth(1), Some("-1, 0.5, \"true\", null, 7, \"on\", \"07\"]"));
 }
 
 #[test]
@@ -148,7 +156,7 @@ fn mysql_has_its_own_placeholders() {
     let lines = run("\\set b :a > 2\nselect :a, `:a`, :b + :a # :x\n;", &options, &[]);
     assert_eq!(lines[0], "text select 5, `5`, true + 5");
     let lines = run("\\set b :a > 2\nselect :a, :b + :a # :x\n;", &options, &[]);
-    assert_eq!(lines, ["select ?, ? + ? [\"5\", 1, \"5\"]", "end"]);
+    assert_eq!(lines, ["select ?, ? + ? [5, 1, 5]", "end"]);
 }
 
 #[test]
@@ -312,7 +320,10 @@ fn transaction() -> Transaction {
     Transaction {
         label: "own".to_owned(),
         weight: 1.0,
-        statements: vec!["update t set a = :v where id = :id;".to_owned(), "select :id".to_owned()],
+        file: "own.sql".to_owned(),
+        text: "update t set a = :v where id = :id; -- x
+select :id"
+            .to_owned(),
         parameters: vec![
             parameter("id", Generator::Serial { start: 10, step: 5, unique: true }),
             parameter("v", Generator::Text { length: (3, 3), alphabet: "é'".to_owned() }),

@@ -102,6 +102,13 @@ impl Slot {
 
 /// The value that a variable's text means in an expression.
 fn read(text: &str) -> Result<Scalar, String> {
+    let number = text.trim_ascii_start();
+    if let Ok(value) = number.parse() {
+        return Ok(Scalar::Int(value));
+    }
+    if !number.is_empty() && number.trim_start_matches(['+', '-']).bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("{text:?} is out of the range of bigint"));
+    }
     let lower = text.to_ascii_lowercase();
     let abbreviates = |word: &str, fewest: usize| lower.len() >= fewest && word.starts_with(&lower);
     if lower == "null" {
@@ -112,10 +119,6 @@ fn read(text: &str) -> Result<Scalar, String> {
     }
     if abbreviates("false", 1) || abbreviates("no", 1) || abbreviates("off", 2) {
         return Ok(Scalar::Bool(false));
-    }
-    let number = text.trim_ascii_start();
-    if !number.is_empty() && number.trim_start_matches(['+', '-']).bytes().all(|byte| byte.is_ascii_digit()) {
-        return number.parse().map(Scalar::Int).map_err(|_| format!("{text:?} is out of the range of bigint"));
     }
     number.parse().map(Scalar::Float).map_err(|_| format!("{text:?} is no value that an expression can use"))
 }

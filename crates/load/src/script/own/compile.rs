@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use super::super::error::{Mistake, ScriptError};
 use super::super::names::{Names, Statements};
-use super::super::pgbench::written;
+use super::super::pgbench::{Command, Span, scan, written};
 use super::super::program::{Binding, Fragment, Program, Step};
-use super::super::source::Mode;
+use super::super::source::{Dialect, Mode};
 use super::super::statement::{Effect, Kind, Part, Template, Unit, Units, classify};
 use super::draw::{Drawn, How};
 use super::generator::{Generator, Parameter, Transaction, Wrap};
@@ -21,41 +21,40 @@ pub(in super::super) struct Tables<'a> {
     pub(in super::super) mode: Mode,
 }
 
-/// The placeholders of one transaction.
-#[derive(Default)]
-struct Placeholders<'a> {
-    bindings: HashMap<&'a str, (Binding, bool)>,
-    used: Vec<&'a str>,
-}
+/// The placeholders of one transaction, and whether each of their uses has a value of its own.
+type Placeholders<'a> = HashMap<&'a str, (Binding, bool)>;
 
 /// Compiles one transaction.
 pub(in super::super) fn compile(transaction: &Transaction, tables: &mut Tables<'_>) -> Result<Program, ScriptError> {
-    let label = &transaction.label;
+    let Transaction { label, file, text, parameters, .. } = transaction;
     let first = tables.names.initial.len() as u32;
-    let mut placeholders = Placeholders::default();
-    for parameter in &transaction.parameters {
-        declare(parameter, tables, &mut placeholders).map_err(|message| ScriptError::whole(label, message))?;
+    let mut placeholders = HashMap::new();
+    for parameter in parameters {
+        declare(parameter, tables, &mut placeholders).map_err(|message| ScriptError::whole(file, message))?;
     }
-    let mut body = Vec::new();
-    for (i, text) in transaction.statements.iter().enumerate() {
-        let origin = format!("{label}, statement {}", i + 1);
-        body.push(statement(text, tables, &mut placeholders).map_err(|mistake| mistake.locate(&origin, text))?);
-    }
-    if body.is_empty() {
-        return Err(ScriptError::whole(label, "there is no statement"));
-    }
-    for parameter in &transaction.parameters {
-        if let Some(name) = parameter.names.iter().find(|name| !placeholders.used.contains(&name.as_str())) {
-            let unused = || ScriptError::whole(label, format!("no statement uses :{name}, which has a generator"));
-            // Not every column of a list need be of use.
-            if parameter.names.len() == 1 {
-                return Err(unused());
-            }
-        }
-    }
+    let body = split(text, tables.statements.dialect)
+        .and_then(|spans| spans.into_iter().map(|span| statement(text, span, tables, &placeholders)).collect())
+        .map_err(|mistake: Mistake| mistake.locate(file, text))?;
     let steps = wrap(body, transaction.wrap);
     let own = first..tables.names.initial.len() as u32;
     Ok(Program { label: label.clone(), steps, own })
+}
+
+/// The text's statements.
+fn split(text: &str, dialect: Dialect) -> Result<Vec<Span>, Mistake> {
+    let mut spans = Vec::new();
+    for command in scan(text, dialect)? {
+        match command {
+            Command::Sql { statements, store: None } if statements.len() == 1 => spans.extend(statements),
+            _ => {
+                let backslash = Units::new(text, 0, dialect).find(|piece| piece.unit == Unit::Sign(b'\\'));
+                let backslash = backslash.map_or(0, |piece| piece.offset);
+                let message = "a backslash outside of quotes: meta commands belong in scripts of pgbench";
+                return Err(Mistake::new(backslash, message));
+            }
+        }
+    }
+    if spans.is_empty() { Err(Mistake::new(0, "there is no statement")) } else { Ok(spans) }
 }
 
 fn wrap(body: Vec<Step>, wrap: Wrap) -> Vec<Step> {
@@ -102,52 +101,40 @@ fn declare<'a>(
     for (name, how) in names.iter().zip(drawn) {
         let binding = Binding { slot: tables.names.anonymous(), generator: Some(tables.generators.len() as u32) };
         tables.generators.push(Drawn { each: *each, null_share: *null_share, how });
-        if placeholders.bindings.insert(name, (binding, *each)).is_some() {
+        if placeholders.insert(name, (binding, *each)).is_some() {
             return Err(wrong(format!("there are two generators for :{name}")));
         }
     }
     Ok(())
 }
 
-fn statement<'a>(text: &'a str, tables: &mut Tables<'_>, placeholders: &mut Placeholders<'a>) -> Result<Step, Mistake> {
+fn statement(
+    text: &str,
+    span: Span,
+    tables: &mut Tables<'_>,
+    placeholders: &Placeholders<'_>,
+) -> Result<Step, Mistake> {
     let dialect = tables.statements.dialect;
-    let end = end_of_one(text, tables)?;
-    let template = Template::read(text, (0, end), dialect, &|_| false)?;
+    let template = Template::read(text, span, dialect, &|_| false)?;
     for part in &template.parts {
-        if let Part::Name(name, offset) = *part {
-            if !placeholders.bindings.contains_key(name) {
-                return Err(Mistake::new(offset, format!(":{name} has no generator")));
-            }
-            placeholders.used.push(name);
+        if let Part::Name(name, offset) = *part
+            && !placeholders.contains_key(name)
+        {
+            return Err(Mistake::new(offset, format!(":{name} has no generator")));
         }
     }
-    let binding = |name: &str| placeholders.bindings[name].0;
-    match classify(&text[..end], dialect) {
+    let binding = |name: &str| placeholders[name].0;
+    match classify(&text[span.0..span.1], dialect) {
         (Kind::Begin, _) => Ok(Step::Begin),
         (Kind::Commit, _) => Ok(Step::Commit),
         (Kind::Rollback, _) => Ok(Step::Rollback),
         (Kind::Query, _) if tables.mode == Mode::Prepared => {
-            let (prepared, names) = template.prepared(dialect, &|name| placeholders.bindings[name].1)?;
+            let (prepared, names) = template.prepared(dialect, &|name| placeholders[name].1)?;
             let bindings = names.into_iter().map(binding).collect();
             Ok(Step::Prepared(tables.statements.add(prepared), bindings, None))
         }
         (_, effect) => Ok(as_text(&template, &binding, effect)),
     }
-}
-
-/// The end of the only statement of a text.
-fn end_of_one(text: &str, tables: &Tables<'_>) -> Result<usize, Mistake> {
-    let mut end = None;
-    for piece in Units::new(text, 0, tables.statements.dialect) {
-        match piece.unit {
-            Unit::Space | Unit::LineComment | Unit::BlockComment => {}
-            Unit::Sign(b';') if end.is_none() => end = Some(piece.offset),
-            _ if end.is_some() => return Err(Mistake::new(piece.offset, "a second statement: list it by itself")),
-            _ => {}
-        }
-    }
-    let end = end.unwrap_or(text.len());
-    if text[..end].trim().is_empty() { Err(Mistake::new(0, "the statement is empty")) } else { Ok(end) }
 }
 
 /// A statement that cannot be prepared: values stand in its text, as literals.

@@ -9,9 +9,11 @@ pub struct Transaction {
     pub label: String,
     /// How often it is chosen, relative to the others.
     pub weight: f64,
-    /// Its statements with `:name` placeholders, run in order.
-    pub statements: Vec<String>,
-    /// Where the placeholders' values come from.
+    /// The file's name, for messages.
+    pub file: String,
+    /// Its statements with `:name` placeholders, ended by semicolons, run in order.
+    pub text: String,
+    /// Where the placeholders' values come from; those that it does not use cost nothing.
     pub parameters: Vec<Parameter>,
     /// What stands around the statements.
     pub wrap: Wrap,

@@ -174,8 +174,14 @@ pub(in super::super) fn written(fragments: Vec<Fragment>, effect: Effect, stored
             (_, fragment) => joined.push(fragment),
         }
     }
+    if let Some(Fragment::Sql(first)) = joined.first_mut() {
+        *first = first.trim_start().to_owned();
+    }
+    if let Some(Fragment::Sql(last)) = joined.last_mut() {
+        last.truncate(last.trim_end().len());
+    }
     match &joined[..] {
-        [Fragment::Sql(text)] => Step::Fixed(text.trim().into(), effect, stored),
+        [Fragment::Sql(text)] => Step::Fixed(text.as_str().into(), effect, stored),
         _ => Step::Written(joined.into(), effect, stored),
     }
 }

@@ -4,7 +4,7 @@ mod compile;
 mod scan;
 
 pub(super) use compile::{Compiler, written};
-pub(super) use scan::{Command, scan};
+pub(super) use scan::{Command, Span, scan};
 
 /// Names and texts of the built-in scripts: the statements that pgbench's documentation lists.
 pub(super) const BUILTINS: [(&str, &str); 3] = [

@@ -12,9 +12,9 @@ fn users(users: u32) -> Options {
 
 /// Texts of the parameters of many operations of one statement.
 fn draw(parameter: Parameter, n: usize) -> Vec<String> {
-    let statements = vec![format!("select :{}", parameter.names.join(", :"))];
+    let text = format!("select :{}", parameter.names.join(", :"));
     let parameters = vec![parameter];
-    let transaction = Transaction { statements, parameters, wrap: Wrap::None, ..transaction() };
+    let transaction = Transaction { text, parameters, wrap: Wrap::None, ..transaction() };
     let sources = compile(transaction, &users(1)).unwrap();
     let mut source = sources.source(0, 1);
     let mut request = SqlRequest::default();
@@ -65,8 +65,8 @@ fn a_value_holds_for_the_transaction_unless_each_use_is_fresh() {
     let wide = Generator::Int { low: 0, high: i64::MAX };
     let both = |each| {
         let parameters = vec![Parameter { each, ..parameter("x", wide.clone()) }];
-        let statements = vec!["select :x, :x".to_owned(), "select :x".to_owned()];
-        let transaction = Transaction { statements, parameters, wrap: Wrap::None, ..transaction() };
+        let text = "select :x, :x; select :x;".to_owned();
+        let transaction = Transaction { text, parameters, wrap: Wrap::None, ..transaction() };
         let sources = compile(transaction, &users(1)).unwrap();
         let mut source = sources.source(0, 1);
         source.begin();
@@ -172,8 +172,8 @@ fn a_share_of_the_values_is_null() {
 fn statements_that_cannot_be_prepared_have_literals() {
     let parameters =
         vec![parameter("x", Generator::Choice { values: vec![Value::Text("it's \\".into())], weights: None })];
-    let statements = vec!["set application_name = :x".to_owned()];
-    let transaction = Transaction { statements, parameters, wrap: Wrap::None, ..transaction() };
+    let text = "set application_name = :x".to_owned();
+    let transaction = Transaction { text, parameters, wrap: Wrap::None, ..transaction() };
     for (dialect, literal) in [(Dialect::Postgres, "'it''s \\'"), (Dialect::Mysql, "'it''s \\\\'")] {
         let sources = compile(transaction.clone(), &Options { dialect, ..users(1) }).unwrap();
         let mut source = sources.source(0, 1);
@@ -182,30 +182,34 @@ fn statements_that_cannot_be_prepared_have_literals() {
     }
 }
 
+fn refused(change: &dyn Fn(&mut Transaction)) -> String {
+    let mut transaction = transaction();
+    change(&mut transaction);
+    compile(transaction, &users(1)).unwrap_err()
+}
+
 #[test]
-fn mistakes_say_what_and_where() {
-    let refused = |change: &dyn Fn(&mut Transaction)| {
-        let mut transaction = transaction();
-        change(&mut transaction);
-        compile(transaction, &users(1)).unwrap_err()
-    };
-    let statement = |text: &str| refused(&|transaction| transaction.statements[0] = text.to_owned());
-    let place = "own, statement 1:1:8: :y has no generator\n  select :y\n         ^";
-    assert_eq!(statement("select :y"), place);
-    assert_eq!(
-        statement("select 1; select 2").lines().next(),
-        Some("own, statement 1:1:11: a second statement: list it by itself")
-    );
-    assert_eq!(statement(" ; ").lines().next(), Some("own, statement 1:1:1: the statement is empty"));
-    assert_eq!(statement("select 1"), "own: no statement uses :v, which has a generator");
-    assert_eq!(refused(&|transaction| transaction.statements.clear()), "own: there is no statement");
+fn mistakes_in_a_text_are_shown_in_their_line() {
+    let refused = |text: &str| refused(&|transaction| transaction.text = text.to_owned());
+    assert_eq!(refused("select 1;\nselect :y"), "own.sql:2:8: :y has no generator\n  select :y\n         ^");
+    assert_eq!(refused("select $1").lines().next(), Some("own.sql:1:9: a placeholder must be written as :name"));
+    assert_eq!(refused(" ; -- x").lines().next(), Some("own.sql:1:1: there is no statement"));
+    let backslash = "own.sql:2:1: a backslash outside of quotes: meta commands belong in scripts of pgbench";
+    assert_eq!(refused("select E'\\\\';\n\\set x 1").lines().next(), Some(backslash));
+}
+
+#[test]
+fn wrong_parameters_are_named() {
     let twice = refused(&|transaction| transaction.parameters.push(parameter("v", Generator::Uuid)));
-    assert_eq!(twice, "own: :v: there are two generators for :v");
+    assert_eq!(twice, "own.sql: :v: there are two generators for :v");
     let torn = refused(&|transaction| transaction.parameters[0].names.push("other".to_owned()));
-    assert_eq!(torn, "own: :id, other: 2 names for 1 values");
+    assert_eq!(torn, "own.sql: :id, other: 2 names for 1 values");
     let share = refused(&|transaction| transaction.parameters[0].null_share = 1.5);
-    assert_eq!(share, "own: :id: null_share=1.5 must be from 0 to 1");
-    let wrong = |generator: Generator| refused(&|transaction| transaction.parameters[0].generator = generator.clone());
+    assert_eq!(share, "own.sql: :id: null_share=1.5 must be from 0 to 1");
+}
+
+#[test]
+fn wrong_generators_are_named() {
     let cases = [
         (Generator::Int { low: 2, high: 1 }, "low=2 is above high=1"),
         (Generator::IntZipfian { low: 1, high: 9, s: 0.0, scrambled: false }, "s=0 must be above 0 and at most 1000"),
@@ -225,6 +229,7 @@ fn mistakes_say_what_and_where() {
         (Generator::Bool { share: 2.0 }, "share=2 must be from 0 to 1"),
     ];
     for (generator, message) in cases {
-        assert_eq!(wrong(generator), format!("own: :id: {message}"));
+        let found = refused(&|transaction| transaction.parameters[0].generator = generator.clone());
+        assert_eq!(found, format!("own.sql: :id: {message}"));
     }
 }
