@@ -93,8 +93,8 @@ pub struct Answer {
 
 /// A protocol with the address and credentials of one server; each worker thread has its own copy.
 ///
-/// All futures run on the worker's current-thread runtime inside a `LocalSet`, so they need not be `Send`. Dropping one
-/// must not block.
+/// All futures run on the worker's own current-thread runtime, where `spawn_local` works, so they need not be `Send`.
+/// Dropping one must not block.
 pub trait Driver: Clone + Send + 'static {
     /// What one step of an operation asks of the server; reused from step to step, so that a step allocates nothing.
     type Request: Default + Send + Sync + 'static;
