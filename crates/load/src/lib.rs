@@ -11,6 +11,7 @@ pub mod histogram;
 pub mod log;
 pub mod model;
 pub mod random;
+pub mod script;
 pub mod source;
 pub mod sql;
 
