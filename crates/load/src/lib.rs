@@ -14,6 +14,7 @@ pub mod random;
 pub mod script;
 pub mod source;
 pub mod sql;
+pub mod ycsb;
 
 mod counts;
 mod cpu;

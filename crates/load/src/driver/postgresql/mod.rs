@@ -8,24 +8,22 @@ mod encode;
 mod failure;
 mod reply;
 mod session;
-mod socket;
 mod stream;
-mod tls;
 mod wire;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use self::socket::Address;
 use self::stream::Door;
-use self::tls::Tls;
 use self::wire::Wire;
+use super::socket::{self, Address};
+use super::tls::{self, Tls};
 use super::{Driver, ErrorClass, Failure};
 
 pub use self::cancel::PostgresCanceller;
 pub use self::session::PostgresSession;
-pub use self::tls::TlsMode;
+pub use super::tls::TlsMode;
 
 use crate::sql::SqlRequest;
 
