@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::driver::{Answer, ErrorClass};
-use crate::source::{Source, Sources, Step};
+use crate::source::{Source, Sources, SqlSources, Step};
 use crate::sql::{Param, SqlCommand, SqlRequest};
 
 fn pgbench(text: &str) -> Script {
