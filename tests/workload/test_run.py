@@ -16,7 +16,7 @@ from tests.workload.conftest import SCALE
 from trimtab.errors import LoadError
 from trimtab.measure import Outcome, QueryLog
 from trimtab.records import Endpoint
-from trimtab.workload import LoadRun
+from trimtab.workload import LoadRun, ResettableWorkload
 from trimtab.workload.connection import connect, password_of
 from trimtab.workload.sql_run import to_log
 from trimtab.workload.tpch import TpchWorkload
@@ -182,13 +182,15 @@ def test_what_a_cut_off_run_left_is_taken_back_before_the_next(
 ) -> None:
     for statement in refresh_pair(5, scale=SCALE, seed=9).inserts:
         unchanged.execute(sql.SQL(statement))  # type: ignore[arg-type]
-    workload(run="power", refresh=True).start(server, seed=1, duration_s=0.2).stop()
-    # The stopped run itself may have left its own pair; the one planted before it is gone.
-    planted = unchanged.execute(
-        "SELECT count(*) FROM orders WHERE o_orderkey = ANY(%s)", (list(refresh_pair(5, scale=SCALE, seed=9).keys),)
-    )
-    assert planted.fetchone() == (0,)
-    remove_leftovers(unchanged)
+    state = workload(run="power", refresh=True).reset(server, lambda text: None)
+    assert state is not None
+    assert (state.method, state.note) == ("inverse operations", "orders taken back the first time: 15")
+    assert remove_leftovers(unchanged) == 0
+
+
+def test_a_load_that_only_reads_needs_no_reset(server: Endpoint) -> None:
+    assert isinstance(workload(mix="Q6"), ResettableWorkload)
+    assert workload(mix="Q6").reset(replace(server, port=1), lambda text: None) is None
 
 
 @pytest.mark.service
@@ -244,4 +246,4 @@ def test_driver_options_reach_the_driver_but_do_not_move_the_endpoint(server: En
 def test_a_missing_table_is_an_error_of_the_load(server: Endpoint) -> None:
     run = workload(run="power", refresh=True, database="postgres")
     with pytest.raises(LoadError, match=r"cannot undo the refresh functions .*relation \"orders\" does not exist"):
-        run.start(server, seed=1, duration_s=1.0)
+        run.reset(server, lambda text: None)

@@ -13,13 +13,14 @@ from trimtab.measure.histogram import encode_latencies
 from trimtab.measure.interval import batch_means_interval, check_level, floored, ratio_interval, student_interval
 from trimtab.measure.measurement import Interval, LabelStats, Measurement, Outcome, QueryLog
 from trimtab.measure.percentile import percentile_interval
+from trimtab.measure.second_log import SecondLog
+from trimtab.measure.summarise_seconds import PERCENTILES, summarise_seconds
+from trimtab.measure.validity import cpu_limit
 
 __all__ = ["PERCENTILES", "summarise"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-
-PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 _MIN_BINS, _MAX_BINS = 20, 60
 _BINS_PER_OPERATION = 3
@@ -27,13 +28,13 @@ _BINS_PER_OPERATION = 3
 
 
 def summarise(
-    log: QueryLog,
+    log: QueryLog | SecondLog,
     window_s: tuple[float, float],
     warmup_s: float | None = None,
     is_steady: bool = True,
     level: float = 0.95,
 ) -> Measurement:
-    """What `log` shows inside `window_s`.
+    """What `log` shows inside `window_s`. A SecondLog is read as `summarise_seconds` tells; a QueryLog like this:
 
     * throughput: credited operations per second. The interval is the wider of two: batch means over 20 to 60 bins,
       about three per mean operation, with their autocorrelation; and the scatter of the operations' own durations. When
@@ -56,6 +57,8 @@ def summarise(
         LoadError: the window is empty or lies outside the run, or the log's columns do not fit together.
         UsageError: `level` is not inside (0, 1).
     """
+    if isinstance(log, SecondLog):
+        return summarise_seconds(log, window_s, warmup_s, is_steady, level)
     check_level(level)
     check_log(log)
     _check_window(log, window_s)
@@ -80,6 +83,7 @@ def summarise(
         by_label=_by_label(log, ended, window_s),
         client_cpu_share=log.client_cpu_s / run_end_s(log),
         errors=log.errors,
+        generator_limited=cpu_limit(log.client_cpu_s / run_end_s(log), n_threads=1),
         log=log,
     )
 
