@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +81,7 @@ def summarise(
         warmup_s=float(window_s[0]) if warmup_s is None else warmup_s,
         series_per_s=tuple(credited_series(log).tolist()),
         histogram=encode_latencies((log.end_s - log.start_s)[is_ok]),
-        by_label=_by_label(log, ended, window_s),
+        by_label=_by_label(log, ended, edges, level),
         client_cpu_share=log.client_cpu_s / run_end_s(log),
         errors=log.errors,
         generator_limited=cpu_limit(log.client_cpu_s / run_end_s(log), n_threads=1),
@@ -172,24 +173,32 @@ def _is_cancelled_overlong(log: QueryLog) -> Bools:
     return np.asarray((log.outcome == Outcome.CANCELLED) & (duration > longest[log.label]))
 
 
-def _by_label(log: QueryLog, ended: Bools, window_s: tuple[float, float]) -> dict[str, LabelStats]:
-    credit = np.bincount(log.label, credit_in_window(log, window_s), minlength=len(log.labels))
-    latency_ms = (log.end_s - log.start_s) * 1e3
+def _by_label(log: QueryLog, ended: Bools, edges: Floats, level: float) -> dict[str, LabelStats]:
     result = {}
     for index, name in enumerate(log.labels):
-        mine = ended & (log.label == index)
-        count = np.bincount(log.outcome[mine], minlength=len(Outcome))
-        ok = latency_ms[mine & (log.outcome == Outcome.OK)]
+        mine = log.label == index
+        own = _rows(log, mine)
+        count = np.bincount(own.outcome[ended[mine]], minlength=len(Outcome))
+        ok = ((own.end_s - own.start_s) * 1e3)[ended[mine] & (own.outcome == Outcome.OK)]
         is_empty = len(ok) == 0
         p50, p95 = (math.nan, math.nan) if is_empty else np.percentile(ok, [50, 95], method="inverted_cdf")
+        throughput = _throughput(own, edges, level)
+        _, percentiles = _latencies(own, ended[mine], edges, level)
         result[name] = LabelStats(
             n_ok=int(count[Outcome.OK]),
             n_error=int(count[Outcome.ERROR]),
             n_timed_out=int(count[Outcome.TIMED_OUT]),
-            throughput_per_s=float(credit[index]) / (window_s[1] - window_s[0]),
+            throughput_per_s=throughput.estimate,
             latency_mean_ms=math.nan if is_empty else float(ok.mean()),
             latency_p50_ms=float(p50),
             latency_p95_ms=float(p95),
             latency_max_ms=math.nan if is_empty else float(ok.max()),
+            throughput=throughput,
+            latency_ms=percentiles,
         )
     return result
+
+
+def _rows(log: QueryLog, chosen: Bools) -> QueryLog:
+    columns = {name: getattr(log, name)[chosen] for name in ("stream", "label", "start_s", "end_s", "rows", "outcome")}
+    return replace(log, **columns)

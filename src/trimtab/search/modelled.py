@@ -73,7 +73,7 @@ class ModelSearcher(SearcherBase):
     OPTIONS: ClassVar[Options] = {
         "initial": (0, "space-filling configs before the model is used; 0: chosen from knobs and budget"),
         "candidates": (1200, "points scored for one ask"),
-        "caution": (1.0, "how much the risk of failing counts: exponent of the probability of success"),
+        "caution": (4.0, "how much the risk of failing counts: exponent of the probability of success"),
         "changes": (3.0, "mean number of knobs changed at once near a good config"),
         "restart_share": (1.0, "share of local candidates in which knobs that need a restart may change"),
         "marginal": (0.002, "converged when the expected gain (log-ratio) of ten asks in a row is below this"),
@@ -209,6 +209,10 @@ class ModelSearcher(SearcherBase):
             )
         )
 
+    def _bounded(self, points: Array) -> Array:
+        """`points` (m, d) moved to where the strategy looks at all."""
+        return points
+
     def _feasible_points(self, points: Array) -> Array:
         """The new feasible ones of `points`; where few are feasible, some that were moved into the region as well."""
         mask = self.space.feasible_mask(points)
@@ -228,7 +232,7 @@ class ModelSearcher(SearcherBase):
         moves = self._moves(1.0)
         for _ in range(_CLIMB_ROUNDS):
             top = points[np.argsort(-worth, kind="stable")[:_CLIMBERS]]
-            steps = self._new_points(moves.near(top, top, _CLIMB_POINTS, rng))
+            steps = self._new_points(self._bounded(moves.near(top, top, _CLIMB_POINTS, rng)))
             if len(steps):
                 points = np.vstack([points, steps])
                 worth = np.r_[worth, model.worth(self.space.features_of_points(steps))]

@@ -2,8 +2,8 @@
 
 Source: J. Bergstra, R. Bardenet, Y. Bengio, B. Kégl, "Algorithms for Hyper-Parameter Optimization", NeurIPS 2011, §4:
 the expected improvement grows with l(x) / g(x), where l is the density of the better share γ of the trials and g that of
-the rest. Failed trials belong to the rest: they need no loss for that. Configs asked and not yet told do as well, so
-batches spread out.
+the rest. Failed trials belong to the rest, which needs no loss of them, and a probability of success from two further
+densities is multiplied in. Configs asked and not yet told belong to the rest as well, so batches spread out.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from trimtab.search.acceptability import kept
 from trimtab.search.base import Options, SearcherBase
@@ -62,13 +63,25 @@ class TreeParzenSearcher(SearcherBase):
         if self.space.n_dims == 0 or self.ledger.best() is None:
             return self._random_new(rng)
         good, rest = self._split()
-        bins, is_joint = self.space.bins, self.options["multivariate"]
-        liked, other = Parzen(good, bins, is_joint=is_joint), Parzen(rest, bins, is_joint=is_joint)
+        liked = self._density(good)
         points = self._feasible(liked.draw(self.options["draws"], rng))
-        ratio = liked.log_density(points) - other.log_density(points)
-        order = np.argsort(-ratio, kind="stable")
+        ratio = liked.log_density(points) - self._density(rest).log_density(points)
+        order = np.argsort(-(ratio + self._log_success(points)), kind="stable")
         config = self._first_new(self.space.decode_many(points[order]))
         return self._random_new(rng) if config is None else config
+
+    def _density(self, points: Array) -> Parzen:
+        return Parzen(points, self.space.bins, is_joint=self.options["multivariate"])
+
+    def _log_success(self, points: Array) -> Array:
+        """Log probability of being acceptable at `points` (m, d), by Bayes' rule from two densities: (m,)."""
+        known = kept(list(self.ledger), self.options["cap"])
+        works = np.array([e.point for e in known if e.is_acceptable])
+        fails = np.array([e.point for e in known if not e.is_acceptable])
+        if not len(fails):
+            return np.zeros(len(points))
+        odds = self._density(works).log_density(points) - self._density(fails).log_density(points)
+        return np.asarray(special.log_expit(odds + math.log(len(works) / len(fails))))
 
     def _split(self) -> tuple[Array, Array]:
         """Places of the good configs (n, d), best first, and of all others (m, d), failed and pending ones included."""

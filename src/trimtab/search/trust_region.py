@@ -48,7 +48,11 @@ _DRAWN = 300
 
 
 class TrustRegionSearcher(GaussianProcessSearcher):
-    """Few-knob changes within a region around the incumbent that adapts its size; restarts elsewhere."""
+    """Few-knob changes within a region around the incumbent that adapts its size; restarts elsewhere.
+
+    Attributes:
+        side: L, as a share of each knob's range.
+    """
 
     NAME: ClassVar[str] = "trust-region"
     OPTIONS: ClassVar[Options] = {
@@ -60,10 +64,11 @@ class TrustRegionSearcher(GaussianProcessSearcher):
 
     def __init__(self, problem: SearchProblem) -> None:
         super().__init__(problem)
-        self._side = _START
+        self.side = _START
         self._n_successes = self._n_failures = 0
         self._least = math.inf
         self._n_regions = 1
+        self._box = np.full(self.space.n_dims, 0.5), np.full(self.space.n_dims, 0.5)
         self._tolerance = self.options["failures"] or int(np.clip(self.space.n_dims // 4, 4, 10))
 
     def _check_options(self) -> None:
@@ -97,15 +102,15 @@ class TrustRegionSearcher(GaussianProcessSearcher):
         self._n_successes = self._n_successes + 1 if is_success else 0
         self._n_failures = 0 if is_success else self._n_failures + 1
         if self._n_successes == self.options["successes"]:
-            self._side, self._n_successes = min(2.0 * self._side, _LARGEST), 0
+            self.side, self._n_successes = min(2.0 * self.side, _LARGEST), 0
         elif self._n_failures == self._tolerance:
-            self._side, self._n_failures = 0.5 * self._side, 0
-        if self._side < _SMALLEST:
+            self.side, self._n_failures = 0.5 * self.side, 0
+        if self.side < _SMALLEST:
             self._restart()
 
     def _restart(self) -> None:
         """A new region of full size; random configs decide with what is known where it lies."""
-        self._side, self._least = _START, math.inf
+        self.side, self._least = _START, math.inf
         self._n_regions += 1
         rng = np.random.default_rng([self.problem.seed, self._n_regions, 5])
         self._design = self.space.sample(self._n_initial(), rng)
@@ -133,19 +138,21 @@ class TrustRegionSearcher(GaussianProcessSearcher):
         own = [e for e in leaders if id(e) in recent]
         return (own or list(leaders))[0].point
 
-    def _sides(self) -> Array:
+    def _lengths(self) -> Array:
         """The region's side for each knob, (d,): short for knobs of large effect."""
         effects = self._effects()
         if effects is None:
-            return np.full(self.space.n_dims, self._side)
+            return np.full(self.space.n_dims, self.side)
         logs = np.log([effects[columns].sum() + 1e-9 for columns in self._slices])
         weights = np.exp(-0.25 * (logs - logs.mean()))
-        return np.asarray(self._side * np.clip(weights, _NARROWEST, _WIDEST))
+        return np.asarray(self.side * np.clip(weights, _NARROWEST, _WIDEST))
 
     def _candidates(self, leaders: Sequence[Evidence], rng: np.random.Generator) -> Array:
         """Points (m, d) of new feasible configs in the region around the best of `leaders`."""
         n, d = int(self.options["candidates"]), self.space.n_dims
-        centre, half = self._centre(leaders), 0.5 * self._sides()
+        centre = self._centre(leaders)
+        half = 0.5 * self._lengths()
+        self._box = centre, half
         donors = np.vstack([[e.point for e in leaders[:20]], self.space.encode(self.filler)])
         anchored = self._moves(self.options["changes"]).near(centre[None, :], donors, n // 2, rng)
         chance = min(1.0, _MOST_CHANGED / d) * rng.random((n - len(anchored), 1))
@@ -153,7 +160,7 @@ class TrustRegionSearcher(GaussianProcessSearcher):
         changed[np.arange(len(chance)), rng.integers(d, size=len(chance))] = True
         free = np.clip(centre + half * rng.uniform(-1.0, 1.0, changed.shape), 0.0, 1.0)
         points = np.vstack([anchored, np.where(changed, self._with_jumps(free, centre, rng), centre)])
-        points = self._feasible_points(self._within(points, centre, half))
+        points = self._feasible_points(self._bounded(points))
         return points if len(points) else super()._candidates(leaders, rng)
 
     def _with_jumps(self, points: Array, centre: Array, rng: np.random.Generator) -> Array:
@@ -163,9 +170,9 @@ class TrustRegionSearcher(GaussianProcessSearcher):
         jumps = (counts > 0) & ((begins >= 1.0) | (rng.random(points.shape) < 0.1) | (centre < begins))
         return np.where(jumps, anywhere, points)
 
-    def _within(self, points: Array, centre: Array, half: Array) -> Array:
-        """`points` with numbers clipped to the region; choices and special values stay."""
-        begins, _ = self.space.bins
+    def _bounded(self, points: Array) -> Array:
+        """`points` with numbers clipped to the region of the last candidates; choices and special values stay."""
+        (centre, half), (begins, _) = self._box, self.space.bins
         is_number = (points >= begins) & (centre >= begins)
         inside = np.clip(points, np.maximum(centre - half, begins), np.minimum(centre + half, 1.0))
         return np.where(is_number, inside, points)

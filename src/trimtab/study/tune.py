@@ -239,9 +239,12 @@ def _phases(
 
 def _require_baseline(trial: Trial) -> None:
     if trial.status is not Status.OK:
+        is_ours = trial.status is Status.INFRASTRUCTURE
         raise LoadError(
             f"the baseline itself cannot be measured: {trial.status}: {trial.reason}",
-            hint="make the workload run on the server as it is; `trimtab bench` shows it",
+            hint="lower the load, or give the load generator free cores; `trimtab bench` shows it"
+            if is_ours
+            else "make the workload run on the server as it is; `trimtab bench` shows it",
         )
 
 
