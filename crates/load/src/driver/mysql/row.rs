@@ -170,20 +170,10 @@ mod tests {
 
     #[test]
     fn binary_values_become_their_texts() {
-        let columns = [
-            column(1, false),
-            column(1, true),
-            column(2, false),
-            column(3, true),
-            column(8, true),
-            column(4, false),
-            column(5, false),
-            column(253, false),
-            column(10, false),
-            column(12, false),
-            column(11, false),
-            column(253, false),
-        ];
+        let kinds = [(1, false), (1, true), (2, false), (3, true), (8, true), (4, false), (5, false), (253, false)];
+        let times = [(10, false), (12, false), (11, false), (253, false)];
+        let columns: Vec<Column> =
+            kinds.into_iter().chain(times).map(|(kind, is_unsigned)| column(kind, is_unsigned)).collect();
         let mut row = vec![0, 0, 0b0010_0000];
         row.extend([0xff, 0xff]);
         row.extend((-2_i16).to_le_bytes());

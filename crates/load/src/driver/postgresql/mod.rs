@@ -46,7 +46,8 @@ pub struct Access {
     pub settings: Vec<(String, String)>,
     /// Whether connections over TCP are encrypted.
     pub tls: TlsMode,
-    /// A PEM file of the authorities to trust with [`TlsMode::VerifyFull`]; the system's without it.
+    /// A PEM file of the authorities to trust with [`TlsMode::VerifyFull`]; the system's without it. A server's own
+    /// certificate may stand there if it is not marked as an authority's (`CA:FALSE`).
     pub root_certificates: Option<PathBuf>,
 }
 
