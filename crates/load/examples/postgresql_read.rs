@@ -33,7 +33,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (n_connections, seconds): (u64, f64) = (connections.parse()?, seconds.parse()?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (n_done, taken_s, cpu_s) = LocalSet::new().block_on(&runtime, measure(driver, n_connections, seconds))?;
-    println!("{:.0} op/s  {:.2} us CPU/op", n_done as f64 / taken_s, cpu_s / n_done as f64 * 1e6);
+    let (rate, cpu_us) = (n_done as f64 / taken_s, cpu_s / n_done as f64 * 1e6);
+    println!("{n_done} operations  {rate:.0} op/s  {cpu_us:.2} us CPU/op");
     Ok(())
 }
 

@@ -11,8 +11,10 @@ pub mod histogram;
 pub mod log;
 pub mod model;
 pub mod random;
+pub mod script;
 pub mod source;
 pub mod sql;
+pub mod ycsb;
 
 mod counts;
 mod cpu;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::driver::Answer;
+use crate::driver::{Answer, ErrorClass, Failure};
 use crate::sql::SqlRequest;
 
 /// Makes the sources of all users of a run. Shared by all workers.
@@ -28,7 +28,7 @@ pub trait SqlSources: Sources<SqlRequest> {
 
 /// What one user does: operations (transactions), each of one or more steps.
 ///
-/// The engine calls `begin`, then `step` until it says `End`, handing each request's answer to `answer`; then `end`.
+/// The engine calls `begin`, then `step` until it says `End` or `Fail`, handing each request's answer to `answer`; then `end`.
 /// After a failure that may be retried it calls `rewind` and takes the steps again; after another one it calls `end`.
 pub trait Source<R> {
     /// Chooses the next operation and gives its label; `None` when the user has nothing more to do.
@@ -37,6 +37,11 @@ pub trait Source<R> {
     /// The next step of the operation; fills in `request` when it says `Request` (all of its fields: the buffer is that of
     /// an earlier step).
     fn step(&mut self, request: &mut R) -> Step;
+
+    /// Why the last step was `Fail`.
+    fn failure(&mut self) -> Failure {
+        Failure::without_code(ErrorClass::Other, "the operation cannot go on")
+    }
 
     /// What came back for the request of the last step.
     fn answer(&mut self, _answer: &Answer) {}
@@ -62,4 +67,6 @@ pub enum Step {
     Sleep(Duration),
     /// The operation is complete.
     End,
+    /// The operation has failed on this side (a division by zero in `\set`); `failure` says why.
+    Fail,
 }

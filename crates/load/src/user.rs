@@ -201,6 +201,7 @@ impl<D: Driver> User<D> {
         loop {
             let interruption = match source.step(request) {
                 Step::End => return Attempt::Done { rows },
+                Step::Fail => return Attempt::Failed(source.failure()),
                 Step::Sleep(pause) => match seat.until(seat.now_ns() + pause.as_nanos() as u64).await {
                     Ok(()) => continue,
                     Err(interruption) => interruption,

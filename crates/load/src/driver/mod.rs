@@ -1,6 +1,13 @@
 //! What the engine asks of a protocol: connect, run a request, cancel it.
 
+pub mod mysql;
 pub mod postgresql;
+
+mod channel;
+mod socket;
+mod tls;
+
+pub use tls::TlsMode;
 
 #[cfg(test)]
 pub(crate) mod fake;

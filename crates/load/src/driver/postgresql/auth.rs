@@ -173,3 +173,82 @@ fn unexpected_words() -> Failure {
 fn unexpected(tag: u8) -> Failure {
     failure::protocol(format!("unexpected message {:?} at the start of the connection", char::from(tag)))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    /// What `enter` says to a server that sends all of `answers`, and what that server received.
+    async fn enter_with(password: Option<&str>, answers: &[u8]) -> (Result<Key, Failure>, Vec<u8>) {
+        let (near, mut far) = duplex(4096);
+        far.write_all(answers).await.expect("a large enough pipe");
+        let password = password.map(str::to_owned);
+        let access = Access { user: "me".to_owned(), database: "db".to_owned(), password, ..Access::default() };
+        let mut wire = Wire::new(near);
+        let result = enter(&mut wire, &access, None).await;
+        drop(wire);
+        let mut received = Vec::new();
+        far.read_to_end(&mut received).await.expect("an open pipe");
+        (result, received)
+    }
+
+    const READY: &[u8] = b"R\0\0\0\x08\0\0\0\0S\0\0\0\x08a\0b\0K\0\0\0\x0c\0\0\0\x05\0\0\0\x06Z\0\0\0\x05I";
+
+    #[tokio::test]
+    async fn without_a_question_the_server_is_ready() {
+        let (result, received) = enter_with(None, READY).await;
+        assert_eq!(result, Ok(Key { process: 5, secret: 6 }));
+        assert!(received.starts_with(b"\0\0\0\x44\0\x03\0\0user\0me\0database\0db\0"), "{received:?}");
+    }
+
+    #[tokio::test]
+    async fn passwords_go_as_the_server_asks() {
+        let plain = [b"R\0\0\0\x08\0\0\0\x03", READY].concat();
+        let (result, received) = enter_with(Some("secret"), &plain).await;
+        assert!(result.is_ok());
+        assert!(received.ends_with(b"p\0\0\0\x0bsecret\0"));
+        let md5 = [b"R\0\0\0\x0c\0\0\0\x05abcd", READY].concat();
+        let (result, received) = enter_with(Some("secret"), &md5).await;
+        assert!(result.is_ok());
+        assert!(received.windows(8).any(|part| part == b"p\0\0\0\x28md5"));
+    }
+
+    #[tokio::test]
+    async fn refusals_are_clear_and_hold_no_password() {
+        let cases: [(Option<&str>, &[u8], &str); 8] = [
+            (None, b"R\0\0\0\x08\0\0\0\x03", "the server asks for a password, and none is given"),
+            (Some("a\0b"), b"R\0\0\0\x08\0\0\0\x03", "the password holds a NUL character"),
+            (
+                Some("secret"),
+                b"R\0\0\0\x08\0\0\0\x07",
+                "the server asks for GSSAPI authentication; passwords are what is supported",
+            ),
+            (Some("secret"), b"R\0\0\0\x0b\0\0\0\x0aX\0\0", "the server offers no SASL mechanism but unknown ones"),
+            (Some("secret"), b"E\0\0\0\x1bSFATAL\0C28P01\0Mwrong\0\0\0", "28P01 wrong"),
+            (Some("secret"), b"HTTP/1.1 400 Bad Request", "what answers there does not speak PostgreSQL's protocol"),
+            (Some("secret"), b"", "the start of the connection: the server closed the connection"),
+            (Some("secret"), b"X\0\0\0\x04", "unexpected message 'X' at the start of the connection"),
+        ];
+        for (password, answers, expected) in cases {
+            let (near, mut far) = duplex(4096);
+            far.write_all(answers).await.expect("a large enough pipe");
+            far.shutdown().await.expect("an open pipe");
+            let password = password.map(str::to_owned);
+            let access = Access { user: "me".to_owned(), password, ..Access::default() };
+            let failure = enter(&mut Wire::new(near), &access, None).await.expect_err("a refusal");
+            assert_eq!(failure.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn the_channel_is_bound_when_both_sides_can() {
+        let mechanisms = b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0";
+        assert!(offers(mechanisms, SCRAM_SHA_256_PLUS) && offers(mechanisms, SCRAM_SHA_256));
+        assert!(!offers(b"SCRAM-SHA-256\0\0", SCRAM_SHA_256_PLUS));
+        assert_eq!(binding(true, Some(vec![1])).0, SCRAM_SHA_256_PLUS);
+        assert_eq!(binding(true, None).0, SCRAM_SHA_256);
+        assert_eq!(binding(false, Some(vec![1])).0, SCRAM_SHA_256);
+    }
+}

@@ -8,24 +8,22 @@ mod encode;
 mod failure;
 mod reply;
 mod session;
-mod socket;
 mod stream;
-mod tls;
 mod wire;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use self::socket::Address;
 use self::stream::Door;
-use self::tls::Tls;
 use self::wire::Wire;
+use super::socket::{self, Address};
+use super::tls::{self, Tls};
 use super::{Driver, ErrorClass, Failure};
 
 pub use self::cancel::PostgresCanceller;
 pub use self::session::PostgresSession;
-pub use self::tls::TlsMode;
+pub use super::tls::TlsMode;
 
 use crate::sql::SqlRequest;
 
@@ -48,7 +46,8 @@ pub struct Access {
     pub settings: Vec<(String, String)>,
     /// Whether connections over TCP are encrypted.
     pub tls: TlsMode,
-    /// A PEM file of the authorities to trust with [`TlsMode::VerifyFull`]; the system's without it.
+    /// A PEM file of the authorities to trust with [`TlsMode::VerifyFull`]; the system's without it. A server's own
+    /// certificate may stand there if it is not marked as an authority's (`CA:FALSE`).
     pub root_certificates: Option<PathBuf>,
 }
 

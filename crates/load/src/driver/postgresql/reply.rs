@@ -154,3 +154,121 @@ impl<'a> Iterator for Columns<'a> {
         if self.n_left == 0 { None } else { self.advance() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(columns: &[Option<&[u8]>]) -> Vec<u8> {
+        let mut body = u16::try_from(columns.len()).expect("few columns").to_be_bytes().to_vec();
+        for column in columns {
+            let length = column.map_or(-1, |bytes| i32::try_from(bytes.len()).expect("short"));
+            body.extend(length.to_be_bytes());
+            body.extend(column.unwrap_or_default());
+        }
+        body
+    }
+
+    /// The outcome of messages that end with the server being ready.
+    fn outcome(request: &SqlRequest, messages: &[(u8, &[u8])]) -> Result<Answer, Failure> {
+        let mut reply = Reply::default();
+        for (tag, body) in messages {
+            assert_eq!(reply.take(*tag, body, request), Flow::More, "{tag}");
+        }
+        assert_eq!(reply.take(b'Z', b"T", request), Flow::Ready(b'T'));
+        reply.finish(&request.expect)
+    }
+
+    fn lost(tag: u8, body: &[u8]) -> Failure {
+        let request = SqlRequest { wants_row: true, ..SqlRequest::default() };
+        match Reply::default().take(tag, body, &request) {
+            Flow::Lost(failure) => failure,
+            flow => panic!("{flow:?}"),
+        }
+    }
+
+    #[test]
+    fn rows_are_what_the_tags_tell() {
+        let tags = [
+            ("SELECT 12\0", 12),
+            ("INSERT 0 3\0", 3),
+            ("UPDATE 4\0", 4),
+            ("DELETE 5\0", 5),
+            ("COPY 6\0", 6),
+            ("MERGE 7\0", 7),
+            ("BEGIN\0", 0),
+            ("CREATE TABLE\0", 0),
+            ("", 0),
+        ];
+        let request = SqlRequest::default();
+        for (tag, rows) in tags {
+            assert_eq!(outcome(&request, &[(b'C', tag.as_bytes())]).expect("no error").rows, rows, "{tag}");
+        }
+        let all: Vec<_> = tags.iter().map(|(tag, _)| (b'C', tag.as_bytes())).collect();
+        assert_eq!(outcome(&request, &all).expect("no error").rows, 37);
+    }
+
+    #[test]
+    fn rows_of_commands_without_a_number_are_counted() {
+        let messages: [(u8, &[u8]); 5] =
+            [(b'T', b""), (b'D', b""), (b'D', b""), (b'C', b"EXPLAIN\0"), (b'C', b"SHOW\0")];
+        assert_eq!(outcome(&SqlRequest::default(), &messages).expect("no error").rows, 2);
+    }
+
+    #[test]
+    fn the_first_row_comes_as_text_when_it_is_wanted() {
+        let request = SqlRequest { wants_row: true, ..SqlRequest::default() };
+        let (first, second) = (row(&[Some(b"7"), None, Some(b"")]), row(&[Some(b"8"), None, None]));
+        let messages: [(u8, &[u8]); 3] = [(b'D', &first), (b'D', &second), (b'C', b"SELECT 2\0")];
+        let answer = outcome(&request, &messages).expect("no error");
+        assert_eq!(answer.first_row, Some(vec![Some("7".to_owned()), None, Some(String::new())]));
+        assert_eq!(outcome(&SqlRequest::default(), &messages).expect("no error").first_row, None);
+    }
+
+    #[test]
+    fn answers_that_are_not_as_expected_fail() {
+        let mut request = SqlRequest::default();
+        let (good, short, null) = (row(&[Some(b"abc")]), row(&[Some(b"abc"), Some(b"ab")]), row(&[None]));
+        let check = |request: &SqlRequest, second: &[u8]| {
+            outcome(request, &[(b'D', &good), (b'D', second), (b'C', b"SELECT 2\0")])
+        };
+        request.expect.column_bytes = Some(3);
+        assert_eq!(check(&request, &good).map(|answer| answer.rows), Ok(2));
+        let failure = check(&request, &short).expect_err("two bytes");
+        assert_eq!(
+            (failure.class, failure.message.as_str()),
+            (ErrorClass::Validation, "column 2 of row 2 is 2 bytes instead of 3 bytes")
+        );
+        assert_eq!(check(&request, &null).expect_err("NULL").message, "column 1 of row 2 is NULL instead of 3 bytes");
+        request.expect = Expect { rows: Some((1, 1)), column_bytes: None };
+        let failure = check(&request, &good).expect_err("too many");
+        assert_eq!((failure.class, failure.message.as_str()), (ErrorClass::Validation, "2 rows instead of 1"));
+        request.expect.rows = Some((3, 9));
+        assert_eq!(check(&request, &good).expect_err("too few").message, "2 rows instead of 3 to 9");
+    }
+
+    #[test]
+    fn an_error_of_a_statement_leaves_the_connection_usable() {
+        let body = b"SERROR\0VERROR\0C40001\0Mcould not serialize access\0\0";
+        let failure = outcome(&SqlRequest::default(), &[(b'C', b"UPDATE 1\0"), (b'E', body)]).expect_err("an error");
+        assert!(failure.class.is_retryable());
+    }
+
+    #[test]
+    fn a_commit_that_rolled_back_is_no_success() {
+        let request = SqlRequest { command: SqlCommand::Commit, ..SqlRequest::default() };
+        assert!(outcome(&request, &[(b'C', b"COMMIT\0")]).is_ok());
+        let failure = outcome(&request, &[(b'C', b"ROLLBACK\0")]).expect_err("nothing was committed");
+        assert_eq!(failure.message, "COMMIT rolled back: the transaction had failed");
+    }
+
+    #[test]
+    fn what_the_driver_cannot_go_on_after_loses_the_connection() {
+        assert_eq!(lost(b'E', b"SFATAL\0VFATAL\0C57P01\0Mterminating\0\0").class, ErrorClass::Connect);
+        assert_eq!(lost(b'G', b"").class, ErrorClass::Statement);
+        assert_eq!(lost(b'?', b"").class, ErrorClass::Protocol);
+        for body in [&b""[..], b"\0", b"\0\x01\0\0", b"\0\x01\0\0\0\x02a"] {
+            assert_eq!(lost(b'D', body).message, "a row that is shorter than its columns");
+        }
+    }
+}

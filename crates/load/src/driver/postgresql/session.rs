@@ -8,8 +8,8 @@ use super::cancel::PostgresCanceller;
 use super::encode::{self, Kind, Prepared};
 use super::failure::{self, ServerError};
 use super::reply::{Flow, Reply};
-use super::stream::Stream;
 use super::wire::Wire;
+use crate::driver::channel::Channel;
 use crate::driver::{Answer, ErrorClass, Failure, Session};
 use crate::sql::{SqlCommand, SqlRequest};
 
@@ -18,7 +18,7 @@ const IDLE: u8 = b'I';
 
 /// One connection to a PostgreSQL server.
 pub struct PostgresSession {
-    wire: Wire<Stream>,
+    wire: Wire<Channel>,
     statements: Vec<Prepared>,
     canceller: PostgresCanceller,
     /// What the server said last: idle, in a transaction (T), in a failed one (E).
@@ -28,7 +28,7 @@ pub struct PostgresSession {
 }
 
 impl PostgresSession {
-    pub(super) fn new(wire: Wire<Stream>, canceller: PostgresCanceller) -> Self {
+    pub(super) fn new(wire: Wire<Channel>, canceller: PostgresCanceller) -> Self {
         Self { wire, statements: Vec::new(), canceller, status: IDLE, is_lost: false }
     }
 

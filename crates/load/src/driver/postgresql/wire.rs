@@ -15,6 +15,9 @@ const INBOX_BYTES: usize = 16 * 1024;
 /// The buffer grows to this while results are large, and beyond it only for one row that must be looked at whole.
 const INBOX_BYTES_MAX: usize = 64 * 1024;
 
+/// The buffer of requests is kept up to this size.
+const OUT_BYTES_MAX: usize = 1024 * 1024;
+
 /// Nothing but rows is longer than this; whoever says so speaks another protocol.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -152,8 +155,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Gives back the memory that one very long row took; between operations.
+    /// Gives back the memory that one very long row or request took; between operations.
     pub(super) fn shrink(&mut self) {
+        if self.out.capacity() > OUT_BYTES_MAX {
+            self.out = BytesMut::new();
+        }
         if self.inbox.len() > INBOX_BYTES_MAX && self.end <= INBOX_BYTES_MAX {
             self.inbox.truncate(INBOX_BYTES_MAX);
             self.inbox.shrink_to_fit();
@@ -176,5 +182,102 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 result => result?,
             };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{DuplexStream, duplex};
+
+    use super::*;
+
+    fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(body.len() + 4).expect("a short message").to_be_bytes();
+        [&[tag], &length[..], body].concat()
+    }
+
+    /// A wire to a server that sends `bytes` and closes; not more than `step` bytes come at once.
+    fn wire(bytes: Vec<u8>, step: usize) -> Wire<DuplexStream> {
+        let (near, mut far) = duplex(step);
+        tokio::spawn(async move {
+            // The client may have read enough.
+            let _ = far.write_all(&bytes).await;
+        });
+        Wire::new(near)
+    }
+
+    #[tokio::test]
+    async fn messages_are_whole_however_their_bytes_come() {
+        let bytes = [message(b'T', b""), message(b'D', &[7; 300]), message(b'Z', b"I")].concat();
+        for step in 1..bytes.len() {
+            let mut wire = wire(bytes.clone(), step);
+            assert_eq!(wire.next().await.expect("a message"), (b'T', &b""[..]));
+            assert_eq!(wire.next().await.expect("a message"), (b'D', &[7; 300][..]));
+            assert_eq!(wire.next().await.expect("a message"), (b'Z', &b"I"[..]));
+            let error = wire.next().await.expect_err("the end");
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        }
+    }
+
+    /// Tags and lengths of all messages up to the end.
+    async fn read_all(wire: &mut Wire<DuplexStream>, wants_rows: bool) -> Vec<(u8, usize)> {
+        let mut seen = Vec::new();
+        loop {
+            while let Some(frame) = wire.frame(wants_rows).expect("legal messages") {
+                seen.push((frame.tag, wire.body(&frame).len()));
+            }
+            if wire.fill().await.is_err() {
+                return seen;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn rows_that_nobody_wants_pass_through_a_bounded_buffer() {
+        let long = message(b'D', &vec![1; 3_000_000]);
+        let bytes = [long.clone(), long, message(b'C', b"SELECT 2\0")].concat();
+        for step in [1000, 1 << 20] {
+            let mut wire = wire(bytes.clone(), step);
+            assert_eq!(read_all(&mut wire, false).await, [(b'D', 0), (b'D', 0), (b'C', 9)]);
+            assert!(wire.inbox.len() <= INBOX_BYTES_MAX, "{}", wire.inbox.len());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_row_that_is_wanted_comes_whole_and_its_memory_goes_back() {
+        let bytes = [message(b'D', &vec![1; 300_000]), message(b'Z', b"I")].concat();
+        let mut wire = wire(bytes, 1 << 16);
+        assert_eq!(read_all(&mut wire, true).await, [(b'D', 300_000), (b'Z', 1)]);
+        assert!(wire.inbox.len() > 300_000);
+        (wire.start, wire.end) = (0, 0);
+        wire.shrink();
+        assert_eq!(wire.inbox.len(), INBOX_BYTES_MAX);
+        wire.out.reserve(OUT_BYTES_MAX + 1);
+        wire.shrink();
+        assert!(wire.out.capacity() <= OUT_BYTES_MAX);
+    }
+
+    #[tokio::test]
+    async fn lengths_that_no_message_has_are_refused() {
+        for bytes in [b"HTTP/1.1 400 Bad Request".to_vec(), vec![b'Z', 0, 0, 0, 3, 0]] {
+            let error = wire(bytes, 100).next().await.expect_err("no PostgreSQL");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_sent_arrives_once_in_small_pieces() {
+        let (near, mut far) = duplex(3);
+        let mut wire = Wire::new(near);
+        wire.out.extend_from_slice(b"0123456789");
+        let reading = async {
+            let mut seen = [0; 10];
+            tokio::io::AsyncReadExt::read_exact(&mut far, &mut seen).await.expect("ten bytes");
+            seen
+        };
+        let (sent, seen) = tokio::join!(wire.send(), reading);
+        sent.expect("an open stream");
+        assert_eq!(&seen, b"0123456789");
+        assert!(wire.out.is_empty());
     }
 }

@@ -169,3 +169,62 @@ fn element(der: &[u8]) -> Option<(&[u8], &[u8])> {
         length.iter().try_fold(0_usize, |length, &byte| length.checked_mul(256)?.checked_add(usize::from(byte)))?;
     rest.split_at_checked(length)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A certificate as far as the hash looks: an empty signed part, then the algorithm.
+    fn certificate(oid: &[u8]) -> Vec<u8> {
+        let n_bytes = u8::try_from(oid.len()).expect("short");
+        let algorithm = [&[0x30, n_bytes + 2, 0x06, n_bytes][..], oid].concat();
+        let fields = [&[0x30, 0x81, 0x00][..], &algorithm].concat();
+        [&[0x30, 0x82, 0x00, u8::try_from(fields.len()).expect("short")][..], &fields].concat()
+    }
+
+    #[test]
+    fn the_certificates_own_hash_is_what_is_bound() {
+        let rsa = |last| vec![0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, last];
+        let ecdsa = |rest: &[u8]| [&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04], rest].concat();
+        let lengths = [
+            (rsa(5), Some(32)),
+            (rsa(11), Some(32)),
+            (rsa(12), Some(48)),
+            (rsa(13), Some(64)),
+            (rsa(10), None),
+            (ecdsa(&[3, 2]), Some(32)),
+            (ecdsa(&[3, 3]), Some(48)),
+            (ecdsa(&[3, 4]), Some(64)),
+            (vec![0x2b, 0x65, 0x70], None),
+        ];
+        for (oid, n_bytes) in lengths {
+            assert_eq!(end_point(&certificate(&oid)).map(|hash| hash.len()), n_bytes, "{oid:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_certificate_is_not_bound() {
+        let whole = certificate(&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 11]);
+        for n_bytes in 0..whole.len() {
+            assert_eq!(end_point(&whole[..n_bytes]), None);
+        }
+    }
+
+    #[test]
+    fn files_without_certificates_are_named() {
+        let missing = Path::new("/nonexistent/root.crt");
+        let text = Tls::new(TlsMode::VerifyFull, Some(missing)).err().expect("no file");
+        assert!(text.starts_with("tls verify-full: /nonexistent/root.crt: "), "{text}");
+        let text = Tls::new(TlsMode::VerifyFull, Some(Path::new("/dev/null"))).err().expect("an empty file");
+        assert_eq!(text, "tls verify-full: /dev/null: it holds no certificate");
+    }
+
+    #[test]
+    fn modes_have_the_names_that_users_know() {
+        let names = ["disable", "prefer", "require", "verify-full", "verify-ca"];
+        let modes = names.map(TlsMode::from_name);
+        let known = [TlsMode::Disable, TlsMode::Prefer, TlsMode::Require, TlsMode::VerifyFull];
+        assert_eq!(modes[..4], known.map(Some));
+        assert_eq!(modes[4], None);
+    }
+}

@@ -1,0 +1,302 @@
+//! How a connection is opened: greeting, encryption where it is wanted, and proof of the password.
+
+use std::io;
+
+use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
+
+use super::fields::{Fields, put_text};
+use super::wire::Wire;
+use super::{Access, Door, failure};
+use crate::driver::channel::Channel;
+use crate::driver::{ErrorClass, Failure};
+
+/// What client and server agree on, by the protocol's names for the bits.
+pub(super) mod capability {
+    pub(crate) const LONG_PASSWORD: u32 = 1;
+    /// An UPDATE counts the rows that it found, also those that had the value already.
+    pub(crate) const FOUND_ROWS: u32 = 1 << 1;
+    pub(crate) const LONG_FLAG: u32 = 1 << 2;
+    pub(crate) const CONNECT_WITH_DB: u32 = 1 << 3;
+    pub(crate) const PROTOCOL_41: u32 = 1 << 9;
+    pub(crate) const SSL: u32 = 1 << 11;
+    pub(crate) const TRANSACTIONS: u32 = 1 << 13;
+    pub(crate) const SECURE_CONNECTION: u32 = 1 << 15;
+    pub(crate) const MULTI_STATEMENTS: u32 = 1 << 16;
+    pub(crate) const MULTI_RESULTS: u32 = 1 << 17;
+    pub(crate) const PS_MULTI_RESULTS: u32 = 1 << 18;
+    pub(crate) const PLUGIN_AUTH: u32 = 1 << 19;
+    pub(crate) const PLUGIN_AUTH_LENGTH: u32 = 1 << 21;
+    /// Rows end with an OK packet, and descriptions of columns with nothing.
+    pub(crate) const DEPRECATE_EOF: u32 = 1 << 24;
+
+    pub(super) const REQUIRED: u32 = PROTOCOL_41 | SECURE_CONNECTION | PLUGIN_AUTH;
+    pub(super) const WANTED: u32 = REQUIRED
+        | LONG_PASSWORD
+        | FOUND_ROWS
+        | LONG_FLAG
+        | TRANSACTIONS
+        | MULTI_STATEMENTS
+        | MULTI_RESULTS
+        | PS_MULTI_RESULTS
+        | PLUGIN_AUTH_LENGTH
+        | DEPRECATE_EOF;
+}
+
+const NATIVE: &str = "mysql_native_password";
+const CACHING_SHA2: &str = "caching_sha2_password";
+const CLEAR: &str = "mysql_clear_password";
+
+/// utf8mb4_general_ci, which MySQL and MariaDB number alike.
+const CHARACTER_SET: u8 = 45;
+
+/// The largest packet that is announced: the protocol's 1 GB.
+const PACKET_BYTES_MAX: u32 = 1 << 30;
+
+/// A connection that the server has let in.
+pub(super) struct Entered {
+    pub(super) wire: Wire<Channel>,
+    /// The server's number of the connection, which KILL takes.
+    pub(super) thread: u32,
+    pub(super) capabilities: u32,
+}
+
+/// Opens a connection to the server behind `door`.
+pub(super) async fn enter(door: &Door, access: &Access) -> Result<Entered, Failure> {
+    let context = format!("cannot connect to {}", door.address);
+    let socket = door.address.open().await.map_err(|error| failure::lost(&context, &error))?;
+    let mut wire = Wire::new(Channel::Plain(socket));
+    let greeting = wire.next().await.map_err(|error| failure::lost(&context, &error))?;
+    let greeting = Greeting::read(greeting, &context)?;
+    let mut capabilities = capability::WANTED & greeting.capabilities;
+    if !access.database.is_empty() {
+        capabilities |= capability::CONNECT_WITH_DB;
+    }
+    let mut is_secret = door.is_local();
+    if door.wants_tls(&greeting, &context)? {
+        capabilities |= capability::SSL;
+        wire = encrypt(wire, door, capabilities).await.map_err(|error| failure::lost(&context, &error))?;
+        is_secret = true;
+    }
+    let proof = Proof { password: access.password.as_deref().unwrap_or_default(), is_secret };
+    let first = if proof.is_known(&greeting.plugin) { &*greeting.plugin } else { NATIVE };
+    let answer = proof.first_answer(first, &greeting.challenge)?;
+    put_response(wire.answer(), capabilities, access, first, &answer);
+    wire.send().await.map_err(|error| failure::lost(&context, &error))?;
+    prove(&mut wire, proof, first, &context).await?;
+    Ok(Entered { wire, thread: greeting.thread, capabilities })
+}
+
+/// What the server says first.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Greeting {
+    pub(super) thread: u32,
+    pub(super) capabilities: u32,
+    challenge: Vec<u8>,
+    plugin: String,
+}
+
+impl Greeting {
+    fn read(payload: &[u8], context: &str) -> Result<Self, Failure> {
+        match payload.first() {
+            Some(0xff) => {
+                let failure = failure::read_error(payload);
+                Err(Failure { message: format!("{context}: {}", failure.message), ..failure })
+            }
+            Some(10) => Self::parse(&payload[1..])
+                .ok_or_else(|| failure::protocol(format!("{context}: a greeting that is cut short"))),
+            _ => Err(failure::protocol(format!("{context}: what answers there does not speak MySQL's protocol"))),
+        }
+        .and_then(|greeting: Self| {
+            let is_known = greeting.capabilities & capability::REQUIRED == capability::REQUIRED;
+            let too_old = || failure::protocol(format!("{context}: the server is older than MySQL 5.5"));
+            is_known.then_some(greeting).ok_or_else(too_old)
+        })
+    }
+
+    fn parse(payload: &[u8]) -> Option<Self> {
+        let mut fields = Fields(payload);
+        let _version = fields.terminated();
+        let thread = fields.u32()?;
+        let mut challenge = fields.bytes(8)?.to_vec();
+        fields.u8()?;
+        let low = fields.u16()?;
+        let (_character_set, _status) = (fields.u8()?, fields.u16()?);
+        let high = fields.u16()?;
+        let length = fields.u8()?;
+        fields.bytes(10)?;
+        // The second part ends with a NUL that does not belong to it.
+        let rest = fields.bytes(usize::from(length).saturating_sub(8).max(13))?;
+        challenge.extend(&rest[..rest.len() - 1]);
+        let plugin = String::from_utf8_lossy(fields.terminated()).into_owned();
+        Some(Self { thread, capabilities: u32::from(low) | u32::from(high) << 16, challenge, plugin })
+    }
+}
+
+async fn encrypt(mut wire: Wire<Channel>, door: &Door, capabilities: u32) -> io::Result<Wire<Channel>> {
+    put_head(wire.answer(), capabilities);
+    wire.send().await?;
+    let empty = Wire::continued((), &wire);
+    match (wire.into_stream(), &door.tls) {
+        (Channel::Plain(socket), Some(tls)) => {
+            let stream = tls.wrap(door.host(), socket).await?;
+            Ok(Wire::continued(Channel::Tls(Box::new(stream)), &empty))
+        }
+        (stream, _) => Ok(Wire::continued(stream, &empty)),
+    }
+}
+
+fn put_head(out: &mut Vec<u8>, capabilities: u32) {
+    out.extend(capabilities.to_le_bytes());
+    out.extend(PACKET_BYTES_MAX.to_le_bytes());
+    out.push(CHARACTER_SET);
+    out.extend([0; 23]);
+}
+
+fn put_response(out: &mut Vec<u8>, capabilities: u32, access: &Access, plugin: &str, answer: &[u8]) {
+    put_head(out, capabilities);
+    out.extend(access.user.as_bytes());
+    out.push(0);
+    // Both ways of writing the length agree for the answers that there are.
+    put_text(answer, out);
+    if capabilities & capability::CONNECT_WITH_DB != 0 {
+        out.extend(access.database.as_bytes());
+        out.push(0);
+    }
+    out.extend(plugin.as_bytes());
+    out.push(0);
+}
+
+/// Answers what the server asks until it lets the user in or refuses.
+async fn prove(wire: &mut Wire<Channel>, proof: Proof<'_>, first: &str, context: &str) -> Result<(), Failure> {
+    let mut plugin = first.to_owned();
+    loop {
+        let payload = wire.next().await.map_err(|error| failure::lost(context, &error))?;
+        let answer = match payload.split_first() {
+            Some((0x00, _)) => return Ok(()),
+            Some((0xff, _)) => return Err(failure::read_error(payload)),
+            Some((0xfe, rest)) => {
+                let mut fields = Fields(rest);
+                plugin = String::from_utf8_lossy(fields.terminated()).into_owned();
+                proof.first_answer(&plugin, fields.0.strip_suffix(b"\0").unwrap_or(fields.0))?
+            }
+            // The password's hash was in the server's cache, and was right.
+            Some((0x01, [3])) if plugin == CACHING_SHA2 => continue,
+            Some((0x01, [4])) if plugin == CACHING_SHA2 => proof.clear(CACHING_SHA2)?,
+            _ => return Err(failure::protocol(format!("{context}: {plugin} asks for what is not known"))),
+        };
+        wire.answer().extend(answer);
+        wire.send().await.map_err(|error| failure::lost(context, &error))?;
+    }
+}
+
+/// The password, and whether nobody else can read what is sent.
+#[derive(Clone, Copy)]
+struct Proof<'a> {
+    password: &'a str,
+    is_secret: bool,
+}
+
+impl Proof<'_> {
+    fn is_known(self, plugin: &str) -> bool {
+        matches!(plugin, NATIVE | CACHING_SHA2)
+    }
+
+    fn first_answer(self, plugin: &str, challenge: &[u8]) -> Result<Vec<u8>, Failure> {
+        match plugin {
+            NATIVE | CACHING_SHA2 if self.password.is_empty() => Ok(Vec::new()),
+            NATIVE => Ok(native_answer(self.password, challenge)),
+            CACHING_SHA2 => Ok(sha2_answer(self.password, challenge)),
+            CLEAR => self.clear(CLEAR),
+            // The server asks the operating system who is at the other end.
+            "auth_socket" | "unix_socket" => Ok(Vec::new()),
+            _ => {
+                let message = format!(
+                    "the user is authenticated by {plugin}, which is not supported; supported are {NATIVE}, \
+                     {CACHING_SHA2}, {CLEAR} and unix_socket"
+                );
+                Err(Failure::without_code(ErrorClass::Permission, message))
+            }
+        }
+    }
+
+    fn clear(self, plugin: &str) -> Result<Vec<u8>, Failure> {
+        if self.is_secret {
+            return Ok([self.password.as_bytes(), b"\0"].concat());
+        }
+        let message = format!("{plugin} needs the password itself, which is sent over a Unix socket or TLS only");
+        Err(Failure::without_code(ErrorClass::Permission, message))
+    }
+}
+
+/// SHA1(password) xor SHA1(challenge, SHA1(SHA1(password))).
+fn native_answer(password: &str, challenge: &[u8]) -> Vec<u8> {
+    let hash = |parts: &[&[u8]]| digest(&SHA1_FOR_LEGACY_USE_ONLY, parts);
+    let once = hash(&[password.as_bytes()]);
+    xor(&once, &hash(&[challenge, &hash(&[&once])]))
+}
+
+/// SHA256(password) xor SHA256(SHA256(SHA256(password)), challenge).
+fn sha2_answer(password: &str, challenge: &[u8]) -> Vec<u8> {
+    let hash = |parts: &[&[u8]]| digest(&SHA256, parts);
+    let once = hash(&[password.as_bytes()]);
+    xor(&once, &hash(&[&hash(&[&once]), challenge]))
+}
+
+fn digest(algorithm: &'static ring::digest::Algorithm, parts: &[&[u8]]) -> Vec<u8> {
+    let mut context = Context::new(algorithm);
+    parts.iter().for_each(|part| context.update(part));
+    context.finish().as_ref().to_vec()
+}
+
+fn xor(a: &[u8], b: &[u8]) -> Vec<u8> {
+    a.iter().zip(b).map(|(a, b)| a ^ b).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn answers_are_those_of_the_definitions() {
+        // By the formulas with Python's hashlib.
+        assert_eq!(hex(&native_answer("secret", b"0123456789abcdefghij")), "f5cac3f3b3df2133feb57db682c71e6ed433a988");
+        assert_eq!(
+            hex(&sha2_answer("secret", b"0123456789abcdefghij")),
+            "7e4adda2f2d5ef09b4147518becb0cee2939376203650a8c2bb2815959364bd0"
+        );
+    }
+
+    #[test]
+    fn a_password_is_not_sent_where_others_can_read_it() {
+        let proof = Proof { password: "secret", is_secret: false };
+        let text = proof.first_answer(CLEAR, b"").expect_err("refused").message;
+        assert!(text.contains("over a Unix socket or TLS only") && !text.contains("secret"), "{text}");
+        let proof = Proof { is_secret: true, ..proof };
+        assert_eq!(proof.first_answer(CLEAR, b""), Ok(b"secret\0".to_vec()));
+        let text = proof.first_answer("client_ed25519", b"").expect_err("refused").message;
+        assert!(text.starts_with("the user is authenticated by client_ed25519, which is not supported"), "{text}");
+    }
+
+    #[test]
+    fn greetings_are_read_or_refused() {
+        let mut payload = b"\x0a8.0.36\0\x07\0\0\0abcdefgh\0".to_vec();
+        payload.extend([0xff, 0xff, 45, 2, 0, 0xff, 0x01, 21]);
+        payload.extend([0; 10]);
+        payload.extend(b"ijklmnopqrst\0caching_sha2_password\0");
+        let greeting = Greeting::read(&payload, "x").expect("sound");
+        assert_eq!((greeting.thread, &*greeting.challenge), (7, &b"abcdefghijklmnopqrst"[..]));
+        assert_eq!((greeting.capabilities, &*greeting.plugin), (0x01ff_ffff, CACHING_SHA2));
+        for n in 1..payload.len() - 22 {
+            let failure = Greeting::read(&payload[..n], "x").expect_err("cut short");
+            assert_eq!(failure.class, ErrorClass::Protocol, "{n}");
+        }
+        let text = Greeting::read(b"HTTP/1.1", "cannot connect to x").expect_err("another protocol").message;
+        assert_eq!(text, "cannot connect to x: what answers there does not speak MySQL's protocol");
+        let failure = Greeting::read(b"\xff\x10\x04Too many connections", "cannot connect to x").expect_err("full");
+        assert_eq!(failure.to_string(), "1040 cannot connect to x: Too many connections");
+    }
+}

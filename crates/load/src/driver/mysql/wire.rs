@@ -1,0 +1,288 @@
+//! Packets over a stream: one buffer out, one buffer in, both reused; packets are found in place.
+
+use std::future::poll_fn;
+use std::io;
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::ready;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+/// Holds the answer to a usual operation.
+const INBOX_BYTES: usize = 16 * 1024;
+
+/// The buffer grows to this while results are large, and beyond it only for one row that must be looked at whole.
+const INBOX_BYTES_MAX: usize = 64 * 1024;
+
+/// Length in three bytes, then a number that counts the packets of one exchange.
+const HEADER_BYTES: usize = 4;
+
+/// A packet of this length goes on in the next one.
+const PAYLOAD_BYTES_MAX: usize = 0xff_ffff;
+
+/// One packet of the server: where its payload lies; empty for a long row that nobody looks at.
+pub(super) type Packet = Range<usize>;
+
+/// A connection's two buffers over its stream.
+pub(super) struct Wire<S> {
+    stream: S,
+    out: Vec<u8>,
+    inbox: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// So many bytes of a row that nobody looks at are still to come.
+    skipped: usize,
+    /// The next packet goes on with the row of the last one.
+    is_continued: bool,
+    /// Number of the next packet that is sent.
+    sequence: u8,
+}
+
+impl<S> Wire<S> {
+    pub(super) fn new(stream: S) -> Self {
+        let (out, inbox) = (Vec::with_capacity(1024), vec![0; INBOX_BYTES]);
+        Self { stream, out, inbox, start: 0, end: 0, skipped: 0, is_continued: false, sequence: 0 }
+    }
+
+    pub(super) fn into_stream(self) -> S {
+        self.stream
+    }
+
+    /// A stream in which the exchange of `before` goes on.
+    pub(super) fn continued<T>(stream: S, before: &Wire<T>) -> Self {
+        Self { sequence: before.sequence, ..Self::new(stream) }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    /// Starts a command: the payload goes into the buffer that is returned, and `send` sends it.
+    pub(super) fn command(&mut self, kind: u8) -> &mut Vec<u8> {
+        self.sequence = 0;
+        let out = self.answer();
+        out.push(kind);
+        out
+    }
+
+    /// Starts the next packet of an exchange that is under way.
+    pub(super) fn answer(&mut self) -> &mut Vec<u8> {
+        self.out.clear();
+        self.out.extend([0; HEADER_BYTES]);
+        &mut self.out
+    }
+
+    /// Sends the payload that was written.
+    pub(super) async fn send(&mut self) -> io::Result<()> {
+        self.divide();
+        let mut n_sent = 0;
+        poll_fn(|cx| {
+            while n_sent < self.out.len() {
+                match ready!(Pin::new(&mut self.stream).poll_write(cx, &self.out[n_sent..]))? {
+                    0 => return Err(io::ErrorKind::WriteZero.into()).into(),
+                    n => n_sent += n,
+                }
+            }
+            Pin::new(&mut self.stream).poll_flush(cx)
+        })
+        .await
+    }
+
+    /// Writes the headers; a payload that is too long for one packet goes into several, of which the last may be empty.
+    fn divide(&mut self) {
+        let mut at = 0;
+        loop {
+            let rest = self.out.len() - at - HEADER_BYTES;
+            let length = rest.min(PAYLOAD_BYTES_MAX);
+            self.out[at..at + 3].copy_from_slice(&(length as u32).to_le_bytes()[..3]);
+            self.out[at + 3] = self.sequence;
+            self.sequence = self.sequence.wrapping_add(1);
+            if length < PAYLOAD_BYTES_MAX {
+                return;
+            }
+            at += HEADER_BYTES + length;
+            self.out.splice(at..at, [0; HEADER_BYTES]);
+        }
+    }
+
+    /// The next packet that has come already. `is_row_unwanted`: a packet that is too long for the buffer can only be a row,
+    /// and nobody looks at it.
+    pub(super) fn packet(&mut self, is_row_unwanted: bool) -> io::Result<Option<Packet>> {
+        loop {
+            let n_bytes = self.end - self.start;
+            let Some(&[a, b, c, sequence]) = self.inbox[self.start..self.end].first_chunk() else { return Ok(None) };
+            let length = u32::from_le_bytes([a, b, c, 0]) as usize;
+            let total = HEADER_BYTES + length;
+            let payload = self.start + HEADER_BYTES;
+            // What a row is continued with is not looked at either: nothing says how long a row may become.
+            let is_unwanted = (is_row_unwanted && total > INBOX_BYTES_MAX) || self.is_continued;
+            if total > n_bytes && !is_unwanted {
+                self.make_room(total);
+                return Ok(None);
+            }
+            self.sequence = sequence.wrapping_add(1);
+            self.skipped = total.saturating_sub(n_bytes);
+            self.start += total.min(n_bytes);
+            let was_continued = std::mem::replace(&mut self.is_continued, length == PAYLOAD_BYTES_MAX);
+            if !was_continued {
+                return Ok(Some(if is_unwanted { payload..payload } else { payload..self.start }));
+            }
+            if self.skipped > 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// A packet's bytes; valid until the next `fill`.
+    pub(super) fn payload(&self, packet: &Packet) -> &[u8] {
+        &self.inbox[packet.clone()]
+    }
+
+    /// The next packet, whole.
+    pub(super) async fn next(&mut self) -> io::Result<&[u8]> {
+        loop {
+            if let Some(packet) = self.packet(false)? {
+                return Ok(&self.inbox[packet]);
+            }
+            self.fill().await?;
+        }
+    }
+
+    /// Waits for more bytes.
+    pub(super) async fn fill(&mut self) -> io::Result<()> {
+        loop {
+            if self.start == self.end {
+                (self.start, self.end) = (0, 0);
+            } else if self.end == self.inbox.len() {
+                self.make_room(self.inbox.len());
+            }
+            let n_read = self.read().await?;
+            let n_skipped = n_read.min(self.skipped);
+            self.skipped -= n_skipped;
+            self.start += n_skipped;
+            self.end += n_read;
+            if self.end == self.inbox.len() && self.end < INBOX_BYTES_MAX {
+                self.inbox.resize(self.end * 2, 0);
+            }
+            if self.start < self.end {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn read(&mut self) -> io::Result<usize> {
+        let free = &mut self.inbox[self.end..];
+        let stream = &mut self.stream;
+        let n_read = poll_fn(|cx| {
+            let mut buf = ReadBuf::new(free);
+            ready!(Pin::new(&mut *stream).poll_read(cx, &mut buf))?;
+            Ok::<_, io::Error>(buf.filled().len()).into()
+        })
+        .await?;
+        if n_read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(n_read) }
+    }
+
+    /// Moves what has come to the front of a buffer that holds `n_bytes` at least.
+    fn make_room(&mut self, n_bytes: usize) {
+        self.inbox.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        if self.inbox.len() < n_bytes {
+            self.inbox.resize(n_bytes, 0);
+        }
+    }
+
+    /// Gives back the memory that one very long row or request took; between operations.
+    pub(super) fn shrink(&mut self) {
+        if self.inbox.len() > INBOX_BYTES_MAX && self.end <= INBOX_BYTES_MAX {
+            self.inbox.truncate(INBOX_BYTES_MAX);
+            self.inbox.shrink_to_fit();
+        }
+    }
+
+    /// Sends what was written, and says that nothing more comes; what the other side thinks of it does not matter.
+    pub(super) async fn close(mut self) {
+        if self.send().await.is_ok() {
+            let _ = self.stream.shutdown().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, duplex};
+
+    fn packet_bytes(sequence: u8, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = (payload.len() as u32).to_le_bytes()[..3].to_vec();
+        bytes.push(sequence);
+        bytes.extend(payload);
+        bytes
+    }
+
+    #[tokio::test]
+    async fn packets_are_found_however_they_are_cut() {
+        for cut in [1, 3, 4, 7, 1_000_000] {
+            let (near, mut far) = duplex(64);
+            let mut sent = packet_bytes(1, b"one");
+            sent.extend(packet_bytes(2, b""));
+            sent.extend(packet_bytes(3, &[7; 70_000]));
+            let writing = async move {
+                for part in sent.chunks(cut) {
+                    far.write_all(part).await.expect("written");
+                }
+            };
+            let mut wire = Wire::new(near);
+            let reading = async {
+                assert_eq!(wire.next().await.expect("a packet"), b"one");
+                assert_eq!(wire.next().await.expect("a packet"), b"");
+                assert_eq!(wire.next().await.expect("a packet"), [7; 70_000]);
+                assert_eq!(wire.next().await.expect_err("closed").kind(), io::ErrorKind::UnexpectedEof);
+            };
+            tokio::join!(writing, reading);
+            assert_eq!(wire.sequence, 4);
+        }
+    }
+
+    #[tokio::test]
+    async fn long_rows_are_skipped_or_read_and_their_continuations_never() {
+        for is_unwanted in [true, false] {
+            let (near, mut far) = duplex(100_000);
+            let mut sent = packet_bytes(0, &vec![1; PAYLOAD_BYTES_MAX]);
+            sent.extend(packet_bytes(1, &vec![2; PAYLOAD_BYTES_MAX]));
+            sent.extend(packet_bytes(2, &[3; 90_000]));
+            sent.extend(packet_bytes(3, b"end"));
+            let writing = async move { far.write_all(&sent).await.expect("written") };
+            let mut wire = Wire::new(near);
+            let reading = async {
+                let mut lengths = Vec::new();
+                while lengths.len() < 2 {
+                    match wire.packet(is_unwanted).expect("sound") {
+                        Some(packet) => lengths.push(wire.payload(&packet).len()),
+                        None => wire.fill().await.expect("more"),
+                    }
+                }
+                assert_eq!(lengths, [if is_unwanted { 0 } else { PAYLOAD_BYTES_MAX }, 3]);
+                wire.shrink();
+                assert!(wire.inbox.capacity() <= INBOX_BYTES_MAX);
+            };
+            tokio::join!(writing, reading);
+        }
+    }
+
+    #[tokio::test]
+    async fn long_requests_are_divided() {
+        for (length, expected) in [(0, vec![1]), (PAYLOAD_BYTES_MAX - 1, vec![PAYLOAD_BYTES_MAX, 0])] {
+            let (near, mut far) = duplex(100_000);
+            let mut wire = Wire::new(near);
+            let out = wire.command(3);
+            out.resize(out.len() + length, 9);
+            let receiving = async {
+                for (number, &length) in expected.iter().enumerate() {
+                    let header = far.read_u32_le().await.expect("a header");
+                    assert_eq!(header, length as u32 | (number as u32) << 24);
+                    far.read_exact(&mut vec![0; length]).await.expect("a payload");
+                }
+            };
+            let (sent, ()) = tokio::join!(wire.send(), receiving);
+            sent.expect("sent");
+        }
+    }
+}

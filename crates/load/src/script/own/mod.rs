@@ -1,0 +1,11 @@
+//! The user's own SQL: transactions of statements with named placeholders, and generators of their values.
+
+mod compile;
+mod draw;
+mod generator;
+mod time;
+
+pub(super) use compile::{Tables, compile};
+pub(super) use draw::{Drawn, User, fill, pick};
+pub use generator::{Generator, Parameter, Pick, Transaction, Value, Wrap};
+pub(super) use generator::{check_weights, cumulate};

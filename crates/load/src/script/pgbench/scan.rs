@@ -1,0 +1,227 @@
+//! Splits a pgbench script into its SQL commands and meta commands.
+
+use super::super::error::Mistake;
+use super::super::expression::is_name;
+use super::super::source::Dialect;
+use super::super::statement::{Unit, Units, columns};
+
+/// A stretch of the script, as byte offsets.
+pub(in super::super) type Span = (usize, usize);
+
+/// One command of a script.
+#[derive(Debug)]
+pub(in super::super) enum Command {
+    /// SQL statements that are sent at once (more than one when `\;` stands between them).
+    Sql {
+        statements: Vec<Span>,
+        store: Option<Store>,
+    },
+    /// `\set` with its name and expression.
+    Set {
+        name: Span,
+        expression: Span,
+    },
+    /// `\sleep` with its arguments.
+    Sleep(Span),
+    If(Span),
+    Elif(Span),
+    Else(usize),
+    Endif(usize),
+}
+
+/// `\gset` and `\aset`.
+#[derive(Debug)]
+pub(in super::super) struct Store {
+    /// Where the backslash stands.
+    pub(in super::super) offset: usize,
+    /// Whether every statement's row is stored and none is required (`\aset`).
+    pub(in super::super) all: bool,
+    /// For every statement the variables that its columns set; empty when nothing of it is stored.
+    pub(in super::super) names: Vec<Vec<String>>,
+}
+
+/// Reads a whole script.
+pub(in super::super) fn scan(source: &str, dialect: Dialect) -> Result<Vec<Command>, Mistake> {
+    let units = Units::new(source, 0, dialect);
+    let mut scanner = Scanner { source, dialect, units, commands: Vec::new(), statements: Vec::new(), start: 0 };
+    scanner.run()?;
+    Ok(scanner.commands)
+}
+
+struct Scanner<'a> {
+    source: &'a str,
+    dialect: Dialect,
+    units: Units<'a>,
+    commands: Vec<Command>,
+    /// Statements of the command being read that `\;` has ended.
+    statements: Vec<Span>,
+    /// Where the statement being read starts.
+    start: usize,
+}
+
+impl<'a> Scanner<'a> {
+    fn run(&mut self) -> Result<(), Mistake> {
+        let mut depth = 0_i32;
+        while let Some(piece) = self.units.next() {
+            match piece.unit {
+                Unit::Unterminated => return Err(Mistake::new(piece.offset, "a string or comment that does not end")),
+                Unit::Sign(b'(') => depth += 1,
+                Unit::Sign(b')') => depth -= 1,
+                Unit::Sign(b';') if depth <= 0 => self.finish(piece.offset, None),
+                Unit::Sign(b'\\') if self.source[piece.offset..].starts_with("\\;") => {
+                    self.cut(piece.offset);
+                    self.units.next();
+                    self.start = self.units.offset();
+                }
+                Unit::Sign(b'\\') => {
+                    self.meta(piece.offset)?;
+                    depth = 0;
+                }
+                _ => {}
+            }
+        }
+        self.finish(self.source.len(), None);
+        Ok(())
+    }
+
+    /// Ends a statement, unless nothing but space and comments was read.
+    fn cut(&mut self, end: usize) {
+        let is_blank = |unit| matches!(unit, Unit::Space | Unit::LineComment | Unit::BlockComment);
+        let mut units =
+            Units::new(&self.source[..end], self.start, self.dialect).skip_while(|piece| is_blank(piece.unit));
+        if let Some(first) = units.next() {
+            self.statements.push((first.offset, end));
+        }
+    }
+
+    /// Ends an SQL command.
+    fn finish(&mut self, end: usize, store: Option<Store>) {
+        self.cut(end);
+        self.start = self.units.offset();
+        let statements = std::mem::take(&mut self.statements);
+        if !statements.is_empty() {
+            self.commands.push(Command::Sql { statements, store });
+        }
+    }
+
+    /// Reads a meta command up to the end of its line.
+    fn meta(&mut self, offset: usize) -> Result<(), Mistake> {
+        let rest = &self.source[offset + 1..];
+        let length = rest.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        let name = &rest[..length];
+        let arguments = (offset + 1 + length, line_end(self.source, offset));
+        let command = match name.to_ascii_lowercase().as_str() {
+            "gset" | "aset" => return self.store(name, offset, arguments),
+            "set" => self.set(offset, arguments)?,
+            "sleep" => Command::Sleep(arguments),
+            "if" => Command::If(arguments),
+            "elif" => Command::Elif(arguments),
+            "else" | "endif" => {
+                self.wants_no_more(arguments)?;
+                if name.eq_ignore_ascii_case("else") { Command::Else(offset) } else { Command::Endif(offset) }
+            }
+            other => return Err(Mistake::new(offset, refusal(other))),
+        };
+        self.finish(offset, None);
+        self.resume(arguments.1);
+        self.commands.push(command);
+        Ok(())
+    }
+
+    fn resume(&mut self, at: usize) {
+        self.units.seek(at);
+        self.start = at;
+    }
+
+    fn set(&self, offset: usize, arguments: Span) -> Result<Command, Mistake> {
+        let Some(name) = word(self.source, arguments) else {
+            return Err(Mistake::new(offset, "\\set needs a name and an expression"));
+        };
+        check_name(&self.source[name.0..name.1], name.0)?;
+        Ok(Command::Set { name, expression: (name.1, arguments.1) })
+    }
+
+    fn wants_no_more(&self, arguments: Span) -> Result<(), Mistake> {
+        match word(self.source, arguments) {
+            Some((start, _)) => Err(Mistake::new(start, "the command takes no argument here")),
+            None => Ok(()),
+        }
+    }
+
+    fn store(&mut self, name: &str, offset: usize, arguments: Span) -> Result<(), Mistake> {
+        let all = name.eq_ignore_ascii_case("aset");
+        let prefix = word(self.source, arguments);
+        self.wants_no_more((prefix.map_or(arguments.0, |(_, end)| end), arguments.1))?;
+        let prefix = prefix.map_or("", |(start, end)| &self.source[start..end]);
+        self.cut(offset);
+        if self.statements.is_empty() {
+            return Err(Mistake::new(offset, format!("\\{name} must follow an SQL command")));
+        }
+        let last = self.statements.len() - 1;
+        let mut names = Vec::new();
+        for (i, &span) in self.statements.iter().enumerate() {
+            names.push(if all || i == last { self.stored(span, name, prefix, !all)? } else { Vec::new() });
+        }
+        self.start = offset;
+        self.finish(offset, Some(Store { offset, all, names }));
+        self.resume(arguments.1);
+        Ok(())
+    }
+
+    /// The variables that a statement's columns set.
+    fn stored(&self, (start, end): Span, command: &str, prefix: &str, required: bool) -> Result<Vec<String>, Mistake> {
+        match columns(&self.source[start..end], self.dialect) {
+            None if required => Err(Mistake::new(start, format!("\\{command} needs a statement that returns a row"))),
+            None => Ok(Vec::new()),
+            Some(Err(column)) => {
+                let message = format!("column {column} needs a name for \\{command}: write `AS name`");
+                Err(Mistake::new(start, message))
+            }
+            Some(Ok(names)) => names
+                .into_iter()
+                .map(|name| {
+                    let name = format!("{prefix}{name}");
+                    check_name(&name, start).map(|()| name)
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The next word of a meta command's arguments.
+pub(super) fn word(source: &str, (start, end): Span) -> Option<Span> {
+    let is_space = |c: char| c.is_ascii_whitespace() || c == '\\';
+    let text = &source[start..end];
+    let skipped = text.find(|c| !is_space(c))?;
+    let length = text[skipped..].find(is_space).unwrap_or(text.len() - skipped);
+    Some((start + skipped, start + skipped + length))
+}
+
+fn check_name(name: &str, offset: usize) -> Result<(), Mistake> {
+    let is_valid = name.bytes().all(is_name) && !name.starts_with(|first: char| first.is_ascii_digit());
+    if is_valid { Ok(()) } else { Err(Mistake::new(offset, format!("{name:?} is no name for a variable"))) }
+}
+
+/// The end of the line, or of the last one when lines end in a backslash.
+fn line_end(source: &str, from: usize) -> usize {
+    let mut at = from;
+    while let Some(length) = source[at..].find('\n') {
+        let line = source[at..at + length].trim_end_matches('\r');
+        if !line.ends_with('\\') {
+            return at + length;
+        }
+        at += length + 1;
+    }
+    source.len()
+}
+
+fn refusal(name: &str) -> String {
+    match name {
+        "shell" | "setshell" => format!("\\{name} runs a program on the machine that loads; it is refused"),
+        "startpipeline" | "syncpipeline" | "endpipeline" => {
+            format!("\\{name}: pipelines are not supported, each user waits for every answer")
+        }
+        "setrandom" => "\\setrandom was removed from pgbench; write \\set with random(…)".to_owned(),
+        _ => format!("there is no meta command \\{name}"),
+    }
+}

@@ -1,0 +1,233 @@
+//! Scripts as the sources of a run.
+
+use std::sync::Arc;
+
+use super::error::ScriptError;
+use super::expression::State;
+use super::names::{Names, Statements};
+use super::own::{self, Drawn, Transaction};
+use super::pgbench::{BUILTINS, Command, Compiler, scan};
+use super::program::Program;
+use super::random::Zipf;
+use super::rng::{Rng, split_mix};
+use super::user::ScriptSource;
+use super::value::Scalar;
+use crate::source::{Source, Sources, SqlSources};
+use crate::sql::SqlRequest;
+
+/// Whose placeholders and lexical rules the statements follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// PostgreSQL: `$1`, reused for the same name.
+    #[default]
+    Postgres,
+    /// MySQL and MariaDB: `?`.
+    Mysql,
+}
+
+/// How statements are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Prepared before the run, with parameters; what cannot be prepared goes as text.
+    #[default]
+    Prepared,
+    /// As text with the values in it. For statements that cannot be prepared before the run, because they use tables that
+    /// the script itself makes.
+    Simple,
+}
+
+/// One of the transactions that a run chooses from.
+#[derive(Clone, Debug)]
+pub enum Script {
+    /// A pgbench script.
+    Pgbench {
+        /// Its name in the results.
+        label: String,
+        /// How often it is chosen, relative to the others.
+        weight: f64,
+        /// The file's name, for messages.
+        file: String,
+        /// Its text.
+        text: String,
+    },
+    /// Statements of the user's own.
+    Own(Transaction),
+}
+
+/// What holds for all scripts of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The server's dialect.
+    pub dialect: Dialect,
+    /// How statements are sent.
+    pub mode: Mode,
+    /// Variables of pgbench scripts (`-D name=value`); `scale` is 1 and `default_seed` follows from the seed unless given.
+    pub variables: Vec<(String, String)>,
+    /// How many users the run has: unique serials take turns among so many.
+    pub users: u32,
+}
+
+/// All that the users of a run share.
+#[derive(Debug)]
+pub(super) struct Compiled {
+    pub(super) dialect: Dialect,
+    pub(super) programs: Vec<Program>,
+    /// The share of each program and all before it.
+    pub(super) cumulative: Box<[f64]>,
+    pub(super) generators: Vec<Drawn>,
+    names: Names,
+    statements: Vec<String>,
+    n_counters: u32,
+    users: u32,
+}
+
+/// Weighted transactions as the sources of all users.
+#[derive(Clone, Debug)]
+pub struct ScriptSources(Arc<Compiled>);
+
+/// Variables that pgbench sets itself.
+const AUTOMATIC: [&str; 4] = ["scale", "client_id", "random_seed", "default_seed"];
+
+impl Script {
+    /// pgbench's built-in script of that name, or of the only one whose name starts so.
+    pub fn builtin(name: &str, weight: f64) -> Result<Self, ScriptError> {
+        let mut found = BUILTINS.iter().filter(|(known, _)| !name.is_empty() && known.starts_with(name));
+        let (Some((label, text)), None) = (found.next(), found.next()) else {
+            let known = BUILTINS.map(|(known, _)| known).join(", ");
+            return Err(ScriptError::whole(name, format!("no built-in script has this name; there are {known}")));
+        };
+        let file = format!("<builtin: {label}>");
+        Ok(Self::Pgbench { label: (*label).to_owned(), weight, file, text: (*text).to_owned() })
+    }
+
+    fn weight(&self) -> (&str, f64) {
+        match self {
+            Self::Pgbench { label, weight, .. } => (label, *weight),
+            Self::Own(transaction) => (&transaction.label, transaction.weight),
+        }
+    }
+}
+
+/// Splits pgbench's `file@weight`; without a weight it is 1.
+pub fn split_weight(argument: &str) -> Result<(&str, f64), ScriptError> {
+    let Some((file, weight)) = argument.rsplit_once('@') else {
+        return Ok((argument, 1.0));
+    };
+    let wrong = |_| ScriptError::whole(argument, format!("the weight must be a whole number, found {weight:?}"));
+    weight.parse::<u32>().map(|weight| (file, f64::from(weight))).map_err(wrong)
+}
+
+impl ScriptSources {
+    /// Reads and compiles all scripts; nothing of them can fail later but what depends on values.
+    pub fn new(scripts: &[Script], options: &Options) -> Result<Self, ScriptError> {
+        let weights: Vec<f64> = scripts.iter().map(|script| script.weight().1).collect();
+        own::check_weights(&weights).map_err(|message| ScriptError::whole("scripts", message))?;
+        let mut names = Names::default();
+        for name in AUTOMATIC {
+            names.add(name);
+        }
+        for (name, value) in &options.variables {
+            let slot = names.add(name) as usize;
+            // Arithmetic on a number that is kept as text would read it each time.
+            match value.parse::<i64>() {
+                Ok(number) if number.to_string() == *value => names.initial[slot].value = Scalar::Int(number),
+                _ => names.initial[slot].set_text(value),
+            }
+        }
+        names.preset("scale", Scalar::Int(1));
+        let scanned = scan_all(scripts, options.dialect, &mut names)?;
+        let mut compiled = Compiled {
+            dialect: options.dialect,
+            programs: Vec::new(),
+            cumulative: own::cumulate(&weights),
+            generators: Vec::new(),
+            names,
+            statements: Vec::new(),
+            n_counters: 0,
+            users: options.users.max(1),
+        };
+        let mut statements = Statements::new(options.dialect);
+        for (script, commands) in scripts.iter().zip(&scanned) {
+            let program = compile(script, commands, &mut compiled, &mut statements, options.mode)?;
+            compiled.programs.push(program);
+        }
+        compiled.statements = statements.texts;
+        Ok(Self(Arc::new(compiled)))
+    }
+}
+
+impl SqlSources for ScriptSources {
+    fn statements(&self) -> Vec<String> {
+        self.0.statements.clone()
+    }
+}
+
+/// The commands of every pgbench script; all variables that they set are known after this.
+fn scan_all(scripts: &[Script], dialect: Dialect, names: &mut Names) -> Result<Vec<Vec<Command>>, ScriptError> {
+    let mut all = Vec::new();
+    for script in scripts {
+        let Script::Pgbench { file, text, .. } = script else {
+            all.push(Vec::new());
+            continue;
+        };
+        let commands = scan(text, dialect).map_err(|mistake| mistake.locate(file, text))?;
+        if commands.is_empty() {
+            return Err(ScriptError::whole(file, "there is no command in the script"));
+        }
+        for command in &commands {
+            match command {
+                Command::Set { name, .. } => _ = names.add(&text[name.0..name.1]),
+                Command::Sql { store: Some(store), .. } => {
+                    store.names.iter().flatten().for_each(|name| _ = names.add(name));
+                }
+                _ => {}
+            }
+        }
+        all.push(commands);
+    }
+    Ok(all)
+}
+
+fn compile(
+    script: &Script,
+    commands: &[Command],
+    compiled: &mut Compiled,
+    statements: &mut Statements,
+    mode: Mode,
+) -> Result<Program, ScriptError> {
+    match script {
+        Script::Pgbench { label, file, text, .. } => {
+            let mut compiler = Compiler { source: text, names: &compiled.names, statements, mode };
+            let steps = compiler.compile(commands).map_err(|mistake| mistake.locate(file, text))?;
+            Ok(Program { label: label.clone(), steps, own: 0..0 })
+        }
+        Script::Own(transaction) => {
+            let Compiled { names, generators, n_counters, .. } = compiled;
+            let mut tables = own::Tables { names, statements, generators, n_counters, mode };
+            own::compile(transaction, &mut tables)
+        }
+    }
+}
+
+impl Sources<SqlRequest> for ScriptSources {
+    fn labels(&self) -> Vec<String> {
+        self.0.programs.iter().map(|program| program.label.clone()).collect()
+    }
+
+    fn source(&self, user: u32, seed: u64) -> Box<dyn Source<SqlRequest>> {
+        let compiled = &self.0;
+        let mut names = compiled.names.initial.clone();
+        let mut mixed = !seed;
+        let automatic =
+            [("client_id", user.into()), ("random_seed", seed as i64), ("default_seed", split_mix(&mut mixed) as i64)];
+        for (name, value) in automatic {
+            let slot = compiled.names.find(name).map(|slot| &mut names[slot as usize]);
+            if let Some(slot) = slot.filter(|slot| slot.value == Scalar::Unset) {
+                slot.value = Scalar::Int(value);
+            }
+        }
+        let state = State { slots: names, rng: Rng::new(seed, user), zipf: Zipf::new(1, 1.0) };
+        let user = own::User { number: user, users: compiled.users, counters: vec![0; compiled.n_counters as usize] };
+        Box::new(ScriptSource::new(Arc::clone(compiled), state, user))
+    }
+}

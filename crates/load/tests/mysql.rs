@@ -1,0 +1,428 @@
+//! The MySQL driver against a server, which `TRIMTAB_TEST_MYSQL` names: "socket=/path port=3306 user=u password=p
+//! database=d"; its user must be allowed to create tables and procedures there. Skipped, with the reason, without it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::task::LocalSet;
+use tokio::time::timeout;
+use trimtab_load::driver::mysql::{Access, Mysql, MysqlSession};
+use trimtab_load::driver::{Answer, Canceller, Driver, ErrorClass, Failure, Session, TlsMode};
+use trimtab_load::source::{Sources, SqlSources, Step};
+use trimtab_load::sql::{Expect, SqlCommand, SqlRequest};
+use trimtab_load::ycsb::rows::{Rows, YcsbLoadSources};
+use trimtab_load::ycsb::sql::{Dialect, YcsbSources};
+use trimtab_load::ycsb::{Proportions, Schema, Workload};
+
+/// Access over the Unix socket, and over TCP.
+fn accesses() -> Option<(Access, Access)> {
+    let Ok(text) = std::env::var("TRIMTAB_TEST_MYSQL") else {
+        eprintln!("skipped: TRIMTAB_TEST_MYSQL names no server");
+        return None;
+    };
+    let field = |name: &str| {
+        let parts = text.split(' ').filter_map(|part| part.split_once('='));
+        parts.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())
+    };
+    let socket = Access {
+        host: field("socket").expect("socket="),
+        user: field("user").expect("user="),
+        database: field("database").expect("database="),
+        password: field("password"),
+        ..Access::default()
+    };
+    let port = field("port").expect("port=").parse().expect("a port");
+    let tcp = Access { host: "127.0.0.1".to_owned(), port, ..socket.clone() };
+    Some((socket, tcp))
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    LocalSet::new().block_on(&runtime, async { timeout(Duration::from_secs(30), future).await.expect("in time") })
+}
+
+/// Runs `test` with an access over the socket, where there is a server.
+fn with_server<F: Future<Output = ()>>(test: impl FnOnce(Access) -> F) {
+    if let Some((access, _)) = accesses() {
+        block_on(test(access));
+    }
+}
+
+async fn connect(access: &Access, statements: &[&str]) -> MysqlSession {
+    try_connect(access, statements).await.expect("connected")
+}
+
+async fn try_connect(access: &Access, statements: &[&str]) -> Result<MysqlSession, Failure> {
+    let statements: Vec<String> = statements.iter().map(|text| (*text).to_owned()).collect();
+    Mysql::new(access.clone(), statements.into()).expect("sound").connect().await
+}
+
+fn text(text: &str) -> SqlRequest {
+    SqlRequest { command: SqlCommand::Text(Arc::from(text)), ..SqlRequest::default() }
+}
+
+fn prepared(index: u32) -> SqlRequest {
+    SqlRequest { command: SqlCommand::Prepared(index), ..SqlRequest::default() }
+}
+
+async fn run(session: &mut MysqlSession, statement: &str) -> Result<Answer, Failure> {
+    session.run(&text(statement)).await
+}
+
+async fn row(session: &mut MysqlSession, statement: &str) -> Vec<Option<String>> {
+    let request = SqlRequest { wants_row: true, ..text(statement) };
+    session.run(&request).await.expect("an answer").first_row.expect("a row")
+}
+
+fn some(texts: &[&str]) -> Vec<Option<String>> {
+    texts.iter().map(|text| Some((*text).to_owned())).collect()
+}
+
+#[test]
+fn texts_run_one_or_several_statements() {
+    with_server(|access| async move {
+        let mut session = connect(&access, &[]).await;
+        assert_eq!(run(&mut session, "SELECT 1 UNION ALL SELECT 2").await.expect("rows").rows, 2);
+        assert_eq!(row(&mut session, "SELECT 1, NULL, 'x', 2.5").await[..2], [Some("1".to_owned()), None]);
+        let setup = "DROP TABLE IF EXISTS t_text; CREATE TABLE t_text (a INT PRIMARY KEY, b TEXT); \
+                     INSERT INTO t_text VALUES (1, 'x'), (2, 'y'), (3, 'z'); UPDATE t_text SET b = 'x'; SELECT * FROM t_text";
+        assert_eq!(run(&mut session, setup).await.expect("all run").rows, 3 + 3 + 3);
+        // Rows that had the value already count too.
+        assert_eq!(run(&mut session, "UPDATE t_text SET b = 'x'").await.expect("all run").rows, 3);
+        let failure = run(&mut session, "SELECT 1; SELECT nothing").await.expect_err("no such column");
+        assert_eq!((failure.class, failure.code.as_deref()), (ErrorClass::Statement, Some("1054")));
+        assert_eq!(run(&mut session, "DROP TABLE t_text").await.expect("still connected").rows, 0);
+        assert!(!session.is_lost());
+        session.close().await;
+    });
+}
+
+#[test]
+fn prepared_statements_take_all_types() {
+    with_server(|access| async move {
+        let statements = [
+            "SELECT ?, ?, ?, ?",
+            "SELECT a FROM (SELECT 1 a UNION SELECT 2 UNION SELECT 3) t LIMIT ?",
+            "SELECT CAST('2024-02-03 04:05:06.5' AS DATETIME(6)), CAST('-26:03:04' AS TIME), CAST(-7 AS SIGNED), CAST(7 AS \
+             UNSIGNED), CAST(1.5 AS DECIMAL(5, 2)), CAST(0.25 AS DOUBLE), CAST('2024-02-03' AS DATE)",
+        ];
+        let mut session = connect(&access, &statements).await;
+        let mut request = SqlRequest { wants_row: true, ..prepared(0) };
+        for _ in 0..3 {
+            request.params.clear();
+            request.params.push_int(-5);
+            request.params.push_null();
+            request.params.push_text("grün");
+            request.params.push_float(0.5);
+            let answer = session.run(&request).await.expect("a row");
+            let mut expected = some(&["-5", "grün", "0.5"]);
+            expected.insert(1, None);
+            assert_eq!(answer, Answer { rows: 1, first_row: Some(expected) });
+        }
+        let mut request = prepared(1);
+        request.params.push_int(2);
+        assert_eq!(session.run(&request).await.expect("rows").rows, 2);
+        let failure = session.run(&prepared(1)).await.expect_err("no parameter");
+        assert_eq!(failure.message, "statement 2 takes 1 parameters, and 0 came");
+        let failure = session.run(&prepared(9)).await.expect_err("no statement");
+        assert_eq!(failure.message, "statement 10 was asked for, and 3 are prepared");
+        let request = SqlRequest { wants_row: true, ..prepared(2) };
+        let found = session.run(&request).await.expect("a row").first_row.expect("a row");
+        let expected = some(&["2024-02-03 04:05:06.500000", "-26:03:04", "-7", "7", "1.50", "0.25", "2024-02-03"]);
+        assert_eq!(found, expected);
+    });
+}
+
+#[test]
+fn what_cannot_be_prepared_is_named() {
+    with_server(|access| async move {
+        let result = try_connect(&access, &["SELECT 1", "SELEC 2"]).await;
+        let failure = result.err().expect("refused");
+        assert_eq!(failure.class, ErrorClass::Statement);
+        assert!(failure.message.starts_with("statement 2: You have an error in your SQL syntax"), "{failure}");
+    });
+}
+
+#[test]
+fn answers_are_validated() {
+    with_server(|access| async move {
+        let mut session = connect(&access, &["SELECT 'ab', 'cd'", "SELECT 'ab', 123"]).await;
+        let expecting = |index, rows, column_bytes| SqlRequest {
+            expect: Expect { rows: Some(rows), column_bytes: Some(column_bytes) },
+            ..prepared(index)
+        };
+        assert_eq!(session.run(&expecting(0, (1, 1), 2)).await.expect("valid").rows, 1);
+        let failure = session.run(&expecting(0, (2, 3), 2)).await.expect_err("too few");
+        assert_eq!((failure.class, &*failure.message), (ErrorClass::Validation, "1 rows instead of 2 to 3"));
+        let failure = session.run(&expecting(0, (1, 1), 3)).await.expect_err("too short");
+        assert_eq!(failure.message, "column 1 of row 1 is 2 bytes instead of 3 bytes");
+        let failure = session.run(&expecting(1, (1, 1), 2)).await.expect_err("too long");
+        assert_eq!(failure.message, "column 2 of row 1 is 3 bytes instead of 2 bytes");
+        assert_eq!(session.run(&expecting(0, (1, 1), 2)).await.expect("still in step").rows, 1);
+    });
+}
+
+#[test]
+fn long_rows_and_requests_pass() {
+    with_server(|access| async move {
+        let mut session = connect(&access, &["SELECT REPEAT('x', ?)", "SELECT LENGTH(?)"]).await;
+        for length in [10, 100_000, 3_000_000] {
+            let mut request = prepared(0);
+            request.params.push_int(length);
+            assert_eq!(session.run(&request).await.expect("a row").rows, 1);
+            request.expect.column_bytes = Some(length as u32);
+            assert_eq!(session.run(&request).await.expect("a row").rows, 1);
+            let mut request = SqlRequest { wants_row: true, ..prepared(1) };
+            request.params.push_text(&"y".repeat(length as usize));
+            let found = session.run(&request).await.expect("a row").first_row;
+            assert_eq!(found, Some(some(&[&length.to_string()])));
+        }
+        // More than the server takes: it says so and hangs up.
+        let mut request = prepared(1);
+        request.params.push_text(&"y".repeat(20_000_000));
+        let failure = session.run(&request).await.expect_err("too long");
+        assert!(matches!(failure.class, ErrorClass::Protocol | ErrorClass::Connect), "{failure:?}");
+        assert!(session.is_lost());
+    });
+}
+
+#[test]
+fn transactions_are_rolled_back_by_a_reset() {
+    with_server(|access| async move {
+        let mut other = connect(&access, &[]).await;
+        let setup = "CREATE OR REPLACE TABLE t_reset (a INT PRIMARY KEY) ENGINE InnoDB";
+        run(&mut other, setup).await.expect("created");
+        let mut session = connect(&access, &["INSERT INTO t_reset VALUES (?)"]).await;
+        let step = async |session: &mut MysqlSession, command| {
+            session.run(&SqlRequest { command, ..SqlRequest::default() }).await.expect("done");
+        };
+        let mut insert = prepared(0);
+        for (number, end) in [(1, SqlCommand::Commit), (2, SqlCommand::Rollback)] {
+            insert.params.clear();
+            insert.params.push_int(number);
+            step(&mut session, SqlCommand::Begin).await;
+            assert_eq!(session.run(&insert).await.expect("inserted").rows, 1);
+            step(&mut session, end).await;
+            assert_eq!(row(&mut other, "SELECT COUNT(*) FROM t_reset").await, some(&["1"]));
+        }
+        step(&mut session, SqlCommand::Begin).await;
+        session.run(&insert).await.expect("inserted");
+        let failure = session.run(&insert).await.expect_err("twice the same key");
+        assert_eq!((failure.class, failure.code.as_deref()), (ErrorClass::Constraint, Some("1062")));
+        session.reset().await.expect("rolled back");
+        session.run(&insert).await.expect("the key is free again, and no transaction is open");
+        assert_eq!(row(&mut other, "SELECT COUNT(*) FROM t_reset").await, some(&["2"]));
+        run(&mut other, "DROP TABLE t_reset").await.expect("dropped");
+    });
+}
+
+#[test]
+fn a_cancelled_statement_ends_and_its_connection_lives() {
+    with_server(|access| async move {
+        // A lone SLEEP would answer that it was woken.
+        let sleep = "SELECT SLEEP(20), 'abc' FROM (SELECT 1 UNION SELECT 2) t";
+        let mut session = connect(&access, &[sleep]).await;
+        for request in [prepared(0), text(sleep)] {
+            let canceller = session.canceller();
+            let cancelling = async {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                canceller.cancel().await.expect("taken");
+            };
+            let (result, ()) = tokio::join!(session.run(&request), cancelling);
+            let failure = result.expect_err("interrupted");
+            assert_eq!((failure.class, failure.code.as_deref()), (ErrorClass::Timeout, Some("1317")));
+        }
+        canceller_of_an_idle_session_does_no_harm(&mut session).await;
+    });
+}
+
+async fn canceller_of_an_idle_session_does_no_harm(session: &mut MysqlSession) {
+    session.canceller().cancel().await.expect("taken");
+    for _ in 0..3 {
+        assert_eq!(run(session, "SELECT 1").await.expect("not interrupted").rows, 1);
+    }
+}
+
+#[test]
+fn deadlocks_can_be_retried_and_lock_waits_are_timeouts() {
+    with_server(|access| async move {
+        let mut one = connect(&access, &[]).await;
+        let mut settings = access.clone();
+        settings.settings = vec![("innodb_lock_wait_timeout".to_owned(), "1".to_owned())];
+        let mut two = connect(&settings, &[]).await;
+        let setup = "CREATE OR REPLACE TABLE t_lock (a INT PRIMARY KEY, b INT) ENGINE InnoDB; \
+                     INSERT INTO t_lock VALUES (1, 0), (2, 0)";
+        run(&mut one, setup).await.expect("created");
+        let lock = |a: u32| format!("UPDATE t_lock SET b = b + 1 WHERE a = {a}");
+        run(&mut one, &format!("BEGIN; {}", lock(1))).await.expect("locked");
+        let failure = run(&mut two, &lock(1)).await.expect_err("locked by the other");
+        assert_eq!((failure.class, failure.code.as_deref()), (ErrorClass::Timeout, Some("1205")));
+        run(&mut two, &format!("SET innodb_lock_wait_timeout = 20; BEGIN; {}", lock(2))).await.expect("locked");
+        let (text_1, text_2) = (lock(1), lock(2));
+        let (a, b) = tokio::join!(run(&mut one, &text_2), run(&mut two, &text_1));
+        let failure = a.and(b).expect_err("one of them is the victim");
+        assert_eq!((failure.class, failure.code.as_deref()), (ErrorClass::Serialization, Some("1213")));
+        assert!(failure.class.is_retryable());
+        for session in [&mut one, &mut two] {
+            session.reset().await.expect("rolled back");
+        }
+        run(&mut one, "DROP TABLE t_lock").await.expect("dropped");
+    });
+}
+
+#[test]
+fn a_lost_connection_is_known() {
+    with_server(|access| async move {
+        let mut session = connect(&access, &[]).await;
+        let mut other = connect(&access, &[]).await;
+        let id = row(&mut session, "SELECT CONNECTION_ID()").await[0].clone().expect("a number");
+        run(&mut other, &format!("KILL {id}")).await.expect("killed");
+        let failure = run(&mut session, "SELECT 1").await.expect_err("gone");
+        assert_eq!(failure.class, ErrorClass::Connect, "{failure}");
+        assert!(session.is_lost());
+        let failure = run(&mut session, "SELECT 1").await.expect_err("gone");
+        assert_eq!(failure.message, "the connection is lost");
+        assert!(session.reset().await.is_err());
+    });
+}
+
+#[test]
+fn a_request_that_is_given_up_loses_the_connection() {
+    with_server(|access| async move {
+        let mut session = connect(&access, &[]).await;
+        let request = text("SELECT SLEEP(5)");
+        assert!(timeout(Duration::from_millis(100), session.run(&request)).await.is_err());
+        assert!(session.is_lost());
+    });
+}
+
+#[test]
+fn who_is_not_let_in_is_told_why() {
+    let Some((socket, tcp)) = accesses() else { return };
+    block_on(async {
+        for access in [socket, tcp] {
+            let wrong = Access { password: Some("wrong".to_owned()), ..access.clone() };
+            let failure = try_connect(&wrong, &[]).await.err().expect("refused");
+            assert_eq!((failure.class, failure.code.as_deref()), (ErrorClass::Permission, Some("1045")));
+            assert!(!failure.message.contains("wrong"), "{failure}");
+            let unknown = Access { database: "no_such_database".to_owned(), ..access.clone() };
+            let failure = try_connect(&unknown, &[]).await.err().expect("refused");
+            assert!(matches!(failure.code.as_deref(), Some("1044" | "1049")), "{failure}");
+            let no_setting = Access { settings: vec![("no_such".to_owned(), "1".to_owned())], ..access };
+            let failure = try_connect(&no_setting, &[]).await.err().expect("refused");
+            assert_eq!((failure.class, failure.code.as_deref()), (ErrorClass::Statement, Some("1193")));
+        }
+    });
+}
+
+#[test]
+fn settings_and_encryption_hold_over_tcp() {
+    let Some((_, tcp)) = accesses() else { return };
+    block_on(async {
+        let settings = vec![("sort_buffer_size".to_owned(), "262144".to_owned())];
+        let mut session = connect(&Access { settings, ..tcp.clone() }, &[]).await;
+        assert_eq!(row(&mut session, "SELECT @@sort_buffer_size").await, some(&["262144"]));
+        let offers = row(&mut session, "SELECT @@have_ssl").await == some(&["YES"]);
+        let mut session = connect(&Access { tls: TlsMode::Prefer, ..tcp.clone() }, &["SELECT 1"]).await;
+        assert_eq!(session.run(&prepared(0)).await.expect("a row").rows, 1);
+        match (try_connect(&Access { tls: TlsMode::Require, ..tcp }, &[]).await, offers) {
+            (Ok(mut session), true) => {
+                let found = row(&mut session, "SHOW STATUS LIKE 'Ssl_cipher'").await;
+                assert!(found[1].as_ref().is_some_and(|cipher| !cipher.is_empty()));
+                assert_eq!(run(&mut session, "SELECT REPEAT('x', 100000)").await.expect("a row").rows, 1);
+            }
+            (Err(failure), false) => assert!(failure.message.contains("does not offer TLS"), "{failure}"),
+            (result, _) => panic!("{:?} though offers={offers}", result.err()),
+        }
+    });
+}
+
+#[test]
+fn who_does_not_speak_the_protocol_is_refused() {
+    block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let access = Access { host: "127.0.0.1".to_owned(), port, ..Access::default() };
+        let answer = |bytes: &'static [u8]| {
+            let listener = &listener;
+            async move {
+                let (mut stream, _) = listener.accept().await.expect("a client");
+                tokio::io::AsyncWriteExt::write_all(&mut stream, bytes).await.expect("written");
+            }
+        };
+        let (result, ()) = tokio::join!(try_connect(&access, &[]), answer(b"HTTP/1.1 400 Bad Request\r\n"));
+        let failure = result.err().expect("refused");
+        let expected = format!("cannot connect to 127.0.0.1:{port}: the server closed the connection");
+        assert_eq!((failure.class, failure.message), (ErrorClass::Connect, expected));
+        let (result, ()) = tokio::join!(try_connect(&access, &[]), answer(b"\x02\0\0\0\x09x"));
+        let failure = result.err().expect("refused");
+        assert_eq!(failure.class, ErrorClass::Protocol);
+        assert!(failure.message.ends_with("does not speak MySQL's protocol"), "{failure}");
+        drop(listener);
+        let failure = try_connect(&access, &[]).await.err().expect("refused");
+        assert_eq!(failure.class, ErrorClass::Connect);
+    });
+}
+
+/// Runs a user to its end, or for `n` operations.
+async fn drive(session: &mut MysqlSession, sources: &dyn Sources<SqlRequest>, user: u32, n: u32) {
+    let mut source = sources.source(user, 5 + u64::from(user));
+    let mut request = SqlRequest::default();
+    for _ in 0..n {
+        if source.begin().is_none() {
+            return;
+        }
+        while source.step(&mut request) == Step::Request {
+            let answer = session.run(&request).await.unwrap_or_else(|failure| panic!("{failure}: {request:?}"));
+            source.answer(&answer);
+        }
+        source.end(true);
+    }
+}
+
+async fn load_all(access: &Access, load: &YcsbLoadSources) {
+    for user in 0..2 {
+        let driver = Mysql::new(access.clone(), load.statements().into()).expect("sound");
+        drive(&mut driver.connect().await.expect("connected"), load, user, u32::MAX).await;
+    }
+}
+
+#[test]
+fn ycsb_loads_its_table_and_runs_every_operation() {
+    with_server(|access| async move {
+        let mut setup = connect(&access, &[]).await;
+        let fields: Vec<String> = (0..10).map(|field| format!("field{field} TEXT")).collect();
+        let create =
+            format!("CREATE OR REPLACE TABLE t_ycsb (ycsb_key VARCHAR(255) PRIMARY KEY, {})", fields.join(", "));
+        run(&mut setup, &create).await.expect("created");
+        let rows = Rows { schema: Schema::default(), start: 0, n_records: 1_003, batch_rows: 50, content_seed: 1 };
+        let load = YcsbLoadSources::new(rows, 2, Dialect::Mysql, "t_ycsb").expect("sound");
+        load_all(&access, &load).await;
+        assert_eq!(
+            row(&mut setup, "SELECT COUNT(*), SUM(LENGTH(field9)) FROM t_ycsb").await,
+            some(&["1003", "100300"])
+        );
+        let proportions = Proportions { read: 0.2, update: 0.2, insert: 0.2, scan: 0.2, read_modify_write: 0.2 };
+        for (letter, is_whole) in [('a', true), ('d', false)] {
+            let workload = Workload {
+                proportions,
+                writes_all_fields: !is_whole,
+                reads_all_fields: is_whole,
+                start: if is_whole { 0 } else { 500 },
+                n_records: if is_whole { 1_003 } else { 503 },
+                ..Workload::core(letter, 1).expect("a core workload")
+            };
+            let ycsb = YcsbSources::new(workload, Dialect::Mysql, "t_ycsb").expect("sound");
+            let driver = Mysql::new(access.clone(), ycsb.statements().into()).expect("sound");
+            drive(&mut driver.connect().await.expect("connected"), &ycsb, 0, 500).await;
+            assert!(ycsb.inserted().end > 1_050);
+            let numbers = ycsb.inserted();
+            let keys = row(&mut setup, "SELECT COUNT(*) FROM t_ycsb").await[0].clone().expect("a count");
+            assert_eq!(keys, numbers.end.to_string());
+            run(&mut setup, "TRUNCATE t_ycsb").await.expect("emptied");
+            load_all(&access, &load).await;
+        }
+        run(&mut setup, "DROP TABLE t_ycsb").await.expect("dropped");
+    });
+}
