@@ -60,7 +60,7 @@ def test_table_has_all_labels_with_intervals() -> None:
     assert rows["update"].split()[-3:] == ["450", "0", "0"]
     assert rows["service"].split()[-1] == "45.51"
     assert "noise of this machine: 0.0% from run to run (standard deviation)" in text
-    assert max(len(line) for line in rows.values()) <= 132
+    assert "…" not in text
 
 
 def test_generator_speaks_of_itself() -> None:

@@ -146,12 +146,15 @@ def test_config_may_be_set(fake: FakeStudy, rated: FakeRatedWorkload) -> None:
     assert fake.target.counts["apply"] > 0
 
 
-def test_generator_limit_of_the_room_is_seen(fake: FakeStudy, rated: FakeRatedWorkload) -> None:
+def test_a_generator_too_small_for_the_first_rate_ends_it(fake: FakeStudy, rated: FakeRatedWorkload) -> None:
     rated.log_changes["client_cpu_s"] = np.full(5, 0.95)
-    with pytest.raises(
-        LoadError, match=r"no rate keeps .*: at 1/s invalid run: the load generator used 95% of its core"
-    ):
+    with pytest.raises(LoadError) as raised:
         found(fake)
+    assert raised.value.message == (
+        "no rate can be judged: at 100/s invalid run: the load generator used 95% of its core (limit 80%)"
+    )
+    assert raised.value.hint == "this machine is too busy to keep a schedule: give the load generator a free core"
+    assert len(rated.seeds) == 2
 
 
 def test_errors_break_it(fake: FakeStudy, rated: FakeRatedWorkload) -> None:

@@ -9,7 +9,7 @@ use tokio::task::LocalSet;
 use tokio::time::timeout;
 use trimtab_load::driver::mysql::{Access, Mysql, MysqlSession};
 use trimtab_load::driver::{Answer, Canceller, Driver, ErrorClass, Failure, Session, TlsMode};
-use trimtab_load::source::{Sources, Step};
+use trimtab_load::source::{Sources, SqlSources, Step};
 use trimtab_load::sql::{Expect, SqlCommand, SqlRequest};
 use trimtab_load::ycsb::rows::{Rows, YcsbLoadSources};
 use trimtab_load::ycsb::sql::{Dialect, YcsbSources};

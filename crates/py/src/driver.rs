@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use trimtab_load::driver::postgresql;
-use trimtab_load::driver::postgresql::{Access, TlsMode};
+use trimtab_load::driver::{TlsMode, mysql, postgresql};
 
 /// A PostgreSQL server and how to enter it; `host` is the directory of its Unix socket when it starts with "/".
 #[pyclass(module = "trimtab._native", frozen)]
 pub(crate) struct Postgres {
-    access: Access,
+    access: postgresql::Access,
 }
 
 #[pymethods]
@@ -43,8 +42,17 @@ impl Postgres {
     ) -> PyResult<Self> {
         let application_name = application_name.to_owned();
         let tls = tls_mode(tls)?;
-        let access =
-            Access { host, port, user, database, password, application_name, settings, tls, root_certificates };
+        let access = postgresql::Access {
+            host,
+            port,
+            user,
+            database,
+            password,
+            application_name,
+            settings,
+            tls,
+            root_certificates,
+        };
         let driver = Self { access };
         driver.prepared(Vec::new())?;
         Ok(driver)
@@ -55,6 +63,52 @@ impl Postgres {
     /// The driver that prepares `statements` on every connection.
     pub(crate) fn prepared(&self, statements: Vec<String>) -> PyResult<postgresql::Postgres> {
         postgresql::Postgres::new(self.access.clone(), Arc::from(statements)).map_err(PyValueError::new_err)
+    }
+}
+
+/// A MySQL or MariaDB server and how to enter it; `host` is the file of its Unix socket when it starts with "/".
+#[pyclass(module = "trimtab._native", frozen)]
+pub(crate) struct Mysql {
+    access: mysql::Access,
+}
+
+#[pymethods]
+impl Mysql {
+    #[new]
+    #[pyo3(signature = (
+        *,
+        host,
+        port,
+        user,
+        database,
+        password = None,
+        settings = Vec::new(),
+        tls = "disable",
+        root_certificates = None,
+    ))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        host: String,
+        port: u16,
+        user: String,
+        database: String,
+        password: Option<String>,
+        settings: Vec<(String, String)>,
+        tls: &str,
+        root_certificates: Option<PathBuf>,
+    ) -> PyResult<Self> {
+        let tls = tls_mode(tls)?;
+        let access = mysql::Access { host, port, user, database, password, settings, tls, root_certificates };
+        let driver = Self { access };
+        driver.prepared(Vec::new())?;
+        Ok(driver)
+    }
+}
+
+impl Mysql {
+    /// The driver that prepares `statements` on every connection.
+    pub(crate) fn prepared(&self, statements: Vec<String>) -> PyResult<mysql::Mysql> {
+        mysql::Mysql::new(self.access.clone(), Arc::from(statements)).map_err(PyValueError::new_err)
     }
 }
 

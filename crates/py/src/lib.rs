@@ -8,7 +8,9 @@ mod histogram;
 mod load;
 mod log;
 mod model;
+mod scripts;
 mod source;
+mod ycsb;
 
 /// The load engine and the HDR histogram.
 #[pymodule(gil_used = true)]
@@ -16,7 +18,7 @@ mod _native {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::driver::Postgres;
+    use crate::driver::{Mysql, Postgres};
     #[pymodule_export]
     use crate::histogram::Histogram;
     #[pymodule_export]
@@ -26,7 +28,11 @@ mod _native {
     #[pymodule_export]
     use crate::model::Model;
     #[pymodule_export]
+    use crate::scripts::{Script, Scripts};
+    #[pymodule_export]
     use crate::source::{Operation, Stream, Streams};
+    #[pymodule_export]
+    use crate::ycsb::{Ycsb, YcsbRows};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -12,7 +12,7 @@ use trimtab_load::engine::{Limits, LoadError, Plan};
 use trimtab_load::source::{Sources, SqlSources};
 use trimtab_load::sql::SqlRequest;
 
-use crate::driver::Postgres;
+use crate::driver::{Mysql, Postgres};
 use crate::log::{Frame, RunLog};
 use crate::model::Model;
 use crate::seconds;
@@ -28,6 +28,7 @@ const CANCEL_GRACE: Duration = Duration::from_secs(2);
 #[derive(FromPyObject)]
 enum DriverArgument<'py> {
     Postgres(Bound<'py, Postgres>),
+    Mysql(Bound<'py, Mysql>),
 }
 
 /// A load that runs on threads of its own.
@@ -138,6 +139,10 @@ fn launch(
     let sources: Arc<dyn Sources<SqlRequest>> = sources;
     let launched = match driver {
         DriverArgument::Postgres(driver) => {
+            let driver = driver.get().prepared(statements)?;
+            py.detach(|| engine::Load::launch(&driver, sources, plan, n_threads))
+        }
+        DriverArgument::Mysql(driver) => {
             let driver = driver.get().prepared(statements)?;
             py.detach(|| engine::Load::launch(&driver, sources, plan, n_threads))
         }

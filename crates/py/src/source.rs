@@ -9,18 +9,26 @@ use trimtab_load::fixed::FixedSources;
 use trimtab_load::source::SqlSources;
 use trimtab_load::sql::SqlCommand;
 
+use crate::scripts::Scripts;
 use crate::seconds;
+use crate::ycsb::{Ycsb, YcsbRows};
 
 /// Any class that can be a load's `source`.
 #[derive(FromPyObject)]
 pub(crate) enum SourceArgument<'py> {
     Streams(Bound<'py, Streams>),
+    Ycsb(Bound<'py, Ycsb>),
+    YcsbRows(Bound<'py, YcsbRows>),
+    Scripts(Bound<'py, Scripts>),
 }
 
 impl SourceArgument<'_> {
     pub(crate) fn sources(&self) -> Arc<dyn SqlSources> {
         match self {
             Self::Streams(streams) => Arc::clone(&streams.get().sources) as _,
+            Self::Ycsb(ycsb) => Arc::clone(&ycsb.get().sources) as _,
+            Self::YcsbRows(rows) => Arc::clone(&rows.get().sources) as _,
+            Self::Scripts(scripts) => Arc::clone(&scripts.get().sources) as _,
         }
     }
 }

@@ -18,8 +18,8 @@ from trimtab.units import format_size
 
 __all__ = ["bench_to_json", "measurement_to_json", "print_bench"]
 
-_WIDTH = 132
-"""Of tables: a narrower terminal breaks the lines, which is better than figures that are cut off."""
+_WIDTH = 1000
+"""Tables take what they need: a narrow terminal breaks the lines, which is better than figures that are cut off."""
 
 _SHOWN_ERRORS = 3
 

@@ -154,12 +154,18 @@ def search_rate(slo: Slo, probe: Callable[[float], Probe], start_per_s: float = 
     """Searches with `probe`, which measures one rate.
 
     Raises:
-        LoadError: no rate keeps the SLO, down to one request per second.
+        LoadError: no rate keeps the SLO, down to one request per second; or the generator cannot even keep the first.
     """
     votes, rate = _Votes(probe), start_per_s
     while rate:
         is_near = votes.kept > 0 and votes.broken / votes.kept < _NEAR
         votes.at(rate, 2 if is_near else 1)
+        if not votes.kept and votes.probes[-1].by_generator:
+            # A lower rate would not help: a generator that has no core to itself is late at any.
+            raise LoadError(
+                f"no rate can be judged: at {rate:g}/s {votes.probes[-1].reason}",
+                hint="this machine is too busy to keep a schedule: give the load generator a free core",
+            )
         if not votes.kept and votes.broken <= _LEAST_PER_S:
             raise LoadError(
                 f"no rate keeps {slo.text}: at {votes.broken:g}/s {votes.probes[-1].reason}",

@@ -86,7 +86,8 @@ class LoadRun(Protocol):
 class Workload(Protocol):
     """What is asked of a target.
 
-    Built by its class's `from_settings(settings)` from the study file's [workload] table (raises `UsageError` on
+    Built by its class's `from_settings(settings, directory=...)` from the study file's [workload] table; files that it names
+    are relative to `directory`, where the study file lies (raises `UsageError` on
     unknown or wrong keys).
 
     * `protocols`: endpoint protocols it can drive.

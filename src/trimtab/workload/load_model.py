@@ -157,6 +157,11 @@ class LoadModel:
             backlog_age_max_s=self.backlog_age_max_s,
         )
 
+    @property
+    def features(self) -> dict[str, float]:
+        """What a searcher may want to know of it: the rate of an open loop, the think time of a closed one."""
+        return {"rate_per_s": self.rate_per_s} if self.is_open else {"think_s": self.think_s}
+
     def __str__(self) -> str:
         if self.is_open:
             changing = "" if self.profile is None else f", {self.profile.native[0]} profile"

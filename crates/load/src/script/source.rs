@@ -12,7 +12,7 @@ use super::random::Zipf;
 use super::rng::{Rng, split_mix};
 use super::user::ScriptSource;
 use super::value::Scalar;
-use crate::source::{Source, Sources};
+use crate::source::{Source, Sources, SqlSources};
 use crate::sql::SqlRequest;
 
 /// Whose placeholders and lexical rules the statements follow.
@@ -154,9 +154,10 @@ impl ScriptSources {
         compiled.statements = statements.texts;
         Ok(Self(Arc::new(compiled)))
     }
+}
 
-    /// The texts that the driver must prepare on every connection, in the order of their numbers.
-    pub fn statements(&self) -> Vec<String> {
+impl SqlSources for ScriptSources {
+    fn statements(&self) -> Vec<String> {
         self.0.statements.clone()
     }
 }

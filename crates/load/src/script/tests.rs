@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::driver::{Answer, ErrorClass};
-use crate::source::{Source, Sources, Step};
+use crate::source::{Source, Sources, SqlSources, Step};
 use crate::sql::{Param, SqlCommand, SqlRequest};
 
 fn pgbench(text: &str) -> Script {
@@ -186,7 +186,7 @@ fn rows_set_variables() {
     ];
     assert_eq!(lines, expected);
     let lines = run("select 1 as one, 2 as two \\gset\nselect 3;", &variables(&[]), &[Some("1")]);
-    assert_eq!(lines[1], "fail a: \\gset: 1 columns came back, the statement names 2");
+    assert_eq!(lines[1], "fail \\gset: 1 columns came back, the statement names 2");
 }
 
 #[test]
@@ -205,13 +205,13 @@ fn meta_commands_go_over_several_lines_and_end_statements() {
 #[test]
 fn what_goes_wrong_in_a_script_fails_the_transaction() {
     let failure = |text: &str| run(text, &variables(&[("word", "x")]), &[]).pop().unwrap();
-    assert_eq!(failure("\\set x 1 / (:client_id * 0)\nselect 1;"), "fail a: division by zero");
-    assert_eq!(failure("\\set x :word + 1\nselect 1;"), "fail a: \"x\" is no value that an expression can use");
+    assert_eq!(failure("\\set x 1 / (:client_id * 0)\nselect 1;"), "fail division by zero");
+    assert_eq!(failure("\\set x :word + 1\nselect 1;"), "fail \"x\" is no value that an expression can use");
     assert_eq!(
         failure("\\if false\n\\set x 1\n\\endif\nselect :x;"),
-        "fail a: a statement uses a variable before it is set"
+        "fail a statement uses a variable before it is set"
     );
-    let open = "fail a: the script ended inside a transaction: BEGIN without COMMIT, END or ROLLBACK";
+    let open = "fail the script ended inside a transaction: BEGIN without COMMIT, END or ROLLBACK";
     assert_eq!(failure("begin; select 1;"), open);
     assert_eq!(failure("begin\\; select 1; rollback to x;"), open);
     assert_eq!(failure("begin\\; select 1\\; commit;"), "end");

@@ -227,9 +227,7 @@ impl Source<SqlRequest> for ScriptSource {
     }
 
     fn failure(&mut self) -> Failure {
-        let message = self.run.failure.take().unwrap_or_default();
-        let label = &self.shared.programs[self.run.program].label;
-        Failure::without_code(ErrorClass::Statement, format!("{label}: {message}"))
+        Failure::without_code(ErrorClass::Statement, self.run.failure.take().unwrap_or_default())
     }
 
     fn answer(&mut self, answer: &Answer) {

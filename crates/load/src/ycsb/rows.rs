@@ -6,7 +6,7 @@ use super::distribution::LengthChooser;
 use super::random::SplitMix64;
 use super::sql::{Dialect, check_table, insert_text};
 use super::{Schema, check_records, value};
-use crate::source::{Source, Sources, Step};
+use crate::source::{Source, Sources, SqlSources, Step};
 use crate::sql::{Expect, SqlCommand, SqlRequest};
 
 /// Which records are loaded, and how.
@@ -62,9 +62,10 @@ impl YcsbLoadSources {
             sizes[..n_sizes].iter().map(|&size| insert_text(&rows.schema, dialect, table, size as usize)).collect();
         Ok(Self { rows, n_users, statements })
     }
+}
 
-    /// What the driver must prepare on every connection.
-    pub fn statements(&self) -> Vec<String> {
+impl SqlSources for YcsbLoadSources {
+    fn statements(&self) -> Vec<String> {
         self.statements.clone()
     }
 }

@@ -7,7 +7,7 @@ use super::distribution::LengthChooser;
 use super::operation::{Kind, Operation, Operations, Shared};
 use super::random::SplitMix64;
 use super::{Schema, Workload, value};
-use crate::source::{Source, Sources, Step};
+use crate::source::{Source, Sources, SqlSources, Step};
 use crate::sql::{Expect, SqlCommand, SqlRequest};
 
 /// How a server writes the placeholders of a prepared statement.
@@ -173,15 +173,16 @@ impl YcsbSources {
         Ok(Self { shared, kinds: kinds.collect(), catalog })
     }
 
-    /// What the driver must prepare on every connection.
-    pub fn statements(&self) -> Vec<String> {
-        self.catalog.texts.clone()
-    }
-
     /// The numbers of the records that the run has inserted or tried to, for whoever takes them out again.
     pub fn inserted(&self) -> std::ops::Range<u64> {
         let workload = &self.shared.workload;
         workload.start + workload.n_records..self.shared.existing.reserved_end()
+    }
+}
+
+impl SqlSources for YcsbSources {
+    fn statements(&self) -> Vec<String> {
+        self.catalog.texts.clone()
     }
 }
 
