@@ -133,3 +133,21 @@ pub trait Canceller {
     /// Returns once the server has taken the request, so that it cannot hit a later operation.
     fn cancel(&self) -> impl Future<Output = Result<(), Failure>>;
 }
+
+/// Whatever keeps a connection from being made is a failure to connect: an unknown database is no wrong statement.
+pub(crate) fn refused(failure: Failure) -> Failure {
+    match failure.class {
+        ErrorClass::Statement => Failure { class: ErrorClass::Connect, ..failure },
+        _ => failure,
+    }
+}
+
+/// A statement that cannot be prepared is a wrong one, also when the user may not run it.
+pub(crate) fn unprepared(number: usize, failure: Failure) -> Failure {
+    let Failure { class, code, message } = failure;
+    let class = match class {
+        ErrorClass::Permission | ErrorClass::Constraint | ErrorClass::Other => ErrorClass::Statement,
+        _ => class,
+    };
+    Failure { class, code, message: format!("{message} (statement {number})") }
+}

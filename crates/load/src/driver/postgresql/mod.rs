@@ -19,7 +19,7 @@ use self::stream::Door;
 use self::wire::Wire;
 use super::socket::{self, Address};
 use super::tls::{self, Tls};
-use super::{Driver, ErrorClass, Failure};
+use super::{Driver, Failure, refused, unprepared};
 
 pub use self::cancel::PostgresCanceller;
 pub use self::session::PostgresSession;
@@ -101,24 +101,6 @@ impl Driver for Postgres {
         }
         Ok(session)
     }
-}
-
-/// Whatever keeps a connection from being made is a failure to connect: an unknown database is no wrong statement.
-fn refused(failure: Failure) -> Failure {
-    match failure.class {
-        ErrorClass::Statement => Failure { class: ErrorClass::Connect, ..failure },
-        _ => failure,
-    }
-}
-
-/// A statement that cannot be prepared is a wrong one, also when the user may not run it.
-fn unprepared(number: usize, failure: Failure) -> Failure {
-    let Failure { class, code, message } = failure;
-    let class = match class {
-        ErrorClass::Permission | ErrorClass::Constraint | ErrorClass::Other => ErrorClass::Statement,
-        _ => class,
-    };
-    Failure { class, code, message: format!("{message} (statement {number})") }
 }
 
 /// `set_config` and not SET, because it takes lists (`search_path`) as the configuration file writes them.
