@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml crates/*/src/*.rs crates/*/src/*/*.rs)
 
-.PHONY: demo test test-python test-rust lint format docs clean bench-ask bench-sampling bench-zhou2013
+.PHONY: demo test test-python test-rust lint format docs clean bench-ask bench-search bench-sampling bench-zhou2013
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
@@ -19,8 +19,8 @@ $(STAMP): pyproject.toml $(RUST) | $(BIN)/python
 	@touch $@
 
 $(DEV): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'hypothesis>=6.100' 'maturin>=1.7,<2' 'mypy>=1.11' \
-	  'pytest>=8.2' 'pytest-randomly>=3.15' 'ruff>=0.6' scipy-stubs types-psutil
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'ConfigSpace>=1.2' 'hypothesis>=6.100' 'maturin>=1.7,<2' 'mypy>=1.11' \
+	  'optuna>=5.0' 'pytest>=8.2' 'pytest-randomly>=3.15' 'ruff>=0.6' scipy-stubs types-psutil
 	@touch $@
 
 demo: $(STAMP)
@@ -59,6 +59,18 @@ bench-ask:
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check . -r benchmarks/requirements-search.txt
 	.venv-bench/bin/python benchmarks/ask_speed.py
+
+# Searchers beside their peers, each of which lives in an environment of its own; about an hour (--quick: minutes).
+PEERS := optuna smac scikit-optimize opentuner
+PEER_STAMPS := $(PEERS:%=.venv-bench-search/%/.installed)
+
+.venv-bench-search/%/.installed: benchmarks/search/requirements-%.txt
+	$(PYTHON) -m venv $(@D)
+	-$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $< || rm -rf $(@D)/bin
+	@touch $@
+
+bench-search: $(STAMP) $(PEER_STAMPS)
+	$(BIN)/python benchmarks/search/run.py $(BENCH)
 
 bench-sampling: $(STAMP)
 	$(BIN)/python benchmarks/sampling_problem.py

@@ -96,7 +96,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeStudy:
 
     class Workload:
         @staticmethod
-        def from_settings(settings: dict[str, Any]) -> FakeWorkload:
+        def from_settings(settings: dict[str, Any], *, directory: Path) -> FakeWorkload:
             return study.workload
 
     known: dict[str, Any] = {"targets": Target, "workloads": Workload}

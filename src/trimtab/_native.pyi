@@ -1,9 +1,24 @@
 """The load engine and the HDR histogram (Rust, crates/load and crates/py)."""
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import final
 
-__all__ = ["Columns", "Frame", "Histogram", "Operation", "SqlLoad", "Stream", "__version__"]
+__all__ = [
+    "Buckets",
+    "Frame",
+    "Histogram",
+    "Load",
+    "Model",
+    "Operation",
+    "Postgres",
+    "Rows",
+    "RunLog",
+    "Seconds",
+    "Stream",
+    "Streams",
+    "__version__",
+]
 
 @final
 class Histogram:
@@ -38,7 +53,109 @@ class Stream:
     def __new__(cls, operations: Sequence[Operation], *, repeat: bool = True, think_s: float = 0.0) -> Stream: ...
 
 @final
+class Streams:
+    """Text statements, one user per stream.
+
+    Raises:
+        ValueError: no streams, or one without operations.
+    """
+
+    def __new__(cls, streams: Sequence[Stream]) -> Streams: ...
+
+@final
+class Postgres:
+    """A PostgreSQL server and how to enter it; `host` is the directory of its Unix socket when it starts with "/".
+
+    `tls` is "disable", "prefer", "require" or "verify-full" (TCP only); `root_certificates` is a PEM file.
+
+    Raises:
+        ValueError: a setting or a TLS mode that cannot be, or a file without certificates.
+    """
+
+    def __new__(
+        cls,
+        *,
+        host: str,
+        port: int,
+        user: str,
+        database: str,
+        password: str | None = None,
+        application_name: str = "trimtab",
+        settings: Sequence[tuple[str, str]] = ...,
+        tls: str = "disable",
+        root_certificates: str | PathLike[str] | None = None,
+    ) -> Postgres: ...
+
+@final
+class Model:
+    """When operations are due."""
+
+    @staticmethod
+    def closed(think_s: float = 0.0, exponential: bool = False) -> Model:
+        """Every user waits for each answer, thinks (always `think_s`, or exponentially with that mean), and goes on."""
+    @staticmethod
+    def open(
+        rate: float,
+        *,
+        arrivals: str = "poisson",
+        profile: tuple[str, list[tuple[float, float]]] | tuple[str, float, float] | None = None,
+        backlog_max: int = 10_000,
+        backlog_age_max_s: float = 10.0,
+    ) -> Model:
+        """`rate` operations per second, "poisson" or "uniform", whatever the server does.
+
+        `profile`: ("step", [(from_s, rate), ...]), ("ramp", to_rate, over_s) or ("sine", amplitude, period_s). What waits
+        for a free user beyond the bounds of the backlog is shed and counted.
+
+        Raises:
+            ValueError: a rate, profile or bound that makes no sense.
+        """
+
+@final
+class Load:
+    """A load that runs on threads of its own; dropping it stops it."""
+
+    def __new__(
+        cls,
+        *,
+        driver: Postgres,
+        source: Streams,
+        users: int | None = None,
+        model: Model | None = None,
+        duration_s: float,
+        operation_timeout_s: float,
+        connect_timeout_s: float = 10.0,
+        threads: int = 1,
+        seed: int = 0,
+        keep_rows: bool = False,
+        max_tries: int = 1,
+    ) -> Load:
+        """Connects every user before it returns; the run's clock starts when all are connected and have prepared.
+
+        `users` need not be given when the source knows it; without a `model` it is a closed loop. Conflicts
+        (serialization failures, deadlocks) are tried again up to `max_tries` times, inside the response time.
+
+        Raises:
+            ConnectionError: a user could not connect (the message has the server's words, never the password).
+            ValueError: an argument that makes no sense, or a statement that the server cannot prepare.
+        """
+    def frame(self, timeout_s: float) -> Frame | None:
+        """The next one-second frame; None when the run has ended or none came within `timeout_s`."""
+    @property
+    def is_done(self) -> bool: ...
+    def log(self) -> RunLog:
+        """Everything that ended so far, without stopping."""
+    def stop(self) -> RunLog:
+        """Cancels what is in flight, waits for it, and returns the whole log; idempotent."""
+
+@final
 class Frame:
+    """One whole second of a run; percentiles are 0 without operations.
+
+    `credited` counts successes by the share of their run inside the second; those still running are estimated.
+    `backlog` is at the second's end.
+    """
+
     @property
     def second(self) -> int: ...
     @property
@@ -46,14 +163,75 @@ class Frame:
     @property
     def n_error(self) -> int: ...
     @property
+    def n_timed_out(self) -> int: ...
+    @property
+    def n_shed(self) -> int: ...
+    @property
     def credited(self) -> float: ...
+    @property
+    def response_p50_us(self) -> int: ...
+    @property
+    def response_p95_us(self) -> int: ...
+    @property
+    def response_p99_us(self) -> int: ...
+    @property
+    def lateness_p99_us(self) -> int: ...
+    @property
+    def backlog(self) -> int: ...
+    @property
+    def client_cpu_s(self) -> float: ...
 
 @final
-class Columns:
-    """The log as little-endian columns (int32, int32, float64, float64, int64, uint8) for numpy.frombuffer."""
+class RunLog:
+    """Everything that a run recorded so far."""
 
     @property
     def labels(self) -> list[str]: ...
+    @property
+    def duration_s(self) -> float: ...
+    @property
+    def is_done(self) -> bool: ...
+    @property
+    def errors(self) -> list[str]:
+        """Texts of the first errors, at most 100."""
+    @property
+    def error_classes(self) -> dict[str, int]:
+        """How often operations and attempts to reconnect failed, by class; the engine's own time-outs are not in it.
+
+        Classes: connect timeout serialization constraint read_only resource statement permission protocol http_4xx http_5xx
+        validation other.
+        """
+    @property
+    def n_threads(self) -> int: ...
+    @property
+    def users(self) -> int: ...
+    @property
+    def is_open(self) -> bool: ...
+    @property
+    def client_cpu_s(self) -> float:
+        """CPU seconds of all worker threads since the run's start."""
+    @property
+    def memory_bytes(self) -> int:
+        """What the engine's buffers and histograms hold."""
+    def rows(self) -> Rows:
+        """Every operation in order of its end; empty unless the load keeps rows."""
+    def buckets(self, what: str) -> Buckets:
+        """Histograms per second (of the operations' ends) and label, in microseconds, ordered by second, label, value.
+
+        "response" (from when it was due) and "service" (from its sending) of the successes; "error" (response of failed and
+        timed-out ones); "queue" (from when it was due to its sending); "lateness" (the generator's own, label 0); "attempts"
+        (tries per success).
+
+        Raises:
+            ValueError: another name.
+        """
+    def seconds(self) -> Seconds:
+        """Totals of every second that has begun; the last one may be shorter."""
+
+@final
+class Rows:
+    """Operations as little-endian columns for numpy.frombuffer: int32, int32, float64, float64, int64, uint8."""
+
     @property
     def stream(self) -> bytes: ...
     @property
@@ -66,45 +244,43 @@ class Columns:
     def rows(self) -> bytes: ...
     @property
     def outcome(self) -> bytes: ...
-    @property
-    def errors(self) -> list[str]: ...
-    @property
-    def duration_s(self) -> float: ...
-    @property
-    def client_cpu_s(self) -> float: ...
-    @property
-    def is_done(self) -> bool: ...
 
 @final
-class SqlLoad:
-    """A closed-loop SQL load over the PostgreSQL protocol, running on threads of its own."""
+class Buckets:
+    """Histograms as little-endian columns: int32, int32, int64, int64; `value_us` is a bucket's highest value."""
 
-    def __new__(
-        cls,
-        *,
-        host: str,
-        port: int,
-        user: str,
-        database: str,
-        password: str | None,
-        streams: Sequence[Stream],
-        duration_s: float,
-        operation_timeout_s: float,
-        connect_timeout_s: float = 10.0,
-        threads: int = 1,
-        application_name: str = "trimtab",
-        settings: Sequence[tuple[str, str]] = ...,
-    ) -> SqlLoad:
-        """Connects every stream before it returns; the run's clock starts when all are connected.
-
-        Raises:
-            ConnectionError: a stream could not connect (the message has the server's words, never the password).
-            ValueError: no streams, an empty stream, or a duration that is not positive.
-        """
-    def frame(self, timeout_s: float) -> Frame | None: ...
     @property
-    def is_done(self) -> bool: ...
-    def columns(self) -> Columns: ...
-    def stop(self) -> Columns: ...
+    def second(self) -> bytes: ...
+    @property
+    def label(self) -> bytes: ...
+    @property
+    def value_us(self) -> bytes: ...
+    @property
+    def count(self) -> bytes: ...
+
+@final
+class Seconds:
+    """Totals per second as little-endian columns: int64, the last three float64.
+
+    `offered`: operations that fell due (open loop) or were sent (closed loop); `credited`: successes, each by the share of its
+    run inside the second; `steal_s`: CPU seconds that the hypervisor gave to others.
+    """
+
+    @property
+    def offered(self) -> bytes: ...
+    @property
+    def shed(self) -> bytes: ...
+    @property
+    def ok(self) -> bytes: ...
+    @property
+    def error(self) -> bytes: ...
+    @property
+    def timed_out(self) -> bytes: ...
+    @property
+    def credited(self) -> bytes: ...
+    @property
+    def client_cpu_s(self) -> bytes: ...
+    @property
+    def steal_s(self) -> bytes: ...
 
 __version__: str

@@ -9,7 +9,7 @@ TrimtabError                     base; `hint` says what to do
 │   └── RestoreError       3     the target could not be put back as it was found
 ├── LoadError              4     the workload could not be prepared or run, or its measurement is invalid
 ├── HistoryError           2     the history file or database cannot be read or written
-└── InternalError         70     a bug in Trimtab
+└── InternalError         70     a bug in Trimtab or in a plug-in
 """
 
 from __future__ import annotations
@@ -96,6 +96,6 @@ class HistoryError(TrimtabError):
 
 
 class InternalError(TrimtabError):
-    """A bug in Trimtab."""
+    """A bug in Trimtab, or in a plug-in that the message names."""
 
     exit_code = 70

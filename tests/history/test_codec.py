@@ -16,6 +16,8 @@ from trimtab.measure import Interval, LabelStats, Measurement
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.space import Config, Constraint, Knob, KnobKind, RestartClass, SafetyClass, Space
 
+from .samples import make_trial
+
 # Everything a Python string can hold, NUL and lone surrogates too: a server's log may be in any encoding.
 TEXT = st.text(st.characters(), max_size=12)
 NAMES = st.text(string.ascii_lowercase + "_.'\"$", min_size=1, max_size=8)
@@ -35,6 +37,8 @@ LABELS = st.builds(
     latency_p50_ms=FLOATS,
     latency_p95_ms=FLOATS,
     latency_max_ms=FLOATS,
+    throughput=st.none() | INTERVALS,
+    latency_ms=st.dictionaries(NAMES, INTERVALS, max_size=2),
 )
 MEASUREMENTS = st.builds(
     Measurement,
@@ -52,6 +56,20 @@ MEASUREMENTS = st.builds(
     by_label=st.dictionaries(TEXT, LABELS, max_size=2),
     client_cpu_share=FLOATS,
     errors=st.lists(TEXT, max_size=2).map(tuple),
+    service_ms=st.dictionaries(NAMES, FLOATS, max_size=2),
+    queue_p99_ms=st.none() | FLOATS,
+    lateness_p99_ms=st.none() | FLOATS,
+    is_open=st.booleans(),
+    users=COUNTS,
+    n_threads=COUNTS,
+    offered_per_s=st.none() | FLOATS,
+    n_shed=COUNTS,
+    n_retries=COUNTS,
+    error_classes=st.dictionaries(NAMES, COUNTS, max_size=2),
+    steal_share=st.none() | FLOATS,
+    memory_bytes=COUNTS,
+    generator_limited=TEXT,
+    overload=TEXT,
 )
 TRIALS = st.builds(
     Trial,
@@ -81,6 +99,18 @@ def test_a_trial_survives_json_exactly(trial: Trial) -> None:
     assert "\0" not in text
     # repr tells True from 1, 1 from 1.0, -0.0 from 0.0, and NaN equals itself there.
     assert repr(read_trial(loads(text), histogram)) == repr(trial)
+
+
+def test_a_trial_of_an_older_version_is_read() -> None:
+    """It lacks every field that came later; they take their defaults."""
+    stored = trial_to_json(make_trial(0))
+    old = ("service_ms queue_p99_ms lateness_p99_ms is_open users n_threads offered_per_s n_shed n_retries error_classes "
+           "steal_share memory_bytes generator_limited overload")  # fmt: skip
+    for name in old.split():
+        del stored["measurement"][name]
+    for name in ("throughput", "latency_ms"):
+        del stored["measurement"]["by_label"]["q6"][name]
+    assert repr(read_trial(loads(dumps(stored)), b"\x00\xff")) == repr(make_trial(0))
 
 
 def test_the_raw_log_is_left_out() -> None:

@@ -39,6 +39,10 @@ def test_labels_add_up() -> None:
     assert sum(s.n_ok for s in m.by_label.values()) == m.n_ok
     assert m.by_label["q1"].latency_mean_ms == pytest.approx(700, rel=0.2)
     assert m.by_label["q0"].latency_p50_ms < m.by_label["q0"].latency_p95_ms <= m.by_label["q0"].latency_max_ms
+    for stats in m.by_label.values():
+        assert stats.throughput is not None
+        assert stats.throughput.low < stats.throughput_per_s < stats.throughput.high
+        assert stats.latency_ms["p50"].low <= stats.latency_p50_ms <= stats.latency_ms["p50"].high
 
 
 def test_histogram_holds_the_successful_latencies() -> None:

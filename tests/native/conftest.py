@@ -17,9 +17,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from trimtab._native import Operation, SqlLoad, Stream
+from trimtab._native import Load, Operation, Postgres, Stream, Streams
 
 PASSWORD = "correct horse"
+
+ACCESS = ("host", "port", "user", "database", "password", "application_name", "settings", "tls")
+"""Options of a load that are the driver's."""
 
 
 @dataclass(frozen=True)
@@ -29,18 +32,21 @@ class Server:
     socket_dir: str
     port: int
 
-    def load(self, streams: Sequence[Stream], **options: Any) -> SqlLoad:
-        """A load over the Unix socket, ten seconds at most, unless `options` say otherwise."""
+    def driver(self, **options: Any) -> Postgres:
+        """The server over its Unix socket, unless `options` say otherwise."""
         defaults: dict[str, Any] = {
             "host": self.socket_dir,
             "port": self.port,
             "user": "postgres",
             "database": "postgres",
-            "password": None,
-            "duration_s": 10.0,
-            "operation_timeout_s": 60.0,
         }
-        return SqlLoad(streams=streams, **(defaults | options))
+        return Postgres(**(defaults | options))
+
+    def load(self, streams: Sequence[Stream], **options: Any) -> Load:
+        """A load over the Unix socket, ten seconds at most, that keeps rows, unless `options` say otherwise."""
+        access = {name: options.pop(name) for name in ACCESS if name in options}
+        defaults: dict[str, Any] = {"duration_s": 10.0, "operation_timeout_s": 60.0, "keep_rows": True}
+        return Load(driver=self.driver(**access), source=Streams(streams), **(defaults | options))
 
     def connect(self) -> psycopg.Connection:
         """A connection to look at the server from outside the load."""

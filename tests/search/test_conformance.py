@@ -1,27 +1,19 @@
-"""Every built-in searcher keeps the promises of the public conformance suite."""
+"""Every registered searcher keeps the promises of the public conformance suite."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from trimtab.search.auto import AutoSearcher
 from trimtab.search.gp import GaussianProcessSearcher
-from trimtab.search.lhs import LatinHypercubeSearcher
 from trimtab.search.nelder_mead import NelderMeadSearcher
-from trimtab.search.random import RandomSearcher
 from trimtab.testing.searcher_suite import SearcherSuite
 
+from .registered import runnable
 
-class TestRandom(SearcherSuite):
-    searcher_class = RandomSearcher
-
-
-class TestLatinHypercube(SearcherSuite):
-    searcher_class = LatinHypercubeSearcher
-
-
-class TestNelderMead(SearcherSuite):
-    searcher_class = NelderMeadSearcher
+# One class for each, made here so that a searcher is covered by being registered.
+for _class in runnable().values():
+    _title = f"Test{_class.__name__}"
+    globals()[_title] = type(_title, (SearcherSuite,), {"searcher_class": _class, "__module__": __name__})
 
 
 class TestNelderMeadFromRandomSimplex(SearcherSuite):
@@ -29,14 +21,6 @@ class TestNelderMeadFromRandomSimplex(SearcherSuite):
     options: ClassVar = {"init": "random", "probes": 2, "radius": 0.6}
 
 
-class TestGaussianProcess(SearcherSuite):
-    searcher_class = GaussianProcessSearcher
-
-
 class TestGaussianProcessWithoutDesign(SearcherSuite):
     searcher_class = GaussianProcessSearcher
     options: ClassVar = {"initial": 1, "candidates": 100, "cap": 10}
-
-
-class TestAuto(SearcherSuite):
-    searcher_class = AutoSearcher

@@ -6,30 +6,29 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.search import SearcherBase
-from trimtab.search.auto import AutoSearcher
-from trimtab.search.gp import GaussianProcessSearcher
-from trimtab.search.lhs import LatinHypercubeSearcher
-from trimtab.search.nelder_mead import NelderMeadSearcher
-from trimtab.search.random import RandomSearcher
+from .registered import registered
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "searchers.md"
-CLASSES = (AutoSearcher, GaussianProcessSearcher, LatinHypercubeSearcher, NelderMeadSearcher, RandomSearcher)
 
 
-@pytest.mark.parametrize("searcher_class", CLASSES)
-def test_every_option_is_documented_with_its_default(searcher_class: type[SearcherBase]) -> None:
+@pytest.mark.parametrize("name", sorted(registered()))
+def test_every_option_is_documented_with_its_default(name: str) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert f"`{searcher_class.NAME}`" in text
-    for name, (default, _) in searcher_class.OPTIONS.items():
-        rows = [line for line in text.splitlines() if line.startswith(f"| `{name}` |")]
+    assert any(f"`{name}`" in line for line in text.splitlines() if line.startswith("## ")), f"no section on {name}"
+    assert any(line.startswith(f"| `{name}` |") for line in text.splitlines()), f"{name} is not in the list"
+    for option, (default, _) in registered()[name].OPTIONS.items():
+        rows = [line for line in text.splitlines() if line.startswith(f"| `{option}` |")]
         shown = f'"{default}"' if isinstance(default, str) else str(default)
-        assert any(shown in row.split("|")[2] for row in rows), f"{searcher_class.NAME}: {name} = {shown}"
+        assert any(shown in row.split("|")[2] for row in rows), f"{name}: {option} = {shown}"
+
+
+@pytest.mark.parametrize("name", sorted(registered()))
+def test_a_searcher_is_registered_under_its_own_name(name: str) -> None:
+    assert name == registered()[name].NAME
 
 
 def test_no_option_is_documented_that_does_not_exist() -> None:
-    known = {name for searcher_class in CLASSES for name in searcher_class.OPTIONS}
-    names = {searcher_class.NAME for searcher_class in CLASSES}
+    known = {option for searcher_class in registered().values() for option in searcher_class.OPTIONS}
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if line.startswith("| `"):
-            assert line.split("`")[1] in known | names, line
+            assert line.split("`")[1] in known | set(registered()), line

@@ -158,3 +158,24 @@ def test_scale_of_equal_losses_is_finite() -> None:
     scale = LossScale.of(losses)
     assert np.isfinite(scale.forward(losses)).all()
     assert np.isfinite(scale.variance(losses, np.full(4, 0.1))).all()
+
+
+def test_a_grown_factor_is_the_one_computed_anew(rng: np.random.Generator) -> None:
+    x, at, y, v = rng.random((30, 3)), rng.random((5, 3)), rng.standard_normal(30), rng.uniform(0.01, 0.1, 30)
+    hyper = Hyper(np.log([3.0, 0.5, 1.0]), np.log([0.4, 0.2, 0.1]), math.log(0.7), math.log(0.01))
+    grown = Posterior(x[:20], y[:20], v[:20], hyper)
+    for n in (21, 25, 30):
+        grown = Posterior(x[:n], y[:n], v[:n], hyper, grown)
+    whole = Posterior(x, y, v, hyper)
+    for found, expected in zip(grown.predict(at), whole.predict(at), strict=True):
+        assert found == pytest.approx(expected, rel=1e-8)
+
+
+def test_drawn_functions_have_the_moments_of_the_posterior(rng: np.random.Generator) -> None:
+    x, at, y = rng.random((6, 2)), rng.random((4, 2)), rng.standard_normal(6)
+    hyper = Hyper(np.log([3.0, 0.5]), np.log([0.4, 0.2]), math.log(0.7), math.log(0.01))
+    posterior = Posterior(x, y, np.full(6, 0.02), hyper)
+    draws = np.array([posterior.draw(at, rng) for _ in range(3000)])
+    mean, sd = posterior.predict(at)
+    assert draws.mean(axis=0) == pytest.approx(mean, abs=0.08)
+    assert draws.std(axis=0) == pytest.approx(sd, rel=0.06)

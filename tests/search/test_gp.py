@@ -214,9 +214,53 @@ def test_many_configs_are_capped() -> None:
 
 def test_created_by_name() -> None:
     searcher = create("gp", problem(grid()))
-    assert isinstance(searcher, GaussianProcessSearcher)
+    assert isinstance(searcher.inner, GaussianProcessSearcher)
 
 
 def test_unknown_name() -> None:
     with pytest.raises(UsageError, match="no plug-in 'gpp' in searchers"):
         create("gpp", problem(grid()))
+
+
+def test_surrogates_grow_while_only_new_configs_come() -> None:
+    """The grown surrogate believes the same as one made anew; a repeat of an old config makes it start over."""
+    space = grid(2)
+    ledger = Ledger(space, space.default())
+    configs = space.sample(20, np.random.default_rng(3))
+    for number, config in enumerate(configs[:15]):
+        ledger.tell(trial(config, number, bowl(config)))
+    hyper, none = fit_surrogate(list(ledger), 100), np.empty((0, 2))
+    old = Surrogate(list(ledger), none, hyper, cap=100, caution=1.0)
+    at = space.features(space.sample(5, np.random.default_rng(4)))
+    for number, config in enumerate([*configs[15:], configs[0]], start=15):
+        ledger.tell(trial(config, number, bowl(config) + 0.01))
+        grown = Surrogate(list(ledger), none, hyper, cap=100, caution=1.0, previous=old)
+        anew = Surrogate(list(ledger), none, hyper, cap=100, caution=1.0)
+        assert grown.worth(at) == pytest.approx(anew.worth(at), rel=1e-6)
+        old = grown
+
+
+def test_repeats_go_to_the_best_so_far_when_it_looks_lucky() -> None:
+    """With noise as large as the differences the winner of the moment is measured again, and nothing else is."""
+    rng = np.random.default_rng(5)
+    searcher = GaussianProcessSearcher(problem(grid(2), repeats=3))
+    n_repeats = 0
+    for number in range(40):
+        config = searcher.ask()[0]
+        if config in searcher.ledger:
+            best = searcher.best()
+            assert best is not None
+            assert config == best.config
+            n_repeats += 1
+        searcher.tell(trial(config, number, bowl(config) + rng.normal(0.0, 0.1), loss_se=0.1))
+    assert 1 <= n_repeats <= 15
+    assert max(len(evidence.measured) for evidence in searcher.ledger) <= 3
+
+
+def test_nothing_is_repeated_when_repeats_is_one() -> None:
+    rng = np.random.default_rng(5)
+    searcher = GaussianProcessSearcher(problem(grid(2), repeats=1))
+    for number in range(25):
+        config = searcher.ask()[0]
+        assert config not in searcher.ledger
+        searcher.tell(trial(config, number, bowl(config) + rng.normal(0.0, 0.1), loss_se=0.1))

@@ -10,8 +10,7 @@ from trimtab.search import SearcherBase
 from trimtab.search.auto import AutoSearcher
 from trimtab.search.gp import GaussianProcessSearcher
 from trimtab.search.random import RandomSearcher
-
-from .surfaces import make_surface, run
+from trimtab.testing.surfaces import make_surface, run
 
 SEEDS = range(200, 216)
 """Surfaces on which no constant was chosen: those are numbered from 0. Sixteen, because eight gave p = 0.02 to 0.03, too near

@@ -200,3 +200,17 @@ def test_a_space_without_knobs() -> None:
     assert space.features([Config({})]).shape == (1, 0)
     assert space.neighbours(Config({}), rng, 3, radius=0.1) == []
     assert space.encode(Config({})).shape == (0,)
+
+
+def test_bins_say_where_nearness_begins() -> None:
+    space = Space(MIXED)
+    starts, counts = space.bins
+    found = {name: (start, int(n)) for name, start, n in zip(space.knobs, starts, counts, strict=True)}
+    assert found["size"] == (pytest.approx(0.2), 2)
+    assert found["n"] == (0.0, 0)
+    assert found["mode"] == (1.0, 3)
+    assert found["level"] == (0.0, 0)
+    for name, (start, n) in found.items():
+        points = np.full((n, space.n_dims), 0.5)
+        points[:, list(space.knobs).index(name)] = (np.arange(n) + 0.5) * start / max(1, n)
+        assert len({config[name] for config in space.decode_many(points)}) in (n, 1)

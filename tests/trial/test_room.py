@@ -7,15 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from trimtab.errors import LoadError, RestoreError
-from trimtab.records import Objective, Role, Status, Trial
+from trimtab.records import Endpoint, Objective, Role, Status, Trial
 from trimtab.space import Config, Space
 from trimtab.testing.fake_target import FakeTarget
-from trimtab.testing.fake_workload import FakeWorkload
+from trimtab.testing.fake_workload import FakeRatedWorkload, FakeWorkload
 from trimtab.trial import Interrupted, Journal, MeasurePlan, TrialRoom
-from trimtab.workload import Frame
+from trimtab.workload import Frame, StartState
 
 PLAN = MeasurePlan(window_s=5, window_max_s=5, warmup_floor_s=2, warmup_cap_s=10)
 NAMES = ("cache", "sort_memory", "page_cost", "workers", "compile", "method")
@@ -49,17 +50,19 @@ class Bench:
         self.found = dict(self.target.values)
 
     @contextmanager
-    def room(self, is_interrupted: Callable[[], bool] = lambda: False) -> Iterator[TrialRoom]:
+    def room(self, **options: Any) -> Iterator[TrialRoom]:
         with TrialRoom(
             self.target,
             self.workload,
             self.space,
             self.baseline,
-            objective=Objective.parse("throughput where throughput >= 10"),
-            state_dir=self.path,
-            study="test",
-            listener=Steps(self.target),
-            is_interrupted=is_interrupted,
+            **{
+                "objective": Objective.parse("throughput where throughput >= 10"),
+                "state_dir": self.path,
+                "study": "test",
+                "listener": Steps(self.target),
+                **options,
+            },
         ) as room:
             yield room
 
@@ -158,11 +161,159 @@ def test_failing_operations_are_no_throughput(bench: Bench) -> None:
     assert trial.reason.endswith("%, first error: op: 40001 made to fail")
 
 
-def test_load_that_ends_by_itself_failed(bench: Bench) -> None:
+def test_load_that_ends_by_itself_without_an_error_teaches_nothing(bench: Bench) -> None:
     bench.workload.dies_after_s = 4
+    trial = bench.run(cache=256, hand_over=True)
+    assert (trial.status, trial.measurement) == (Status.INFRASTRUCTURE, None)
+    assert trial.reason == (
+        "the load ended by itself before its window was complete, without an error: its operations had run out, or the "
+        "load engine died"
+    )
+    assert len(bench.workload.seeds) == 2
+    assert not trial.status.is_config_fault
+    assert dict(bench.target.values) == bench.found
+
+
+def test_load_that_ends_by_itself_with_errors_failed(bench: Bench) -> None:
+    bench.workload.dies_after_s = 4
+    bench.workload.error_share = 0.1
     trial = bench.run(cache=256)
     assert trial.status is Status.FAILED_LOAD
-    assert trial.reason == "the load ended by itself before its window was complete"
+    assert trial.reason == (
+        "the load ended by itself before its window was complete, first error: op: 40001 made to fail"
+    )
+
+
+@pytest.fixture
+def rated(bench: Bench) -> FakeRatedWorkload:
+    """In place of the bench's workload: short operations, 1000/s at most, no noise."""
+    workload = FakeRatedWorkload(lambda: 1000.0, noise_sd=0.0)
+    bench.workload = workload
+    return workload
+
+
+def test_short_operations_are_measured(bench: Bench, rated: FakeRatedWorkload) -> None:
+    trial = bench.run(cache=256)
+    assert (trial.status, trial.reason) == (Status.OK, "")
+    m = trial.measurement
+    assert m is not None
+    assert m.throughput.estimate == pytest.approx(900)
+    # M/M/1 with 100/s to spare: p99 = ln(100) / 100 s.
+    assert m.latency_ms["p99"].estimate == pytest.approx(46.0, rel=0.02)
+    assert {name: stats.n_ok for name, stats in m.by_label.items()} == {"read": 4050, "update": 450}
+
+
+def test_every_run_begins_with_a_reset_that_is_told_once(bench: Bench, rated: FakeRatedWorkload) -> None:
+    said: list[str] = []
+    with bench.room(say=said.append) as room:
+        for _ in range(2):
+            trial = _run(room, bench.baseline.replace({"cache": 256}))
+    assert len(rated.resets) == 2
+    assert trial.cost_s["reset"] >= 0
+    assert said == ["every run starts from the same data: made afresh, 250ms before each run (a fake)"]
+
+
+def test_nothing_to_reset_is_not_told(bench: Bench, rated: FakeRatedWorkload) -> None:
+    rated.writes = False
+    said: list[str] = []
+    with bench.room(say=said.append) as room:
+        trial = _run(room, bench.baseline)
+    assert (said, rated.resets) == ([], [])
+    assert "reset" not in trial.cost_s
+
+
+def test_a_reset_that_fails_is_retried_and_then_stops_the_study(bench: Bench, rated: FakeRatedWorkload) -> None:
+    class Broken(FakeRatedWorkload):
+        def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
+            self.resets.append("")
+            raise LoadError("cannot copy the database")
+
+    bench.workload = broken = Broken(lambda: 1000.0)
+    with pytest.raises(LoadError, match="although the target is well: cannot copy the database"):
+        bench.run(cache=256)
+    assert len(broken.resets) == 3
+    assert dict(bench.target.values) == bench.found
+
+
+def test_a_generator_that_was_the_bottleneck_is_no_score_and_teaches_nothing(
+    bench: Bench, rated: FakeRatedWorkload
+) -> None:
+    rated.log_changes["client_cpu_s"] = np.full(5, 0.9)
+    trial = bench.run(cache=256)
+    assert (trial.status, trial.measurement) == (Status.INFRASTRUCTURE, None)
+    assert trial.reason == "invalid run: the load generator used 90% of its core (limit 80%)"
+    assert len(rated.seeds) == 2
+    assert "failed" in trial.cost_s
+
+
+def test_one_wrong_answer_fails_the_load(bench: Bench, rated: FakeRatedWorkload) -> None:
+    rated.error_share, rated.error_class = 0.0012, "validation"
+    trial = bench.run(cache=256)
+    assert trial.status is Status.FAILED_LOAD
+    assert trial.reason == (
+        "5 answers of the server were wrong (validation 5), first error: read: made to fail (validation)"
+    )
+
+
+def test_reason_has_error_classes_and_the_first_texts(bench: Bench, rated: FakeRatedWorkload) -> None:
+    rated.error_share = 0.2
+    rated.log_changes |= {"error_classes": {"timeout": 3, "serialization": 40}, "errors": ("a", "b", "a", "c", "d")}
+    trial = bench.run(cache=256)
+    assert trial.status is Status.FAILED_LOAD
+    assert trial.reason == "error_rate=20.0% (serialization 40, timeout 3), first errors: a | b | c"
+
+
+def test_clients_that_were_thrown_out_bring_the_servers_log(bench: Bench, rated: FakeRatedWorkload) -> None:
+    rated.error_share, rated.error_class = 0.2, "connect"
+    bench.target.log_excerpt = lambda n_lines=20: "LOG: terminating any other active server processes"  # type: ignore[method-assign]
+    trial = bench.run(cache=256)
+    assert trial.status is Status.FAILED_LOAD
+    assert trial.reason.endswith(
+        "first error: read: made to fail (connect)\nLOG: terminating any other active server processes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("objective", "status"),
+    [
+        ("throughput", Status.OK),
+        ("latency_p99", Status.FAILED_LOAD),
+        ("throughput where p99 <= 20 ms", Status.FAILED_LOAD),
+        ("throughput where throughput >= 10", Status.OK),
+    ],
+)
+def test_overload_fails_when_latency_counts(
+    bench: Bench, rated: FakeRatedWorkload, objective: str, status: Status
+) -> None:
+    bench.workload = rated.with_rate(2000)
+    with bench.room(objective=Objective.parse(objective)) as room:
+        trial = _run(room, bench.baseline)
+    assert trial.status is status
+    if status is Status.FAILED_LOAD:
+        assert trial.reason == (
+            "overloaded: 50.0% of the requests were shed (limit 0.1%); throughput=1000/s of offered=2000/s, "
+            "so that latencies grow without bound"
+        )
+    else:
+        assert trial.measurement is not None
+        assert trial.measurement.throughput.estimate == pytest.approx(1000)
+
+
+def test_latency_objective_in_an_open_loop_that_is_kept_up_with(bench: Bench, rated: FakeRatedWorkload) -> None:
+    bench.workload = rated.with_rate(500)
+    objective = Objective.parse("latency_p99")
+    with bench.room(objective=objective) as room:
+        trial = _run(room, bench.baseline)
+    assert trial.measurement is not None
+    assert objective.value(trial.measurement).estimate == pytest.approx(9.21, rel=0.03)
+
+
+def test_another_workload_from_here_on(bench: Bench, rated: FakeRatedWorkload) -> None:
+    with bench.room() as room:
+        room.use(rated.with_rate(100))
+        trial = _run(room, bench.baseline)
+    assert trial.measurement is not None
+    assert (trial.measurement.is_open, trial.measurement.offered_per_s) == (True, 100.0)
 
 
 def test_missed_constraint_of_the_objective_is_an_excess(tmp_path: Path) -> None:

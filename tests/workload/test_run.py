@@ -16,9 +16,9 @@ from tests.workload.conftest import SCALE
 from trimtab.errors import LoadError
 from trimtab.measure import Outcome, QueryLog
 from trimtab.records import Endpoint
-from trimtab.workload import LoadRun
+from trimtab.workload import LoadRun, ResettableWorkload
 from trimtab.workload.connection import connect, password_of
-from trimtab.workload.sql_run import to_log
+from trimtab.workload.sql_run import start_sql_load, to_log
 from trimtab.workload.tpch import TpchWorkload
 from trimtab.workload.tpch.metrics import power_of_log, throughput_of_log
 from trimtab.workload.tpch.orders import order_of
@@ -41,24 +41,33 @@ def counts(log: QueryLog, outcome: Outcome) -> dict[str, int]:
 
 
 @dataclass
-class FakeColumns:
-    """Columns as the engine gives them."""
+class FakeRows:
+    """Rows as the engine gives them."""
 
-    labels: list[str] = field(default_factory=lambda: ["q1", "q6"])
     stream: bytes = np.array([0, 1, 2], "<i4").tobytes()
     label: bytes = np.array([0, 1, 1], "<i4").tobytes()
     start_s: bytes = np.array([0.0, 0.1, 0.2], "<f8").tobytes()
     end_s: bytes = np.array([3.0, 1.0, 2.0], "<f8").tobytes()
     rows: bytes = np.array([4, 1, 1], "<i8").tobytes()
     outcome: bytes = np.array([0, 1, 2], "u1").tobytes()
+
+
+@dataclass
+class FakeRunLog:
+    """The engine's log with these rows."""
+
+    kept: FakeRows = field(default_factory=FakeRows)
+    labels: list[str] = field(default_factory=lambda: ["q1", "q6"])
     errors: list[str] = field(default_factory=lambda: ["57014 cancelled"])
     duration_s: float = 3.5
     client_cpu_s: float = 0.25
-    is_done: bool = True
+
+    def rows(self) -> FakeRows:
+        return self.kept
 
 
 def test_the_log_is_in_order_of_the_end() -> None:
-    log = to_log(FakeColumns())  # type: ignore[arg-type]
+    log = to_log(FakeRunLog())  # type: ignore[arg-type]
     assert log.end_s.tolist() == [1.0, 2.0, 3.0]
     assert log.stream.tolist() == [1, 2, 0]
     assert log.label.tolist() == [1, 1, 0]
@@ -69,7 +78,7 @@ def test_the_log_is_in_order_of_the_end() -> None:
 
 def test_columns_of_different_length_are_refused() -> None:
     with pytest.raises(LoadError, match=r"columns differ in length: \{'stream': 3, .*'rows': 2"):
-        to_log(FakeColumns(rows=b"\0" * 16))  # type: ignore[arg-type]
+        to_log(FakeRunLog(FakeRows(rows=b"\0" * 16)))  # type: ignore[arg-type]
 
 
 def test_operations_depend_on_the_seed_alone() -> None:
@@ -182,13 +191,15 @@ def test_what_a_cut_off_run_left_is_taken_back_before_the_next(
 ) -> None:
     for statement in refresh_pair(5, scale=SCALE, seed=9).inserts:
         unchanged.execute(sql.SQL(statement))  # type: ignore[arg-type]
-    workload(run="power", refresh=True).start(server, seed=1, duration_s=0.2).stop()
-    # The stopped run itself may have left its own pair; the one planted before it is gone.
-    planted = unchanged.execute(
-        "SELECT count(*) FROM orders WHERE o_orderkey = ANY(%s)", (list(refresh_pair(5, scale=SCALE, seed=9).keys),)
-    )
-    assert planted.fetchone() == (0,)
-    remove_leftovers(unchanged)
+    state = workload(run="power", refresh=True).reset(server, lambda text: None)
+    assert state is not None
+    assert (state.method, state.note) == ("inverse operations", "orders taken back the first time: 15")
+    assert remove_leftovers(unchanged) == 0
+
+
+def test_a_load_that_only_reads_needs_no_reset(server: Endpoint) -> None:
+    assert isinstance(workload(mix="Q6"), ResettableWorkload)
+    assert workload(mix="Q6").reset(replace(server, port=1), lambda text: None) is None
 
 
 @pytest.mark.service
@@ -213,9 +224,13 @@ def test_a_database_that_is_not_prepared(server: Endpoint) -> None:
             workload(database="trimtab_nowhere", **settings).start(server, seed=1, duration_s=1.0)
 
 
-def test_tls_is_refused(server: Endpoint) -> None:
-    with pytest.raises(LoadError, match="the load engine does not speak TLS: sslmode=require"):
-        workload(mix="Q6").start(replace(server, options={"sslmode": "require"}), seed=1, duration_s=1.0)
+@pytest.mark.service
+def test_tls_is_asked_for(server: Endpoint) -> None:
+    streams = workload(mix="Q6").streams(1)
+    for mode, message in {"require": "server does not support SSL, but SSL was required", "perhaps": "perhaps"}.items():
+        there = replace(server, options={"sslmode": mode})
+        with pytest.raises(LoadError, match=f"cannot connect: endpoint=.*{message}"):
+            start_sql_load(there, streams, duration_s=1.0, operation_timeout_s=1.0)
 
 
 @pytest.mark.service
@@ -244,4 +259,4 @@ def test_driver_options_reach_the_driver_but_do_not_move_the_endpoint(server: En
 def test_a_missing_table_is_an_error_of_the_load(server: Endpoint) -> None:
     run = workload(run="power", refresh=True, database="postgres")
     with pytest.raises(LoadError, match=r"cannot undo the refresh functions .*relation \"orders\" does not exist"):
-        run.start(server, seed=1, duration_s=1.0)
+        run.reset(server, lambda text: None)

@@ -1,4 +1,4 @@
-//! CPU time of the calling thread, so that a load can tell what it took from the machine under measurement.
+//! What the load takes from the machine under measurement, and what the machine's own host takes from both.
 
 /// CPU seconds that the calling thread has used since it started; 0 where the clock is missing.
 pub(crate) fn thread_cpu_s() -> f64 {
@@ -6,6 +6,32 @@ pub(crate) fn thread_cpu_s() -> f64 {
     // SAFETY: `time` is a valid, exclusively borrowed timespec for the whole call.
     let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     if status == 0 { time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9 } else { 0.0 }
+}
+
+/// CPU seconds that the hypervisor has given to others while this machine wanted them, since it booted; 0 where the
+/// system does not say.
+pub(crate) fn steal_s() -> f64 {
+    std::fs::read_to_string("/proc/stat").ok().and_then(|text| steal_ticks(&text)).unwrap_or(0.0) / ticks_per_second()
+}
+
+/// The eighth number of the first line (`man 5 proc_stat`).
+fn steal_ticks(stat: &str) -> Option<f64> {
+    stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok()
+}
+
+fn ticks_per_second() -> f64 {
+    // SAFETY: sysconf has no preconditions.
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    if ticks > 0 { ticks as f64 } else { 100.0 }
+}
+
+/// Lets the calling thread's timers fire when they are due: by default Linux may delay them by 50 us to join wake-ups.
+pub(crate) fn refuse_timer_slack() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: PR_SET_TIMERSLACK takes a number and changes nothing but the calling thread's slack.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64);
+    }
 }
 
 #[cfg(test)]
@@ -22,5 +48,11 @@ mod tests {
             sum = std::hint::black_box(sum + 1);
         }
         assert!(slept - before < 0.04, "sleeping cost {} s", slept - before);
+    }
+
+    #[test]
+    fn steal_is_the_eighth_number() {
+        assert_eq!(steal_ticks("cpu  10 20 30 40 50 60 70 80 90 100\ncpu0 1 2 3 4 5 6 7 8 9 10\n"), Some(80.0));
+        assert_eq!(steal_ticks("intr 1 2 3"), None);
     }
 }

@@ -9,21 +9,26 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
-use crate::driver::Driver;
+use crate::cpu::refuse_timer_slack;
+use crate::driver::{Driver, ErrorClass};
 use crate::log::{Frame, Log};
 use crate::merge::Merge;
-use crate::schedule::{Cursor, Stream, index_labels};
-use crate::worker::{self, Assignment, Command, Event, Outbox};
+use crate::schedule::Place;
+use crate::source::Sources;
+use crate::timer::Timer;
+use crate::worker::{self, Command, Event, Job, Outbox};
 
-pub use crate::worker::{ConnectFailure, Limits};
+pub use crate::worker::{ConnectFailure, Limits, Plan};
 
 /// Why a load cannot run or has not run to its end.
 #[derive(Debug)]
 pub enum LoadError {
     /// What was asked for makes no sense.
     Invalid(String),
-    /// A stream could not connect.
+    /// A user could not connect.
     Connect(ConnectFailure),
+    /// The server cannot prepare a statement.
+    Prepare(ConnectFailure),
     /// The system gave no thread.
     System(std::io::Error),
     /// A worker thread panicked: a bug.
@@ -34,9 +39,8 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid(text) => f.write_str(text),
-            Self::Connect(ConnectFailure { stream, failure }) => {
-                write!(f, "stream {stream} could not connect: {failure}")
-            }
+            Self::Connect(ConnectFailure { user, failure }) => write!(f, "user {user} could not connect: {failure}"),
+            Self::Prepare(ConnectFailure { failure, .. }) => write!(f, "{failure}"),
             Self::System(error) => write!(f, "no worker thread: {error}"),
             Self::Worker => f.write_str("a worker thread of the load engine panicked"),
         }
@@ -44,6 +48,13 @@ impl fmt::Display for LoadError {
 }
 
 impl std::error::Error for LoadError {}
+
+impl From<ConnectFailure> for LoadError {
+    /// A connection that fails for a wrong request can only have failed in preparing the statements.
+    fn from(failure: ConnectFailure) -> Self {
+        if failure.failure.class == ErrorClass::Statement { Self::Prepare(failure) } else { Self::Connect(failure) }
+    }
+}
 
 /// A load on threads of its own.
 ///
@@ -66,48 +77,48 @@ struct Desk {
 }
 
 impl Load {
-    /// Starts the workers, which connect all streams; the run itself starts in [`Load::wait_connected`].
+    /// Starts the workers, which connect all users; the run itself starts in [`Load::wait_connected`].
     ///
     /// # Errors
-    /// `Invalid` for a load without operations or a limit of zero, `System` when a thread cannot be had.
+    /// `Invalid` for a plan that makes no sense, `System` when a thread cannot be had.
     pub fn launch<D: Driver>(
         driver: &D,
-        streams: Vec<Stream<D::Request>>,
-        limits: Limits,
+        sources: Arc<dyn Sources<D::Request>>,
+        plan: &Plan,
         n_threads: usize,
     ) -> Result<Self, LoadError> {
-        check(&streams, limits, n_threads)?;
-        let (labels, mut label_indexes) = index_labels(&streams);
-        let labels: Arc<[String]> = labels.into();
-        let n_workers = n_threads.min(streams.len());
-        let mut shares: Vec<Vec<Assignment<D::Request>>> = (0..n_workers).map(|_| Vec::new()).collect();
-        for (i, (stream, indexes)) in streams.into_iter().zip(label_indexes.drain(..)).enumerate() {
-            shares[i % n_workers].push(Assignment { stream: i as u32, cursor: Cursor::new(stream, indexes) });
-        }
+        check(plan, sources.n_users(), n_threads).map_err(LoadError::Invalid)?;
+        let labels: Arc<[String]> = sources.labels().into();
+        let n_workers = n_threads.min(plan.n_users as usize);
         let (sender, events) = channel();
         let desk = Desk::new(events, n_workers, Arc::clone(&labels));
         let mut load = Self { commands: Vec::new(), desk: Mutex::new(desk) };
-        for (worker, share) in shares.into_iter().enumerate() {
+        for worker in 0..n_workers {
             let (command, commands) = unbounded_channel();
             let outbox = Outbox { worker, events: sender.clone() };
-            let job = Job { driver: driver.clone(), share, labels: Arc::clone(&labels), limits, commands, outbox };
-            let thread = std::thread::Builder::new().name(format!("trimtab-load-{worker}")).spawn(|| job.run());
+            let place = Place { worker: worker as u32, n_workers: n_workers as u32, n_users: plan.n_users };
+            let (driver, sources, labels) = (driver.clone(), Arc::clone(&sources), Arc::clone(&labels));
+            let plan = plan.clone();
+            let job = move |timer| Job { driver, sources, labels, plan, place, timer };
+            let thread = std::thread::Builder::new()
+                .name(format!("trimtab-load-{worker}"))
+                .spawn(move || work(job, commands, outbox));
             load.commands.push(command);
             load.desk().threads.push(thread.map_err(LoadError::System)?);
         }
         Ok(load)
     }
 
-    /// Waits until all streams are connected and starts the clock; false when that takes longer than `limit`.
+    /// Waits until all users are connected and starts the clock; false when that takes longer than `limit`.
     ///
     /// # Errors
-    /// `Connect` for the first stream that could not connect; the load is over then.
+    /// `Connect` or `Prepare` for the first user that could not connect; the load is over then.
     pub fn wait_connected(&self, limit: Duration) -> Result<bool, LoadError> {
         let deadline = Instant::now() + limit;
         let mut desk = self.desk();
         while !desk.is_started {
             if let Some(failure) = desk.failure.clone() {
-                return Err(LoadError::Connect(failure));
+                return Err(failure.into());
             }
             if desk.merge.is_done() {
                 return Err(LoadError::Worker);
@@ -249,152 +260,39 @@ impl Desk {
     }
 }
 
-/// What a worker thread takes with it.
-struct Job<D: Driver> {
-    driver: D,
-    share: Vec<Assignment<D::Request>>,
-    labels: Arc<[String]>,
-    limits: Limits,
-    commands: UnboundedReceiver<Command>,
-    outbox: Outbox,
+/// A worker thread from its first moment to its last.
+fn work<D: Driver>(job: impl FnOnce(Timer) -> Job<D>, commands: UnboundedReceiver<Command>, outbox: Outbox) {
+    refuse_timer_slack();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime needs two file descriptors");
+    let job = async { worker::run(job(Timer::fine()), commands, outbox).await };
+    LocalSet::new().block_on(&runtime, job);
 }
 
-impl<D: Driver> Job<D> {
-    fn run(self) {
-        let Self { driver, share, labels, limits, commands, outbox } = self;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .expect("a runtime needs two file descriptors");
-        LocalSet::new().block_on(&runtime, worker::run(driver, share, labels, limits, commands, outbox));
+fn check(plan: &Plan, n_fixed: Option<u32>, n_threads: usize) -> Result<(), String> {
+    plan.model.check()?;
+    let Limits { duration, operation_timeout, connect_timeout, .. } = plan.limits;
+    if plan.n_users == 0 {
+        return Err("users=0: a load needs at least one".to_owned());
     }
-}
-
-fn check<R>(streams: &[Stream<R>], limits: Limits, n_threads: usize) -> Result<(), LoadError> {
-    let invalid = |text: String| Err(LoadError::Invalid(text));
-    if streams.is_empty() {
-        return invalid("streams: a load needs at least one".to_owned());
+    if let Some(n) = n_fixed
+        && n != plan.n_users
+    {
+        return Err(format!("users={}: there are {n} streams, one for each user", plan.n_users));
     }
-    if let Some(i) = streams.iter().position(|stream| stream.operations.is_empty()) {
-        return invalid(format!("streams: stream {i} has no operations"));
-    }
-    if limits.duration.is_zero() || limits.operation_timeout.is_zero() || limits.connect_timeout.is_zero() {
-        return invalid("the duration and the time-outs must be longer than 0 s".to_owned());
+    if duration.is_zero() || operation_timeout.is_zero() || connect_timeout.is_zero() {
+        return Err("the duration and the time-outs must be longer than 0 s".to_owned());
     }
     if n_threads == 0 {
-        return invalid("threads=0: a load needs at least one".to_owned());
+        return Err("threads=0: a load needs at least one".to_owned());
+    }
+    if plan.max_tries == 0 {
+        return Err("max_tries=0: an operation must be tried at least once".to_owned());
     }
     Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::Ordering;
-
-    use super::*;
-    use crate::driver::fake::{DEAF, Fake, FakeRequest};
-    use crate::log::Outcome;
-    use crate::schedule::Operation;
-
-    const LONG: Duration = Duration::from_secs(60);
-    const LIMITS: Limits = Limits {
-        duration: LONG,
-        operation_timeout: LONG,
-        connect_timeout: LONG,
-        cancel_grace: Duration::from_millis(100),
-    };
-
-    fn stream(request: FakeRequest, repeat: bool) -> Stream<FakeRequest> {
-        let operation = Arc::new(Operation { label: "q".to_owned(), request });
-        Stream { operations: vec![operation], repeat, think_s: 0.0 }
-    }
-
-    /// A load all of whose streams have sent a request.
-    fn running(streams: Vec<Stream<FakeRequest>>, n_threads: usize) -> Load {
-        let (fake, n_streams) = (Fake::default(), streams.len() as u32);
-        let load = Load::launch(&fake, streams, LIMITS, n_threads).expect("a legal load");
-        assert!(load.wait_connected(LONG).expect("the fake accepts"));
-        while fake.n_requests.load(Ordering::SeqCst) < n_streams {
-            std::thread::yield_now();
-        }
-        load
-    }
-
-    #[test]
-    fn stops_at_once_although_nothing_ever_ends() {
-        for patience in [1, DEAF] {
-            let load = running(vec![stream(FakeRequest::Hang(patience), true); 20], 3);
-            let before = Instant::now();
-            let log = load.stop().expect("no panic");
-            assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
-            assert_eq!(log.rows.len(), 20);
-            assert!(log.rows.iter().all(|row| row.outcome == Outcome::Cancelled && row.end_s <= log.duration_s));
-            assert!(log.is_done && load.is_done());
-            assert_eq!(load.stop().expect("still no panic").rows, log.rows);
-        }
-    }
-
-    #[test]
-    fn dropping_stops() {
-        let fake = Fake::default();
-        let load = Load::launch(&fake, vec![stream(FakeRequest::Hang(1), true)], LIMITS, 1).expect("a legal load");
-        assert!(load.wait_connected(LONG).expect("the fake accepts"));
-        drop(load);
-        assert_eq!(Arc::strong_count(&fake.n_connects), 1, "a worker still holds its copy of the driver");
-    }
-
-    #[test]
-    fn dropping_while_connecting_stops() {
-        let fake = Fake { is_silent: true, ..Fake::default() };
-        let load = Load::launch(&fake, vec![stream(FakeRequest::Answer(1), true)], LIMITS, 1).expect("a legal load");
-        assert!(!load.wait_connected(Duration::from_millis(1)).expect("no failure yet"));
-        assert!(load.log().rows.is_empty());
-        drop(load);
-        assert_eq!(Arc::strong_count(&fake.n_connects), 1);
-    }
-
-    #[test]
-    fn the_log_so_far_needs_no_stop() {
-        let streams = vec![stream(FakeRequest::Answer(1), true), stream(FakeRequest::Answer(1), false)];
-        let load = running(streams, 2);
-        let mut n_rows = 0;
-        while n_rows < 5 {
-            let log = load.log();
-            assert!(log.rows.len() >= n_rows && !log.is_done);
-            n_rows = log.rows.len();
-        }
-        assert!(load.stop().expect("no panic").rows.len() > 5);
-    }
-
-    #[test]
-    fn a_run_whose_streams_are_finished_is_done() {
-        let load = running(vec![stream(FakeRequest::Answer(1), false); 4], 2);
-        assert_eq!(load.next_frame(LONG), None);
-        assert!(load.is_done());
-        assert_eq!(load.log().rows.len(), 4);
-    }
-
-    #[test]
-    fn frames_come_while_it_runs() {
-        let load = running(vec![stream(FakeRequest::Answer(5), true); 4], 2);
-        let frame = load.next_frame(LONG).expect("a frame");
-        assert_eq!(frame.second, 0);
-        assert!(frame.n_ok > 4);
-        assert_eq!(load.next_frame(Duration::from_millis(1)), None);
-        assert!(!load.is_done());
-    }
-
-    #[test]
-    fn a_panic_in_a_driver_is_told() {
-        let load = running(vec![stream(FakeRequest::Panic, true), stream(FakeRequest::Answer(1), true)], 2);
-        assert!(matches!(load.stop(), Err(LoadError::Worker)));
-    }
-
-    #[test]
-    fn a_refused_stream_is_told() {
-        let fake = Fake { refused: (0, 9), ..Fake::default() };
-        let load = Load::launch(&fake, vec![stream(FakeRequest::Answer(1), true)], LIMITS, 1).expect("a legal load");
-        let error = load.wait_connected(LONG).expect_err("refused");
-        assert_eq!(error.to_string(), "stream 0 could not connect: refused");
-    }
-}
+mod tests;

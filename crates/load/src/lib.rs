@@ -1,18 +1,27 @@
-//! The load engine: drives streams of operations against a server and records every operation.
+//! The load engine: drives users' operations against a server and records every one of them.
 //!
-//! Worker threads each run a current-thread runtime that owns its connections and its [`recorder`]; nothing on the way
-//! of an operation is shared between threads. What the workers recorded is merged by the [`engine`].
+//! Worker threads each run a current-thread runtime that owns its connections, its users' random numbers and its
+//! [`log`]; nothing on the way of an operation is shared between threads. What the workers recorded is merged by the
+//! [`engine`].
 
 pub mod driver;
 pub mod engine;
+pub mod fixed;
 pub mod histogram;
 pub mod log;
-pub mod recorder;
-pub mod schedule;
+pub mod model;
+pub mod random;
 pub mod source;
 pub mod sql;
 pub mod ycsb;
 
+mod counts;
 mod cpu;
 mod merge;
+mod queue;
+mod recorder;
+mod room;
+mod schedule;
+mod timer;
+mod user;
 mod worker;

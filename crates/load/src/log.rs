@@ -1,4 +1,10 @@
-//! What a run leaves behind: one row per operation, and the one-second frames.
+//! What a run leaves behind: histograms and totals per second, one-second frames, and rows for those who want them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::counts;
+use crate::driver::ErrorClass;
 
 /// How one operation ended. The numbers are part of the Python interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +23,8 @@ pub enum Outcome {
 /// One operation as it happened; times are seconds since the run's start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// Index of the stream that ran it.
-    pub stream: u32,
+    /// Number of the user who ran it.
+    pub user: u32,
     /// Index into the labels of the run.
     pub label: u32,
     /// When it was sent.
@@ -31,34 +37,198 @@ pub struct Row {
     pub outcome: Outcome,
 }
 
+/// What is counted in a histogram. Times are microseconds; an operation counts in the second of its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum What {
+    /// From when an operation was due until its end; successes only.
+    Response = 0,
+    /// From its sending until its end; successes only.
+    Service = 1,
+    /// From when it was due until its end; failures and time-outs only.
+    Error = 2,
+    /// From when it was due until its sending, without the generator's own lateness; successes only.
+    Queue = 3,
+    /// The generator's own lateness: a user was free, and its timer woke late. Has label 0.
+    Lateness = 4,
+    /// How often a successful operation was tried; not a time.
+    Attempts = 5,
+}
+
+impl What {
+    /// How many there are.
+    pub(crate) const N: usize = 6;
+    /// All of them; the position is the number.
+    pub(crate) const ALL: [Self; Self::N] =
+        [Self::Response, Self::Service, Self::Error, Self::Queue, Self::Lateness, Self::Attempts];
+
+    /// By the name that Python uses.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let names = ["response", "service", "error", "queue", "lateness", "attempts"];
+        names.iter().position(|&known| known == name).map(|i| Self::ALL[i])
+    }
+}
+
+/// Counts of one worker, second and label in the form of [`counts::Counts::take`].
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Group {
+    pub(crate) what: What,
+    pub(crate) second: u32,
+    pub(crate) label: u32,
+    pub(crate) counts: Arc<[u8]>,
+}
+
+/// One bucket of a histogram of one second and label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// The second, from 0.
+    pub second: u32,
+    /// Index into the labels of the run.
+    pub label: u32,
+    /// The largest value of the bucket.
+    pub value: u64,
+    /// How many values were in it.
+    pub count: u64,
+}
+
+/// Totals of one second; the run's last one may be shorter.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Second {
+    /// Operations that fell due (open loop) or were sent (closed loop).
+    pub offered: u64,
+    /// Operations that were dropped because too many waited, or because they had waited too long.
+    pub shed: u64,
+    /// Successes that ended within it.
+    pub n_ok: u64,
+    /// Failures within it, failed attempts to reconnect among them.
+    pub n_error: u64,
+    /// Operations that were cut off within it.
+    pub n_timed_out: u64,
+    /// Successful operations, each by the share of its run inside the second.
+    pub credited: f64,
+    /// CPU seconds of all worker threads.
+    pub client_cpu_s: f64,
+    /// CPU seconds that the hypervisor took from this machine, all processors together.
+    pub steal_s: f64,
+}
+
+/// How often each class of failure came; the engine's own time-outs are counted elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ErrorCounts([u64; 13]);
+
+impl ErrorCounts {
+    /// Names in the order of the classes' numbers.
+    pub const NAMES: [&'static str; 13] = [
+        "connect",
+        "timeout",
+        "serialization",
+        "constraint",
+        "read_only",
+        "resource",
+        "statement",
+        "permission",
+        "protocol",
+        "http_4xx",
+        "http_5xx",
+        "validation",
+        "other",
+    ];
+
+    pub(crate) fn add(&mut self, class: ErrorClass) {
+        self.0[class as usize] += 1;
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine += theirs;
+        }
+    }
+
+    /// (name, count) of those that came.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Self::NAMES.into_iter().zip(self.0).filter(|&(_, count)| count > 0)
+    }
+}
+
 /// Everything that a run recorded so far.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Log {
-    /// Operation names; [`Row::label`] indexes into them.
+    /// Operation names; labels are indexes into them.
     pub labels: Vec<String>,
-    /// Operations ordered by their end.
+    /// Operations ordered by their end; empty unless rows are kept.
     pub rows: Vec<Row>,
+    /// Totals of every second that has begun.
+    pub seconds: Vec<Second>,
     /// Texts of the first errors, at most [`MAX_ERRORS`].
     pub errors: Vec<String>,
+    /// Failures by class.
+    pub error_counts: ErrorCounts,
     /// Length of the run so far, in seconds.
     pub duration_s: f64,
-    /// CPU seconds that the worker threads used.
+    /// CPU seconds that the worker threads used since the run's start.
     pub client_cpu_s: f64,
+    /// Bytes that the engine's buffers and histograms hold.
+    pub memory_bytes: usize,
     /// Whether the run has ended.
     pub is_done: bool,
+    pub(crate) groups: Vec<Group>,
+}
+
+impl Log {
+    /// The histograms of `what`, ordered by second, label and value.
+    #[must_use]
+    pub fn buckets(&self, what: What) -> Vec<Bucket> {
+        let mut groups: Vec<&Group> = self.groups.iter().filter(|group| group.what == what).collect();
+        groups.sort_by_key(|group| (group.second, group.label));
+        let mut buckets = Vec::new();
+        for same in groups.chunk_by(|a, b| (a.second, a.label) == (b.second, b.label)) {
+            let mut merged: BTreeMap<u16, u64> = BTreeMap::new();
+            for (index, count) in same.iter().flat_map(|group| counts::decode(&group.counts)) {
+                *merged.entry(index).or_default() += u64::from(count);
+            }
+            let (second, label) = (same[0].second, same[0].label);
+            let bucket = |(index, count)| Bucket { second, label, value: counts::highest_of(index), count };
+            buckets.extend(merged.into_iter().map(bucket));
+        }
+        buckets
+    }
 }
 
 /// What one whole second of the run showed.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Frame {
     /// The second's number, from 0.
     pub second: u32,
     /// Operations that succeeded within it.
     pub n_ok: u64,
-    /// Operations that failed within it (time-outs and cancellations are no failures).
+    /// Operations that failed within it (time-outs and cancellations are counted elsewhere).
     pub n_error: u64,
+    /// Operations that were cut off within it.
+    pub n_timed_out: u64,
+    /// Operations that were dropped unsent within it.
+    pub n_shed: u64,
     /// Successful operations, each by the share of its run inside the second; those still running are estimated.
     pub credited: f64,
+    /// Percentiles of the response times of the successes; 0 without any.
+    pub response_us: Percentiles,
+    /// 99th percentile of the generator's own lateness; 0 when no timer was waited for.
+    pub lateness_p99_us: u64,
+    /// Operations that waited for a free user at the second's end.
+    pub backlog: u64,
+    /// CPU seconds of all worker threads within it.
+    pub client_cpu_s: f64,
+}
+
+/// Percentiles in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Percentiles {
+    /// The median.
+    pub p50: u64,
+    /// The 95th.
+    pub p95: u64,
+    /// The 99th.
+    pub p99: u64,
 }
 
 /// How many error texts a run keeps.

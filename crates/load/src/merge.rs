@@ -3,17 +3,25 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::log::{Frame, Log, MAX_ERRORS, Row};
-use crate::recorder::{Batch, Durations, Part};
+use crate::counts;
+use crate::log::{ErrorCounts, Frame, Group, Log, MAX_ERRORS, Percentiles, Row, Second, What};
+use crate::recorder::{Batch, Durations, Part, seconds};
 
 #[derive(Debug, Default)]
 struct Worker {
-    /// How many whole seconds it has handed over.
+    /// How many seconds of the run are over for it.
     n_seconds: u32,
-    now_s: f64,
-    cpu_s: f64,
-    open_part: Option<Part>,
+    now_ns: u64,
+    memory_bytes: usize,
     is_gone: bool,
+}
+
+/// A second that is not a frame yet.
+#[derive(Debug)]
+struct Pending {
+    part: Part,
+    response: BTreeMap<u16, u64>,
+    lateness: BTreeMap<u16, u64>,
 }
 
 /// Everything that the workers handed over so far.
@@ -22,8 +30,11 @@ pub(crate) struct Merge {
     labels: Arc<[String]>,
     workers: Vec<Worker>,
     rows: Vec<Row>,
-    errors: Vec<(f64, String)>,
-    parts: BTreeMap<u32, Part>,
+    errors: Vec<(u64, String)>,
+    error_counts: ErrorCounts,
+    groups: Vec<Group>,
+    seconds: Vec<Second>,
+    pending: BTreeMap<u32, Pending>,
     /// Per label, of all seconds that became frames.
     durations: Vec<Durations>,
     next_second: u32,
@@ -36,7 +47,10 @@ impl Merge {
             workers: (0..n_workers).map(|_| Worker::default()).collect(),
             rows: Vec::new(),
             errors: Vec::new(),
-            parts: BTreeMap::new(),
+            error_counts: ErrorCounts::default(),
+            groups: Vec::new(),
+            seconds: Vec::new(),
+            pending: BTreeMap::new(),
             durations: vec![Durations::default(); labels.len()],
             next_second: 0,
             frames: VecDeque::new(),
@@ -47,24 +61,37 @@ impl Merge {
     /// Takes what a worker recorded since its last batch.
     pub(crate) fn absorb(&mut self, worker: usize, batch: Batch) {
         let book = &mut self.workers[worker];
-        book.n_seconds += batch.parts.len() as u32;
-        book.now_s = batch.now_s;
-        book.cpu_s = batch.cpu_s;
-        book.open_part = Some(batch.open_part);
+        book.n_seconds = batch.n_seconds;
+        book.now_ns = batch.now_ns;
+        book.memory_bytes = batch.memory_bytes;
         self.rows.extend(batch.rows);
         self.errors.extend(batch.errors);
+        self.error_counts.merge(&batch.error_counts);
         for part in &batch.parts {
-            self.add_part(part);
+            self.second(part.second).add(part);
+            self.pending(part.second).part.merge(part);
         }
+        for (second, share) in batch.credits {
+            self.second(second).credited += share;
+        }
+        for group in &batch.groups {
+            let pending = self.pending(group.second);
+            let merged = match group.what {
+                What::Response => &mut pending.response,
+                What::Lateness => &mut pending.lateness,
+                _ => continue,
+            };
+            for (index, count) in counts::decode(&group.counts) {
+                *merged.entry(index).or_default() += u64::from(count);
+            }
+        }
+        self.groups.extend(batch.groups);
         self.complete_frames();
     }
 
-    /// The worker will hand over nothing more: its unfinished second counts in the frame of those who go on.
+    /// The worker will hand over nothing more.
     pub(crate) fn leave(&mut self, worker: usize) {
         self.workers[worker].is_gone = true;
-        if let Some(part) = self.workers[worker].open_part.take() {
-            self.add_part(&part);
-        }
         self.complete_frames();
     }
 
@@ -82,22 +109,57 @@ impl Merge {
 
     /// Everything so far, ordered by the operations' ends.
     pub(crate) fn log(&mut self) -> Log {
-        self.rows.sort_by(|a, b| a.end_s.total_cmp(&b.end_s).then(a.stream.cmp(&b.stream)));
-        self.errors.sort_by(|a, b| a.0.total_cmp(&b.0));
+        self.rows.sort_by(|a, b| a.end_s.total_cmp(&b.end_s).then(a.user.cmp(&b.user)));
+        self.errors.sort_by_key(|error| error.0);
         self.errors.truncate(MAX_ERRORS);
+        let duration_s = seconds(self.workers.iter().map(|worker| worker.now_ns).max().unwrap_or(0));
         Log {
             labels: self.labels.to_vec(),
             rows: self.rows.clone(),
+            seconds: self.seconds_until(duration_s),
             errors: self.errors.iter().map(|(_, text)| text.clone()).collect(),
-            duration_s: self.workers.iter().map(|worker| worker.now_s).fold(0.0, f64::max),
-            client_cpu_s: self.workers.iter().map(|worker| worker.cpu_s).sum(),
+            error_counts: self.error_counts,
+            duration_s,
+            client_cpu_s: self.seconds.iter().map(|second| second.client_cpu_s).sum(),
+            memory_bytes: self.memory_bytes(),
             is_done: self.is_done(),
+            groups: self.groups.clone(),
         }
     }
 
-    fn add_part(&mut self, part: &Part) {
+    /// Without the empty second that begins at the run's very end.
+    fn seconds_until(&self, duration_s: f64) -> Vec<Second> {
+        let is_used = |second: &Second| second.offered + second.n_ok + second.n_error + second.n_timed_out > 0;
+        let n_used = self.seconds.iter().rposition(is_used).map_or(0, |last| last + 1);
+        let n = n_used.max(duration_s.ceil() as usize).min(self.seconds.len());
+        self.seconds[..n].to_vec()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let workers: usize = self.workers.iter().map(|worker| worker.memory_bytes).sum();
+        let groups: usize = self.groups.iter().map(|group| group.counts.len()).sum();
+        workers
+            + groups
+            + self.groups.capacity() * size_of::<Group>()
+            + self.rows.capacity() * size_of::<Row>()
+            + self.seconds.capacity() * size_of::<Second>()
+    }
+
+    fn second(&mut self, second: u32) -> &mut Second {
+        let i = second as usize;
+        if self.seconds.len() <= i {
+            self.seconds.resize(i + 1, Second::default());
+        }
+        &mut self.seconds[i]
+    }
+
+    fn pending(&mut self, second: u32) -> &mut Pending {
         let n_labels = self.labels.len();
-        self.parts.entry(part.second).or_insert_with(|| Part::new(part.second, n_labels)).merge(part);
+        self.pending.entry(second).or_insert_with(|| Pending {
+            part: Part::new(second, n_labels),
+            response: BTreeMap::new(),
+            lateness: BTreeMap::new(),
+        })
     }
 
     /// A second is a frame once every worker has passed it or is gone, and at least one has passed it.
@@ -105,135 +167,64 @@ impl Merge {
         let second = |worker: &Worker| worker.n_seconds;
         while self.workers.iter().all(|worker| worker.is_gone || second(worker) > self.next_second)
             && self.workers.iter().any(|worker| second(worker) > self.next_second)
-            && let Some(part) = self.parts.remove(&self.next_second)
+            && let Some(pending) = self.pending.remove(&self.next_second)
         {
             self.next_second += 1;
-            for (all, &new) in self.durations.iter_mut().zip(&part.succeeded) {
+            for (all, &new) in self.durations.iter_mut().zip(&pending.part.succeeded) {
                 all.add(new);
             }
-            let frame = self.frame(&part);
+            let frame = self.frame(&pending);
             self.frames.push_back(frame);
         }
     }
 
-    fn frame(&self, part: &Part) -> Frame {
+    fn frame(&self, Pending { part, response, lateness }: &Pending) -> Frame {
         let share = |&(label, elapsed_s): &(u32, f64)| {
             let expected_s = self.durations[label as usize].mean_s().max(elapsed_s);
             if expected_s > 0.0 { elapsed_s.min(1.0) / expected_s } else { 0.0 }
         };
-        let credited = part.credit + part.running.iter().map(share).sum::<f64>();
-        Frame { second: part.second, n_ok: part.n_ok, n_error: part.n_error, credited }
+        let [p50, p95, p99] = [0.50, 0.95, 0.99].map(|quantile| value_at(response, quantile));
+        Frame {
+            second: part.second,
+            n_ok: part.n_ok,
+            n_error: part.n_error,
+            n_timed_out: part.n_timed_out,
+            n_shed: part.shed,
+            credited: part.credit + part.running.iter().map(share).sum::<f64>(),
+            response_us: Percentiles { p50, p95, p99 },
+            lateness_p99_us: value_at(lateness, 0.99),
+            backlog: part.backlog,
+            client_cpu_s: part.client_cpu_s,
+        }
     }
+}
+
+impl Second {
+    fn add(&mut self, part: &Part) {
+        self.offered += part.offered;
+        self.shed += part.shed;
+        self.n_ok += part.n_ok;
+        self.n_error += part.n_error;
+        self.n_timed_out += part.n_timed_out;
+        self.credited += part.credit;
+        self.client_cpu_s += part.client_cpu_s;
+        self.steal_s += part.steal_s;
+    }
+}
+
+/// The smallest value that `quantile` of all do not exceed; 0 without any.
+fn value_at(counts: &BTreeMap<u16, u64>, quantile: f64) -> u64 {
+    let n: u64 = counts.values().sum();
+    let rank = ((quantile * n as f64).ceil() as u64).max(1);
+    let mut n_below = 0;
+    for (&index, &count) in counts {
+        n_below += count;
+        if n_below >= rank {
+            return counts::highest_of(index);
+        }
+    }
+    0
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::recorder::{Ending, Recorder};
-
-    /// A small generator of our own, so that every run of the test is the same.
-    struct Dice(u64);
-
-    impl Dice {
-        fn below(&mut self, n: u64) -> u64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (self.0 >> 33) % n
-        }
-    }
-
-    fn labels() -> Arc<[String]> {
-        vec!["a".to_owned(), "b".to_owned(), "c".to_owned()].into()
-    }
-
-    /// Plays the same operations on `n_workers` workers and merges them, in batches of the worker's own rhythm.
-    fn played(seed: u64, n_workers: usize, n_streams: usize) -> (Vec<Frame>, Log) {
-        let mut merge = Merge::new(n_workers, labels());
-        let streams_of = |worker: usize| (worker..n_streams).step_by(n_workers).map(|stream| stream as u32);
-        let mut recorders: Vec<Recorder> =
-            (0..n_workers).map(|worker| Recorder::new(&streams_of(worker).collect::<Vec<_>>(), labels())).collect();
-        let mut busy: Vec<bool> = vec![false; n_streams];
-        let (mut dice, mut now_s) = (Dice(seed), 0.0);
-        for step in 0..4_000 {
-            now_s += dice.below(5_000) as f64 * 1e-6;
-            let stream = dice.below(n_streams as u64) as usize;
-            let (label, fate, rows) = (dice.below(3) as u32, dice.below(8), dice.below(9));
-            let (worker, slot) = (stream % n_workers, stream / n_workers);
-            let recorder = &mut recorders[worker];
-            let ending = if fate == 0 { Err(Ending::Failed(format!("error {step}"))) } else { Ok(rows) };
-            busy[stream] = !busy[stream];
-            if !busy[stream] {
-                recorder.finish(slot, now_s, ending);
-            } else {
-                recorder.begin(slot, label, now_s);
-            }
-            if dice.below(50) == 0 {
-                recorder.roll(now_s);
-                merge.absorb(worker, Batch { now_s, cpu_s: 0.5, ..recorder.drain() });
-            }
-        }
-        for (worker, recorder) in recorders.iter_mut().enumerate() {
-            recorder.close(now_s);
-            merge.absorb(worker, Batch { now_s, cpu_s: 0.5, ..recorder.drain() });
-            merge.leave(worker);
-        }
-        (std::iter::from_fn(|| merge.next_frame()).collect(), merge.log())
-    }
-
-    #[test]
-    fn merging_parts_equals_the_whole() {
-        for seed in 0..20 {
-            let (whole_frames, whole) = played(seed, 1, 12);
-            assert!(whole_frames.len() >= 8, "{}", whole_frames.len());
-            for n_workers in [2, 3, 5] {
-                let (frames, log) = played(seed, n_workers, 12);
-                assert_eq!(log.rows, whole.rows);
-                assert_eq!(log.errors, whole.errors);
-                assert_eq!(frames.len(), whole_frames.len());
-                for (frame, expected) in frames.iter().zip(&whole_frames) {
-                    assert_eq!((frame.second, frame.n_ok), (expected.second, expected.n_ok));
-                    assert_eq!(frame.n_error, expected.n_error);
-                    assert!((frame.credited - expected.credited).abs() < 1e-9, "{frame:?} {expected:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_frame_waits_for_the_slowest_worker_and_not_for_one_that_left() {
-        let mut merge = Merge::new(3, labels());
-        let mut recorders: Vec<Recorder> = (0..3).map(|stream| Recorder::new(&[stream], labels())).collect();
-        for (recorder, end_s) in recorders.iter_mut().zip([0.5, 0.6, 0.7]) {
-            recorder.begin(0, 0, 0.25);
-            recorder.finish(0, end_s, Ok(1));
-        }
-        recorders[0].close(0.75);
-        merge.absorb(0, recorders[0].drain());
-        merge.leave(0);
-        recorders[1].roll(2.0);
-        merge.absorb(1, recorders[1].drain());
-        assert_eq!(merge.next_frame(), None);
-        recorders[2].roll(1.0);
-        merge.absorb(2, recorders[2].drain());
-        let frame = merge.next_frame().expect("all have passed the first second or left");
-        assert_eq!((frame.second, frame.n_ok, frame.credited), (0, 3, 3.0));
-        assert_eq!(merge.next_frame(), None);
-        assert!(!merge.is_done());
-    }
-
-    #[test]
-    fn running_operations_count_by_what_their_label_takes() {
-        let mut merge = Merge::new(1, labels());
-        let mut recorder = Recorder::new(&[0, 1], labels());
-        recorder.begin(0, 0, 0.0);
-        recorder.finish(0, 0.8, Ok(1));
-        recorder.begin(0, 0, 0.8);
-        recorder.begin(1, 1, 0.9);
-        recorder.roll(2.0);
-        merge.absorb(0, recorder.drain());
-        let credited: Vec<f64> = std::iter::from_fn(|| merge.next_frame()).map(|frame| frame.credited).collect();
-        let expected = [1.0 + 0.2 / 0.8 + 0.1 / 0.1, 1.0 / 1.2 + 1.0 / 1.1];
-        for (credited, expected) in credited.iter().zip(expected) {
-            assert!((credited - expected).abs() < 1e-9, "{credited} {expected}");
-        }
-    }
-}
+mod tests;

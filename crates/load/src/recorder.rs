@@ -1,18 +1,32 @@
-//! Each worker's own book: the operations that ended, and the parts of the one-second frames.
+//! Each worker's own book: the operations that ended, in histograms and totals of one second.
 //!
-//! Time comes in as an argument and never runs backwards. An operation that began and ended in several seconds is
-//! credited to each of them by its share (the sampling problem of long analytical queries).
+//! Time comes in as an argument (nanoseconds since the run's start) and never runs backwards. An operation that began and
+//! ended in several seconds is credited to each of them by its share (the sampling problem of long analytical queries).
 
-use crate::log::{MAX_ERRORS, Outcome, Row};
+use std::sync::Arc;
 
-/// One worker's share of one second.
+use crate::counts::Counts;
+use crate::cpu;
+use crate::driver::Failure;
+use crate::log::{ErrorCounts, Group, MAX_ERRORS, Outcome, Row, What};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// One worker's share of one second, or of a part of it: shares of the same second add up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Part {
     pub(crate) second: u32,
     pub(crate) n_ok: u64,
     pub(crate) n_error: u64,
-    /// Shares of the operations that succeeded within this second.
+    pub(crate) n_timed_out: u64,
+    pub(crate) offered: u64,
+    pub(crate) shed: u64,
+    /// Shares within this second of the operations that succeeded within it.
     pub(crate) credit: f64,
+    pub(crate) client_cpu_s: f64,
+    pub(crate) steal_s: f64,
+    /// Operations that waited for a free user at the second's end.
+    pub(crate) backlog: u64,
     /// Per label: successes within this second and the sum of their durations.
     pub(crate) succeeded: Vec<Durations>,
     /// (label, elapsed seconds) of the operations still running at the second's end.
@@ -30,132 +44,293 @@ pub(crate) struct Durations {
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) parts: Vec<Part>,
-    /// The second that is not over yet.
-    pub(crate) open_part: Part,
+    /// How many of the run's seconds are over.
+    pub(crate) n_seconds: u32,
+    /// (second, share) that operations which ended later had in earlier seconds.
+    pub(crate) credits: Vec<(u32, f64)>,
+    pub(crate) groups: Vec<Group>,
     pub(crate) rows: Vec<Row>,
     /// (end, text) of failures.
-    pub(crate) errors: Vec<(f64, String)>,
-    pub(crate) now_s: f64,
-    pub(crate) cpu_s: f64,
+    pub(crate) errors: Vec<(u64, String)>,
+    pub(crate) error_counts: ErrorCounts,
+    pub(crate) now_ns: u64,
+    /// Bytes that the worker's own buffers hold.
+    pub(crate) memory_bytes: usize,
+}
+
+/// What a recorder does beside its duty.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extras {
+    /// Keep a row of every operation.
+    pub(crate) keeps_rows: bool,
+    /// Read the machine's steal time every second: one worker does it for all.
+    pub(crate) reads_steal: bool,
+}
+
+/// A successful end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Success {
+    pub(crate) rows: u64,
+    pub(crate) tries: u32,
+}
+
+/// How an operation ended that did not succeed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ending<'a> {
+    Failed(&'a Failure),
+    TimedOut,
+    Cancelled,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Running {
     label: u32,
-    start_s: f64,
+    sent_ns: u64,
 }
 
 #[derive(Debug)]
 struct Slot {
-    stream: u32,
+    user: u32,
     running: Option<Running>,
 }
 
-/// Records what one worker's streams do.
+/// Records what one worker's users do.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     slots: Vec<Slot>,
-    labels: std::sync::Arc<[String]>,
+    labels: Arc<[String]>,
+    extras: Extras,
+    /// `What::N` per label.
+    counts: Vec<Counts>,
     open: Part,
+    edge_ns: u64,
     batch: Batch,
+    backlog: u64,
+    cpu_s: f64,
+    steal_s: f64,
     n_errors_kept: usize,
     is_closed: bool,
 }
 
 impl Recorder {
-    /// `streams` are the run-wide numbers of this worker's streams; a slot is an index into them.
-    pub(crate) fn new(streams: &[u32], labels: std::sync::Arc<[String]>) -> Self {
-        let slots = streams.iter().map(|&stream| Slot { stream, running: None }).collect();
-        let open = Part::new(0, labels.len());
-        Self { slots, labels, open, batch: Batch::default(), n_errors_kept: 0, is_closed: false }
+    /// `users` are the run-wide numbers of this worker's users; a slot is an index into them.
+    pub(crate) fn new(users: &[u32], labels: Arc<[String]>, extras: Extras) -> Self {
+        let mut counts = Vec::new();
+        counts.resize_with(labels.len().max(1) * What::N, Counts::default);
+        Self {
+            slots: users.iter().map(|&user| Slot { user, running: None }).collect(),
+            extras,
+            counts,
+            open: Part::new(0, labels.len()),
+            labels,
+            edge_ns: SECOND_NS,
+            batch: Batch::default(),
+            backlog: 0,
+            cpu_s: cpu::thread_cpu_s(),
+            steal_s: if extras.reads_steal { cpu::steal_s() } else { 0.0 },
+            n_errors_kept: 0,
+            is_closed: false,
+        }
     }
 
-    /// An operation starts now.
-    pub(crate) fn begin(&mut self, slot: usize, label: u32, now_s: f64) {
-        self.roll(now_s);
+    /// An operation is sent now.
+    pub(crate) fn begin(&mut self, slot: usize, label: u32, now_ns: u64) {
+        self.roll(now_ns);
         if !self.is_closed {
-            self.slots[slot].running = Some(Running { label, start_s: now_s });
+            self.slots[slot].running = Some(Running { label, sent_ns: now_ns });
         }
     }
 
-    /// The slot's operation ends now. Nothing happens after `close`, which has already cancelled it.
-    pub(crate) fn finish(&mut self, slot: usize, now_s: f64, result: Result<u64, Ending>) {
-        self.roll(now_s);
-        if let Some(Running { label, start_s }) = self.slots[slot].running.take() {
-            self.enter(slot, label, start_s, now_s, result);
+    /// The slot's operation, which was due at `due_ns`, ends now. Nothing happens after `close`, which has already
+    /// cancelled it.
+    pub(crate) fn finish(&mut self, slot: usize, due_ns: u64, now_ns: u64, result: Result<Success, Ending<'_>>) {
+        self.roll(now_ns);
+        if let Some(running) = self.slots[slot].running.take() {
+            self.enter(slot, running, due_ns, now_ns, result);
         }
     }
 
-    /// An operation that could not even be sent, since `start_s`.
-    pub(crate) fn fail(&mut self, slot: usize, label: u32, start_s: f64, now_s: f64, text: &str) {
-        self.roll(now_s);
+    /// An operation that could not even be sent, since `start_ns`.
+    pub(crate) fn fail(&mut self, slot: usize, label: u32, start_ns: u64, now_ns: u64, failure: &Failure) {
+        self.roll(now_ns);
         if !self.is_closed {
-            self.enter(slot, label, start_s, now_s, Err(Ending::Failed(text.to_owned())));
+            let running = Running { label, sent_ns: start_ns };
+            self.enter(slot, running, start_ns, now_ns, Err(Ending::Failed(failure)));
         }
+    }
+
+    /// Our timer woke so late although a user was free.
+    pub(crate) fn late(&mut self, lateness_ns: u64) {
+        self.count(What::Lateness, 0, micros(lateness_ns));
+    }
+
+    /// So many operations fell due (open loop) or were sent (closed loop).
+    pub(crate) fn offer(&mut self, n: u64) {
+        self.open.offered += n;
+    }
+
+    /// So many operations were dropped unsent.
+    pub(crate) fn shed(&mut self, n: u64) {
+        self.open.shed += n;
+    }
+
+    /// So many operations wait for a free user.
+    pub(crate) fn set_backlog(&mut self, n: usize) {
+        self.backlog = n as u64;
     }
 
     /// Closes the seconds that are over.
-    pub(crate) fn roll(&mut self, now_s: f64) {
-        while !self.is_closed && now_s >= self.edge_s() {
-            let edge_s = self.edge_s();
-            let elapsed = |running: Running| (running.label, edge_s - running.start_s);
-            self.open.running = self.slots.iter().filter_map(|slot| slot.running.map(elapsed)).collect();
-            let next = Part::new(self.open.second + 1, self.labels.len());
-            self.batch.parts.push(std::mem::replace(&mut self.open, next));
+    #[inline]
+    pub(crate) fn roll(&mut self, now_ns: u64) {
+        if now_ns >= self.edge_ns && !self.is_closed {
+            self.close_seconds(now_ns);
         }
     }
 
     /// The run stops now: what is running is cancelled, and nothing is recorded any more.
-    pub(crate) fn close(&mut self, now_s: f64) {
+    pub(crate) fn close(&mut self, now_ns: u64) {
         for slot in 0..self.slots.len() {
-            self.finish(slot, now_s, Err(Ending::Cancelled));
+            self.finish(slot, now_ns, now_ns, Err(Ending::Cancelled));
         }
-        self.roll(now_s);
+        self.roll(now_ns);
+        self.flush();
         self.is_closed = true;
     }
 
     /// When the open second ends.
-    pub(crate) fn edge_s(&self) -> f64 {
-        f64::from(self.open.second) + 1.0
+    pub(crate) fn edge_ns(&self) -> u64 {
+        self.edge_ns
     }
 
     /// Takes out everything recorded since the last time.
     pub(crate) fn drain(&mut self) -> Batch {
-        let batch = std::mem::take(&mut self.batch);
-        Batch { open_part: self.open.clone(), ..batch }
+        if !self.is_closed {
+            self.flush();
+        }
+        let memory_bytes = self.memory_bytes();
+        Batch { n_seconds: self.open.second, memory_bytes, ..std::mem::take(&mut self.batch) }
     }
 
-    fn enter(&mut self, slot: usize, label: u32, start_s: f64, end_s: f64, result: Result<u64, Ending>) {
+    fn memory_bytes(&self) -> usize {
+        let counts = self.counts.iter().map(|counts| size_of::<Counts>() + counts.memory_bytes()).sum::<usize>();
+        counts + self.slots.capacity() * size_of::<Slot>() + self.labels.len() * size_of::<Durations>()
+    }
+
+    fn close_seconds(&mut self, now_ns: u64) {
+        let n_over = (now_ns - self.edge_ns) / SECOND_NS + 1;
+        // The CPU time of seconds of which nothing was heard is shared among them.
+        self.measure_machine();
+        self.open.client_cpu_s /= n_over as f64;
+        self.open.steal_s /= n_over as f64;
+        let (client_cpu_s, steal_s) = (self.open.client_cpu_s, self.open.steal_s);
+        for _ in 0..n_over {
+            let edge_ns = self.edge_ns;
+            let elapsed = |running: Running| (running.label, seconds(edge_ns - running.sent_ns));
+            self.open.running = self.slots.iter().filter_map(|slot| slot.running.map(elapsed)).collect();
+            self.open.backlog = self.backlog;
+            self.put_part(self.open.second + 1);
+            self.edge_ns += SECOND_NS;
+            (self.open.client_cpu_s, self.open.steal_s) = (client_cpu_s, steal_s);
+        }
+        (self.open.client_cpu_s, self.open.steal_s) = (0.0, 0.0);
+    }
+
+    /// Hands over what the open second has so far.
+    fn flush(&mut self) {
+        self.measure_machine();
+        self.put_part(self.open.second);
+    }
+
+    /// Puts the open part and the counts into the batch; `second` is the next part's.
+    fn put_part(&mut self, second: u32) {
+        let part = std::mem::replace(&mut self.open, Part::new(second, self.labels.len()));
+        for (i, counts) in self.counts.iter_mut().enumerate() {
+            if let Some(counts) = counts.take() {
+                let (label, what) = ((i / What::N) as u32, What::ALL[i % What::N]);
+                self.batch.groups.push(Group { what, second: part.second, label, counts });
+            }
+        }
+        self.batch.parts.push(part);
+    }
+
+    fn measure_machine(&mut self) {
+        let cpu_s = cpu::thread_cpu_s();
+        self.open.client_cpu_s += cpu_s - std::mem::replace(&mut self.cpu_s, cpu_s);
+        if self.extras.reads_steal {
+            let steal_s = cpu::steal_s();
+            self.open.steal_s += steal_s - std::mem::replace(&mut self.steal_s, steal_s);
+        }
+    }
+
+    fn enter(
+        &mut self,
+        slot: usize,
+        Running { label, sent_ns }: Running,
+        due_ns: u64,
+        end_ns: u64,
+        result: Result<Success, Ending<'_>>,
+    ) {
+        let response_us = micros(end_ns - due_ns);
         let (rows, outcome) = match result {
-            Ok(rows) => {
-                self.open.succeed(label, start_s, end_s);
+            Ok(Success { rows, tries }) => {
+                self.count(What::Response, label, response_us);
+                self.count(What::Service, label, micros(end_ns - sent_ns));
+                self.count(What::Queue, label, micros(sent_ns - due_ns));
+                self.count(What::Attempts, label, u64::from(tries));
+                self.succeed(label, sent_ns, end_ns);
                 (rows, Outcome::Ok)
             }
-            Err(Ending::TimedOut) => (0, Outcome::TimedOut),
             Err(Ending::Cancelled) => (0, Outcome::Cancelled),
-            Err(Ending::Failed(text)) => {
+            Err(Ending::TimedOut) => {
+                self.open.n_timed_out += 1;
+                self.count(What::Error, label, response_us);
+                (0, Outcome::TimedOut)
+            }
+            Err(Ending::Failed(failure)) => {
                 self.open.n_error += 1;
-                self.keep_error(label, end_s, &text);
+                self.batch.error_counts.add(failure.class);
+                self.count(What::Error, label, response_us);
+                self.keep_error(label, end_ns, failure);
                 (0, Outcome::Error)
             }
         };
-        self.batch.rows.push(Row { stream: self.slots[slot].stream, label, start_s, end_s, rows, outcome });
-    }
-
-    fn keep_error(&mut self, label: u32, end_s: f64, text: &str) {
-        if self.n_errors_kept < MAX_ERRORS {
-            self.n_errors_kept += 1;
-            self.batch.errors.push((end_s, format!("{}: {text}", self.labels[label as usize])));
+        if self.extras.keeps_rows {
+            let (user, start_s, end_s) = (self.slots[slot].user, seconds(sent_ns), seconds(end_ns));
+            self.batch.rows.push(Row { user, label, start_s, end_s, rows, outcome });
         }
     }
-}
 
-/// How an operation ended that did not succeed.
-#[derive(Clone, Debug)]
-pub(crate) enum Ending {
-    Failed(String),
-    TimedOut,
-    Cancelled,
+    fn count(&mut self, what: What, label: u32, value: u64) {
+        if !self.is_closed {
+            self.counts[label as usize * What::N + what as usize].record(value);
+        }
+    }
+
+    fn succeed(&mut self, label: u32, sent_ns: u64, end_ns: u64) {
+        let second_ns = self.edge_ns - SECOND_NS;
+        self.open.n_ok += 1;
+        self.open.succeeded[label as usize].add(Durations { n: 1, sum_s: seconds(end_ns - sent_ns) });
+        if sent_ns >= second_ns {
+            self.open.credit += 1.0;
+            return;
+        }
+        let per_ns = 1.0 / (end_ns - sent_ns) as f64;
+        self.open.credit += (end_ns - second_ns) as f64 * per_ns;
+        let mut from_ns = sent_ns;
+        while from_ns < second_ns {
+            let second = from_ns / SECOND_NS;
+            let until_ns = (second + 1) * SECOND_NS;
+            self.batch.credits.push((second as u32, (until_ns - from_ns) as f64 * per_ns));
+            from_ns = until_ns;
+        }
+    }
+
+    fn keep_error(&mut self, label: u32, end_ns: u64, failure: &Failure) {
+        if self.n_errors_kept < MAX_ERRORS {
+            self.n_errors_kept += 1;
+            self.batch.errors.push((end_ns, format!("{}: {failure}", self.labels[label as usize])));
+        }
+    }
 }
 
 impl Part {
@@ -163,19 +338,17 @@ impl Part {
         Self { second, succeeded: vec![Durations::default(); n_labels], ..Self::default() }
     }
 
-    fn succeed(&mut self, label: u32, start_s: f64, end_s: f64) {
-        let duration_s = end_s - start_s;
-        let inside_s = end_s - start_s.max(f64::from(self.second));
-        self.n_ok += 1;
-        self.credit += if duration_s > 0.0 { inside_s / duration_s } else { 1.0 };
-        self.succeeded[label as usize].add(Durations { n: 1, sum_s: duration_s });
-    }
-
-    /// Adds another worker's part of the same second.
+    /// Adds another part of the same second.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.n_ok += other.n_ok;
         self.n_error += other.n_error;
+        self.n_timed_out += other.n_timed_out;
+        self.offered += other.offered;
+        self.shed += other.shed;
         self.credit += other.credit;
+        self.client_cpu_s += other.client_cpu_s;
+        self.steal_s += other.steal_s;
+        self.backlog += other.backlog;
         self.running.extend_from_slice(&other.running);
         for (mine, &theirs) in self.succeeded.iter_mut().zip(&other.succeeded) {
             mine.add(theirs);
@@ -195,80 +368,14 @@ impl Durations {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn recorder(n_streams: u32) -> Recorder {
-        let streams: Vec<u32> = (0..n_streams).collect();
-        Recorder::new(&streams, vec!["q".to_owned()].into())
-    }
-
-    #[test]
-    fn an_operation_is_credited_to_its_seconds_by_share() {
-        let mut recorder = recorder(1);
-        recorder.begin(0, 0, 0.5);
-        recorder.finish(0, 2.5, Ok(7));
-        recorder.roll(3.0);
-        let batch = recorder.drain();
-        assert_eq!(batch.parts.iter().map(|part| part.n_ok).collect::<Vec<_>>(), [0, 0, 1]);
-        assert_eq!(batch.parts[0].running, [(0, 0.5)]);
-        assert_eq!(batch.parts[1].running, [(0, 1.5)]);
-        assert_eq!(batch.parts[2].running, []);
-        assert_eq!(batch.parts[2].credit, 0.25);
-        assert_eq!(batch.rows[0].rows, 7);
-    }
-
-    #[test]
-    fn failures_and_cut_offs_earn_no_credit() {
-        let mut recorder = recorder(1);
-        for (start_s, ending) in [(0.0, Ending::Failed("42601 oops".to_owned())), (0.2, Ending::TimedOut)] {
-            recorder.begin(0, 0, start_s);
-            recorder.finish(0, start_s + 0.1, Err(ending));
-        }
-        recorder.roll(1.0);
-        let batch = recorder.drain();
-        assert_eq!((batch.parts[0].n_ok, batch.parts[0].n_error, batch.parts[0].credit), (0, 1, 0.0));
-        assert_eq!(batch.errors, [(0.1, "q: 42601 oops".to_owned())]);
-        let outcomes: Vec<_> = batch.rows.iter().map(|row| row.outcome).collect();
-        assert_eq!(outcomes, [Outcome::Error, Outcome::TimedOut]);
-    }
-
-    #[test]
-    fn closing_cancels_what_runs_and_nothing_is_recorded_after() {
-        let mut recorder = recorder(2);
-        recorder.begin(0, 0, 0.25);
-        recorder.close(1.5);
-        recorder.finish(0, 1.6, Ok(1));
-        recorder.begin(1, 0, 1.7);
-        recorder.roll(9.0);
-        let batch = recorder.drain();
-        assert_eq!(batch.rows.len(), 1);
-        assert_eq!((batch.rows[0].end_s, batch.rows[0].outcome), (1.5, Outcome::Cancelled));
-        assert_eq!(batch.parts.len(), 1);
-        assert_eq!(batch.open_part.second, 1);
-    }
-
-    #[test]
-    fn the_first_errors_are_kept_and_no_more() {
-        let mut recorder = recorder(1);
-        for i in 0..250 {
-            recorder.fail(0, 0, 0.0, f64::from(i) * 1e-3, "refused");
-            if i == 80 {
-                assert_eq!(recorder.drain().errors.len(), 81);
-            }
-        }
-        let batch = recorder.drain();
-        assert_eq!(batch.errors.len(), MAX_ERRORS - 81);
-        assert_eq!(batch.rows.len(), 250 - 81);
-    }
-
-    #[test]
-    fn an_operation_without_length_counts_whole() {
-        let mut recorder = recorder(1);
-        recorder.begin(0, 0, 0.5);
-        recorder.finish(0, 0.5, Ok(0));
-        recorder.roll(1.0);
-        assert_eq!(recorder.drain().parts[0].credit, 1.0);
-    }
+/// To the nearest microsecond.
+fn micros(ns: u64) -> u64 {
+    (ns + 500) / 1_000
 }
+
+pub(crate) fn seconds(ns: u64) -> f64 {
+    ns as f64 * 1e-9
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,14 +3,27 @@
 use std::time::Duration;
 
 use crate::driver::Answer;
+use crate::sql::SqlRequest;
 
 /// Makes the sources of all users of a run. Shared by all workers.
 pub trait Sources<R>: Send + Sync + 'static {
     /// Names of all operation types; a source speaks of them by index.
     fn labels(&self) -> Vec<String>;
 
-    /// The source of user number `user`; the same seed gives the same operations.
+    /// The source of user number `user`, made on the thread that runs it. `seed` is the run's: users differ by their
+    /// numbers, and the same seed gives the same operations.
     fn source(&self, user: u32, seed: u64) -> Box<dyn Source<R>>;
+
+    /// How many users there must be, when that is not free to choose.
+    fn n_users(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// Sources whose statements the driver prepares on every connection before the run.
+pub trait SqlSources: Sources<SqlRequest> {
+    /// The texts that [`crate::sql::SqlCommand::Prepared`] counts, with placeholders in the server's dialect.
+    fn statements(&self) -> Vec<String>;
 }
 
 /// What one user does: operations (transactions), each of one or more steps.
@@ -33,6 +46,11 @@ pub trait Source<R> {
 
     /// The operation is over.
     fn end(&mut self, _is_ok: bool) {}
+
+    /// How long the user thinks now, before its next operation, in a closed loop; beside what the load model says.
+    fn think(&mut self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// What a user does next within an operation.

@@ -1,23 +1,27 @@
-//! One worker: its connections, its streams, its recorder, and the loop that watches over them.
+//! One worker: its connections, its users, its recorder, and the loop that watches over them.
 //!
 //! Everything here runs on one thread inside a `LocalSet`; the engine speaks to it through channels only.
 
-use std::cell::RefCell;
-use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::cpu::thread_cpu_s;
-use crate::driver::{Canceller, Driver, ErrorClass, Failure, Session};
-use crate::recorder::{Batch, Ending, Recorder};
-use crate::schedule::{Backoff, Cursor, Operation};
+use crate::driver::{Driver, Failure, Session};
+use crate::model::{Model, Think};
+use crate::queue::Queue;
+use crate::random::Random;
+use crate::recorder::{Batch, Extras, Recorder};
+use crate::room::{Room, Seat};
+use crate::schedule::Place;
+use crate::source::Sources;
+use crate::timer::Timer;
+use crate::user::{CLOSE_TIMEOUT, Manners, User, connect};
 
 /// What the engine tells a worker.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +37,7 @@ pub(crate) enum Command {
 /// What a worker tells the engine.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// All its streams are connected, or why one is not.
+    /// All its users are connected, or why one is not.
     Connected(Result<(), ConnectFailure>),
     /// One second's news.
     Second(Batch),
@@ -43,11 +47,11 @@ pub(crate) enum Event {
     Gone,
 }
 
-/// A stream that could not connect.
+/// A user that could not connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectFailure {
-    /// The stream's number.
-    pub stream: u32,
+    /// The user's number.
+    pub user: u32,
     /// Why.
     pub failure: Failure,
 }
@@ -57,7 +61,7 @@ pub struct ConnectFailure {
 pub struct Limits {
     /// The run ends by itself after this time.
     pub duration: Duration,
-    /// An operation is cut off after this time.
+    /// An operation is cut off after this time, counted from its sending.
     pub operation_timeout: Duration,
     /// One attempt to connect.
     pub connect_timeout: Duration,
@@ -65,10 +69,31 @@ pub struct Limits {
     pub cancel_grace: Duration,
 }
 
-/// One stream as a worker gets it.
-pub(crate) struct Assignment<R> {
-    pub(crate) stream: u32,
-    pub(crate) cursor: Cursor<R>,
+/// What all workers of a run have in common.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// When operations are due.
+    pub model: Model,
+    /// How many users there are.
+    pub n_users: u32,
+    /// How long things may take.
+    pub limits: Limits,
+    /// Decides every random choice.
+    pub seed: u64,
+    /// Whether a row of every operation is kept: for long operations.
+    pub keeps_rows: bool,
+    /// How often an operation is tried at most.
+    pub max_tries: u32,
+}
+
+/// What a worker gets.
+pub(crate) struct Job<D: Driver> {
+    pub(crate) driver: D,
+    pub(crate) sources: Arc<dyn Sources<D::Request>>,
+    pub(crate) labels: Arc<[String]>,
+    pub(crate) plan: Plan,
+    pub(crate) place: Place,
+    pub(crate) timer: Timer,
 }
 
 /// The worker's way to the engine.
@@ -93,24 +118,14 @@ impl Drop for Outbox {
 /// So many connections are opened at once: a Unix socket refuses what exceeds the server's backlog.
 const CONNECTS_AT_ONCE: usize = 16;
 
-/// A cancel request that came between two statements is lost, so it is repeated.
-const CANCEL_AGAIN: Duration = Duration::from_millis(50);
-
-/// How long a polite goodbye may take.
-const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
-
-/// Connects, waits for the start, drives its streams until the end, and reports all the while.
-pub(crate) async fn run<D: Driver>(
-    driver: D,
-    assignments: Vec<Assignment<D::Request>>,
-    labels: Arc<[String]>,
-    limits: Limits,
-    mut commands: mpsc::UnboundedReceiver<Command>,
-    outbox: Outbox,
-) {
-    let connecting = connect_all(&driver, &assignments, limits.connect_timeout);
+/// Connects, waits for the start, drives its users until the end, and reports all the while.
+pub(crate) async fn run<D: Driver>(job: Job<D>, mut commands: mpsc::UnboundedReceiver<Command>, outbox: Outbox) {
+    let users: Vec<u32> = (job.place.worker..job.place.n_users).step_by(job.place.n_workers as usize).collect();
+    // Made before the clock starts: what a source works out beforehand is not the server's doing.
+    let seed = job.plan.seed;
+    let sources: Vec<_> = users.iter().map(|&user| job.sources.source(user, seed)).collect();
     let sessions = tokio::select! {
-        result = connecting => match result {
+        result = connect_all(&job.driver, &users, job.plan.limits.connect_timeout) => match result {
             Ok(sessions) => sessions,
             Err(failure) => return outbox.send(Event::Connected(Err(failure))),
         },
@@ -121,69 +136,62 @@ pub(crate) async fn run<D: Driver>(
     let Some(Command::Start(start)) = commands.recv().await else {
         return close_all(sessions).await;
     };
-    let streams: Vec<u32> = assignments.iter().map(|assignment| assignment.stream).collect();
-    let book = Book::new(Recorder::new(&streams, labels), start);
-    let (stop, stopped) = watch::channel(false);
-    let stopped = StopSignal(stopped);
-    let mut clients = JoinSet::new();
-    for (slot, (assignment, session)) in assignments.into_iter().zip(sessions).enumerate() {
-        let client = Client {
-            driver: driver.clone(),
-            cursor: assignment.cursor,
-            session: Some(session),
-            slot,
-            book: book.clone(),
-            limits,
-            stopped: stopped.clone(),
-            backoff: Backoff::new(),
-        };
-        clients.spawn_local(client.run());
+    let Job { driver, labels, plan, place, timer, .. } = job;
+    let extras = Extras { keeps_rows: plan.keeps_rows, reads_steal: place.worker == 0 };
+    let recorder = Recorder::new(&users, labels, extras);
+    let (think, queue) = match &plan.model {
+        Model::Closed(think) => (*think, None),
+        Model::Open(open) => (Think::default(), Some(Queue::new(open, place, seed))),
+    };
+    let Limits { duration, operation_timeout, connect_timeout, cancel_grace } = plan.limits;
+    let room = Room::new(start, operation_timeout, users.len(), recorder, queue, timer);
+    let manners = Manners { think, connect_timeout, cancel_grace, max_tries: plan.max_tries };
+    let mut tasks = JoinSet::new();
+    for (slot, (session, source)) in sessions.into_iter().zip(sources).enumerate() {
+        let seat = Seat::new(Rc::clone(&room), slot);
+        let random = Random::new(seed, u64::from(users[slot]));
+        tasks.spawn_local(User::new(driver.clone(), session, source, seat, manners, random).run());
     }
-    supervise(&mut clients, &book, limits.duration, &mut commands, &outbox).await;
-    finish(&mut clients, &book, &stop, &outbox).await;
+    let pacer = tokio::task::spawn_local({
+        let room = Rc::clone(&room);
+        async move { room.pace().await }
+    });
+    supervise(&mut tasks, &room, duration, &mut commands, &outbox).await;
+    pacer.abort();
+    finish(&mut tasks, &room, &outbox).await;
 }
 
 /// The run's end: nothing is recorded after this moment, however long the cancelled operations take to come back.
-async fn finish(clients: &mut JoinSet<()>, book: &Book, stop: &watch::Sender<bool>, outbox: &Outbox) {
-    let end_s = book.now_s();
-    book.recorder.borrow_mut().close(end_s);
-    outbox.send(Event::Second(book.drain()));
-    let _ = stop.send(true);
-    while let Some(ended) = clients.join_next().await {
+async fn finish(users: &mut JoinSet<()>, room: &Room, outbox: &Outbox) {
+    let now_ns = room.stop();
+    outbox.send(Event::Second(Batch { now_ns, ..room.drain() }));
+    while let Some(ended) = users.join_next().await {
         resume_panic(ended);
     }
-    outbox.send(Event::Second(Batch { now_s: end_s, ..book.drain() }));
 }
 
 /// Sends news every second and answers commands, until the run is over.
 async fn supervise(
-    clients: &mut JoinSet<()>,
-    book: &Book,
+    users: &mut JoinSet<()>,
+    room: &Room,
     duration: Duration,
     commands: &mut mpsc::UnboundedReceiver<Command>,
     outbox: &Outbox,
 ) {
-    let deadline = book.start + duration;
+    let end = room.end(duration);
     loop {
-        let edge = book.start + Duration::from_secs_f64(book.recorder.borrow().edge_s());
         tokio::select! {
             command = commands.recv() => match command {
-                Some(Command::Flush) => {
-                    book.recorder.borrow_mut().roll(book.now_s());
-                    outbox.send(Event::Flushed(book.drain()));
-                }
+                Some(Command::Flush) => outbox.send(Event::Flushed(room.drain())),
                 Some(Command::Start(_)) => {}
                 Some(Command::Stop) | None => return,
             },
-            ended = clients.join_next() => match ended {
+            ended = users.join_next() => match ended {
                 Some(ended) => resume_panic(ended),
                 None => return,
             },
-            () = sleep_until(deadline) => return,
-            () = sleep_until(edge) => {
-                book.recorder.borrow_mut().roll(book.now_s());
-                outbox.send(Event::Second(book.drain()));
-            }
+            () = sleep_until(end) => return,
+            () = sleep_until(room.edge()) => outbox.send(Event::Second(room.drain())),
         }
     }
 }
@@ -196,201 +204,15 @@ fn resume_panic(ended: Result<(), tokio::task::JoinError>) {
     }
 }
 
-async fn connect_all<D: Driver>(
-    driver: &D,
-    assignments: &[Assignment<D::Request>],
-    limit: Duration,
-) -> Result<Vec<D::Session>, ConnectFailure> {
-    let connect = async |assignment: &Assignment<D::Request>| {
-        let stream = assignment.stream;
-        connect_one(driver, limit).await.map_err(|failure| ConnectFailure { stream, failure })
-    };
-    futures_util::stream::iter(assignments).map(connect).buffered(CONNECTS_AT_ONCE).try_collect().await
-}
-
-async fn connect_one<D: Driver>(driver: &D, limit: Duration) -> Result<D::Session, Failure> {
-    let too_late =
-        |_| Err(Failure::without_code(ErrorClass::Connect, format!("no connection within {} s", limit.as_secs_f64())));
-    timeout(limit, driver.connect()).await.unwrap_or_else(too_late)
+async fn connect_all<D: Driver>(driver: &D, users: &[u32], limit: Duration) -> Result<Vec<D::Session>, ConnectFailure> {
+    let connect = async |&user: &u32| connect(driver, limit).await.map_err(|failure| ConnectFailure { user, failure });
+    futures_util::stream::iter(users).map(connect).buffered(CONNECTS_AT_ONCE).try_collect().await
 }
 
 async fn close_all<S: Session>(sessions: Vec<S>) {
     for session in sessions {
         let _ = timeout(CLOSE_TIMEOUT, session.close()).await;
     }
-}
-
-/// The recorder together with the run's clock.
-#[derive(Clone)]
-struct Book {
-    recorder: Rc<RefCell<Recorder>>,
-    start: Instant,
-    cpu_before_s: f64,
-}
-
-impl Book {
-    fn new(recorder: Recorder, start: Instant) -> Self {
-        Self { recorder: Rc::new(RefCell::new(recorder)), start, cpu_before_s: thread_cpu_s() }
-    }
-
-    fn now_s(&self) -> f64 {
-        self.start.elapsed().as_secs_f64()
-    }
-
-    fn drain(&self) -> Batch {
-        Batch { now_s: self.now_s(), cpu_s: thread_cpu_s() - self.cpu_before_s, ..self.recorder.borrow_mut().drain() }
-    }
-}
-
-/// Tells the clients that the run is over.
-#[derive(Clone)]
-struct StopSignal(watch::Receiver<bool>);
-
-impl StopSignal {
-    fn is_set(&self) -> bool {
-        *self.0.borrow()
-    }
-
-    async fn wait(&mut self) {
-        // A sender that is gone can only mean that the run is over too.
-        let _ = self.0.wait_for(|&is_stopped| is_stopped).await;
-    }
-}
-
-/// What a step of a client leads to.
-enum Step {
-    /// The operation is over, well or badly.
-    Next,
-    /// It could not be sent: there is no connection.
-    Again,
-    /// The run is over.
-    Stop,
-}
-
-/// One stream at work.
-struct Client<D: Driver> {
-    driver: D,
-    cursor: Cursor<D::Request>,
-    session: Option<D::Session>,
-    slot: usize,
-    book: Book,
-    limits: Limits,
-    stopped: StopSignal,
-    backoff: Backoff,
-}
-
-impl<D: Driver> Client<D> {
-    async fn run(mut self) {
-        let mut due_s = 0.0;
-        while let Some((label, operation)) = self.cursor.current() {
-            if !self.wait_until(due_s).await {
-                break;
-            }
-            let step = match self.session.take().filter(|session| !session.is_lost()) {
-                Some(session) => self.operate(session, label, &operation).await,
-                None => self.reconnect(label).await,
-            };
-            match step {
-                Step::Next => {
-                    self.cursor.advance();
-                    due_s = self.cursor.due_s(self.book.now_s());
-                }
-                Step::Again => {}
-                Step::Stop => break,
-            }
-        }
-        if let Some(session) = self.session.take() {
-            let _ = timeout(CLOSE_TIMEOUT, session.close()).await;
-        }
-    }
-
-    /// Runs one operation to its end, its time-out, or the stop; keeps the session if it can be used again.
-    async fn operate(&mut self, mut session: D::Session, label: u32, operation: &Operation<D::Request>) -> Step {
-        let canceller = session.canceller();
-        self.book.recorder.borrow_mut().begin(self.slot, label, self.book.now_s());
-        let cut_off = Instant::now() + self.limits.operation_timeout;
-        let (step, is_settled) = {
-            let mut running = pin!(session.run(&operation.request));
-            tokio::select! {
-                biased;
-                result = &mut running => {
-                    self.finish(result.map(|answer| answer.rows).map_err(|failure| Ending::Failed(failure.to_string())));
-                    (Step::Next, true)
-                }
-                () = self.stopped.wait() => {
-                    (Step::Stop, settle(running, &canceller, self.limits.cancel_grace).await)
-                }
-                () = sleep_until(cut_off) => {
-                    self.finish(Err(Ending::TimedOut));
-                    (Step::Next, settle(running, &canceller, self.limits.cancel_grace).await)
-                }
-            }
-        };
-        if is_settled {
-            self.session = Some(session);
-        }
-        step
-    }
-
-    fn finish(&mut self, result: Result<u64, Ending>) {
-        if result.is_ok() {
-            self.backoff.reset();
-        }
-        self.book.recorder.borrow_mut().finish(self.slot, self.book.now_s(), result);
-    }
-
-    /// One attempt after a pause; a failure counts as an error of the operation that waits for the connection.
-    async fn reconnect(&mut self, label: u32) -> Step {
-        let pause_s = self.backoff.wait_s();
-        if !self.wait_until(self.book.now_s() + pause_s).await {
-            return Step::Stop;
-        }
-        let start_s = self.book.now_s();
-        let connecting = connect_one(&self.driver, self.limits.connect_timeout);
-        let result = tokio::select! {
-            result = connecting => result,
-            () = self.stopped.wait() => return Step::Stop,
-        };
-        match result {
-            Ok(session) => self.session = Some(session),
-            Err(failure) => {
-                let now_s = self.book.now_s();
-                self.book.recorder.borrow_mut().fail(self.slot, label, start_s, now_s, &failure.to_string());
-            }
-        }
-        Step::Again
-    }
-
-    /// Whether the run still goes on at `due_s`.
-    async fn wait_until(&mut self, due_s: f64) -> bool {
-        if self.stopped.is_set() {
-            return false;
-        }
-        if due_s <= self.book.now_s() {
-            return true;
-        }
-        tokio::select! {
-            () = self.stopped.wait() => false,
-            () = sleep_until(self.book.start + Duration::from_secs_f64(due_s)) => true,
-        }
-    }
-}
-
-/// Cancels `running` and waits for its end; false when its connection cannot be trusted any more.
-async fn settle<T, C: Canceller>(
-    mut running: Pin<&mut impl Future<Output = T>>,
-    canceller: &C,
-    grace: Duration,
-) -> bool {
-    let cancelling = async {
-        loop {
-            let is_confirmed = canceller.cancel().await.is_ok();
-            if timeout(CANCEL_AGAIN, running.as_mut()).await.is_ok() {
-                return is_confirmed;
-            }
-        }
-    };
-    timeout(grace, cancelling).await.unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -2,9 +2,13 @@
 
 use pyo3::prelude::*;
 
+mod columns;
+mod driver;
 mod histogram;
+mod load;
 mod log;
-mod sql;
+mod model;
+mod source;
 
 /// The load engine and the HDR histogram.
 #[pymodule(gil_used = true)]
@@ -12,14 +16,31 @@ mod _native {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::driver::Postgres;
+    #[pymodule_export]
     use crate::histogram::Histogram;
     #[pymodule_export]
-    use crate::log::{Columns, Frame};
+    use crate::load::Load;
     #[pymodule_export]
-    use crate::sql::{Operation, SqlLoad, Stream};
+    use crate::log::{Buckets, Frame, Rows, RunLog, Seconds};
+    #[pymodule_export]
+    use crate::model::Model;
+    #[pymodule_export]
+    use crate::source::{Operation, Stream, Streams};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}
+
+/// A year stands for "no limit": the timers go to about two.
+const LONGEST_S: f64 = 31_536_000.0;
+
+fn seconds(name: &str, value_s: f64) -> PyResult<std::time::Duration> {
+    if value_s >= 0.0 {
+        Ok(std::time::Duration::from_secs_f64(value_s.min(LONGEST_S)))
+    } else {
+        Err(pyo3::exceptions::PyValueError::new_err(format!("{name}={value_s} is not a time in seconds")))
     }
 }

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from trimtab.cli.options import json_option, print_json, say, state_option, study_file_argument
+from trimtab.cli.options import json_option, print_json, state_option, study_file_argument
 
 if TYPE_CHECKING:
-    from trimtab.study import BenchResult
-    from trimtab.workload import Frame
+    from trimtab.report import BenchProgress
+    from trimtab.study import RateResult, StudyFile
 
 __all__ = ["command"]
-
-
-class _Lines:
-    def step(self, name: str) -> None:
-        pass
-
-    def second(self, frame: Frame) -> None:
-        pass
 
 
 def _settings(pairs: tuple[str, ...], config_file: Path | None) -> dict[str, str]:
@@ -37,50 +30,31 @@ def _settings(pairs: tuple[str, ...], config_file: Path | None) -> dict[str, str
     return settings
 
 
-def _as_json(result: BenchResult) -> dict[str, Any]:
-    value = result.value
+def _rate_as_json(result: RateResult) -> dict[str, Any]:
+    from trimtab.report import measurement_to_json
+
     return {
-        "config": dict(result.config),
-        "metric": result.objective.metric,
-        "unit": result.objective.unit,
-        "value": {"estimate": value.estimate, "low": value.low, "high": value.high, "level": value.level},
-        "noise": {"relative_sd": result.noise.relative_sd, "floor": result.noise.floor, "n": result.noise.n},
-        "runs": [
+        "slo": result.slo.text,
+        "rate_per_s": result.rate_per_s,
+        "broken_at_per_s": result.broken_at_per_s,
+        "limit": result.limit,
+        "probes": [
             {
-                "throughput": t.measurement.throughput.estimate,
-                "latency_mean_ms": t.measurement.latency_mean_ms.estimate,
-                **{f"latency_{name}_ms": i.estimate for name, i in t.measurement.latency_ms.items()},
-                "n_ok": t.measurement.n_ok,
-                "n_error": t.measurement.n_error,
-                "n_timed_out": t.measurement.n_timed_out,
-                "duration_s": t.measurement.duration_s,
-                "warmup_s": t.measurement.warmup_s,
-                "is_steady": t.measurement.is_steady,
-                "client_cpu_share": t.measurement.client_cpu_share,
+                "rate_per_s": probe.rate_per_s,
+                "is_kept": probe.is_kept,
+                "reason": probe.reason,
+                "measurement": None if probe.measurement is None else measurement_to_json(probe.measurement),
             }
-            for t in result.trials
-            if t.measurement is not None
+            for probe in result.probes
         ],
     }
 
 
-def _as_text(result: BenchResult) -> None:
-    value, unit = result.value, result.objective.unit
-    click.echo(
-        f"{result.objective.metric}: {value.estimate:.4g}{unit} "
-        f"({value.level:.0%} interval {value.low:.4g} to {value.high:.4g}, {len(result.trials)} runs)"
-    )
-    for trial in result.trials:
-        m = trial.measurement
-        if m is not None:
-            percentiles = ", ".join(f"{name} {i.estimate:.4g} ms" for name, i in m.latency_ms.items())
-            click.echo(
-                f"  run {trial.number + 1}: {m.throughput.estimate:.4g}/s, mean {m.latency_mean_ms.estimate:.4g} ms, "
-                f"{percentiles}; {m.n_ok} ok, {m.n_error} failed, {m.n_timed_out} timed out in {m.duration_s:g} s "
-                f"after {m.warmup_s:g} s of warm-up{'' if m.is_steady else ' (not steady)'}"
-            )
-    if result.noise.n >= 2:
-        click.echo(f"noise of this machine: {result.noise.relative_sd:.1%} from run to run (standard deviation)")
+_LIMITS = {
+    "server": "at {broken:g}/s it is not kept",
+    "generator": "at {broken:g}/s the load generator, and not the server, was at its end: the true rate may be higher",
+    "none": "no rate was found that breaks it",
+}
 
 
 @click.command("bench")
@@ -97,16 +71,58 @@ def _as_text(result: BenchResult) -> None:
     help="File with NAME = VALUE lines, such as the fragment that `tune` writes.",
 )
 @click.option("--runs", default=3, show_default=True, type=click.IntRange(1, 100), help="Times it is measured.")
+@click.option(
+    "--find-rate",
+    "slo_text",
+    metavar="SLO",
+    help='Search the highest rate of an open loop that keeps a promise such as "p99 <= 20ms", in place of the runs.',
+)
+@click.option("--verbose", "-v", is_flag=True, help="One line on stderr for every second of load.")
 def command(
-    study_file: Path, state_dir: Path, as_json: bool, pairs: tuple[str, ...], config_file: Path | None, runs: int
+    study_file: Path,
+    state_dir: Path,
+    as_json: bool,
+    pairs: tuple[str, ...],
+    config_file: Path | None,
+    runs: int,
+    slo_text: str | None,
+    verbose: bool,
 ) -> int:
     """Measure the running config, or another one, and leave the target as it was found."""
-    from trimtab.study import bench, load_study_file
+    from trimtab.report import BenchProgress
+    from trimtab.study import load_study_file
 
     file, settings = load_study_file(study_file), _settings(pairs, config_file)
-    result = bench(file, state_dir, settings=settings, n_runs=runs, listener=_Lines(), say=say)
-    if as_json:
-        print_json(_as_json(result))
-    else:
-        _as_text(result)
+    with BenchProgress(every_second=verbose) as progress:
+        if slo_text is None:
+            show = _measured(file, state_dir, settings, runs, progress, as_json)
+        else:
+            show = _rate_found(file, state_dir, settings, slo_text, progress, as_json)
+    show()  # after the live table is gone
     return 0
+
+
+def _measured(
+    file: StudyFile, state_dir: Path, settings: dict[str, str], runs: int, progress: BenchProgress, as_json: bool
+) -> Callable[[], None]:
+    """Measures; the result shows the figures."""
+    from trimtab.report import bench_to_json, print_bench
+    from trimtab.study import bench
+
+    r = bench(file, state_dir, settings=settings, n_runs=runs, listener=progress, say=progress.say)
+    if as_json:
+        return lambda: print_json(bench_to_json(r.config, r.trials, r.objective, r.value, r.noise))
+    return lambda: print_bench(r.trials, r.objective, r.value, r.noise)
+
+
+def _rate_found(
+    file: StudyFile, state_dir: Path, settings: dict[str, str], text: str, progress: BenchProgress, as_json: bool
+) -> Callable[[], None]:
+    """Searches; the result shows the rate."""
+    from trimtab.study import Slo, find_rate
+
+    r = find_rate(file, state_dir, slo=Slo.parse(text), settings=settings, listener=progress, say=progress.say)
+    if as_json:
+        return lambda: print_json({"find_rate": _rate_as_json(r)})
+    limit = _LIMITS[r.limit].format(broken=r.broken_at_per_s)
+    return lambda: click.echo(f"{r.slo.text}: kept up to {r.rate_per_s:g}/s; {limit}")

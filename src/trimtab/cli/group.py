@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "knobs": "the catalogue: running value, useful range, restart and safety class",
     "advise": "a rule-based config without measuring",
     "bench": "measure one config, with the noise floor of this machine",
+    "profile": "a live server's own statements as a workload",
     "tune": "find a better config and prove it",
     "report": "what was tried, found and proven; how to undo",
     "apply": "set a proven winner to stay",

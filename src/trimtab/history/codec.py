@@ -139,6 +139,7 @@ def read_trial(values: Mapping[str, Any], histogram: bytes) -> Trial:
 
 
 def _read_measurement(values: Mapping[str, Any], histogram: bytes) -> Measurement:
+    # Fields that an older version did not know take their defaults.
     return Measurement(
         **{
             **values,
@@ -147,8 +148,19 @@ def _read_measurement(values: Mapping[str, Any], histogram: bytes) -> Measuremen
             "latency_mean_ms": Interval(**values["latency_mean_ms"]),
             "latency_ms": {name: Interval(**interval) for name, interval in values["latency_ms"].items()},
             "series_per_s": tuple(values["series_per_s"]),
-            "by_label": {label: LabelStats(**stats) for label, stats in values["by_label"].items()},
+            "by_label": {label: _read_label(stats) for label, stats in values["by_label"].items()},
             "errors": tuple(values["errors"]),
             "histogram": histogram,
+        }
+    )
+
+
+def _read_label(values: Mapping[str, Any]) -> LabelStats:
+    throughput = values.get("throughput")
+    return LabelStats(
+        **{
+            **values,
+            "throughput": None if throughput is None else Interval(**throughput),
+            "latency_ms": {name: Interval(**interval) for name, interval in values.get("latency_ms", {}).items()},
         }
     )

@@ -8,12 +8,14 @@ from trimtab.measure.interval import batch_means_interval, pooled_interval, rati
 from trimtab.measure.measurement import Interval, LabelStats, Measurement, Outcome, QueryLog
 from trimtab.measure.noise import NoiseFloor, noise_floor
 from trimtab.measure.percentile import percentile_interval
+from trimtab.measure.second_log import Buckets, SecondLog, merge_seconds
 from trimtab.measure.sequential import EarlyStop, PairedSequence, Verdict, anytime_interval
 from trimtab.measure.steady import SteadyDetector, warmup_end
 from trimtab.measure.summarise import summarise
 
 __all__ = [
     "BaselineTrack",
+    "Buckets",
     "Drift",
     "EarlyStop",
     "Interval",
@@ -24,6 +26,7 @@ __all__ = [
     "PairedComparison",
     "PairedSequence",
     "QueryLog",
+    "SecondLog",
     "SteadyDetector",
     "Verdict",
     "anytime_interval",
@@ -33,6 +36,7 @@ __all__ = [
     "decode_histogram",
     "encode_latencies",
     "merge_histograms",
+    "merge_seconds",
     "noise_floor",
     "percentile_interval",
     "pooled_interval",

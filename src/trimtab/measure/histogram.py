@@ -13,7 +13,7 @@ from trimtab.errors import HistoryError
 if TYPE_CHECKING:
     from trimtab._native import Histogram
 
-__all__ = ["decode_histogram", "encode_latencies", "merge_histograms"]
+__all__ = ["decode_histogram", "encode_counts", "encode_latencies", "merge_histograms"]
 
 
 def encode_latencies(latency_s: NDArray[np.float64]) -> bytes:
@@ -24,6 +24,19 @@ def encode_latencies(latency_s: NDArray[np.float64]) -> bytes:
 
     histogram = Histogram()
     histogram.record_all(np.maximum(np.rint(latency_s * 1e6), 1).astype(np.int64).tolist())
+    return histogram.encode()
+
+
+def encode_counts(value_us: NDArray[np.int64], count: NDArray[np.int64]) -> bytes:
+    """HDR V2-deflate bytes of `count` latencies of each `value_us`, at least 1; b"" when there are none."""
+    if not count.sum():
+        return b""
+    from trimtab._native import Histogram
+
+    histogram = Histogram()
+    values, place = np.unique(np.maximum(value_us, 1), return_inverse=True)
+    for value, n in zip(values.tolist(), np.bincount(place, count).astype(np.int64).tolist(), strict=True):
+        histogram.record(value, n)
     return histogram.encode()
 
 

@@ -1,4 +1,4 @@
-"""The values that the measure room makes: QueryLog in, Measurement out."""
+"""The values that the measure room makes: a QueryLog (long operations) or a SecondLog in, a Measurement out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
+
+from trimtab.measure.second_log import SecondLog
 
 __all__ = ["Interval", "LabelStats", "Measurement", "Outcome", "QueryLog"]
 
@@ -77,7 +79,11 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelStats:
-    """Figures of one operation type within the window; latencies of successful operations only."""
+    """Figures of one operation type within the window; latencies of successful operations only.
+
+    `throughput` and `latency_ms` ("p50", "p95", "p99") are the same figures with intervals: None and empty in runs that
+    were stored by older versions.
+    """
 
     n_ok: int
     n_error: int
@@ -87,6 +93,8 @@ class LabelStats:
     latency_p50_ms: float
     latency_p95_ms: float
     latency_max_ms: float
+    throughput: Interval | None = None
+    latency_ms: Mapping[str, Interval] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,16 +105,30 @@ class Measurement:
         window_s: (start, end) of the window within the run.
         throughput: successful operations per second; an operation that crosses an edge counts by the share of its run
             inside the window.
-        latency_mean_ms: mean response time of operations; a timed-out one counts with its time-out (censored).
-        latency_ms: "p50", "p95", "p99" -> interval.
+        latency_mean_ms: mean response time of operations; a timed-out one counts with its time-out (censored). Infinite,
+            with what was seen as lower end, when the run was overloaded.
+        latency_ms: "p50", "p95", "p99" -> interval of the response time; infinite in the same way.
         n_ok, n_error, n_timed_out: operations that ended inside the window.
         is_steady: whether warm-up ended by rule and not by the cap.
         warmup_s: seconds of the run before the window.
         series_per_s: (k,) credited throughput of each whole second of the run, warm-up included.
         histogram: successful latencies in microseconds, HDR V2-deflate bytes.
         by_label: figures per operation type.
-        client_cpu_share: generator CPU seconds per second of run.
+        client_cpu_share: generator CPU seconds per second.
         errors: texts of the first errors.
+        service_ms: "p50", "p95", "p99" of the time from sending to the answer; empty when it is not known apart.
+        queue_p99_ms: 99th percentile of the wait for a free user; None when not known.
+        lateness_p99_ms: 99th percentile of the generator's own lateness; None when not known.
+        is_open, users: load model: requests by a schedule or one after the other; connections (0: not known).
+        n_threads: of the generator.
+        offered_per_s: requests that were due per second; None when not known.
+        n_shed: requests that were dropped because too many waited already.
+        n_retries: tries beyond the first of operations that succeeded in the end.
+        error_classes: failed operations of the whole run, warm-up included, by class.
+        steal_share: CPU seconds per second that the hypervisor took from the machine, all cores together; None when not known.
+        memory_bytes: what the generator's buffers and histograms held; 0 when not known.
+        generator_limited: why the generator, and not the server, was measured; "" when it was not.
+        overload: in an open loop, why the server did not keep up with the rate; "" when it did.
         log: the raw log while in memory; never stored.
     """
 
@@ -124,7 +146,21 @@ class Measurement:
     by_label: Mapping[str, LabelStats] = field(default_factory=dict)
     client_cpu_share: float = 0.0
     errors: tuple[str, ...] = ()
-    log: QueryLog | None = field(default=None, repr=False, compare=False)
+    service_ms: Mapping[str, float] = field(default_factory=dict)
+    queue_p99_ms: float | None = None
+    lateness_p99_ms: float | None = None
+    is_open: bool = False
+    users: int = 0
+    n_threads: int = 1
+    offered_per_s: float | None = None
+    n_shed: int = 0
+    n_retries: int = 0
+    error_classes: Mapping[str, int] = field(default_factory=dict)
+    steal_share: float | None = None
+    memory_bytes: int = 0
+    generator_limited: str = ""
+    overload: str = ""
+    log: QueryLog | SecondLog | None = field(default=None, repr=False, compare=False)
 
     @property
     def duration_s(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +14,14 @@ from trimtab.measure.histogram import encode_latencies
 from trimtab.measure.interval import batch_means_interval, check_level, floored, ratio_interval, student_interval
 from trimtab.measure.measurement import Interval, LabelStats, Measurement, Outcome, QueryLog
 from trimtab.measure.percentile import percentile_interval
+from trimtab.measure.second_log import SecondLog
+from trimtab.measure.summarise_seconds import PERCENTILES, summarise_seconds
+from trimtab.measure.validity import cpu_limit
 
 __all__ = ["PERCENTILES", "summarise"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-
-PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 _MIN_BINS, _MAX_BINS = 20, 60
 _BINS_PER_OPERATION = 3
@@ -27,13 +29,13 @@ _BINS_PER_OPERATION = 3
 
 
 def summarise(
-    log: QueryLog,
+    log: QueryLog | SecondLog,
     window_s: tuple[float, float],
     warmup_s: float | None = None,
     is_steady: bool = True,
     level: float = 0.95,
 ) -> Measurement:
-    """What `log` shows inside `window_s`.
+    """What `log` shows inside `window_s`. A SecondLog is read as `summarise_seconds` tells; a QueryLog like this:
 
     * throughput: credited operations per second. The interval is the wider of two: batch means over 20 to 60 bins,
       about three per mean operation, with their autocorrelation; and the scatter of the operations' own durations. When
@@ -56,6 +58,8 @@ def summarise(
         LoadError: the window is empty or lies outside the run, or the log's columns do not fit together.
         UsageError: `level` is not inside (0, 1).
     """
+    if isinstance(log, SecondLog):
+        return summarise_seconds(log, window_s, warmup_s, is_steady, level)
     check_level(level)
     check_log(log)
     _check_window(log, window_s)
@@ -77,9 +81,10 @@ def summarise(
         warmup_s=float(window_s[0]) if warmup_s is None else warmup_s,
         series_per_s=tuple(credited_series(log).tolist()),
         histogram=encode_latencies((log.end_s - log.start_s)[is_ok]),
-        by_label=_by_label(log, ended, window_s),
+        by_label=_by_label(log, ended, edges, level),
         client_cpu_share=log.client_cpu_s / run_end_s(log),
         errors=log.errors,
+        generator_limited=cpu_limit(log.client_cpu_s / run_end_s(log), n_threads=1),
         log=log,
     )
 
@@ -168,24 +173,32 @@ def _is_cancelled_overlong(log: QueryLog) -> Bools:
     return np.asarray((log.outcome == Outcome.CANCELLED) & (duration > longest[log.label]))
 
 
-def _by_label(log: QueryLog, ended: Bools, window_s: tuple[float, float]) -> dict[str, LabelStats]:
-    credit = np.bincount(log.label, credit_in_window(log, window_s), minlength=len(log.labels))
-    latency_ms = (log.end_s - log.start_s) * 1e3
+def _by_label(log: QueryLog, ended: Bools, edges: Floats, level: float) -> dict[str, LabelStats]:
     result = {}
     for index, name in enumerate(log.labels):
-        mine = ended & (log.label == index)
-        count = np.bincount(log.outcome[mine], minlength=len(Outcome))
-        ok = latency_ms[mine & (log.outcome == Outcome.OK)]
+        mine = log.label == index
+        own = _rows(log, mine)
+        count = np.bincount(own.outcome[ended[mine]], minlength=len(Outcome))
+        ok = ((own.end_s - own.start_s) * 1e3)[ended[mine] & (own.outcome == Outcome.OK)]
         is_empty = len(ok) == 0
         p50, p95 = (math.nan, math.nan) if is_empty else np.percentile(ok, [50, 95], method="inverted_cdf")
+        throughput = _throughput(own, edges, level)
+        _, percentiles = _latencies(own, ended[mine], edges, level)
         result[name] = LabelStats(
             n_ok=int(count[Outcome.OK]),
             n_error=int(count[Outcome.ERROR]),
             n_timed_out=int(count[Outcome.TIMED_OUT]),
-            throughput_per_s=float(credit[index]) / (window_s[1] - window_s[0]),
+            throughput_per_s=throughput.estimate,
             latency_mean_ms=math.nan if is_empty else float(ok.mean()),
             latency_p50_ms=float(p50),
             latency_p95_ms=float(p95),
             latency_max_ms=math.nan if is_empty else float(ok.max()),
+            throughput=throughput,
+            latency_ms=percentiles,
         )
     return result
+
+
+def _rows(log: QueryLog, chosen: Bools) -> QueryLog:
+    columns = {name: getattr(log, name)[chosen] for name in ("stream", "label", "start_s", "end_s", "rows", "outcome")}
+    return replace(log, **columns)

@@ -27,9 +27,9 @@ class Status(StrEnum):
     STOPPED_EARLY = "stopped_early"
     """Clearly worse than the incumbent; the measurement is valid but short."""
     FAILED_LOAD = "failed_load"
-    """The load ran with too many errors or the generator was the bottleneck."""
+    """The load ran with too many errors or a wrong answer, or (where latency counts) its open loop was not kept up with."""
     INFRASTRUCTURE = "infrastructure"
-    """Not the config's fault; retried, and teaches nothing."""
+    """Not the config's fault, for instance a load generator that was the bottleneck; retried, and teaches nothing."""
 
     @property
     def is_measured(self) -> bool:
@@ -88,7 +88,7 @@ class Trial:
         loss: log-ratio against the drift-corrected baseline, less is better (see `Objective`); None unless measured.
         loss_se: standard error of `loss`; None when unknown.
         excess: how far the objective's constraints were missed (0: all met).
-        cost_s: seconds by step: "preflight", "apply", "warmup", "measure", "restore", "ask".
+        cost_s: seconds by step: "preflight", "apply", "reset", "warmup", "measure", "other", "failed", "restore", "ask".
         started_at: seconds since the epoch.
         searcher: name of the searcher that asked for it; "" for none.
     """

@@ -1,5 +1,7 @@
 """SHOW: what was tried, found and proven; on a terminal, as one HTML file, and as JSON. Reads the history only."""
 
+from trimtab.report.bench import bench_to_json, measurement_to_json, print_bench
+from trimtab.report.bench_live import BenchProgress
 from trimtab.report.html import render_html, write_html
 from trimtab.report.json import to_json
 from trimtab.report.live import Progress
@@ -7,8 +9,12 @@ from trimtab.report.summary import Summary, summarise
 from trimtab.report.text import print_report, print_trials, report_text
 
 __all__ = [
+    "BenchProgress",
     "Progress",
     "Summary",
+    "bench_to_json",
+    "measurement_to_json",
+    "print_bench",
     "print_report",
     "print_trials",
     "render_html",

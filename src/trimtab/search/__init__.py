@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from trimtab import plugins
 from trimtab.search.base import Options, SearcherBase
+from trimtab.search.guard import GuardedSearcher
 from trimtab.search.ledger import Evidence, Ledger
 from trimtab.search.searcher import Searcher, SearchProblem
 
-__all__ = ["Evidence", "Ledger", "Options", "SearchProblem", "Searcher", "SearcherBase", "create"]
+__all__ = ["Evidence", "GuardedSearcher", "Ledger", "Options", "SearchProblem", "Searcher", "SearcherBase", "create"]
 
 
-def create(name: str, problem: SearchProblem) -> Searcher:
-    """The searcher registered as `name`, ready to be asked.
+def create(name: str, problem: SearchProblem) -> GuardedSearcher:
+    """The searcher registered as `name`, ready to be asked; what it does wrong shows as an error that names it.
 
     Raises:
         UsageError: no such searcher, or an option of `problem.options` that it does not know or cannot take.
+        InternalError: the searcher raised anything else.
     """
-    return cast(Searcher, plugins.load("searchers", name)(problem))
+    return GuardedSearcher(name, plugins.load("searchers", name), problem)

@@ -1,25 +1,25 @@
-"""Bayesian optimisation with a Gaussian process over the space's features.
+"""Bayesian optimisation with a Gaussian process over the space's features, as in iTuned, with what was learned since.
 
-Sources: J. Snoek, H. Larochelle, R. Adams, "Practical Bayesian Optimization of Machine Learning Algorithms", NeurIPS
-2012; R. Garnett, "Bayesian Optimization", 2023, ch. 7; the sources of the parts are named in gaussian_process,
-acquisition, surrogate and candidates.
+Sources: S. Duan, V. Thummala, S. Babu, "Tuning Database Configuration Parameters with iTuned", VLDB 2009 (Latin
+hypercube, then Gaussian process with expected improvement, knobs ranked by their effect); J. Snoek, H. Larochelle,
+R. Adams, "Practical Bayesian Optimization of Machine Learning Algorithms", NeurIPS 2012; R. Garnett, "Bayesian
+Optimization", 2023, ch. 7; the sources of the parts are named in gaussian_process, acquisition, acceptability,
+surrogate and candidates.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
-from trimtab.search.base import Options, SearcherBase
-from trimtab.search.candidates import Moves
-from trimtab.search.lhs import latin_hypercube
+from trimtab.search.base import Options
+from trimtab.search.ledger import Evidence
+from trimtab.search.modelled import Model, ModelSearcher
 from trimtab.search.searcher import SearchProblem
 from trimtab.search.surrogate import Surrogate, SurrogateHyper, fit_surrogate
-from trimtab.space import Config, RestartClass
+from trimtab.space import Config
 
 __all__ = ["GaussianProcessSearcher"]
 
@@ -28,167 +28,61 @@ Array = NDArray[np.float64]
 _FIT_CAP = 200
 """Configs from which hyper-parameters are fitted: more hardly changes them and costs n³."""
 
-_REFIT_EVERY = 8
-"""Refit when 1/8 more configs are known than at the last fit."""
-
-_N_CENTRES = 6
-_N_DONORS = 20
-_CLIMBERS, _CLIMB_ROUNDS, _CLIMB_POINTS = 5, 3, 100
-"""Local search from the most promising candidates: single-knob changes."""
-
-_TRIED = 8
-"""How many of the best candidates are looked at for one that is new."""
-
-_REPAIRED = 64
-"""How many infeasible candidates are moved into the feasible region when it is small."""
+_LUCKY = 0.7
+"""Standard errors by which a winner lies below what is expected of it when it is measured again."""
 
 
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
+class GaussianProcessSearcher(ModelSearcher):
+    """Advice and a small Latin hypercube first; then the largest expected improvement.
 
-
-class GaussianProcessSearcher(SearcherBase):
-    """Advice, neighbours of the baseline and a small Latin hypercube first; then the largest expected improvement."""
+    A repeat is spent only on a config that would be called best and that the model does not believe in.
+    """
 
     NAME: ClassVar[str] = "gp"
     OPTIONS: ClassVar[Options] = {
-        "initial": (0, "space-filling configs before the model is used; 0: chosen from knobs and budget"),
-        "candidates": (1200, "points scored for one ask"),
+        **ModelSearcher.OPTIONS,
         "cap": (400, "most configs that enter the model: the best, the latest, and some of the others"),
-        "caution": (1.0, "how much the risk of failing counts: exponent of the probability of success"),
-        "changes": (3.0, "mean number of knobs changed at once near a good config"),
-        "restart_share": (1.0, "share of local candidates in which knobs that need a restart may change"),
-        "marginal": (0.002, "converged when the expected gain (log-ratio) of ten asks in a row is below this"),
+        "repeats": (3, "most trials of one config: the best so far is measured again when its loss looks like luck"),
     }
 
     def __init__(self, problem: SearchProblem) -> None:
         super().__init__(problem)
-        self._check_options()
-        self._design = self._make_design(np.random.default_rng([problem.seed, 0, 3]))
-        self._slices = list(self.space.feature_slices.values())
-        self._costly = np.array([knob.restart is not RestartClass.RELOAD for knob in self.space.knobs.values()])
         self._hyper: SurrogateHyper | None = None
-        self._n_fitted = 0
-        self._n_small_gains = 0
+        self._surrogate: Surrogate | None = None
 
     def _check_options(self) -> None:
-        for name in ("initial", "marginal", "caution"):
-            self._require(name, self.options[name] >= 0, "0 or more")
-        self._require("candidates", self.options["candidates"] >= 10, "10 or more")
+        super()._check_options()
         self._require("cap", self.options["cap"] >= 10, "10 or more")
-        self._require("changes", self.options["changes"] >= 1, "1 or more")
-        self._require("restart_share", 0 <= self.options["restart_share"] <= 1, "between 0 and 1")
+        self._require("repeats", self.options["repeats"] >= 1, "1 or more")
 
-    @property
-    def _is_local(self) -> bool:
-        """Whether only few-knob changes of good configs are considered."""
-        return False
+    def _effects(self) -> Array | None:
+        return None if self._hyper is None else self._hyper.effects
 
-    @property
-    def is_converged(self) -> bool:
-        """Whether the last ten asks promised next to nothing."""
-        return self._n_small_gains >= 10
+    def _model(self, evidence: list[Evidence], rng: np.random.Generator) -> Model:
+        self._surrogate = self._believed(evidence)
+        return self._surrogate
 
-    def _make_design(self, rng: np.random.Generator) -> list[Config]:
-        """Configs to try before the model: the advice and a small Latin hypercube."""
-        n = int(self.options["initial"]) or self._n_initial()
-        return [*self._openers(), *latin_hypercube(self.space, n, rng)]
-
-    def _n_initial(self) -> int:
-        """A quarter of the budget at most, and about a third of the knobs: the model learns more from its own asks."""
-        most = (self.problem.budget_trials or 60) // 4
-        return int(np.clip(self.space.n_dims // 3, 2, max(2, min(most, 10))))
-
-    def _propose(self, rng: np.random.Generator) -> Config:
-        planned = self._first_new(self._design)
-        if planned is not None:
-            return planned
-        evidence = list(self.ledger)
-        if self.space.n_dims == 0 or sum(bool(e.measured) for e in evidence) < 2:
-            return self._remote(rng)
-        # One thread: matrices this small gain nothing from more, threads wait for each other on a loaded machine (seconds
-        # instead of milliseconds), and the order of sums, so the next ask, would depend on the number of cores.
-        with _blas().limit(limits=1, user_api="blas"):
-            return self._most_promising(self._surrogate(), rng)
-
-    def _remote(self, rng: np.random.Generator) -> Config:
-        """While nothing could be measured: a random config far from everything that failed."""
-        drawn = [config for config in self.space.sample(32, rng) if self._is_new(config)]
-        if not drawn or not len(self.ledger):
-            return self._random_new(rng)
-        known = np.array([e.features for e in self.ledger])
-        gaps = self.space.features(drawn)[:, None, :] - known[None, :, :]
-        return drawn[int(np.argmax((gaps**2).sum(axis=2).min(axis=1)))]
-
-    def _surrogate(self) -> Surrogate:
-        evidence = list(self.ledger)
-        if self._hyper is None or len(evidence) >= self._n_fitted + max(1, self._n_fitted // _REFIT_EVERY):
+    def _believed(self, evidence: list[Evidence]) -> Surrogate:
+        """The surrogate, with hyper-parameters fitted anew when that is due."""
+        if self._is_refit_due(len(evidence)) or self._hyper is None:
             self._hyper = fit_surrogate(evidence, _FIT_CAP)
-            self._n_fitted = len(evidence)
-        pending = self.space.features(list(self.pending)) if self.pending else np.empty((0, 0))
-        return Surrogate(evidence, pending, self._hyper, cap=self.options["cap"], caution=self.options["caution"])
-
-    def _most_promising(self, surrogate: Surrogate, rng: np.random.Generator) -> Config:
-        points = self._candidates(surrogate, rng)
-        if not len(points):
-            return self._random_new(rng)
-        worth = surrogate.worth(self.space.features_of_points(points))
-        points, worth = self._climb(surrogate, points, worth, rng)
-        order = np.argsort(-worth, kind="stable")[:_TRIED]
-        config = self._first_new(self.space.decode_many(points[order]))
-        if config is None:
-            return self._random_new(rng)
-        gain = surrogate.expected_gain(self.space.features([config]))
-        self._n_small_gains = self._n_small_gains + 1 if gain < self.options["marginal"] else 0
-        return config
-
-    def _moves(self, mean_changes: float) -> Moves:
-        """Knobs that the model holds for relevant are changed more often; each keeps a fair chance."""
-        d = self.space.n_dims
-        weights = np.full(d, 1.0 / d)
-        if self._hyper is not None:
-            effect = self._hyper.loss.main + self._hyper.loss.relevance * self._hyper.loss.signal
-            relevance = np.sqrt([effect[columns].sum() for columns in self._slices])
-            weights = 0.5 * weights + 0.5 * relevance / relevance.sum()
-        return Moves(weights, self._costly, self.options["restart_share"], mean_changes)
-
-    def _candidates(self, surrogate: Surrogate, rng: np.random.Generator) -> Array:
-        n = int(self.options["candidates"])
-        leaders = np.array([e.point for e in surrogate.leaders[:_N_DONORS]])
-        anchors = [self.space.encode(config) for config in [self.filler, *self._openers()]]
-        donors = np.vstack([leaders, *anchors])
-        moves = self._moves(self.options["changes"])
-        far = 0 if self._is_local else n * 4 // 10
-        points = np.vstack(
-            [
-                moves.near(leaders[:1], donors, (n - far) // 2, rng),
-                moves.near(leaders[:_N_CENTRES], donors, (n - far) // 2, rng),
-                moves.between(donors, far // 4, rng),
-                moves.anywhere(far - far // 4, self.space.n_dims, rng),
-            ]
+        return Surrogate(
+            evidence,
+            self._pending_features(),
+            self._hyper,
+            cap=self.options["cap"],
+            caution=self.options["caution"],
+            previous=self._surrogate,
         )
-        mask = self.space.feasible_mask(points)
-        if mask.sum() < len(points) // 4:
-            repaired = [self.space.repair(config) for config in self.space.decode_many(points[~mask][:_REPAIRED])]
-            points = np.vstack([points[mask], *map(self.space.encode, repaired)])
-        return self._new_points(points)
 
-    def _new_points(self, points: Array) -> Array:
-        """The places of the feasible configs that `points` decode to, each once, without those asked or told."""
-        points = np.unique(self.space.snap(points[self.space.feasible_mask(points)]), axis=0)
-        known = {e.point.tobytes() for e in self.ledger} | {self.space.encode(c).tobytes() for c in self.pending}
-        return points[[point.tobytes() not in known for point in points]]
+    def _chosen(self, model: Model, rng: np.random.Generator) -> Config:
+        again = self._doubtful(model)
+        return self._most_promising(model, rng) if again is None else again
 
-    def _climb(
-        self, surrogate: Surrogate, points: Array, worth: Array, rng: np.random.Generator
-    ) -> tuple[Array, Array]:
-        """`points` and their `worth` with those added that a few rounds of single-knob changes find."""
-        moves = self._moves(1.0)
-        for _ in range(_CLIMB_ROUNDS):
-            top = points[np.argsort(-worth, kind="stable")[:_CLIMBERS]]
-            steps = self._new_points(moves.near(top, top, _CLIMB_POINTS, rng))
-            if len(steps):
-                points = np.vstack([points, steps])
-                worth = np.r_[worth, surrogate.worth(self.space.features_of_points(steps))]
-        return points, worth
+    def _doubtful(self, model: Model) -> Config | None:
+        """The config that looks best so far, when the model holds its loss for luck and another for the leader."""
+        best = self.ledger.best()
+        if best is None or best is model.leaders[0] or best.config in self.pending or self._surrogate is None:
+            return None
+        few = len(best.measured) < self.options["repeats"]
+        return best.config if few and self._surrogate.luck(best) > _LUCKY else None

@@ -8,74 +8,61 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.search.acceptability import AcceptabilityHyper, acceptability, fit_acceptability, kept
 from trimtab.search.acquisition import LossScale, log_expected_improvement
-from trimtab.search.classifier import Classifier, sharpest
-from trimtab.search.gaussian_process import Hyper, Posterior, fit_hyper
+from trimtab.search.gaussian_process import Hyper, Kernel, Posterior, fit_hyper
 from trimtab.search.ledger import Evidence
 
-__all__ = ["Surrogate", "SurrogateHyper", "fit_surrogate"]
+__all__ = ["LossData", "Surrogate", "SurrogateHyper", "fit_surrogate", "loss_data", "measured"]
 
 Array = NDArray[np.float64]
-
-_BEST_SHARE, _RECENT_SHARE = 0.5, 0.3
-"""Of the points kept when there are too many: the best, the latest; the rest is spread evenly over the others."""
-
-
-_LABEL_CAP = 250
-"""Most configs in the classifier."""
 
 
 @dataclass(frozen=True, slots=True)
 class SurrogateHyper:
-    """Hyper-parameters of both models; those of acceptability are None while nothing was unacceptable."""
+    """What was fitted and holds until the next fit.
 
-    loss: Hyper
-    acceptable: Hyper | None = None
-    sharpness: float = 0.0
+    Attributes:
+        scale: of the losses; it stays while the kernel fitted on it stays, so that old points keep their noise.
+        loss: kernel of the loss.
+        effects: (f,) how much each feature moves the loss.
+        acceptable: None while nothing was unacceptable.
+    """
+
+    scale: LossScale
+    loss: Kernel
+    effects: Array
+    acceptable: AcceptabilityHyper | None = None
 
 
-def _measured(evidence: Sequence[Evidence]) -> list[Evidence]:
+@dataclass(frozen=True, slots=True)
+class LossData:
+    """What a process is fitted to: features (n, f), scaled losses (n,), known noise variances (n,)."""
+
+    x: Array
+    y: Array
+    v: Array
+
+
+def measured(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """Those that have a loss."""
     return [e for e in evidence if e.measured]
 
 
-def _kept(evidence: list[Evidence], cap: int) -> list[Evidence]:
-    """At most `cap` of `evidence` (in the order told), by the shares above; in the order told."""
-    if len(evidence) <= cap:
-        return evidence
-    keys = np.array([e.loss if e.measured else np.inf for e in evidence])
-    by_loss = np.argsort(keys, kind="stable")
-    n_best, n_recent = int(cap * _BEST_SHARE), int(cap * _RECENT_SHARE)
-    keep = set(by_loss[:n_best].tolist()) | set(range(len(evidence) - n_recent, len(evidence)))
-    others = [int(i) for i in by_loss if int(i) not in keep]
-    places = np.linspace(0, len(others) - 1, max(0, cap - len(keep))).astype(int)
-    keep |= {others[place] for place in places}
-    return [evidence[i] for i in sorted(keep)]
-
-
-def _loss_data(evidence: list[Evidence]) -> tuple[LossScale, Array, Array, Array]:
-    """Scale, features (n, f), scaled losses (n,), known noise variances (n,)."""
+def loss_data(evidence: Sequence[Evidence], scale: LossScale) -> LossData:
+    """The data of measured evidence on `scale`."""
     losses = np.array([e.loss for e in evidence])
-    scale = LossScale.of(losses)
     noise = scale.variance(losses, np.array([e.se or 0.0 for e in evidence]))
-    return scale, np.array([e.features for e in evidence]), scale.forward(losses), noise
-
-
-def _label_data(evidence: Sequence[Evidence], cap: int) -> tuple[Array, Array, Array]:
-    """Features (n, f) of at most `cap` configs, and how often each was acceptable and was not (n,)."""
-    kept = _kept(list(evidence), cap)
-    good, bad = np.array([e.n_good for e in kept], dtype=float), np.array([e.n_bad for e in kept], dtype=float)
-    return np.array([e.features for e in kept]), good, bad
+    return LossData(np.array([e.features for e in evidence]), scale.forward(losses), noise)
 
 
 def fit_surrogate(evidence: Sequence[Evidence], cap: int) -> SurrogateHyper:
     """Hyper-parameters for `evidence` (at least one measured), from at most `cap` configs."""
-    _, x, y, v = _loss_data(_kept(_measured(evidence), cap))
-    loss = fit_hyper(x, y, v)
-    if not any(e.n_bad for e in evidence):
-        return SurrogateHyper(loss)
-    labelled, good, bad = _label_data(evidence, cap)
-    shape = fit_hyper(labelled, good / (good + bad), np.zeros(len(good)))
-    return SurrogateHyper(loss, shape, sharpest(labelled, good, bad, shape))
+    some = kept(measured(evidence), cap)
+    scale = LossScale.of(np.array([e.loss for e in some]))
+    data = loss_data(some, scale)
+    loss: Hyper = fit_hyper(data.x, data.y, data.v)
+    return SurrogateHyper(scale, loss, loss.effects, fit_acceptability(evidence, cap))
 
 
 class Surrogate:
@@ -88,39 +75,72 @@ class Surrogate:
         hyper: hyper-parameters.
         cap: most configs that enter a process.
         caution: exponent of the probability of being acceptable.
+        previous: the surrogate of an earlier ask; while only new configs came since, its Cholesky factor grows by
+            their rows instead of being computed anew.
+
+    Attributes:
+        leaders: acceptable configs, those of least expected loss first (all measured ones when none is acceptable).
+        incumbent: least expected loss among them, on the scale.
+        base: the process without the pending configs.
     """
 
     def __init__(
-        self, evidence: Sequence[Evidence], pending: Array, hyper: SurrogateHyper, *, cap: int, caution: float
+        self,
+        evidence: Sequence[Evidence],
+        pending: Array,
+        hyper: SurrogateHyper,
+        *,
+        cap: int,
+        caution: float,
+        previous: Surrogate | None = None,
     ) -> None:
-        kept = _kept(_measured(evidence), cap)
-        self.scale, x, y, v = _loss_data(kept)
-        self._caution = caution
-        self._loss = Posterior(x, y, v, hyper.loss)
-        acceptable = [i for i, e in enumerate(kept) if e.is_acceptable] or list(range(len(kept)))
-        believed = self._loss.predict_mean(x[acceptable])
-        order = np.argsort(believed, kind="stable")
-        self.incumbent = float(believed[order[0]])
-        self.leaders = [kept[acceptable[i]] for i in order]
-        self._acceptable: Classifier | None = None
-        if hyper.acceptable is not None:
-            labels = _label_data(evidence, min(cap, _LABEL_CAP))
-            self._acceptable = Classifier(*labels, hyper.acceptable, hyper.sharpness)
+        some = kept(measured(evidence), cap)
+        self.hyper, self.scale, self._caution = hyper, hyper.scale, caution
+        self._keys = [(id(e), len(e.measured)) for e in some]
+        data = loss_data(some, hyper.scale)
+        self.base = Posterior(data.x, data.y, data.v, hyper.loss, self._reusable(previous))
+        self.acceptable = acceptability(evidence, hyper.acceptable, cap)
+        self.leaders, self.incumbent = self.rank(some, data.x)
+        self.process = self.base
         if len(pending):
-            believed = self._loss.predict_mean(pending)
-            v = np.r_[v, np.zeros(len(pending))]
-            self._loss = Posterior(np.r_[x, pending], np.r_[y, believed], v, hyper.loss)
+            y, v = np.r_[data.y, self.base.predict_mean(pending)], np.r_[data.v, np.zeros(len(pending))]
+            self.process = Posterior(np.vstack([data.x, pending]), y, v, hyper.loss, self.base)
+
+    def _reusable(self, previous: Surrogate | None) -> Posterior | None:
+        if previous is None or previous.hyper is not self.hyper:
+            return None
+        n = len(previous._keys)
+        return previous.base if n < len(self._keys) and previous._keys == self._keys[:n] else None
+
+    def rank(self, evidence: Sequence[Evidence], features: Array) -> tuple[list[Evidence], float]:
+        """The acceptable of `evidence` by the loss expected at their `features`, and the least of it on the scale."""
+        rows = [i for i, e in enumerate(evidence) if e.is_acceptable] or list(range(len(evidence)))
+        believed = self.base.predict_mean(features[rows])
+        order = np.argsort(believed, kind="stable")
+        return [evidence[rows[i]] for i in order], float(believed[order[0]])
+
+    def risk(self, features: Array) -> Array:
+        """What is added to the logarithm of a worth for the probability of being acceptable, (m,); at most 0."""
+        if self.acceptable is None:
+            return np.zeros(len(features))
+        return self._caution * self.acceptable.log_probability(features)
 
     def worth(self, features: Array) -> Array:
         """Log expected improvement plus the log probability of being acceptable, at the rows of `features` (m, f)."""
-        mean, sd = self._loss.predict(features)
-        worth = log_expected_improvement(mean, sd, self.incumbent)
-        if self._acceptable is not None:
-            worth = worth + self._caution * self._acceptable.log_probability(features)
-        return worth
+        mean, sd = self.process.predict(features)
+        return log_expected_improvement(mean, sd, self.incumbent) + self.risk(features)
+
+    def luck(self, evidence: Evidence) -> float:
+        """By how many of its standard errors the loss of `evidence` lies below what is expected there; 0 if unknown."""
+        if not evidence.se:
+            return 0.0
+        loss = np.array([evidence.loss])
+        expected = float(self.base.predict_mean(evidence.features[None, :])[0])
+        se = float(np.sqrt(self.scale.variance(loss, np.array([evidence.se]))[0]))
+        return (expected - float(self.scale.forward(loss)[0])) / se
 
     def expected_gain(self, features: Array) -> float:
         """Expected improvement of the loss at one row (1, f), in units of the loss near the incumbent."""
-        mean, sd = self._loss.predict(features)
+        mean, sd = self.process.predict(features)
         gain = float(np.exp(log_expected_improvement(mean, sd, self.incumbent))[0])
         return gain * self.scale.scale * self.scale.spread

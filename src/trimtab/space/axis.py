@@ -134,6 +134,11 @@ class LabelAxis(Axis):
         return len(self.labels)
 
     @property
+    def n_bins(self) -> int:
+        """Bins before the part of the axis in which nearness means something."""
+        return len(self.labels) if self.share > 0 else 0
+
+    @property
     def type(self) -> Type:
         """Booleans are numbers in constraints, all others texts."""
         return Type(is_text=self.knob.kind is not KnobKind.BOOLEAN)
@@ -219,6 +224,11 @@ class NumberAxis(Axis):
     def n_values(self) -> float:
         """How many legal values there are; infinite for a continuum."""
         return self.regular.n_levels + len(self.points)
+
+    @property
+    def n_bins(self) -> int:
+        """Bins before the part of the axis in which nearness means something."""
+        return len(self.points)
 
     def _find(self, value: Value) -> tuple[float, int]:
         if isinstance(value, str):

@@ -272,6 +272,15 @@ class Space:
             start += axis.n_features
         return found
 
+    @property
+    def bins(self) -> tuple[Floats, NDArray[np.int64]]:
+        """Where on each coordinate (d,) nearness begins to mean something, and how many equal bins lie before (d,).
+
+        The bins are special values and extra points of a number, or the labels of a choice (which begins at 1).
+        """
+        axes = self._encoding.axes.values()
+        return np.array([axis.share for axis in axes]), np.array([axis.n_bins for axis in axes], dtype=np.int64)
+
     def features(self, configs: Sequence[Mapping[str, Value]]) -> Floats:
         """Inputs for models, (n, f) from 0 to 1, of the canonical configs; `feature_slices` tells what is what.
 

@@ -3,6 +3,7 @@
 from trimtab.study.bench import BenchResult, bench
 from trimtab.study.change import apply_winner, find_study, open_changes, recover, rollback, winner_of
 from trimtab.study.file import Budget, StudyFile, load_study_file
+from trimtab.study.rate_search import RateResult, Slo, find_rate
 from trimtab.study.stage import Stage, build_target, build_workload, open_stage
 from trimtab.study.tune import TuneListener, open_history_at, tune
 from trimtab.study.verdict import make_verdict
@@ -10,6 +11,8 @@ from trimtab.study.verdict import make_verdict
 __all__ = [
     "BenchResult",
     "Budget",
+    "RateResult",
+    "Slo",
     "Stage",
     "StudyFile",
     "TuneListener",
@@ -17,6 +20,7 @@ __all__ = [
     "bench",
     "build_target",
     "build_workload",
+    "find_rate",
     "find_study",
     "load_study_file",
     "make_verdict",

@@ -14,7 +14,12 @@ from trimtab.study.file import StudyFile
 from trimtab.study.stage import Stage, open_stage
 from trimtab.trial import TrialListener, TrialRoom
 
-__all__ = ["BenchResult", "bench"]
+__all__ = ["BenchResult", "bench", "parse_settings"]
+
+_HINTS = {
+    Status.INFRASTRUCTURE: "this says nothing of the server: lower the load, or give the load generator free cores",
+    Status.FAILED_LOAD: "make the workload run on the server as it is, or lower its rate",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +41,12 @@ class BenchResult:
     noise: NoiseFloor
 
 
-def _parse(stage: Stage, texts: dict[str, str]) -> Config:
-    """Values as text ("512MB", "on", "1.5") for knobs of the space, over the baseline."""
+def parse_settings(stage: Stage, texts: dict[str, str]) -> Config:
+    """Values as text ("512MB", "on", "1.5") for knobs of the space, over the baseline.
+
+    Raises:
+        UsageError, SpaceError: a knob or value that is not legal.
+    """
     values: dict[str, Value] = {}
     for name, text in texts.items():
         if name not in stage.states:
@@ -68,7 +77,7 @@ def bench(
         LoadError: a run failed; the message has its reason.
     """
     with open_stage(file, state_dir) as stage, stage.target.lock(f"trimtab bench {file.study.name}"):
-        config = _parse(stage, settings)
+        config = parse_settings(stage, settings)
         stage.workload.prepare(stage.target.endpoint(), say)
         trials = []
         with TrialRoom(
@@ -81,13 +90,16 @@ def bench(
             study=file.study.name,
             purpose="bench",
             listener=listener,
+            say=say,
         ) as room:
             for number in range(n_runs):
                 trial = room.run(
                     config, number=number, role=Role.BENCH, plan=stage.plan, seed=file.study.seed, hand_over=True
                 )
                 if trial.status is not Status.OK or trial.measurement is None:
-                    raise LoadError(f"run {number + 1} ended as {trial.status}: {trial.reason}")
+                    raise LoadError(
+                        f"run {number + 1} ended as {trial.status}: {trial.reason}", hint=_HINTS.get(trial.status)
+                    )
                 trials.append(trial)
                 say(
                     f"run {number + 1} of {n_runs}: {stage.objective.value(trial.measurement).estimate:.4g}{stage.objective.unit}"

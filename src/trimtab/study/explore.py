@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from trimtab.measure import EarlyStop, Interval
 from trimtab.records import Role, Status, Trial
-from trimtab.search import Searcher, SearchProblem, create
+from trimtab.search import GuardedSearcher, Searcher, SearchProblem, create
 from trimtab.space import Config
 from trimtab.study.evaluate import Evaluator
 from trimtab.study.file import Budget
@@ -59,11 +59,12 @@ def expected_trials(stage: Stage, evaluator: Evaluator) -> int | None:
     return max(1, int(left / cost * every / (every + 1)))
 
 
-def start_searcher(stage: Stage, budget_trials: int | None) -> Searcher:
+def start_searcher(stage: Stage, budget_trials: int | None) -> GuardedSearcher:
     """The searcher that the study file names.
 
     Raises:
         UsageError: unknown searcher or option.
+        InternalError: the searcher is a plug-in and broken.
     """
     problem = SearchProblem(
         space=stage.space,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from trimtab.errors import UsageError
 from trimtab.records import Objective
@@ -141,6 +141,12 @@ class StudyFile(BaseModel):
     search: SearchTable = SearchTable()
     measure: MeasureTable = MeasureTable()
     proof: ProofTable = ProofTable()
+    _directory: Path = PrivateAttr(default=Path())
+
+    @property
+    def directory(self) -> Path:
+        """Where the file lies; paths in its tables are relative to it."""
+        return self._directory
 
     @property
     def objective(self) -> Objective:
@@ -215,6 +221,7 @@ def load_study_file(path: Path) -> StudyFile:
         file = StudyFile.model_validate(_read(path))
     except ValidationError as error:
         raise _explain(path, error) from error
+    file._directory = path.parent
     if len(file.target) != 1:
         raise UsageError(
             f"{path.name} has {len(file.target)} targets={sorted(file.target)}; this version tunes one at a time",

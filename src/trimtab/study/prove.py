@@ -13,12 +13,16 @@ from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
 from trimtab.study.evaluate import Evaluator
 from trimtab.study.stage import Stage
+from trimtab.trial import MeasurePlan
 
 __all__ = ["Proof", "prove"]
 
 
 _QUOTABLE = 1.25
 """A proven gain is measured on, while the budget lasts, until its interval's ends are within this factor."""
+
+_MAX_INVALID_TRIALS = 2
+"""Times that a trial which was nobody's fault (a busy load generator) is made again before the proof gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ def prove(stage: Stage, evaluator: Evaluator, candidate: Config, *, may_go_on: C
         block = arms if len(pairs) % 2 == 0 else arms[::-1]
         values: dict[Role, float] = {}
         for role, config in block:
-            trial = evaluator.measure(config, role, plan=plan)
+            trial = _believable(evaluator, config, role, plan)
             if trial.status is Status.OK and trial.measurement is not None and trial.excess == 0:
                 values[role] = objective.value(trial.measurement).estimate
             elif role is not Role.PROOF_ADVICE:
@@ -74,6 +78,16 @@ def prove(stage: Stage, evaluator: Evaluator, candidate: Config, *, may_go_on: C
         if len(pairs) >= table.min_pairs and _is_settled(sequence, delta):
             break
     return _conclude(stage, sequence, pairs, advice_pairs, delta, failure)
+
+
+def _believable(evaluator: Evaluator, config: Config, role: Role, plan: MeasurePlan) -> Trial:
+    """Measured again, a few times, when a fault that was not the config's made the trial worthless."""
+    trial = evaluator.measure(config, role, plan=plan)
+    for _ in range(_MAX_INVALID_TRIALS):
+        if trial.status is not Status.INFRASTRUCTURE:
+            break
+        trial = evaluator.measure(config, role, plan=plan)
+    return trial
 
 
 def _is_settled(sequence: PairedSequence, delta: float) -> bool:

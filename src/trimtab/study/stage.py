@@ -75,7 +75,8 @@ def build_workload(file: StudyFile) -> Workload:
     Raises:
         UsageError: unknown kind, or a table its plug-in refuses.
     """
-    workload: Workload = plugins.load("workloads", file.workload["kind"]).from_settings(file.workload)
+    plugin = plugins.load("workloads", file.workload["kind"])
+    workload: Workload = plugin.from_settings(file.workload, directory=file.directory)
     return workload
 
 

@@ -170,6 +170,7 @@ def _run(
             study=stage.file.study.name,
             listener=listener,
             is_interrupted=is_interrupted,
+            say=listener.phase,
         ) as room:
             evaluator = Evaluator(
                 stage, room, history, record.id, recorded=history.trials(record.id), listener=listener
@@ -217,6 +218,8 @@ def _phases(
         _require_baseline(evaluator.measure(stage.baseline, Role.BASELINE))
     listener.phase("searching")
     searcher = start_searcher(stage, expected_trials(stage, evaluator))
+    if plan := searcher.describe():
+        listener.phase(plan)
     outcome.stop_reason = explore(stage, evaluator, searcher, say=listener.phase)
     listener.phase("measuring the best again")
     outcome.candidate = finalists(stage, evaluator)
@@ -236,9 +239,12 @@ def _phases(
 
 def _require_baseline(trial: Trial) -> None:
     if trial.status is not Status.OK:
+        is_ours = trial.status is Status.INFRASTRUCTURE
         raise LoadError(
             f"the baseline itself cannot be measured: {trial.status}: {trial.reason}",
-            hint="make the workload run on the server as it is; `trimtab bench` shows it",
+            hint="lower the load, or give the load generator free cores; `trimtab bench` shows it"
+            if is_ours
+            else "make the workload run on the server as it is; `trimtab bench` shows it",
         )
 
 

@@ -1,4 +1,4 @@
-"""FakeWorkload: a load on a FakeTarget that takes no time: its seconds pass as fast as they are asked for.
+"""FakeWorkload and FakeRatedWorkload: loads on a FakeTarget that take no time: seconds pass as fast as they are asked for.
 
 Operations come at the rate that the target's speed allows, with noise from the seed and the run's number, so that the whole
 way from frame to verdict is walked with known truth.
@@ -6,17 +6,18 @@ way from frame to verdict is walked with known truth.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
-from trimtab.measure import Outcome, QueryLog
+from trimtab.errors import UsageError
+from trimtab.measure import Buckets, Outcome, QueryLog, SecondLog
 from trimtab.records import Context, Endpoint
-from trimtab.workload import Frame, Preparation
+from trimtab.workload import Frame, LoadRun, Preparation, StartState
 
-__all__ = ["FakeRun", "FakeWorkload"]
+__all__ = ["FakeRatedRun", "FakeRatedWorkload", "FakeRun", "FakeWorkload"]
 
 
 @dataclass(slots=True)
@@ -107,9 +108,141 @@ class FakeWorkload:
         report("the data is there already")
         return Preparation(0.0, 0, True)
 
-    def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> FakeRun:
+    def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
         """A run at the target's present speed."""
+        speed, lasts_s = self._drawn(seed, duration_s)
+        return FakeRun(speed, lasts_s, 4, self.error_share, self.on_second)
+
+    def _drawn(self, seed: int, duration_s: float) -> tuple[float, int]:
+        """This run's speed, and how many seconds it lasts."""
         noise = np.random.default_rng([seed, len(self.seeds)]).normal(0.0, self.noise_sd)
         self.seeds.append(seed)
         lasts_s = int(duration_s) if self.dies_after_s is None else self.dies_after_s
-        return FakeRun(self.speed() * float(np.exp(noise)), lasts_s, 4, self.error_share, self.on_second)
+        return self.speed() * float(np.exp(noise)), lasts_s
+
+
+@dataclass(slots=True)
+class FakeRatedRun:
+    """One run of short operations on a server with one queue (M/M/1): response times are exponential with mean
+    1 / (capacity - rate), every second alike; what comes above the capacity is shed.
+
+    A rate of 0 is a closed loop that reaches 90 % of the capacity. `log_changes` replace columns of its log.
+    """
+
+    rate_per_s: float
+    capacity_per_s: float
+    lasts_s: int
+    error_share: float = 0.0
+    error_class: str = "other"
+    on_second: Callable[[int], None] = lambda second: None
+    log_changes: Mapping[str, Any] = field(default_factory=dict)
+    second: int = 0
+    is_stopped: bool = False
+
+    @property
+    def _n_offered(self) -> int:
+        return round(self.rate_per_s or 0.9 * self.capacity_per_s)
+
+    @property
+    def _n_done(self) -> int:
+        return min(self._n_offered, round(self.capacity_per_s))
+
+    @property
+    def _n_failed(self) -> int:
+        return round(self._n_done * self.error_share)
+
+    def _response_us(self, share: float | np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+        spare = max(self.capacity_per_s - self._n_offered, 0.1)
+        return np.maximum(1, np.rint(-np.log1p(-np.asarray(share)) / spare * 1e6)).astype(np.int64)
+
+    def frame(self, timeout_s: float) -> Frame | None:
+        """The next second, at once."""
+        if self.is_done:
+            return None
+        self.on_second(self.second)
+        n_ok, n_failed = self._n_done - self._n_failed, self._n_failed
+        p50, p95, p99 = (int(self._response_us(share)) for share in (0.5, 0.95, 0.99))
+        n_shed = self._n_offered - self._n_done
+        frame = Frame(self.second, n_ok, n_failed, float(n_ok), 0, n_shed, p50, p95, p99, 100, 0, 1e-5 * self._n_done)
+        self.second += 1
+        return frame
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all seconds were asked for."""
+        return self.is_stopped or self.second >= self.lasts_s
+
+    def log(self) -> SecondLog:
+        """Nine reads to one update in each second."""
+        k, n_ok, n_failed = self.second, self._n_done - self._n_failed, self._n_failed
+        label = (np.arange(n_ok) % 10 == 9).astype(np.int64)
+        rows = np.stack([label, self._response_us((np.arange(n_ok) + 0.5) / max(n_ok, 1))])
+        values, count = np.unique(rows, axis=1, return_counts=True)
+        m = values.shape[1]
+        ok = Buckets(
+            np.repeat(np.arange(k), m), np.tile(values[0], k), np.tile(values[1], k), np.tile(count.astype(np.int64), k)
+        )
+        columns: dict[str, Any] = {
+            "labels": ("read", "update"),
+            "duration_s": float(k),
+            "credited": np.full(k, float(n_ok)),
+            "response": ok,
+            "service": ok,
+            "error": Buckets.of([(second, 0, 1000, n_failed) for second in range(k) if n_failed]),
+            "lateness": Buckets.of([(second, 0, 100, n_ok) for second in range(k)]),
+            "offered": np.full(k, self._n_offered),
+            "shed": np.full(k, self._n_offered - self._n_done),
+            "timed_out": np.zeros(k, dtype=np.int64),
+            "client_cpu_s": np.full(k, 1e-5 * self._n_done),
+            "steal_s": np.zeros(k),
+            "error_classes": {self.error_class: n_failed * k} if n_failed else {},
+            "users": 4,
+            "is_open": self.rate_per_s > 0,
+            "errors": (f"read: made to fail ({self.error_class})",) if n_failed else (),
+            "memory_bytes": 1 << 20,
+        }
+        return SecondLog(**{**columns, **self.log_changes})
+
+    def stop(self) -> SecondLog:
+        """Ends the run."""
+        self.is_stopped = True
+        return self.log()
+
+
+@dataclass(slots=True)
+class FakeRatedWorkload(FakeWorkload):
+    """Short operations with percentiles of their own, which can come at a rate and can be undone.
+
+    Attributes:
+        rate_per_s: of an open loop; 0: closed.
+        error_class: of the operations that fail.
+        writes: whether there is something to undo before each run.
+        resets: how often it was undone.
+        log_changes: replace columns of every run's log.
+    """
+
+    rate_per_s: float = 0.0
+    error_class: str = "other"
+    writes: bool = True
+    resets: list[str] = field(default_factory=list)
+    log_changes: dict[str, Any] = field(default_factory=dict)
+
+    def with_rate(self, rate_per_s: float) -> FakeRatedWorkload:
+        """The same at a rate; above a million operations it refuses, to keep logs small."""
+        if not 0 < rate_per_s <= 1e6:
+            raise UsageError(f"rate_per_s={rate_per_s:g} is out of range", hint="use 1 to 1000000")
+        return replace(self, rate_per_s=rate_per_s)
+
+    def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
+        """Counts."""
+        if not self.writes:
+            return None
+        self.resets.append(str(endpoint))
+        return StartState("made afresh", 0.25, "a fake")
+
+    def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> FakeRatedRun:
+        """A run at the target's present speed, which is the capacity of its queue."""
+        speed, lasts_s = self._drawn(seed, duration_s)
+        return FakeRatedRun(
+            self.rate_per_s, speed, lasts_s, self.error_share, self.error_class, self.on_second, self.log_changes
+        )

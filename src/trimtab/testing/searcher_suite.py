@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from trimtab.errors import UsageError
+from trimtab.errors import SpaceError, UsageError
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.search import Searcher, SearchProblem
 from trimtab.space import Config, Constraint, Knob, KnobKind, RestartClass, Space
@@ -50,29 +51,39 @@ def mixed_knobs(n: int) -> list[Knob]:
     return [Knob(name=f"knob_{i:02d}", **kinds[i % len(kinds)]) for i in range(n)]
 
 
+@cache
 def _mixed() -> Space:
     return Space(mixed_knobs(8))
 
 
+@cache
 def _constrained() -> Space:
     return Space(
         mixed_knobs(9), [Constraint("knob_00 + knob_08 <= 1000", name="budget"), Constraint("knob_01 >= knob_02")]
     )
 
 
+@cache
 def _conditional() -> Space:
     inner = Knob(name="depth", kind=KnobKind.INTEGER, low=1, high=50, default=10, condition="mode == 'deep'")
     mode = Knob(name="mode", kind=KnobKind.CHOICE, choices=("flat", "deep"), default="flat")
     return Space([mode, inner, *mixed_knobs(3)])
 
 
+@cache
 def _tiny() -> Space:
     on = Knob(name="on", kind=KnobKind.BOOLEAN, default=False)
     return Space([on, Knob(name="level", kind=KnobKind.INTEGER, low=1, high=3, default=1)])
 
 
+@cache
 def _single() -> Space:
     return Space([Knob(name="fixed", kind=KnobKind.INTEGER, low=5, high=5, default=5)])
+
+
+@cache
+def _empty() -> Space:
+    return Space([])
 
 
 PROBLEMS: Mapping[str, Callable[[], Space]] = {
@@ -81,8 +92,10 @@ PROBLEMS: Mapping[str, Callable[[], Space]] = {
     "conditional": _conditional,
     "tiny": _tiny,
     "single": _single,
+    "empty": _empty,
 }
-"""Name -> factory of the space; "tiny" has six configs, "single" one."""
+"""Name -> factory of the space; "tiny" has six configs, "single" one, and "empty" has no knobs, so one config as well.
+Each is made once and shared: a space is immutable."""
 
 
 def measured(space: Space, config: Config, number: int, **changes: Any) -> Trial:
@@ -97,6 +110,11 @@ def measured(space: Space, config: Config, number: int, **changes: Any) -> Trial
 def failed(space: Space, config: Config, number: int) -> Trial:
     """A trial with which the target did not start."""
     return measured(space, config, number, status=Status.CRASHED, loss=None, loss_se=None)
+
+
+def some_fail(space: Space, config: Config, number: int) -> Trial:
+    """Every fifth trial fails, the others are measured."""
+    return failed(space, config, number) if number % 5 == 4 else measured(space, config, number)
 
 
 Answer = Callable[[Space, Config, int], Trial]
@@ -183,6 +201,27 @@ class SearcherSuite:
         pending = [searcher.ask()[0] for _ in range(4)]
         assert len(set(pending)) == min(4, _n_feasible(space))
 
+    def test_pending_are_not_asked_while_others_are_told(self) -> None:
+        """Trials of other configs, and the wait, do not make a searcher forget what it asked for."""
+        space = _mixed()
+        searcher = self.make(space)
+        self.drive(searcher, space, 4)
+        pending = searcher.ask(3)
+        for number in range(4, N_TRIALS):
+            config = searcher.ask()[0]
+            assert config not in pending
+            searcher.tell(measured(space, config, number))
+
+    def test_batches_go_on(self, space: Space) -> None:
+        """Batch after batch, each answered as a whole and backwards: feasible, and different while there is a choice."""
+        searcher = self.make(space)
+        for start in range(0, N_TRIALS, 4):
+            configs = searcher.ask(4)
+            self.check(space, configs)
+            assert len(set(configs)) == min(4, _n_feasible(space))
+            for place, config in reversed(list(enumerate(configs))):
+                searcher.tell(some_fail(space, config, start + place))
+
     def test_answers_out_of_order(self, space: Space) -> None:
         searcher = self.make(space)
         waiting = searcher.ask(4)
@@ -205,7 +244,7 @@ class SearcherSuite:
         self.check(space, self.drive(searcher, space, N_TRIALS, answer))
         self.check(space, searcher.ask(2))
 
-    @pytest.mark.parametrize("loss", [math.nan, math.inf, None])
+    @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf, None])
     def test_no_finite_loss_is_a_failure(self, loss: float | None) -> None:
         space = _mixed()
         searcher = self.make(space)
@@ -229,14 +268,34 @@ class SearcherSuite:
         self.check(space, self.drive(searcher, space, 6, answer))
         assert searcher.best() is None
 
-    @pytest.mark.parametrize("k", range(1, N_TRIALS, 3))
-    def test_resumes_after(self, k: int) -> None:
-        """A fresh instance with the same asks and answers goes on with the same next config."""
+    def test_resumes_after_k_trials(self) -> None:
+        """A fresh instance with the same asks and answers goes on with the same next config, failures included.
+
+        For some k: every replay also passes, and compares, all that come before its own.
+        """
         space = _constrained()
-        whole = self.drive(self.make(space), space, k + 2)
-        resumed = self.make(space)
-        assert self.drive(resumed, space, k) == whole[:k]
-        assert self.drive(resumed, space, 2, start=k) == whole[k:]
+        whole = self.drive(self.make(space), space, N_TRIALS + 1, some_fail)
+        for k in (1, 2, 3, 5, 8, N_TRIALS):
+            resumed = self.make(space)
+            assert self.drive(resumed, space, k, some_fail) == whole[:k]
+            assert resumed.ask() == [whole[k]], f"after {k} trials"
+
+    def test_resumes_in_the_middle_of_a_batch(self) -> None:
+        """What was asked and not told when the study died is pending again after the same asks."""
+        space = _constrained()
+
+        def until_it_died() -> tuple[Searcher, list[Config]]:
+            searcher = self.make(space)
+            asked = self.drive(searcher, space, 5)
+            waiting = searcher.ask(4)
+            for number, config in enumerate(waiting[::2], start=5):
+                searcher.tell(measured(space, config, number))
+            return searcher, asked + waiting
+
+        first, asked = until_it_died()
+        second, asked_again = until_it_died()
+        assert asked_again == asked
+        assert second.ask(3) == first.ask(3)
 
     def test_the_same_trial_told_twice_changes_nothing(self) -> None:
         space = _mixed()
@@ -307,6 +366,23 @@ class SearcherSuite:
         asked = self.drive(searcher, space, 20)
         assert len(set(asked)) == 6
         assert searcher.is_exhausted
+
+    @pytest.mark.parametrize("name", ["single", "empty"])
+    def test_one_config_is_asked_and_then_nothing_is_left(self, name: str) -> None:
+        space = PROBLEMS[name]()
+        searcher = self.make(space)
+        assert set(self.drive(searcher, space, 3)) == {space.default()}
+        assert searcher.is_exhausted
+        best = searcher.best()
+        assert best is not None
+        assert best.config == space.default()
+
+    def test_contradictory_constraints_are_named(self) -> None:
+        """Not later than with the first ask."""
+        space = Space(mixed_knobs(3), [Constraint("knob_01 >= 40", name="floor"), Constraint("knob_01 <= 20")])
+        problem = SearchProblem(space=space, baseline=space.default(), options=self.options)
+        with pytest.raises(SpaceError, match=r"contradict each other: floor \(knob_01 >= 40\); knob_01 <= 20"):
+            type(self).searcher_class(problem).ask()
 
     def test_unknown_option_is_named(self) -> None:
         problem = self.problem(_mixed())

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
 
 from trimtab.errors import LoadError
-from trimtab.measure import EarlyStop, Measurement, SteadyDetector, batch_means_interval, summarise
+from trimtab.measure import EarlyStop, Measurement, SecondLog, SteadyDetector, batch_means_interval, summarise
 from trimtab.records import Endpoint
 from trimtab.workload import Frame, LoadRun, Workload
 
@@ -61,12 +61,14 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What a run showed; `measurement` is None when there was no window at all."""
+    """What a run showed; `measurement` is None when there was no window at all. Errors are those of the whole run."""
 
     end: End
     measurement: Measurement | None
     warmup_s: float
     measure_s: float
+    errors: tuple[str, ...] = ()
+    error_classes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -137,11 +139,12 @@ def measure_load(
         end = _follow(run, window, early_stop, is_interrupted, on_frame)
     finally:
         log = run.stop()
+    classes = log.error_classes if isinstance(log, SecondLog) else {}
     if window.started is None or not window.credited:
-        return LoadResult(end, None, log.duration_s, 0.0)
+        return LoadResult(end, None, log.duration_s, 0.0, log.errors, classes)
     bounds = (float(window.started), float(len(window.frames)))
     measurement = summarise(log, window_s=bounds, is_steady=window.steady.is_steady)
-    return LoadResult(end, measurement, bounds[0], bounds[1] - bounds[0])
+    return LoadResult(end, measurement, bounds[0], bounds[1] - bounds[0], log.errors, classes)
 
 
 def _follow(

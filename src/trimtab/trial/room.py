@@ -1,4 +1,4 @@
-"""TrialRoom: one trial, check → journal → apply → warm up → measure → restore; the only place through which the world
+"""TrialRoom: one trial, check → journal → apply → reset → warm up → measure → restore; the only place through which the world
 changes while a study runs.
 
     with TrialRoom(target, workload, space, baseline, ...) as room:      # journals the target as found
@@ -24,14 +24,16 @@ from trimtab.records import Objective, Role, Status, Trial
 from trimtab.space import Config, Space, Value
 from trimtab.target import Snapshot, Target
 from trimtab.trial.journal import Entry, Journal
+from trimtab.trial.judge import judge
 from trimtab.trial.load import End, LoadResult, MeasurePlan, measure_load
-from trimtab.workload import Frame, Workload
+from trimtab.units import format_duration
+from trimtab.workload import Frame, ResettableWorkload, StartState, Workload
 
 __all__ = ["Interrupted", "TrialListener", "TrialRoom"]
 
 _MAX_INFRASTRUCTURE_RETRIES = 2
-_MAX_CLIENT_CPU_SHARE = 0.9
-"""Of one core per generator thread; above it the generator, and not the server, was measured."""
+_MAX_INVALID_RETRIES = 1
+"""Of a run that measured the generator: a busy moment passes, a generator that is too small stays so."""
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error: the user asked to stop
@@ -77,6 +79,7 @@ class TrialRoom:
         purpose: "tune" or "bench".
         listener: told of steps and seconds.
         is_interrupted: asked every second.
+        say: told once how every trial gets the same start state, and of what else people should know.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class TrialRoom:
         purpose: str = "tune",
         listener: TrialListener | None = None,
         is_interrupted: Callable[[], bool] = lambda: False,
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._target = target
         self._workload = workload
@@ -103,6 +107,8 @@ class TrialRoom:
         self._purpose = purpose
         self._listener: TrialListener = listener or _Silent()
         self._is_interrupted = is_interrupted
+        self._say = say
+        self._has_told_reset = False
         self._entry: Entry | None = None
         self._is_changed = False
 
@@ -126,6 +132,10 @@ class TrialRoom:
     def snapshot(self) -> Snapshot:
         """The target as found."""
         return self._opened.snapshot
+
+    def use(self, workload: Workload) -> None:
+        """The trials from here on run `workload`: the same data, for instance at another rate."""
+        self._workload = workload
 
     def restore(self) -> float:
         """Puts the target back as it was found; seconds it took. Does nothing when nothing is changed."""
@@ -227,31 +237,53 @@ class TrialRoom:
         self, plan: MeasurePlan, seed: int, early_stop: EarlyStop | None, costs: _Costs
     ) -> tuple[Status, str, LoadResult | None]:
         """Runs the load, retrying what is nobody's fault; restores before it raises."""
-        for attempt in range(_MAX_INFRASTRUCTURE_RETRIES + 1):
-            self._listener.step("load")
+        n_failed = n_invalid = 0
+        while True:
             started = time.monotonic()
             try:
+                self._reset(costs)
+                started = time.monotonic()
+                self._listener.step("load")
                 result = self._measure(plan, seed, early_stop)
             except (LoadError, ConnectionError) as error:
                 costs.add("failed", time.monotonic() - started)
                 fault = self._sickness()
                 if fault is not None:
                     return Status.CRASHED, fault, None
-                if attempt < _MAX_INFRASTRUCTURE_RETRIES:
+                n_failed += 1
+                if n_failed <= _MAX_INFRASTRUCTURE_RETRIES:
                     continue
                 self.restore()
                 raise LoadError(f"the load cannot be run although the target is well: {error}") from error
             except BaseException:
                 self.restore()
                 raise
-            costs.add("warmup", result.warmup_s)
-            costs.add("measure", result.measure_s)
-            costs.add("other", max(0.0, time.monotonic() - started - result.warmup_s - result.measure_s))
             if result.end is End.INTERRUPTED:
                 self.restore()
                 raise Interrupted
-            return (*self._judge(result, plan), result)
-        raise AssertionError("unreachable: every round returns, raises or continues")
+            status, reason = self._judge(result, plan)
+            elapsed = time.monotonic() - started
+            if status is Status.INFRASTRUCTURE and n_invalid < _MAX_INVALID_RETRIES:
+                n_invalid += 1
+                costs.add("failed", elapsed)
+                continue
+            costs.add("warmup", result.warmup_s)
+            costs.add("measure", result.measure_s)
+            costs.add("other", max(0.0, elapsed - result.warmup_s - result.measure_s))
+            return status, reason, result
+
+    def _reset(self, costs: _Costs) -> None:
+        """The same start state for every run of a workload that writes."""
+        if not isinstance(self._workload, ResettableWorkload):
+            return
+        started = time.monotonic()
+        state = self._workload.reset(self._target.endpoint(), self._say)
+        if state is None:
+            return
+        costs.add("reset", time.monotonic() - started)
+        if not self._has_told_reset:
+            self._has_told_reset = True
+            self._say(_reset_text(state))
 
     def _measure(self, plan: MeasurePlan, seed: int, early_stop: EarlyStop | None) -> LoadResult:
         return measure_load(
@@ -274,28 +306,19 @@ class TrialRoom:
 
     def _judge(self, result: LoadResult, plan: MeasurePlan) -> tuple[Status, str]:
         """Whether what was measured may be believed."""
-        measurement = result.measurement
         fault = self._sickness()
         if fault is not None:
             return Status.CRASHED, fault
-        if measurement is None or result.end is End.DIED:
-            return Status.FAILED_LOAD, "the load ended by itself before its window was complete"
-        if measurement.error_rate > plan.max_error_rate:
-            first = measurement.errors[0] if measurement.errors else "no text"
-            return Status.FAILED_LOAD, f"error_rate={measurement.error_rate:.1%}, first error: {first}"
-        if measurement.throughput.estimate <= 0:
-            return (
-                Status.TIMED_OUT,
-                f"no operation succeeded in {measurement.duration_s:g} s ({measurement.n_timed_out} timed out)",
-            )
-        if measurement.client_cpu_share > _MAX_CLIENT_CPU_SHARE:
-            return (
-                Status.FAILED_LOAD,
-                f"the load generator was the bottleneck: cpu share={measurement.client_cpu_share:.2f}",
-            )
-        if result.end is End.STOPPED_EARLY:
-            return Status.STOPPED_EARLY, "clearly worse than the best so far"
-        return Status.OK, ""
+        status, reason = judge(result, plan, self._objective)
+        if status is Status.FAILED_LOAD and "connect" in result.error_classes:
+            # The server is back by now, but it had thrown its clients out: its own words say why.
+            reason = _with_log(reason, self._target.log_excerpt())
+        return status, reason
+
+
+def _reset_text(state: StartState) -> str:
+    note = f" ({state.note})" if state.note else ""
+    return f"every run starts from the same data: {state.method}, {format_duration(state.duration_s)} before each run{note}"
 
 
 def _with_log(message: str, log_excerpt: str) -> str:

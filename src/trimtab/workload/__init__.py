@@ -1,5 +1,23 @@
 """ASK: what is asked of a target; one folder per workload, all run by the native load engine."""
 
-from trimtab.workload.base import Frame, LoadRun, Preparation, Workload
+from trimtab.workload.base import (
+    Frame,
+    LoadRun,
+    Preparation,
+    RatedWorkload,
+    ResettableWorkload,
+    StartState,
+    Workload,
+)
+from trimtab.workload.load_model import LoadModel
 
-__all__ = ["Frame", "LoadRun", "Preparation", "Workload"]
+__all__ = [
+    "Frame",
+    "LoadModel",
+    "LoadRun",
+    "Preparation",
+    "RatedWorkload",
+    "ResettableWorkload",
+    "StartState",
+    "Workload",
+]

@@ -6,21 +6,38 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from trimtab.measure import QueryLog
+from trimtab.measure import QueryLog, SecondLog
 from trimtab.records import Context, Endpoint
 
-__all__ = ["Frame", "LoadRun", "Preparation", "Workload"]
+__all__ = ["Frame", "LoadRun", "Preparation", "RatedWorkload", "ResettableWorkload", "StartState", "Workload"]
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
     """What one second of a run showed; `credited` counts every operation by the share of its run inside the second
-    (operations still running are credited by their elapsed time over the label's mean so far, so it is provisional)."""
+    (operations still running are credited by their elapsed time over the label's mean so far, so it is provisional).
+
+    Attributes:
+        n_timed_out: operations cut off by their own time-out.
+        n_shed: requests of an open loop that were dropped because too many waited already.
+        response_p50_us, response_p95_us, response_p99_us: of the successful, from when they were due; 0 for none.
+        lateness_p99_us: how late the generator itself was.
+        backlog: requests of an open loop that wait for a free user at the second's end.
+        client_cpu_s: CPU seconds that the generator used within this second.
+    """
 
     second: int
     n_ok: int
     n_error: int
     credited: float
+    n_timed_out: int = 0
+    n_shed: int = 0
+    response_p50_us: int = 0
+    response_p95_us: int = 0
+    response_p99_us: int = 0
+    lateness_p99_us: int = 0
+    backlog: int = 0
+    client_cpu_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +47,21 @@ class Preparation:
     duration_s: float
     size_bytes: int
     was_cached: bool
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StartState:
+    """How a workload that writes made the data what it was before: for people, and printed once a study.
+
+    Attributes:
+        method: in few words: "copy of a template database", "inverse operations".
+        duration_s: seconds that it took.
+        note: what else is worth knowing; may be empty.
+    """
+
+    method: str
+    duration_s: float
     note: str = ""
 
 
@@ -43,10 +75,10 @@ class LoadRun(Protocol):
     @property
     def is_done(self) -> bool: ...
 
-    def log(self) -> QueryLog:
+    def log(self) -> QueryLog | SecondLog:
         """Everything so far, without stopping (running operations are not in it)."""
 
-    def stop(self) -> QueryLog:
+    def stop(self) -> QueryLog | SecondLog:
         """Cancels what is in flight (within 100 ms), joins, and returns the whole log. Idempotent."""
 
 
@@ -54,7 +86,8 @@ class LoadRun(Protocol):
 class Workload(Protocol):
     """What is asked of a target.
 
-    Built by its class's `from_settings(settings)` from the study file's [workload] table (raises `UsageError` on
+    Built by its class's `from_settings(settings, directory=...)` from the study file's [workload] table; files that it names
+    are relative to `directory`, where the study file lies (raises `UsageError` on
     unknown or wrong keys).
 
     * `protocols`: endpoint protocols it can drive.
@@ -63,6 +96,8 @@ class Workload(Protocol):
       the disk is too small) before it writes anything. `report` gets one line of text per step.
     * `start(endpoint, seed, duration_s)`: starts the load and returns at once. The same seed gives the same operations.
       It ends by itself after `duration_s` (the cap), or by `stop`.
+
+    What only some workloads can do is in protocols of its own: `ResettableWorkload`, `RatedWorkload`.
     """
 
     kind: str
@@ -72,3 +107,29 @@ class Workload(Protocol):
     def context(self) -> Context: ...
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation: ...
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun: ...
+
+
+@runtime_checkable
+class ResettableWorkload(Workload, Protocol):
+    """A workload that writes, and can undo it: every trial then starts from the same data."""
+
+    def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
+        """Makes the data what `prepare` left, whatever the last run wrote; called before every load.
+
+        None when with these settings nothing is written. `report` gets a line of text per long step.
+
+        Raises:
+            LoadError: it cannot be done; the message says why.
+        """
+
+
+@runtime_checkable
+class RatedWorkload(Workload, Protocol):
+    """A workload whose requests can come by a schedule (open loop), so that its rate can be set from outside."""
+
+    def with_rate(self, rate_per_s: float) -> Workload:
+        """The same workload in an open loop of `rate_per_s` requests per second; `self` stays as it is.
+
+        Raises:
+            UsageError: its settings allow no open loop, or the rate is not positive or out of reach.
+        """

@@ -14,7 +14,7 @@ from trimtab.workload.base import Frame
 from trimtab.workload.connection import password_of
 
 if TYPE_CHECKING:
-    from trimtab._native import Columns, SqlLoad, Stream
+    from trimtab._native import Load, RunLog, Stream
 
 __all__ = ["SqlRun", "start_sql_load", "to_log"]
 
@@ -22,7 +22,7 @@ __all__ = ["SqlRun", "start_sql_load", "to_log"]
 class SqlRun:
     """A running SQL load (a `LoadRun`); `stop` is idempotent, and the log stays readable after it."""
 
-    def __init__(self, load: SqlLoad) -> None:
+    def __init__(self, load: Load) -> None:
         self._load = load
         self._final: QueryLog | None = None
 
@@ -40,7 +40,7 @@ class SqlRun:
 
     def log(self) -> QueryLog:
         """Every operation that has ended so far, without stopping."""
-        return self._final if self._final is not None else to_log(self._load.columns())
+        return self._final if self._final is not None else to_log(self._load.log())
 
     def stop(self) -> QueryLog:
         """Cancels what is in flight, waits for it, and returns the whole log."""
@@ -49,12 +49,13 @@ class SqlRun:
         return self._final
 
 
-def to_log(columns: Columns) -> QueryLog:
-    """The engine's columns as a QueryLog in order of `end_s`.
+def to_log(log: RunLog) -> QueryLog:
+    """The rows of the engine's log as a QueryLog in order of `end_s`.
 
     Raises:
         LoadError: the columns differ in length (the native module does not belong to this version).
     """
+    columns = log.rows()
     arrays = {
         "stream": np.frombuffer(columns.stream, dtype="<i4"),
         "label": np.frombuffer(columns.label, dtype="<i4"),
@@ -70,11 +71,11 @@ def to_log(columns: Columns) -> QueryLog:
         order = np.argsort(arrays["end_s"], kind="stable")
         arrays = {name: array[order] for name, array in arrays.items()}
     return QueryLog(
-        labels=tuple(columns.labels),
+        labels=tuple(log.labels),
         **arrays,
-        errors=tuple(columns.errors),
-        duration_s=columns.duration_s,
-        client_cpu_s=columns.client_cpu_s,
+        errors=tuple(log.errors),
+        duration_s=log.duration_s,
+        client_cpu_s=log.client_cpu_s,
     )
 
 
@@ -91,27 +92,34 @@ def start_sql_load(
         LoadError: a stream could not connect, or the endpoint wants what the engine cannot do.
     """
     # Imported here so that reading a study file does not need the native module.
-    from trimtab._native import SqlLoad
+    from trimtab._native import Load, Postgres, Streams
 
-    if (mode := endpoint.options.get("sslmode", "")).startswith(("require", "verify")):
-        raise LoadError(
-            f"the load engine does not speak TLS: sslmode={mode} endpoint={endpoint}",
-            hint="measure over a local socket or a private network with sslmode=prefer",
-        )
+    # As libpq does for a Unix socket: there is nobody to hide from.
+    mode = "disable" if endpoint.host.startswith("/") else endpoint.options.get("sslmode", "prefer")
     try:
-        load = SqlLoad(
+        driver = Postgres(
             host=endpoint.host,
             port=endpoint.port,
             user=endpoint.user,
             database=endpoint.database,
             password=password_of(endpoint),
-            streams=streams,
+            tls=mode,
+            root_certificates=endpoint.options.get("sslrootcert"),
+        )
+        load = Load(
+            driver=driver,
+            source=Streams(streams),
             duration_s=duration_s,
             operation_timeout_s=operation_timeout_s,
+            keep_rows=True,
         )
     except ConnectionError as error:
         raise LoadError(
             f"the load cannot connect: endpoint={endpoint} streams={len(streams)}: {error}",
             hint="check that the server runs and max_connections leaves room for every stream",
+        ) from error
+    except ValueError as error:
+        raise LoadError(
+            f"the load cannot start: endpoint={endpoint}: {error}", hint="check the target's url"
         ) from error
     return SqlRun(load)

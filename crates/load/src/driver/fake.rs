@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{Answer, Canceller, Driver, ErrorClass, Failure, Session};
+use crate::fixed::Fill;
 
 /// What one operation does.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,9 +23,17 @@ pub(crate) enum FakeRequest {
     Lose(u64),
     /// Never ends by itself, and obeys only the n-th cancel request of its connection.
     Hang(u32),
+    /// Clashes with others so many times, 10 ms each, and is then answered after 10 ms.
+    Conflict(u32),
     /// A bug in the driver.
     #[default]
     Panic,
+}
+
+impl Fill<Self> for FakeRequest {
+    fn fill(&self, request: &mut Self) {
+        *request = *self;
+    }
 }
 
 /// Obeys no cancel request at all.
@@ -40,6 +49,9 @@ pub(crate) struct Fake {
     pub(crate) refused: (u32, u32),
     /// Whether connecting never ends.
     pub(crate) is_silent: bool,
+    /// No answer leaves the server between these two moments.
+    pub(crate) stall: Option<(Instant, Instant)>,
+    pub(crate) n_resets: Arc<AtomicU32>,
 }
 
 impl Driver for Fake {
@@ -55,13 +67,14 @@ impl Driver for Fake {
             return Err(Failure::without_code(ErrorClass::Connect, "refused"));
         }
         let canceller = FakeCanceller { cancelled: Rc::default(), n_cancels: Arc::clone(&self.n_cancels) };
-        Ok(FakeSession { canceller, n_requests: Arc::clone(&self.n_requests), is_lost: false })
+        Ok(FakeSession { canceller, server: self.clone(), n_conflicts: 0, is_lost: false })
     }
 }
 
 pub(crate) struct FakeSession {
     canceller: FakeCanceller,
-    n_requests: Arc<AtomicU32>,
+    server: Fake,
+    n_conflicts: u32,
     is_lost: bool,
 }
 
@@ -70,10 +83,24 @@ impl Session for FakeSession {
     type Canceller = FakeCanceller;
 
     async fn run(&mut self, request: &FakeRequest) -> Result<Answer, Failure> {
-        self.n_requests.fetch_add(1, Ordering::SeqCst);
+        self.server.n_requests.fetch_add(1, Ordering::SeqCst);
         match *request {
             FakeRequest::Answer(ms) => {
                 sleep(Duration::from_millis(ms)).await;
+                if let Some((from, until)) = self.server.stall
+                    && (from..until).contains(&Instant::now())
+                {
+                    sleep_until(until).await;
+                }
+                Ok(Answer { rows: 1, first_row: None })
+            }
+            FakeRequest::Conflict(n) => {
+                sleep(Duration::from_millis(10)).await;
+                self.n_conflicts += 1;
+                if self.n_conflicts <= n {
+                    return Err(Failure::without_code(ErrorClass::Serialization, "conflict"));
+                }
+                self.n_conflicts = 0;
                 Ok(Answer { rows: 1, first_row: None })
             }
             FakeRequest::Fail(ms) => {
@@ -96,6 +123,7 @@ impl Session for FakeSession {
     }
 
     async fn reset(&mut self) -> Result<(), Failure> {
+        self.server.n_resets.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 

@@ -1,7 +1,6 @@
 //! What the engine asks of a protocol: connect, run a request, cancel it.
 
 pub mod mysql;
-pub mod postgres;
 pub mod postgresql;
 
 mod channel;

@@ -1,13 +1,16 @@
-//! The socket under a connection: TCP or Unix, behind one type that the wire polls directly.
+//! The socket under a connection: TCP or Unix, read and written without a detour.
 
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::time::sleep;
 
 /// Where a server listens.
@@ -36,15 +39,15 @@ impl Address {
     pub(super) async fn open(&self) -> io::Result<Socket> {
         match self {
             Self::Unix(path) => loop {
-                match UnixStream::connect(path).await {
+                match tokio::net::UnixStream::connect(path).await {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(QUEUE_FULL_PAUSE).await,
-                    result => return result.map(Socket::Unix),
+                    result => return Socket::new(Raw::Unix(result?.into_std()?)),
                 }
             },
             Self::Tcp(host, port) => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                let stream = tokio::net::TcpStream::connect((host.as_str(), *port)).await?;
                 stream.set_nodelay(true)?;
-                Ok(Socket::Tcp(stream))
+                Socket::new(Raw::Tcp(stream.into_std()?))
             }
         }
     }
@@ -59,38 +62,115 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// A connected socket.
-pub(super) enum Socket {
+/// A connected socket that the runtime watches for data only: a Unix socket would otherwise wake its thread a second time
+/// per operation, when the server has read the request and there is room for the next one.
+pub(super) struct Socket {
+    stream: AsyncFd<Raw>,
+    /// Watches for room while a request is too long to be sent at once.
+    room: Option<AsyncFd<OwnedFd>>,
+}
+
+/// The socket itself; it never blocks.
+enum Raw {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
+impl Socket {
+    fn new(raw: Raw) -> io::Result<Self> {
+        // SAFETY: `raw` owns its open socket, never gives it away, and always names the same one.
+        let stream = unsafe { AsyncFd::register_with_interest(raw, Interest::READABLE)? };
+        Ok(Self { stream, room: None })
+    }
+
+    /// Ready when the server has taken some of what was sent.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.room.is_none() {
+            let fd = self.stream.as_fd().try_clone_to_owned()?;
+            // SAFETY: an `OwnedFd` owns its open file and always names the same one.
+            self.room = Some(unsafe { AsyncFd::register_with_interest(fd, Interest::WRITABLE)? });
+        }
+        let Some(room) = &self.room else { return Poll::Pending };
+        ready!(room.poll_write_ready(cx))?.clear_ready();
+        Poll::Ready(Ok(()))
+    }
+}
+
 impl AsyncRead for Socket {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
+        loop {
+            let mut guard = ready!(self.stream.poll_read_ready(cx))?;
+            let free = buf.initialize_unfilled();
+            match self.stream.get_ref().read(free) {
+                Ok(n_read) => {
+                    // There was no more: the next read would find nothing and only cost a system call.
+                    if 0 < n_read && n_read < free.len() {
+                        guard.clear_ready();
+                    }
+                    buf.advance(n_read);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
         }
     }
 }
 
 impl AsyncWrite for Socket {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, data),
-            Self::Unix(stream) => Pin::new(stream).poll_write(cx, data),
+        let socket = self.get_mut();
+        loop {
+            match socket.stream.get_ref().write(data) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(socket.poll_room(cx))?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return Poll::Ready(result),
+            }
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().room = None;
         Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(match self.stream.get_ref() {
+            Raw::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Raw::Unix(stream) => stream.shutdown(Shutdown::Write),
+        })
+    }
+}
+
+impl Raw {
+    fn read(&self, free: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => (&*stream).read(free),
+            Self::Unix(stream) => (&*stream).read(free),
         }
+    }
+
+    fn write(&self, data: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => (&*stream).write(data),
+            Self::Unix(stream) => (&*stream).write(data),
+        }
+    }
+}
+
+impl AsFd for Raw {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl AsRawFd for Raw {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
     }
 }
 

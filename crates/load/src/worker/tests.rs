@@ -1,5 +1,6 @@
 //! The worker on simulated time: every moment is exact.
 
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 
@@ -7,11 +8,15 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::LocalSet;
 
 use super::*;
+use crate::driver::ErrorClass;
 use crate::driver::fake::{DEAF, Fake, FakeRequest};
-use crate::log::{Frame, Log, Outcome};
+use crate::fixed::{FixedSources, Operation, Stream};
+use crate::log::{Frame, Log, Outcome, What};
 use crate::merge::Merge;
-use crate::schedule::{Stream, index_labels};
-use FakeRequest::{Answer, Fail, Hang, Lose};
+use crate::model::{Arrivals, Open, Profile};
+use FakeRequest::{Answer, Conflict, Fail, Hang, Lose};
+
+mod open;
 
 const LIMITS: Limits = Limits {
     duration: Duration::from_secs(10),
@@ -21,31 +26,33 @@ const LIMITS: Limits = Limits {
 };
 
 fn once(requests: &[FakeRequest]) -> Stream<FakeRequest> {
-    let operation = |&request| Arc::new(Operation { label: format!("{request:?}"), request });
-    Stream { operations: requests.iter().map(operation).collect(), repeat: false, think_s: 0.0 }
+    let operation = |&request| Arc::new(Operation { label: format!("{request:?}"), commands: vec![request] });
+    Stream { operations: requests.iter().map(operation).collect(), repeat: false, think: Duration::ZERO }
 }
 
 fn forever(request: FakeRequest) -> Stream<FakeRequest> {
     Stream { repeat: true, ..once(&[request]) }
 }
 
+fn plan(n_users: usize) -> Plan {
+    let model = Model::Closed(Think::default());
+    Plan { model, n_users: n_users as u32, limits: LIMITS, seed: 1, keeps_rows: true, max_tries: 1 }
+}
+
 /// Runs one worker to its end and gives back what it told.
-async fn events(fake: &Fake, streams: &[Stream<FakeRequest>], limits: Limits) -> (Vec<Event>, Arc<[String]>) {
-    let (labels, indexes) = index_labels(streams);
-    let labels: Arc<[String]> = labels.into();
-    let assign = |(i, (stream, labels)): (usize, (&Stream<FakeRequest>, Vec<u32>))| Assignment {
-        stream: i as u32,
-        cursor: Cursor::new(stream.clone(), labels),
-    };
-    let assignments = streams.iter().zip(indexes).enumerate().map(assign).collect();
+async fn events(fake: &Fake, streams: &[Stream<FakeRequest>], plan: Plan) -> (Vec<Event>, Arc<[String]>) {
+    let sources: Arc<dyn Sources<FakeRequest>> = Arc::new(FixedSources::new(streams.to_vec()).expect("legal streams"));
+    let labels: Arc<[String]> = sources.labels().into();
+    let place = Place { worker: 0, n_workers: 1, n_users: plan.n_users };
+    let (driver, timer) = (fake.clone(), Timer::coarse());
+    let job = Job { driver, sources, labels: Arc::clone(&labels), plan, place, timer };
     let (events, told) = channel();
     let (command, commands) = unbounded_channel();
     let local = LocalSet::new();
     local
         .run_until(async {
             let outbox = Outbox { worker: 0, events };
-            let connecting = run(fake.clone(), assignments, Arc::clone(&labels), limits, commands, outbox);
-            let mut running = pin!(connecting);
+            let mut running = pin!(run(job, commands, outbox));
             // Connecting takes no simulated time, so after this all are connected or have failed.
             if timeout(Duration::from_millis(1), &mut running).await.is_err() {
                 let is_connected = matches!(told.try_recv(), Ok((0, Event::Connected(Ok(())))));
@@ -59,8 +66,8 @@ async fn events(fake: &Fake, streams: &[Stream<FakeRequest>], limits: Limits) ->
     (told.try_iter().map(|(_, event)| event).collect(), labels)
 }
 
-async fn play_within(fake: &Fake, streams: &[Stream<FakeRequest>], limits: Limits) -> (Log, Vec<Frame>) {
-    let (events, labels) = events(fake, streams, limits).await;
+async fn play_plan(fake: &Fake, streams: &[Stream<FakeRequest>], plan: Plan) -> (Log, Vec<Frame>) {
+    let (events, labels) = events(fake, streams, plan).await;
     let mut merge = Merge::new(1, labels);
     for event in events {
         match event {
@@ -73,6 +80,10 @@ async fn play_within(fake: &Fake, streams: &[Stream<FakeRequest>], limits: Limit
     (merge.log(), frames)
 }
 
+async fn play_within(fake: &Fake, streams: &[Stream<FakeRequest>], limits: Limits) -> (Log, Vec<Frame>) {
+    play_plan(fake, streams, Plan { limits, ..plan(streams.len()) }).await
+}
+
 async fn play(fake: &Fake, streams: &[Stream<FakeRequest>]) -> (Log, Vec<Frame>) {
     play_within(fake, streams, LIMITS).await
 }
@@ -81,6 +92,15 @@ async fn play(fake: &Fake, streams: &[Stream<FakeRequest>]) -> (Log, Vec<Frame>)
 fn story(log: &Log) -> Vec<(u64, u64, Outcome)> {
     let ms = |seconds: f64| (seconds * 1e3).round() as u64;
     log.rows.iter().map(|row| (ms(row.start_s), ms(row.end_s), row.outcome)).collect()
+}
+
+/// (value to the millisecond, count) of a histogram of all seconds and labels.
+fn histogram_ms(log: &Log, what: What) -> Vec<(u64, u64)> {
+    let mut all = std::collections::BTreeMap::new();
+    for bucket in log.buckets(what) {
+        *all.entry((bucket.value + 500) / 1_000).or_insert(0) += bucket.count;
+    }
+    all.into_iter().collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +127,7 @@ async fn a_stall_shows_in_its_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn thinking_comes_between() {
-    let stream = Stream { think_s: 0.25, ..once(&[Answer(100), Answer(100)]) };
+    let stream = Stream { think: Duration::from_millis(250), ..once(&[Answer(100), Answer(100)]) };
     let (log, _) = play(&Fake::default(), &[stream]).await;
     assert_eq!(story(&log), [(0, 100, Outcome::Ok), (350, 450, Outcome::Ok)]);
 }
@@ -156,7 +176,7 @@ async fn the_end_does_not_wait_for_a_deaf_server() {
     let (log, _) = play_within(&Fake::default(), &[forever(Hang(DEAF))], limits).await;
     assert_eq!(story(&log), [(0, 1_000, Outcome::Cancelled)]);
     assert_eq!(log.duration_s, 1.0);
-    assert!(before.elapsed() < Duration::from_millis(1_510), "{:?}", before.elapsed());
+    assert!(before.elapsed() < Duration::from_millis(1_540), "{:?}", before.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,10 +202,10 @@ async fn a_server_that_accepts_and_drops_is_not_hammered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_cannot_connect_is_named() {
+async fn a_user_that_cannot_connect_is_named() {
     let fake = Fake { refused: (2, 3), ..Fake::default() };
-    let (events, _) = events(&fake, &vec![forever(Answer(1)); 4], LIMITS).await;
-    let expected = ConnectFailure { stream: 2, failure: Failure::without_code(ErrorClass::Connect, "refused") };
+    let (events, _) = events(&fake, &vec![forever(Answer(1)); 4], plan(4)).await;
+    let expected = ConnectFailure { user: 2, failure: Failure::without_code(ErrorClass::Connect, "refused") };
     assert!(matches!(&events[0], Event::Connected(Err(failure)) if *failure == expected), "{events:?}");
     assert!(matches!(events[1], Event::Gone));
 }
@@ -193,7 +213,97 @@ async fn a_stream_that_cannot_connect_is_named() {
 #[tokio::test(start_paused = true)]
 async fn connecting_has_a_time_out() {
     let fake = Fake { is_silent: true, ..Fake::default() };
-    let (events, _) = events(&fake, &[forever(Answer(1))], LIMITS).await;
+    let (events, _) = events(&fake, &[forever(Answer(1))], plan(1)).await;
     let expected = Failure::without_code(ErrorClass::Connect, "no connection within 1 s");
     assert!(matches!(&events[0], Event::Connected(Err(failure)) if failure.failure == expected), "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_is_tried_again_within_the_response_time() {
+    let fake = Fake::default();
+    let (log, _) = play_plan(&fake, &[once(&[Conflict(2), Answer(10)])], Plan { max_tries: 5, ..plan(1) }).await;
+    // Three times 10 ms, and pauses of at most 1 ms and 2 ms, which the runtime's timer rounds up.
+    let response = histogram_ms(&log, What::Response);
+    assert!(response[1].0 > 30 && response[1].0 <= 35, "{response:?}");
+    assert_eq!(histogram_ms(&log, What::Service), response);
+    assert_eq!(
+        log.buckets(What::Attempts).iter().map(|tries| (tries.value, tries.count)).collect::<Vec<_>>(),
+        [(3, 1), (1, 1)]
+    );
+    assert!(log.rows.iter().all(|row| row.outcome == Outcome::Ok));
+    assert_eq!(log.errors, [""; 0]);
+    assert_eq!(fake.n_resets.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tries_are_bounded_and_only_conflicts_are_tried_again() {
+    let fake = Fake::default();
+    let stream = once(&[Conflict(3), Fail(10), Answer(10)]);
+    let (log, _) = play_plan(&fake, &[stream], Plan { max_tries: 2, ..plan(1) }).await;
+    let outcomes: Vec<_> = log.rows.iter().map(|row| row.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Error, Outcome::Error, Outcome::Ok]);
+    assert_eq!(fake.n_requests.load(Ordering::SeqCst), 2 + 1 + 1);
+    assert_eq!(log.error_counts.iter().collect::<Vec<_>>(), [("serialization", 1), ("other", 1)]);
+    assert_eq!(histogram_ms(&log, What::Error).iter().map(|bucket| bucket.1).sum::<u64>(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_between_tries_is_cut_off_too() {
+    let limits = Limits { operation_timeout: Duration::from_millis(200), ..LIMITS };
+    let stream = once(&[Conflict(DEAF), Answer(10)]);
+    let (log, _) = play_plan(&Fake::default(), &[stream], Plan { max_tries: 1_000, limits, ..plan(1) }).await;
+    assert_eq!(story(&log)[0], (0, 200, Outcome::TimedOut));
+    assert_eq!(story(&log)[1].2, Outcome::Ok);
+}
+
+#[tokio::test(start_paused = true)]
+async fn thinking_of_the_model_follows_its_distribution() {
+    for (is_exponential, mean_s) in [(false, 0.05), (true, 0.05)] {
+        let model = Model::Closed(Think { mean_s, is_exponential });
+        let limits = Limits { duration: Duration::from_secs(100), ..LIMITS };
+        let (log, _) = play_plan(&Fake::default(), &[forever(Answer(10))], Plan { model, limits, ..plan(1) }).await;
+        let pauses: Vec<f64> = log.rows.windows(2).map(|rows| rows[1].start_s - rows[0].end_s).collect();
+        let n = pauses.len() as f64;
+        let mean = pauses.iter().sum::<f64>() / n;
+        let sd = (pauses.iter().map(|pause| (pause - mean).powi(2)).sum::<f64>() / n).sqrt();
+        // The runtime's timer rounds up to a millisecond.
+        assert!((mean - mean_s).abs() < 0.005, "{mean}");
+        let expected_sd = if is_exponential { mean_s } else { 0.0 };
+        assert!((sd - expected_sd).abs() < 0.005, "{sd}");
+        assert!(histogram_ms(&log, What::Lateness).iter().all(|&(ms, _)| ms <= 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stall_in_a_closed_loop_is_one_long_operation_per_user() {
+    let start = Instant::now();
+    let stall = Some((start + Duration::from_secs(2), start + Duration::from_secs(3)));
+    let (log, frames) = play(&Fake { stall, ..Fake::default() }, &vec![forever(Answer(10)); 4]).await;
+    let long = |what| histogram_ms(&log, what).iter().filter(|&&(ms, _)| ms > 20).map(|&(_, n)| n).sum::<u64>();
+    assert_eq!((long(What::Response), long(What::Service), long(What::Queue)), (4, 4, 0));
+    assert_eq!(frames[2].n_ok, 4);
+    assert!(frames[3].response_us.p99 < 20_000, "{:?}", frames[3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_user_that_never_waits_lets_others_run() {
+    let empty = Arc::new(Operation { label: "nothing".to_owned(), commands: vec![] });
+    let busy = Stream { operations: vec![empty], repeat: true, think: Duration::ZERO };
+    let limits = Limits { duration: Duration::from_millis(20), ..LIMITS };
+    let running = async {
+        let (log, _) = play_within(&Fake::default(), &[busy, forever(Answer(1))], limits).await;
+        log
+    };
+    // Nobody sleeps, so simulated time stands still: it must be moved by hand.
+    let clock = async {
+        loop {
+            tokio::task::yield_now().await;
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+    };
+    let log = tokio::select! {
+        log = running => log,
+        () = clock => unreachable!("the clock has no end"),
+    };
+    assert!(log.rows.iter().any(|row| row.label == 1 && row.outcome == Outcome::Ok));
 }

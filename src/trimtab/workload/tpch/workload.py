@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from trimtab.errors import LoadError
 from trimtab.records import Context, Endpoint
-from trimtab.workload.base import LoadRun, Preparation
+from trimtab.workload.base import LoadRun, Preparation, StartState
 from trimtab.workload.connection import connect
 from trimtab.workload.sql_run import start_sql_load
 from trimtab.workload.tpch.orders import order_of
@@ -44,8 +46,8 @@ class TpchWorkload:
         self._disk = disk
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> TpchWorkload:
-        """Built from the study file's [workload] table.
+    def from_settings(cls, settings: Mapping[str, Any], *, directory: Path = Path()) -> TpchWorkload:
+        """Built from the study file's [workload] table; it names no files, so `directory` does not matter.
 
         Raises:
             UsageError: an unknown key or a wrong value.
@@ -92,28 +94,34 @@ class TpchWorkload:
         )
 
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
-        """Starts the load on the workload's database; orders left by a run that was cut off are taken back first."""
+        """Starts the load on the workload's database."""
         self._check_protocol(endpoint)
-        there = endpoint.with_database(self.settings.database)
-        if self.settings.has_refresh:
-            self._take_back(there)
         return start_sql_load(
-            there,
+            endpoint.with_database(self.settings.database),
             self.streams(seed),
             duration_s=duration_s,
             operation_timeout_s=self.settings.query_timeout_s,
         )
 
-    def _take_back(self, there: Endpoint) -> None:
-        """Deletes what the refresh functions of a run that was cut off have left, so that every run starts alike."""
+    def reset(self, endpoint: Endpoint, report: Report) -> StartState | None:
+        """Deletes the orders that a run which was cut off has left; None without refresh functions, which alone write.
+
+        Raises:
+            LoadError: the server refuses.
+        """
+        if not self.settings.has_refresh:
+            return None
+        started = time.monotonic()
+        there = endpoint.with_database(self.settings.database)
         try:
             with connect(there) as connection:
-                remove_leftovers(connection)
+                n = remove_leftovers(connection)
         except psycopg.Error as error:
             raise LoadError(
                 f"cannot undo the refresh functions of the last run: endpoint={there}: {str(error).strip()}",
                 hint="prepare the data again",
             ) from error
+        return StartState("inverse operations", time.monotonic() - started, f"orders taken back the first time: {n}")
 
     def _check_protocol(self, endpoint: Endpoint) -> None:
         if endpoint.protocol not in self.protocols:

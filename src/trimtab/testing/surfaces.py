@@ -1,4 +1,4 @@
-"""Synthetic tuning problems with known optima: few knobs matter, plateaus, cliffs, crashes, a constraint, 3 % noise.
+"""Synthetic tuning problems with known optima: few knobs matter, plateaus, cliffs, crashes, a constraint, noise.
 
 A surface is the true loss (log-ratio against its baseline) as a function of a config; `evaluate` adds noise and
 failures like a real trial. Which knob plays which part is drawn from the seed, so no searcher can be tuned to a place.
@@ -13,11 +13,16 @@ from functools import cache
 
 import numpy as np
 
+from trimtab.errors import SpaceError
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.search import Searcher, SearchProblem
 from trimtab.space import Config, Constraint, Knob, KnobKind, RestartClass, Space, Value
 
+__all__ = ["CONTEXT", "NOISE", "Surface", "make_surface", "run", "unit"]
+
 NOISE = 0.03
+"""Standard deviation of a measured loss, unless another is asked for."""
+
 CONTEXT = Context(workload="synthetic", clients=8)
 
 _KINDS = (
@@ -63,6 +68,7 @@ class Surface:
     Attributes:
         space, baseline, advice: as a searcher sees them.
         terms: parts of the loss, each a function of the units of all knobs.
+        faint: small linear effects by knob.
         crashes: true where the server would not start; no searcher can know it beforehand.
         baseline_loss: what the terms add up to at the baseline.
         optimum: least true loss over feasible configs that do not crash (found by coordinate descent from many starts).
@@ -72,7 +78,9 @@ class Surface:
     baseline: Config
     advice: tuple[Config, ...]
     terms: list[Term]
+    faint: Mapping[str, float]
     crashes: Callable[[Mapping[str, float]], bool]
+    noise: float = NOISE
     baseline_loss: float = 0.0
     optimum: float = 0.0
 
@@ -80,7 +88,8 @@ class Surface:
         return {name: unit(knob, config[name]) for name, knob in self.space.knobs.items()}
 
     def _raw(self, units: Mapping[str, float]) -> float:
-        return sum(term(units) for term in self.terms)
+        strong = sum(term(units) for term in self.terms)
+        return strong + sum(weight * units[name] for name, weight in self.faint.items())
 
     def loss(self, config: Config) -> float:
         """True loss, 0 at the baseline; infinite where the config crashes."""
@@ -88,15 +97,20 @@ class Surface:
         return math.inf if self.crashes(units) else self._raw(units) - self.baseline_loss
 
     def evaluate(self, config: Config, number: int, seed: int) -> Trial:
-        """A trial of `config`, with noise that depends on `seed` and `number` only."""
-        assert self.space.is_feasible(config), "an infeasible config reached the target"
+        """A trial of `config`, with noise that depends on `seed` and `number` only.
+
+        Raises:
+            SpaceError: `config` is infeasible; such a one must not reach a target.
+        """
+        if not self.space.is_feasible(config):
+            raise SpaceError("an infeasible config reached the target", hint="; ".join(self.space.violations(config)))
         loss = self.loss(config)
         if not math.isfinite(loss):
             return Trial(number=number, role=Role.SEARCH, config=config, context=CONTEXT, status=Status.CRASHED)
-        noise = float(np.random.default_rng([seed, number, 99]).normal(0.0, NOISE))
+        noise = float(np.random.default_rng([seed, number, 99]).normal(0.0, self.noise))
         return Trial(
             number=number, role=Role.SEARCH, config=config, context=CONTEXT, status=Status.OK,
-            loss=loss + noise, loss_se=NOISE,
+            loss=loss + noise, loss_se=self.noise,
         )  # fmt: skip
 
     def problem(self, seed: int, budget: int | None, *, is_advised: bool = True, **options: object) -> SearchProblem:
@@ -148,13 +162,12 @@ def _special(name: str, gain: float) -> Term:
     return lambda u: -gain if u[name] < 0 else 0.0
 
 
-def _faint(name: str, weight: float) -> Term:
-    return lambda u: weight * u[name]
-
-
 @cache
-def make_surface(n_knobs: int, seed: int) -> Surface:
-    """A surface with `n_knobs` knobs (20 or more), seven of which matter; different for each seed."""
+def make_surface(n_knobs: int, seed: int, noise: float = NOISE) -> Surface:
+    """A surface with `n_knobs` knobs (20 or more), eight of which matter; different for each seed.
+
+    What the other knobs do together does not grow with their number, so that the few keep most of the gain.
+    """
     rng = np.random.default_rng([seed, n_knobs])
     space = Space([_knob(i) for i in range(n_knobs)], [Constraint("k00 + k01 + k03 <= 40000", name="memory")])
     of = {kind: [n for n, k in space.knobs.items() if k.kind is kind and not k.special] for kind in KnobKind}
@@ -170,10 +183,10 @@ def make_surface(n_knobs: int, seed: int) -> Surface:
         _table(choice, tuple(rng.permutation([0.0, 0.12, 0.2, -0.05]).tolist())),
         _table(switch, (0.08, 0.0)),
         _special(special, 0.1),
-        *(_faint(name, rng.normal(0.0, 0.008)) for name in space.knobs),
     ]
+    faint = {name: float(rng.normal(0.0, 0.008)) * min(1.0, 20 / n_knobs) for name in space.knobs}
     high, second = logs[0], logs[4]
-    surface = Surface(space, space.default(), (), terms, lambda u: u[high] + u[second] > 1.55)
+    surface = Surface(space, space.default(), (), terms, faint, lambda u: u[high] + u[second] > 1.55, noise)
     surface.advice = (_advice(surface, {logs[0]: 0.55, logs[2]: 0.6, logs[4]: 0.5, logs[5]: 0.5, reals[0]: 0.2}),)
     surface.baseline_loss = surface._raw(surface._units(surface.baseline))
     surface.optimum = _optimum(surface, rng)
@@ -202,15 +215,25 @@ def _levels(knob: Knob) -> list[Value]:
 
 
 def _optimum(surface: Surface, rng: np.random.Generator) -> float:
-    best = 0.0
-    for start in [surface.baseline, *surface.advice, *surface.space.sample(3, rng)]:
-        config, least = start, surface.loss(start)
-        for _ in range(3):
-            for name, knob in surface.space.knobs.items():
-                for value in _levels(knob):
-                    moved = config.replace({name: value})
-                    # Feasibility last: it costs more than the loss.
-                    if surface.loss(moved) < least and surface.space.is_feasible(moved):
-                        config, least = moved, surface.loss(moved)
-        best = min(best, least)
-    return best
+    """The least loss that coordinate descent finds from several starts."""
+    starts = [surface.baseline, *surface.advice, *surface.space.sample(3, rng)]
+    return min(0.0, *(_descended(surface, start) for start in starts))
+
+
+def _descended(surface: Surface, start: Config) -> float:
+    values, units, least = dict(start), surface._units(start), surface.loss(start)
+    for _ in range(3):
+        for name, knob in surface.space.knobs.items():
+            weight = surface.faint[name]
+            rest = sum(w * units[other] for other, w in surface.faint.items() if other != name) - surface.baseline_loss
+            for value in _levels(knob):
+                before = values[name], units[name]
+                values[name], units[name] = value, unit(knob, value)
+                strong = math.inf if surface.crashes(units) else sum(term(units) for term in surface.terms)
+                loss = strong + weight * units[name] + rest
+                # Feasibility last: it costs more than the loss.
+                if loss < least and surface.space.is_feasible(values):
+                    least = loss
+                else:
+                    values[name], units[name] = before
+    return least

@@ -1,0 +1,76 @@
+//! A small generator of random numbers, one per user or schedule, so that a run is a function of its seed.
+//!
+//! `SplitMix64` (Steele, Lea, Flood 2014): one addition and three mixes per number, any seed is good.
+
+/// The odd constant nearest to 2^64 divided by the golden ratio.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A stream of random numbers.
+#[derive(Clone, Debug)]
+pub struct Random {
+    state: u64,
+}
+
+impl Random {
+    /// Number `stream` of the streams of `seed`; different pairs give unrelated numbers.
+    #[must_use]
+    pub fn new(seed: u64, stream: u64) -> Self {
+        Self { state: mix(mix(seed.wrapping_add(STEP)) ^ mix(stream.wrapping_add(1).wrapping_mul(STEP))) }
+    }
+
+    /// The next 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(STEP);
+        mix(self.state)
+    }
+
+    /// Uniform in (0, 1].
+    pub fn unit(&mut self) -> f64 {
+        ((self.bits() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Exponential with mean 1.
+    pub fn exponential(&mut self) -> f64 {
+        -self.unit().ln()
+    }
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_published_generator() {
+        let mut random = Random { state: 1_234_567 };
+        let first: Vec<u64> = (0..3).map(|_| random.bits()).collect();
+        assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+    }
+
+    #[test]
+    fn moments_are_those_of_the_distributions() {
+        let mut random = Random::new(1, 2);
+        let n = 200_000;
+        let units: Vec<f64> = (0..n).map(|_| random.unit()).collect();
+        assert!(units.iter().all(|&unit| unit > 0.0 && unit <= 1.0));
+        let mean = units.iter().sum::<f64>() / f64::from(n);
+        assert!((mean - 0.5).abs() < 0.003, "{mean}");
+        let draws: Vec<f64> = (0..n).map(|_| random.exponential()).collect();
+        let mean = draws.iter().sum::<f64>() / f64::from(n);
+        let square = draws.iter().map(|draw| draw * draw).sum::<f64>() / f64::from(n);
+        assert!((mean - 1.0).abs() < 0.01 && (square - 2.0).abs() < 0.06, "{mean} {square}");
+    }
+
+    #[test]
+    fn streams_differ_and_repeat() {
+        let first = |seed, stream| Random::new(seed, stream).bits();
+        assert_eq!(first(7, 3), first(7, 3));
+        let all: std::collections::HashSet<u64> = (0..50).flat_map(|a| (0..50).map(move |b| first(a, b))).collect();
+        assert_eq!(all.len(), 2_500);
+    }
+}

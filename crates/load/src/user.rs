@@ -1,0 +1,304 @@
+//! One user: a source of operations and a connection, one operation after the other.
+
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use tokio::task::coop;
+use tokio::time::timeout;
+
+use crate::driver::{Canceller, Driver, ErrorClass, Failure, Session};
+use crate::model::Think;
+use crate::random::Random;
+use crate::recorder::{Ending, Success};
+use crate::room::{Interruption, Seat};
+use crate::schedule::{Backoff, retry_wait_ns};
+use crate::source::{Source, Step};
+
+/// A cancel request that came between two statements is lost, so it is repeated.
+const CANCEL_AGAIN: Duration = Duration::from_millis(50);
+
+/// At the run's end operations may end by themselves for so long before they are cancelled: most are short, and a
+/// cancel request costs the server a connection.
+const DRAIN: Duration = Duration::from_millis(30);
+
+/// How long a polite goodbye may take.
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// How a user behaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manners {
+    pub(crate) think: Think,
+    pub(crate) connect_timeout: Duration,
+    /// How long a cancelled operation may take to come back before its connection is given up.
+    pub(crate) cancel_grace: Duration,
+    /// How often an operation is tried at most.
+    pub(crate) max_tries: u32,
+}
+
+/// One user at work.
+pub(crate) struct User<D: Driver> {
+    driver: D,
+    manners: Manners,
+    seat: Seat,
+    source: Box<dyn Source<D::Request>>,
+    request: D::Request,
+    link: Option<Link<D::Session>>,
+    backoff: Backoff,
+    random: Random,
+}
+
+struct Link<S: Session> {
+    session: S,
+    canceller: S::Canceller,
+}
+
+/// How an attempt at an operation ended.
+enum Attempt {
+    Done {
+        rows: u64,
+    },
+    Failed(Failure),
+    /// It is recorded already.
+    TimedOut,
+    Stopped,
+}
+
+/// The run is over.
+struct Stopped;
+
+impl<D: Driver> User<D> {
+    pub(crate) fn new(
+        driver: D,
+        session: D::Session,
+        source: Box<dyn Source<D::Request>>,
+        seat: Seat,
+        manners: Manners,
+        random: Random,
+    ) -> Self {
+        let mut user = Self {
+            driver,
+            manners,
+            seat,
+            source,
+            request: D::Request::default(),
+            link: None,
+            backoff: Backoff::new(),
+            random,
+        };
+        user.take(session);
+        user
+    }
+
+    /// Works until the run is over or there is nothing more to do.
+    pub(crate) async fn run(mut self) {
+        // The error says no more than that the run is over.
+        let _ = self.work().await;
+        if let Some(link) = self.link.take() {
+            let _ = timeout(CLOSE_TIMEOUT, link.session.close()).await;
+        }
+    }
+
+    async fn work(&mut self) -> Result<(), Stopped> {
+        let mut free_ns = self.seat.now_ns();
+        let mut pause_ns = 0;
+        loop {
+            let due_ns = self.next_turn(free_ns, pause_ns).await?;
+            // A user that never has to wait must let others run.
+            coop::consume_budget().await;
+            let Some(label) = self.source.begin() else {
+                self.seat.give_back(due_ns);
+                return Ok(());
+            };
+            while !self.is_connected() {
+                self.reconnect(label).await?;
+            }
+            free_ns = self.operate(label, due_ns).await?;
+            pause_ns = self.pause_ns();
+        }
+    }
+
+    /// Waits for the user's next turn and gives the moment since when its operation is due.
+    async fn next_turn(&mut self, free_ns: u64, pause_ns: u64) -> Result<u64, Stopped> {
+        if self.seat.is_open_loop() {
+            return self.seat.job().await.ok_or(Stopped);
+        }
+        if self.seat.is_stopped() {
+            return Err(Stopped);
+        }
+        if pause_ns == 0 {
+            return Ok(free_ns);
+        }
+        let due_ns = free_ns.saturating_add(pause_ns);
+        self.seat.until(due_ns).await.map_err(|_| Stopped)?;
+        let now_ns = self.seat.now_ns();
+        self.seat.late(now_ns.saturating_sub(due_ns));
+        Ok(now_ns)
+    }
+
+    fn pause_ns(&mut self) -> u64 {
+        let own_ns = self.source.think().as_nanos() as u64;
+        let Think { mean_s, is_exponential } = self.manners.think;
+        if mean_s == 0.0 {
+            return own_ns;
+        }
+        let factor = if is_exponential { self.random.exponential() } else { 1.0 };
+        own_ns.saturating_add((mean_s * factor * 1e9) as u64)
+    }
+
+    fn is_connected(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| !link.session.is_lost())
+    }
+
+    fn take(&mut self, session: D::Session) {
+        let canceller = session.canceller();
+        self.link = Some(Link { session, canceller });
+    }
+
+    /// Runs one operation to its end, with all its tries, and gives the moment of its end.
+    async fn operate(&mut self, label: u32, due_ns: u64) -> Result<u64, Stopped> {
+        self.seat.begin(label);
+        let mut tries = 1;
+        loop {
+            let failure = match self.attempt(due_ns).await {
+                Attempt::Done { rows } => {
+                    let end_ns = self.seat.finish(due_ns, Ok(Success { rows, tries }));
+                    self.backoff.reset();
+                    self.source.end(true);
+                    return Ok(end_ns);
+                }
+                Attempt::Failed(failure) => failure,
+                Attempt::TimedOut => break,
+                Attempt::Stopped => return Err(Stopped),
+            };
+            let may_retry = failure.class.is_retryable() && tries < self.manners.max_tries;
+            if may_retry && self.recover().await {
+                let wait_ns = retry_wait_ns(tries, &mut self.random);
+                match self.seat.until(self.seat.now_ns() + wait_ns).await {
+                    Ok(()) => {
+                        tries += 1;
+                        self.source.rewind();
+                        continue;
+                    }
+                    Err(Interruption::TimedOut) => {
+                        self.seat.finish(due_ns, Err(Ending::TimedOut));
+                        break;
+                    }
+                    Err(Interruption::Stopped) => return Err(Stopped),
+                }
+            }
+            self.seat.finish(due_ns, Err(Ending::Failed(&failure)));
+            break;
+        }
+        self.source.end(false);
+        self.recover().await;
+        Ok(self.seat.now_ns())
+    }
+
+    /// Takes the operation's steps once.
+    async fn attempt(&mut self, due_ns: u64) -> Attempt {
+        let Self { source, request, link, seat, manners, .. } = self;
+        let mut rows = 0;
+        loop {
+            let interruption = match source.step(request) {
+                Step::End => return Attempt::Done { rows },
+                Step::Sleep(pause) => match seat.until(seat.now_ns() + pause.as_nanos() as u64).await {
+                    Ok(()) => continue,
+                    Err(interruption) => interruption,
+                },
+                Step::Request => {
+                    let Some(Link { session, canceller }) = link else {
+                        return Attempt::Failed(Failure::without_code(ErrorClass::Connect, "no connection"));
+                    };
+                    let (attempt, is_settled) = {
+                        let mut running = pin!(session.run(request));
+                        match seat.guard(running.as_mut()).await {
+                            Ok(Ok(answer)) => {
+                                rows += answer.rows;
+                                source.answer(&answer);
+                                continue;
+                            }
+                            Ok(Err(failure)) => return Attempt::Failed(failure),
+                            Err(interruption) => {
+                                let attempt = cut_off(seat, due_ns, interruption);
+                                (attempt, settle(running, canceller, interruption, manners.cancel_grace).await)
+                            }
+                        }
+                    };
+                    if !is_settled {
+                        *link = None;
+                    }
+                    return attempt;
+                }
+            };
+            return cut_off(seat, due_ns, interruption);
+        }
+    }
+
+    /// Makes the connection fit for the next attempt; false when it is gone.
+    async fn recover(&mut self) -> bool {
+        let Some(mut link) = self.link.take() else { return false };
+        let is_fit = !link.session.is_lost()
+            && matches!(timeout(self.manners.cancel_grace, link.session.reset()).await, Ok(Ok(())))
+            && !link.session.is_lost();
+        if is_fit {
+            self.link = Some(link);
+        }
+        is_fit
+    }
+
+    /// One attempt after a pause; a failure counts as an error of the operation that waits for the connection.
+    async fn reconnect(&mut self, label: u32) -> Result<(), Stopped> {
+        self.link = None;
+        let pause_ns = self.backoff.wait_ns();
+        self.seat.until(self.seat.now_ns() + pause_ns).await.map_err(|_| Stopped)?;
+        let start_ns = self.seat.now_ns();
+        let result = {
+            let connecting = pin!(connect(&self.driver, self.manners.connect_timeout));
+            self.seat.guard(connecting).await.map_err(|_| Stopped)?
+        };
+        match result {
+            Ok(session) => self.take(session),
+            Err(failure) => self.seat.fail(label, start_ns, &failure),
+        }
+        Ok(())
+    }
+}
+
+/// The operation ends here for the record, whatever becomes of what the server does.
+fn cut_off(seat: &Seat, due_ns: u64, interruption: Interruption) -> Attempt {
+    match interruption {
+        Interruption::TimedOut => {
+            seat.finish(due_ns, Err(Ending::TimedOut));
+            Attempt::TimedOut
+        }
+        Interruption::Stopped => Attempt::Stopped,
+    }
+}
+
+/// One attempt to connect.
+pub(crate) async fn connect<D: Driver>(driver: &D, limit: Duration) -> Result<D::Session, Failure> {
+    let too_late =
+        |_| Err(Failure::without_code(ErrorClass::Connect, format!("no connection within {} s", limit.as_secs_f64())));
+    timeout(limit, driver.connect()).await.unwrap_or_else(too_late)
+}
+
+/// Cancels `running` and waits for its end; false when its connection cannot be trusted any more.
+async fn settle<T, C: Canceller>(
+    mut running: Pin<&mut impl Future<Output = T>>,
+    canceller: &C,
+    interruption: Interruption,
+    grace: Duration,
+) -> bool {
+    if interruption == Interruption::Stopped && timeout(DRAIN, running.as_mut()).await.is_ok() {
+        return true;
+    }
+    let cancelling = async {
+        loop {
+            let is_confirmed = canceller.cancel().await.is_ok();
+            if timeout(CANCEL_AGAIN, running.as_mut()).await.is_ok() {
+                return is_confirmed;
+            }
+        }
+    };
+    timeout(grace, cancelling).await.unwrap_or(false)
+}

@@ -1,0 +1,64 @@
+//! Servers as Python names them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use trimtab_load::driver::postgresql;
+use trimtab_load::driver::postgresql::{Access, TlsMode};
+
+/// A PostgreSQL server and how to enter it; `host` is the directory of its Unix socket when it starts with "/".
+#[pyclass(module = "trimtab._native", frozen)]
+pub(crate) struct Postgres {
+    access: Access,
+}
+
+#[pymethods]
+impl Postgres {
+    #[new]
+    #[pyo3(signature = (
+        *,
+        host,
+        port,
+        user,
+        database,
+        password = None,
+        application_name = "trimtab",
+        settings = Vec::new(),
+        tls = "disable",
+        root_certificates = None,
+    ))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        host: String,
+        port: u16,
+        user: String,
+        database: String,
+        password: Option<String>,
+        application_name: &str,
+        settings: Vec<(String, String)>,
+        tls: &str,
+        root_certificates: Option<PathBuf>,
+    ) -> PyResult<Self> {
+        let application_name = application_name.to_owned();
+        let tls = tls_mode(tls)?;
+        let access =
+            Access { host, port, user, database, password, application_name, settings, tls, root_certificates };
+        let driver = Self { access };
+        driver.prepared(Vec::new())?;
+        Ok(driver)
+    }
+}
+
+impl Postgres {
+    /// The driver that prepares `statements` on every connection.
+    pub(crate) fn prepared(&self, statements: Vec<String>) -> PyResult<postgresql::Postgres> {
+        postgresql::Postgres::new(self.access.clone(), Arc::from(statements)).map_err(PyValueError::new_err)
+    }
+}
+
+fn tls_mode(name: &str) -> PyResult<TlsMode> {
+    let unknown = || format!("tls={name:?} is none of disable, prefer, require, verify-full");
+    TlsMode::from_name(name).ok_or_else(|| PyValueError::new_err(unknown()))
+}

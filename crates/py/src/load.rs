@@ -1,0 +1,156 @@
+//! The load as Python sees it.
+//!
+//! Every wait lets other Python threads run, and comes back often enough for Ctrl-C to be heard.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::{PyConnectionError, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use trimtab_load::engine;
+use trimtab_load::engine::{Limits, LoadError, Plan};
+use trimtab_load::source::{Sources, SqlSources};
+use trimtab_load::sql::SqlRequest;
+
+use crate::driver::Postgres;
+use crate::log::{Frame, RunLog};
+use crate::model::Model;
+use crate::seconds;
+use crate::source::SourceArgument;
+
+/// Signals are looked for this often.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// A cancelled operation may take this long to come back; then its connection is dropped.
+const CANCEL_GRACE: Duration = Duration::from_secs(2);
+
+/// Any class that can be a load's `driver`.
+#[derive(FromPyObject)]
+enum DriverArgument<'py> {
+    Postgres(Bound<'py, Postgres>),
+}
+
+/// A load that runs on threads of its own.
+#[pyclass(module = "trimtab._native", frozen)]
+pub(crate) struct Load {
+    load: engine::Load,
+    plan: Plan,
+    n_threads: usize,
+}
+
+#[pymethods]
+impl Load {
+    #[new]
+    #[pyo3(signature = (
+        *,
+        driver,
+        source,
+        users = None,
+        model = None,
+        duration_s,
+        operation_timeout_s,
+        connect_timeout_s = 10.0,
+        threads = 1,
+        seed = 0,
+        keep_rows = false,
+        max_tries = 1,
+    ))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        py: Python<'_>,
+        driver: DriverArgument<'_>,
+        source: SourceArgument<'_>,
+        users: Option<u32>,
+        model: Option<&Bound<'_, Model>>,
+        duration_s: f64,
+        operation_timeout_s: f64,
+        connect_timeout_s: f64,
+        threads: usize,
+        seed: u64,
+        keep_rows: bool,
+        max_tries: u32,
+    ) -> PyResult<Self> {
+        let limits = Limits {
+            duration: seconds("duration_s", duration_s)?,
+            operation_timeout: seconds("operation_timeout_s", operation_timeout_s)?,
+            connect_timeout: seconds("connect_timeout_s", connect_timeout_s)?,
+            cancel_grace: CANCEL_GRACE,
+        };
+        let sources = source.sources();
+        let n_users = users.or_else(|| sources.n_users());
+        let n_users = n_users.ok_or_else(|| PyValueError::new_err("users: say how many there are"))?;
+        let model = model.map_or_else(closed, |model| model.get().inner.clone());
+        let plan = Plan { model, n_users, limits, seed, keeps_rows: keep_rows, max_tries };
+        let launched = launch(py, &driver, sources, &plan, threads)?;
+        let load = Self { load: launched, n_threads: threads.min(n_users as usize), plan };
+        while !py.detach(|| load.load.wait_connected(SLICE)).map_err(python_error)? {
+            py.check_signals()?;
+        }
+        Ok(load)
+    }
+
+    /// The next one-second frame; None when the run has ended or none came within `timeout_s`.
+    fn frame(&self, py: Python<'_>, timeout_s: f64) -> PyResult<Option<Frame>> {
+        let deadline = Instant::now() + seconds("timeout_s", timeout_s)?;
+        loop {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            let frame = py.detach(|| self.load.next_frame(rest.min(SLICE)));
+            let is_over = frame.is_some() || rest.is_zero() || py.detach(|| self.load.is_done());
+            if is_over {
+                // The last frame may have come between the two questions.
+                let frame = frame.or_else(|| py.detach(|| self.load.next_frame(Duration::ZERO)));
+                return Ok(frame.map(Frame::from));
+            }
+            py.check_signals()?;
+        }
+    }
+
+    #[getter]
+    fn is_done(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.load.is_done())
+    }
+
+    /// Everything that ended so far, without stopping.
+    fn log(&self, py: Python<'_>) -> RunLog {
+        let log = py.detach(|| self.load.log());
+        RunLog::new(log, &self.plan, self.n_threads)
+    }
+
+    /// Cancels what is in flight, waits for it, and returns the whole log; idempotent.
+    fn stop(&self, py: Python<'_>) -> PyResult<RunLog> {
+        let log = py.detach(|| self.load.stop()).map_err(python_error)?;
+        Ok(RunLog::new(log, &self.plan, self.n_threads))
+    }
+}
+
+fn closed() -> trimtab_load::model::Model {
+    trimtab_load::model::Model::Closed(trimtab_load::model::Think::default())
+}
+
+fn launch(
+    py: Python<'_>,
+    driver: &DriverArgument<'_>,
+    sources: Arc<dyn SqlSources>,
+    plan: &Plan,
+    n_threads: usize,
+) -> PyResult<engine::Load> {
+    let statements = sources.statements();
+    let sources: Arc<dyn Sources<SqlRequest>> = sources;
+    let launched = match driver {
+        DriverArgument::Postgres(driver) => {
+            let driver = driver.get().prepared(statements)?;
+            py.detach(|| engine::Load::launch(&driver, sources, plan, n_threads))
+        }
+    };
+    launched.map_err(python_error)
+}
+
+fn python_error(error: LoadError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        LoadError::Invalid(_) | LoadError::Prepare(_) => PyValueError::new_err(text),
+        LoadError::Connect(_) => PyConnectionError::new_err(text),
+        LoadError::System(_) => PyOSError::new_err(text),
+        LoadError::Worker => PyRuntimeError::new_err(text),
+    }
+}

@@ -1,0 +1,116 @@
+"""trimtab profile: a live server's own statements as a workload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trimtab.cli.options import json_option, print_json, say, state_option, study_file_argument
+
+if TYPE_CHECKING:
+    from trimtab.workload.sql.profile import Profile
+
+__all__ = ["command"]
+
+_WIDTH = 72
+
+
+def _as_json(profile: Profile, study_file: Path) -> dict[str, Any]:
+    return {
+        "study_file": str(study_file),
+        "database": profile.database,
+        "window_s": profile.window_s,
+        "calls": profile.calls,
+        "time_ms": profile.time_ms,
+        "share_of_calls": profile.share_of_calls,
+        "share_of_time": profile.share_of_time,
+        "rate_per_s": profile.rate_per_s,
+        "mean_active": profile.mean_active,
+        "statements": [
+            {
+                "label": p.label,
+                "calls": p.calls,
+                "time_ms": p.time_ms,
+                "writes": p.writes,
+                "parameters": {name: dict(options) for name, options in p.generators.items()},
+            }
+            for p in profile.proposals
+        ],
+        "left_out": [
+            {"statement": s.text[:_WIDTH], "reason": s.reason, "calls": s.calls, "time_ms": s.time_ms}
+            for s in profile.left_out
+        ],
+    }
+
+
+def _as_text(profile: Profile, study_file: Path) -> None:
+    watched = f"{profile.window_s:g} s watched" if profile.window_s else "since the statistics were last reset"
+    click.echo(f"{profile.database}: {profile.calls} calls, {profile.time_ms / 1e3:.4g} s of execution, {watched}")
+    click.echo(
+        f"the mix covers {profile.share_of_calls:.1%} of the calls and {profile.share_of_time:.1%} of the execution time"
+    )
+    click.echo(f"\n{'statement':<16}{'calls':>8}{'time':>8}{'mean':>12}  parameters")
+    for p in profile.proposals:
+        unknown = f"to be filled in: {', '.join(p.unknown)}" if p.unknown else f"{len(p.generators)} known"
+        click.echo(
+            f"{p.label:<16}{p.calls / profile.calls:>8.1%}{p.time_ms / profile.time_ms if profile.time_ms else 0:>8.1%}"
+            f"{p.time_ms / p.calls:>9.4g} ms  {unknown}{' (writes)' if p.writes else ''}"
+        )
+    if profile.left_out:
+        click.echo("\nleft out:")
+    for s in profile.left_out:
+        text = " ".join(s.text.split())
+        shown = text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
+        click.echo(f"  {s.calls} calls, {s.time_ms:.4g} ms: {s.reason}: {shown}")
+    click.echo(f"\nwrote {study_file}")
+    n_unknown = sum(len(p.unknown) for p in profile.proposals)
+    if n_unknown:
+        click.echo(f'next: fill in the {n_unknown} parameters of type "?" in it, then trimtab bench {study_file}')
+    else:
+        click.echo(f"next: trimtab bench {study_file}")
+
+
+@click.command("profile")
+@study_file_argument
+@state_option
+@json_option
+@click.option("--seconds", "window_s", default=0.0, type=click.FloatRange(0, 86_400), show_default=True,
+              help="Watch for so long; 0 takes everything since the statistics were reset.")  # fmt: skip
+@click.option("--database", help="Whose statements; default: the database of the target's url.")
+@click.option("--coverage", default=0.95, type=click.FloatRange(0, 1, min_open=True), show_default=True,
+              help="Share of execution time and of calls that the mix should cover.")  # fmt: skip
+@click.option(
+    "--most", default=30, type=click.IntRange(1, 500), show_default=True, help="Statements in the mix at most."
+)
+@click.option("--output", "folder", type=click.Path(path_type=Path), default=Path("profile"), show_default=True,
+              help="New folder for the study file and the scripts.")  # fmt: skip
+def command(
+    study_file: Path,
+    state_dir: Path,
+    as_json: bool,
+    window_s: float,
+    database: str | None,
+    coverage: float,
+    most: int,
+    folder: Path,
+) -> int:
+    """Propose a workload from the statements a live server runs (pg_stat_statements); changes nothing on the server."""
+    from trimtab.errors import UsageError
+    from trimtab.study import load_study_file
+    from trimtab.study.profile import profile
+    from trimtab.workload.sql.proposal import write_files
+
+    file = load_study_file(study_file)
+    if folder.exists():
+        raise UsageError(f"folder={str(folder)!r} exists already", hint="name a new one with --output")
+    if window_s:
+        say(f"watching for {window_s:g} s")
+    found = profile(file, state_dir, database=database, window_s=window_s, coverage=coverage, most=most)
+    written = write_files(found, study_file.read_text(encoding="utf-8"), folder)
+    if as_json:
+        print_json(_as_json(found, written))
+    else:
+        _as_text(found, written)
+    return 0

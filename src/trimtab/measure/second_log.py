@@ -1,0 +1,195 @@
+"""SecondLog: what a run of many short operations leaves: a histogram per second and operation type, not a row each.
+
+A million operations a minute as rows would be a hundred megabytes; as sparse HDR histograms (Tene's HdrHistogram, three
+significant digits) they are a few thousand buckets, and every percentile of every span of whole seconds can be had from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.errors import LoadError
+
+__all__ = ["HISTOGRAMS", "Buckets", "SecondLog", "merge_seconds"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+HISTOGRAMS = ("response", "service", "error", "queue", "lateness", "attempts")
+
+_COLUMNS: Mapping[str, type[np.generic]] = {
+    "offered": np.int64,
+    "shed": np.int64,
+    "timed_out": np.int64,
+    "credited": np.float64,
+    "client_cpu_s": np.float64,
+    "steal_s": np.float64,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buckets:
+    """Sparse histograms per second and label: four columns of equal length, in no order; equal rows may repeat.
+
+    Attributes:
+        second: the operation ended in [second, second + 1) after the run's start.
+        label: index into the log's labels.
+        value_us: microseconds (of "attempts": tries), the bucket's highest equivalent value.
+        count: operations in the bucket.
+    """
+
+    second: Ints
+    label: Ints
+    value_us: Ints
+    count: Ints
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, int, int, int]] = ()) -> Buckets:
+        """From rows of (second, label, value_us, count)."""
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+        return cls(*columns)
+
+    def __len__(self) -> int:
+        return len(self.second)
+
+    @property
+    def total(self) -> int:
+        """Operations in all buckets."""
+        return int(self.count.sum())
+
+    def where(self, chosen: NDArray[np.bool_]) -> Buckets:
+        """The rows that are `chosen`."""
+        return Buckets(self.second[chosen], self.label[chosen], self.value_us[chosen], self.count[chosen])
+
+    def within(self, low: int, high: int) -> Buckets:
+        """What ended in seconds low (inclusive) to high (exclusive)."""
+        return self.where((self.second >= low) & (self.second < high))
+
+    def relabelled(self, label: Ints) -> Buckets:
+        """With each label replaced by `label[label]`."""
+        return Buckets(self.second, label[self.label], self.value_us, self.count)
+
+
+def _none() -> Buckets:
+    return Buckets.of()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SecondLog:
+    """One load run, second by second.
+
+    Attributes:
+        labels: operation names.
+        duration_s: length of the run.
+        credited: (k,) successful operations of each second, by the share of their run inside it; k counts the
+            last, partial second.
+        response: from when each successful operation was due to its end: what a user waits.
+        service: from when it was sent to its end: what the server took.
+        error: response times of failed and of timed-out operations, which never enter `response`.
+        queue: how long operations that were due waited for a free user.
+        lateness: how late the generator itself was although a user was free; label 0.
+        attempts: tries per successful operation.
+        offered, shed: (k,) requests that were due; those that were dropped because too many waited already.
+        timed_out: (k,) operations cut off by their own time-out; they are in `error` too.
+        client_cpu_s: (k,) CPU seconds of the generator's threads.
+        steal_s: (k,) CPU seconds that the hypervisor took from this machine, all cores together.
+        error_classes: failed operations of the whole run by class ("serialization", "validation", ...).
+        n_threads, users: of the generator; users are connections.
+        is_open: whether requests came by a schedule.
+        errors: texts of the first errors, at most 100.
+        memory_bytes: what the generator's buffers and histograms held.
+    """
+
+    labels: tuple[str, ...]
+    duration_s: float
+    credited: Floats
+    response: Buckets
+    service: Buckets = field(default_factory=_none)
+    error: Buckets = field(default_factory=_none)
+    queue: Buckets = field(default_factory=_none)
+    lateness: Buckets = field(default_factory=_none)
+    attempts: Buckets = field(default_factory=_none)
+    offered: Ints
+    shed: Ints
+    timed_out: Ints
+    client_cpu_s: Floats
+    steal_s: Floats
+    error_classes: Mapping[str, int] = field(default_factory=dict)
+    n_threads: int = 1
+    users: int = 1
+    is_open: bool = False
+    errors: tuple[str, ...] = ()
+    memory_bytes: int = 0
+
+    def check(self) -> None:
+        """Raises LoadError when columns that belong together differ in length or a label has no name."""
+        lengths = {name: len(getattr(self, name)) for name in _COLUMNS}
+        if len(set(lengths.values())) > 1:
+            raise LoadError(f"the columns of the load's log differ in length: {lengths}", hint="repeat the run")
+        for name in HISTOGRAMS:
+            buckets: Buckets = getattr(self, name)
+            lengths = {column.name: len(getattr(buckets, column.name)) for column in fields(Buckets)}
+            if len(set(lengths.values())) > 1:
+                raise LoadError(f"the columns of histogram={name} differ in length: {lengths}", hint="repeat the run")
+            if len(buckets) and not (buckets.label.min() >= 0 and buckets.label.max() < max(len(self.labels), 1)):
+                raise LoadError(f"histogram={name} has labels that have no name", hint="repeat the run")
+
+
+def merge_seconds(parts: Sequence[SecondLog]) -> SecondLog:
+    """The log of several generators that drove the same load at the same time, as if they were one.
+
+    Raises:
+        LoadError: no parts, or one whose columns do not fit together.
+    """
+    if not parts:
+        raise LoadError("there is no log to merge", hint="repeat the run")
+    for part in parts:
+        part.check()
+    labels = tuple(dict.fromkeys(label for part in parts for label in part.labels))
+    k = max(len(part.credited) for part in parts)
+    columns: dict[str, Any] = {name: _merged(name, parts, labels) for name in HISTOGRAMS}
+    columns |= {name: _summed(name, parts, k) for name in _COLUMNS}
+    return SecondLog(
+        labels=labels,
+        duration_s=max(part.duration_s for part in parts),
+        **columns,
+        error_classes=_counted(parts),
+        n_threads=sum(part.n_threads for part in parts),
+        users=sum(part.users for part in parts),
+        is_open=any(part.is_open for part in parts),
+        errors=tuple(text for part in parts for text in part.errors)[:100],
+        memory_bytes=sum(part.memory_bytes for part in parts),
+    )
+
+
+def _merged(name: str, parts: Sequence[SecondLog], labels: tuple[str, ...]) -> Buckets:
+    rows = []
+    for part in parts:
+        place = np.array([labels.index(label) for label in part.labels] or [0], dtype=np.int64)
+        rows.append(getattr(part, name).relabelled(place))
+    keys = np.concatenate([np.stack([row.second, row.label, row.value_us]) for row in rows], axis=1)
+    # In one order and without repeats, so that sums of floats do not depend on how the run was split.
+    unique, place = np.unique(keys, axis=1, return_inverse=True)
+    count = np.bincount(place.ravel(), np.concatenate([row.count for row in rows]), minlength=unique.shape[1])
+    return Buckets(unique[0], unique[1], unique[2], count.astype(np.int64))
+
+
+def _summed(name: str, parts: Sequence[SecondLog], k: int) -> NDArray[np.generic]:
+    total = np.zeros(k, dtype=_COLUMNS[name])
+    for part in parts:
+        column = getattr(part, name)
+        total[: len(column)] += column
+    return total
+
+
+def _counted(parts: Sequence[SecondLog]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, count in part.error_classes.items():
+            total[name] = total.get(name, 0) + count
+    return total

@@ -1,0 +1,56 @@
+"""Whether a run measured the server at all: the generator watches itself, and the open loop says when it was not kept up with."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["cpu_limit", "lateness_limit", "overload"]
+
+_MAX_CPU_SHARE = 0.8
+"""Of one core per generator thread: above it, answers wait for the generator before they are seen."""
+
+_MAX_LATENESS_MS = 2.0
+_MAX_LATENESS_SHARE = 0.1
+"""Of the median response time. The generator's lateness is not counted against the server, but it thins out the load."""
+
+_MAX_SHED_SHARE = 0.001
+_MIN_ACHIEVED_SHARE = 0.99
+
+
+def cpu_limit(cpu_share: float, n_threads: int) -> str:
+    """Why the generator's CPU was the bottleneck; "" when it was not.
+
+    Args:
+        cpu_share: CPU seconds per second of all its threads.
+        n_threads: of them.
+    """
+    if cpu_share <= _MAX_CPU_SHARE * n_threads:
+        return ""
+    cores = "its core" if n_threads == 1 else f"the {n_threads} cores of its threads"
+    return f"the load generator used {cpu_share / n_threads:.0%} of {cores} (limit {_MAX_CPU_SHARE:.0%})"
+
+
+def lateness_limit(lateness_p99_ms: float | None, response_p50_ms: float) -> str:
+    """Why the generator was too late to be trusted; "" when it was not, or it is not known (None). NaN: nothing succeeded."""
+    share_ms = _MAX_LATENESS_SHARE * response_p50_ms if math.isfinite(response_p50_ms) else 0.0
+    limit_ms = max(_MAX_LATENESS_MS, share_ms)
+    if lateness_p99_ms is None or lateness_p99_ms <= limit_ms:
+        return ""
+    return f"the load generator was late itself: lateness p99={lateness_p99_ms:.3g} ms (limit {limit_ms:.3g} ms)"
+
+
+def overload(*, offered: int, shed: int, done: int, users: int) -> str:
+    """Why the server did not keep up with an open loop; "" when it did.
+
+    Args:
+        offered: requests that were due within the window.
+        shed: of these, dropped.
+        done: operations that ended within the window, well or not.
+        users: connections; so many requests may be under way at the window's end and not at its start, without overload.
+    """
+    if offered > 0 and shed > _MAX_SHED_SHARE * offered:
+        return f"{shed / offered:.1%} of the requests were shed (limit {_MAX_SHED_SHARE:.1%})"
+    behind = offered - shed - done
+    if behind > max((1 - _MIN_ACHIEVED_SHARE) * offered, users):
+        return f"only {done / offered:.1%} of the requests that were due were done (limit {_MIN_ACHIEVED_SHARE:.0%})"
+    return ""

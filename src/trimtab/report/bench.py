@@ -1,0 +1,180 @@
+"""The end of a bench: figures of every run and operation type with their intervals, and what the generator says of itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from trimtab.measure import Interval, LabelStats, Measurement, NoiseFloor
+from trimtab.records import Objective, Trial
+from trimtab.report.words import first_line
+from trimtab.units import format_size
+
+__all__ = ["bench_to_json", "measurement_to_json", "print_bench"]
+
+_WIDTH = 132
+"""Of tables: a narrower terminal breaks the lines, which is better than figures that are cut off."""
+
+_SHOWN_ERRORS = 3
+
+
+def print_bench(
+    trials: Sequence[Trial], objective: Objective, value: Interval, noise: NoiseFloor, console: Console | None = None
+) -> None:
+    """Prints the objective's value over all runs, each run's table, and the noise between them; on stdout."""
+    out = console or Console()
+    out.width = max(out.width, _WIDTH)
+    out.print(
+        Text(
+            f"{objective.metric}: {value.estimate:.4g}{objective.unit} "
+            f"({value.level:.0%} interval {value.low:.4g} to {value.high:.4g}, {len(trials)} runs)"
+        ),
+        soft_wrap=True,
+    )
+    for trial in trials:
+        if trial.measurement is not None:
+            _print_run(out, trial.number + 1, trial.measurement)
+    if noise.n >= 2:
+        out.print(
+            f"noise of this machine: {noise.relative_sd:.1%} from run to run (standard deviation)", soft_wrap=True
+        )
+
+
+def _print_run(out: Console, number: int, m: Measurement) -> None:
+    steady = "" if m.is_steady else ", which did not become steady"
+    model = ""
+    if m.users:
+        model = f", {f'open loop of {m.offered_per_s or 0:.4g}/s' if m.is_open else 'closed loop'} over {m.users} users"
+    out.print(f"\nrun {number}: {m.duration_s:g} s after {m.warmup_s:g} s of warm-up{steady}{model}", soft_wrap=True)
+    out.print(_table(m))
+    for line in _lines(m):
+        out.print(Text(f"  {line}"), soft_wrap=True)
+
+
+def _table(m: Measurement) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1, 0, 1))
+    for name in ("", "goodput/s", "mean ms", "p50 ms", "p95 ms", "p99 ms", "ok", "failed", "timed out"):
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    table.add_row(
+        "all",
+        _ranged(m.throughput),
+        _ranged(m.latency_mean_ms),
+        *(_ranged(m.latency_ms[name]) if name in m.latency_ms else "–" for name in ("p50", "p95", "p99")),
+        *(str(count) for count in (m.n_ok, m.n_error, m.n_timed_out)),
+    )
+    if len(m.by_label) > 1:
+        for label, stats in m.by_label.items():
+            table.add_row(Text(first_line(label)), *_label_cells(stats))
+    if m.service_ms:
+        names = ("p50", "p95", "p99")
+        table.add_row("service", "", "", *(_number(m.service_ms.get(name)) for name in names), "", "", "")
+    return table
+
+
+def _label_cells(stats: LabelStats) -> tuple[str, ...]:
+    plain = {"p50": stats.latency_p50_ms, "p95": stats.latency_p95_ms}
+    percentiles = (
+        _ranged(stats.latency_ms[name]) if name in stats.latency_ms else _number(plain.get(name))
+        for name in ("p50", "p95", "p99")
+    )
+    goodput = _number(stats.throughput_per_s) if stats.throughput is None else _ranged(stats.throughput)
+    counts = (stats.n_ok, stats.n_error, stats.n_timed_out)
+    return (goodput, _number(stats.latency_mean_ms), *percentiles, *(str(count) for count in counts))
+
+
+def _lines(m: Measurement) -> list[str]:
+    """What does not fit a table: overload, errors, and the generator's word on itself."""
+    lines = []
+    if m.overload:
+        lines.append(f"overloaded: {m.overload}; latencies grow with the length of the run")
+    if m.n_shed or m.n_retries:
+        lines.append(f"{m.n_shed} requests shed, {m.n_retries} retries")
+    if m.error_classes:
+        classes = ", ".join(f"{name} {count}" for name, count in sorted(m.error_classes.items(), key=lambda e: -e[1]))
+        lines.append(f"errors of the whole run: {classes}")
+    lines += [f"error: {first_line(text)}" for text in dict.fromkeys(m.errors[:_SHOWN_ERRORS])]
+    own = [f"CPU {m.client_cpu_share / m.n_threads:.0%} of {m.n_threads} thread{'' if m.n_threads == 1 else 's'}"]
+    if m.lateness_p99_ms is not None:
+        own.append(f"late by {m.lateness_p99_ms:.3g} ms (p99)")
+    if m.queue_p99_ms is not None:
+        own.append(f"waiting for a free user {m.queue_p99_ms:.3g} ms (p99)")
+    if m.steal_share is not None:
+        own.append(f"stolen by the hypervisor {m.steal_share:.0%} of a core")
+    if m.memory_bytes:
+        own.append(f"memory {format_size(m.memory_bytes)}")
+    lines.append(f"generator: {', '.join(own)}: {m.generator_limited or 'not the bottleneck'}")
+    return lines
+
+
+def _ranged(interval: Interval) -> str:
+    """Estimate and ends; an infinite estimate as "at least"."""
+    if math.isnan(interval.estimate):
+        return "–"
+    if math.isinf(interval.estimate):
+        return f"≥ {interval.low:.4g}"
+    high = f"{interval.high:.3g}" if math.isfinite(interval.high) else "∞"
+    return f"{interval.estimate:.4g} ({max(interval.low, 0.0):.3g}–{high})"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.4g}"
+
+
+def bench_to_json(
+    config: Mapping[str, Any], trials: Sequence[Trial], objective: Objective, value: Interval, noise: NoiseFloor
+) -> dict[str, Any]:
+    """Everything that `print_bench` shows, and the series of each run; NaN and infinite values become null when printed."""
+    return {
+        "config": dict(config),
+        "metric": objective.metric,
+        "unit": objective.unit,
+        "value": asdict(value),
+        "noise": {"relative_sd": noise.relative_sd, "floor": noise.floor, "n": noise.n},
+        "runs": [measurement_to_json(t.measurement) | {"cost_s": dict(t.cost_s)} for t in trials if t.measurement],
+    }
+
+
+def measurement_to_json(m: Measurement) -> dict[str, Any]:
+    """One run: plain estimates under their names, and under `intervals` the same with ends."""
+    return {
+        "throughput": m.throughput.estimate,
+        "latency_mean_ms": m.latency_mean_ms.estimate,
+        **{f"latency_{name}_ms": interval.estimate for name, interval in m.latency_ms.items()},
+        "intervals": {
+            "throughput": asdict(m.throughput),
+            "latency_mean_ms": asdict(m.latency_mean_ms),
+            **{f"latency_{name}_ms": asdict(interval) for name, interval in m.latency_ms.items()},
+        },
+        **{f"service_{name}_ms": value for name, value in m.service_ms.items()},
+        "queue_p99_ms": m.queue_p99_ms,
+        "n_ok": m.n_ok,
+        "n_error": m.n_error,
+        "n_timed_out": m.n_timed_out,
+        "n_shed": m.n_shed,
+        "n_retries": m.n_retries,
+        "error_classes": dict(m.error_classes),
+        "errors": list(m.errors),
+        "is_open": m.is_open,
+        "users": m.users,
+        "offered_per_s": m.offered_per_s,
+        "overload": m.overload,
+        "duration_s": m.duration_s,
+        "warmup_s": m.warmup_s,
+        "is_steady": m.is_steady,
+        "series_per_s": list(m.series_per_s),
+        "by_label": {label: asdict(stats) for label, stats in m.by_label.items()},
+        "client_cpu_share": m.client_cpu_share,
+        "generator": {
+            "n_threads": m.n_threads,
+            "lateness_p99_ms": m.lateness_p99_ms,
+            "steal_share": m.steal_share,
+            "memory_bytes": m.memory_bytes,
+            "limited": m.generator_limited,
+        },
+    }

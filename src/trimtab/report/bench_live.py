@@ -1,0 +1,156 @@
+"""A load run while it lasts: a live table of its seconds on a terminal, plain lines anywhere else; on stderr."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from trimtab.report.words import first_line
+
+__all__ = ["BenchProgress", "LoadFrame"]
+
+_SHOWN_SECONDS = 12
+_LINE_EVERY = 5
+"""Seconds of load between two plain lines, unless every one is asked for."""
+
+_COLUMNS = (
+    "second",
+    "done/s",
+    "goodput/s",
+    "p50 ms",
+    "p95 ms",
+    "p99 ms",
+    "errors",
+    "shed",
+    "waiting",
+    "late ms",
+    "CPU",
+)
+
+
+class LoadFrame(Protocol):
+    """What one second of a load showed (see `trimtab.workload.Frame`)."""
+
+    @property
+    def second(self) -> int: ...
+    @property
+    def n_ok(self) -> int: ...
+    @property
+    def n_error(self) -> int: ...
+    @property
+    def credited(self) -> float: ...
+    @property
+    def n_timed_out(self) -> int: ...
+    @property
+    def n_shed(self) -> int: ...
+    @property
+    def response_p50_us(self) -> int: ...
+    @property
+    def response_p95_us(self) -> int: ...
+    @property
+    def response_p99_us(self) -> int: ...
+    @property
+    def lateness_p99_us(self) -> int: ...
+    @property
+    def backlog(self) -> int: ...
+    @property
+    def client_cpu_s(self) -> float: ...
+
+
+class BenchProgress:
+    """Shows runs second by second: response percentiles, errors, and how the generator itself is doing.
+
+    On a terminal it redraws one live table of the last seconds; piped, or when `every_second` is asked for, it
+    writes lines and never moves the cursor. Use it as a context manager, or `close` it.
+    """
+
+    def __init__(self, console: Console | None = None, *, every_second: bool = False) -> None:
+        self._console = console or Console(stderr=True)
+        self._line_every = 1 if every_second else _LINE_EVERY
+        self._is_live = self._console.is_terminal and not every_second
+        self._frames: deque[LoadFrame] = deque(maxlen=_SHOWN_SECONDS)
+        self._step = ""
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Takes the live table away; lines stay. Idempotent."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def say(self, text: str) -> None:
+        """A line that stays, above the live table."""
+        # soft_wrap: a line for a log file must not be broken at the width of a terminal that is not there.
+        self._console.print(Text(first_line(text)), soft_wrap=True)
+
+    def step(self, name: str) -> None:
+        """The trial enters a step ("apply", "load", ...)."""
+        self._step = first_line(name)
+        self._frames.clear()
+        if self._is_live and self._live is None:
+            self._live = Live(get_renderable=self._view, console=self._console, refresh_per_second=4, transient=True)
+            self._live.start()
+
+    def second(self, frame: LoadFrame) -> None:
+        """One second of load has passed."""
+        self._frames.append(frame)
+        if not self._is_live and (frame.second + 1) % self._line_every == 0:
+            self.say(_line(frame))
+
+    def _view(self) -> RenderableType:
+        head = Text(self._step, style="bold")
+        if not self._frames:
+            return head
+        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+        for name in _COLUMNS:
+            table.add_column(name, justify="right", no_wrap=True)
+        for frame in self._frames:
+            table.add_row(*_cells(frame))
+        return Group(head, table)
+
+
+def _cells(frame: LoadFrame) -> tuple[Text, ...]:
+    n_bad = frame.n_error + frame.n_timed_out
+    return (
+        Text(str(frame.second)),
+        Text(str(frame.n_ok + n_bad)),
+        Text(f"{frame.credited:.4g}"),
+        *(Text(_ms(us)) for us in (frame.response_p50_us, frame.response_p95_us, frame.response_p99_us)),
+        Text(str(n_bad), style="red" if n_bad else ""),
+        Text(str(frame.n_shed), style="red" if frame.n_shed else ""),
+        Text(str(frame.backlog)),
+        Text(_ms(frame.lateness_p99_us)),
+        Text(f"{frame.client_cpu_s:.0%}"),
+    )
+
+
+def _line(frame: LoadFrame) -> str:
+    parts = [f"second {frame.second}: {frame.n_ok + frame.n_error + frame.n_timed_out}/s done"]
+    parts.append(f"goodput {frame.credited:.4g}/s")
+    if frame.response_p50_us:
+        percentiles = (frame.response_p50_us, frame.response_p95_us, frame.response_p99_us)
+        parts.append(f"p50/p95/p99 {'/'.join(_ms(us) for us in percentiles)} ms")
+    if frame.n_error or frame.n_timed_out:
+        parts.append(f"{frame.n_error} failed, {frame.n_timed_out} timed out")
+    if frame.n_shed or frame.backlog:
+        parts.append(f"{frame.n_shed} shed, {frame.backlog} waiting")
+    parts.append(f"generator: CPU {frame.client_cpu_s:.0%}, late by {_ms(frame.lateness_p99_us)} ms")
+    return ", ".join(parts)
+
+
+def _ms(microseconds: int) -> str:
+    return f"{microseconds / 1e3:.3g}" if microseconds else "0"

@@ -1,0 +1,93 @@
+"""Any of Optuna's samplers as a searcher (extra `optuna`).
+
+Source: T. Akiba et al., "Optuna: A Next-generation Hyperparameter Optimization Framework", KDD 2019; the sampler's own
+documentation says what it does.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import Any, ClassVar
+
+from trimtab.errors import UsageError
+from trimtab.search.base import Options
+from trimtab.search.flat import Parameter, Values
+from trimtab.search.guest import GuestSearcher
+from trimtab.search.searcher import SearchProblem
+
+__all__ = ["OptunaSearcher"]
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        raise UsageError("searcher 'optuna' needs the library optuna", hint="pip install 'trimtab[optuna]'") from error
+    return optuna
+
+
+def _distribution(parameter: Parameter) -> Any:
+    kinds = _optuna().distributions
+    if parameter.kind == "choice":
+        return kinds.CategoricalDistribution(parameter.choices)
+    made = kinds.IntDistribution if parameter.kind == "int" else kinds.FloatDistribution
+    return made(parameter.low, parameter.high, log=parameter.log)
+
+
+class OptunaSearcher(GuestSearcher):
+    """The advice, then what the sampler proposes, moved to the nearest feasible config.
+
+    Raises:
+        UsageError: Optuna is not installed, has no such sampler, or the sampler refuses its options.
+    """
+
+    NAME: ClassVar[str] = "optuna"
+    OPTIONS: ClassVar[Options] = {
+        "sampler": ("TPESampler", "name of a class in optuna.samplers"),
+        "sampler_options": ({}, "keyword arguments of the sampler; its seed is that of the study"),
+    }
+
+    def __init__(self, problem: SearchProblem) -> None:
+        super().__init__(problem)
+        optuna = _optuna()
+        self._trial = optuna.trial
+        self._distributions = {name: _distribution(p) for name, p in self.flat.parameters.items()}
+        verbosity = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._study = optuna.create_study(sampler=self._make_sampler(optuna.samplers))
+        optuna.logging.set_verbosity(verbosity)
+
+    def _make_sampler(self, samplers: Any) -> Any:
+        name, given = self.options["sampler"], dict(self.options["sampler_options"])
+        made = getattr(samplers, name, None)
+        if not (inspect.isclass(made) and issubclass(made, samplers.BaseSampler)):
+            known = sorted(n for n in samplers.__all__ if n.endswith("Sampler") and n != "BaseSampler")
+            raise UsageError(f"sampler={name!r} is none of Optuna's", hint=f"use one of: {', '.join(known)}")
+        if "seed" in inspect.signature(made).parameters:
+            given = {"seed": self.problem.seed, **given}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return made(**given)
+        except (TypeError, ValueError, ImportError) as error:
+            raise UsageError(
+                f"sampler={name!r} with sampler_options={self.options['sampler_options']!r} cannot be made: {error}",
+                hint=f"see the documentation of optuna.samplers.{name}",
+            ) from error
+
+    def _guest_ask(self) -> tuple[Any, Values]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            asked = self._study.ask(self._distributions)
+        return asked, asked.params
+
+    def _guest_tell(self, token: Any, values: Values, loss: float, is_failed: bool) -> None:
+        if token is not None:
+            self._study.tell(token, loss)
+            return
+        create = self._trial.create_trial
+        self._study.add_trial(create(params=values, distributions=self._distributions, value=loss))
+
+    def _guest_drop(self, token: Any, values: Values) -> None:
+        self._study.tell(token, state=self._trial.TrialState.FAIL)

@@ -1,0 +1,164 @@
+"""TrimtabSampler: Trimtab's searchers for users of Optuna (extra `optuna`).
+
+    study = optuna.create_study(sampler=TrimtabSampler("auto", seed=1))
+
+Values of the study's objective are losses as they are; a study that maximises is turned round. Failed trials teach where
+failures lie. Parameters that the objective does not suggest in every trial are drawn at random, as Optuna's own
+relational samplers do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.search_space import IntersectionSearchSpace
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from trimtab.errors import UsageError
+from trimtab.records import Context, Role, Status, Trial
+from trimtab.search import Searcher, SearchProblem, create
+from trimtab.space import Config, Knob, KnobKind, Space, Value
+
+__all__ = ["TrimtabSampler"]
+
+_CONTEXT = Context(workload="optuna", clients=1)
+
+
+class TrimtabSampler(BaseSampler):
+    """Proposes with one of Trimtab's searchers.
+
+    The first trial, and trials whose parameters differ from those before, are drawn at random. The middle of the space is
+    the searcher's baseline until `baseline` says better.
+
+    Args:
+        searcher: the searcher's name.
+        seed: the only source of randomness.
+        baseline: parameters of the config that is in use now.
+        options: the searcher's own options.
+
+    Raises:
+        UsageError: no such searcher (when the first trial is proposed), or a study with several objectives.
+    """
+
+    def __init__(
+        self,
+        searcher: str = "auto",
+        *,
+        seed: int = 0,
+        baseline: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._name, self._seed = searcher, seed
+        self._baseline, self._options = dict(baseline or {}), dict(options or {})
+        self._random = RandomSampler(seed=seed)
+        self._common = IntersectionSearchSpace()
+        self._searcher: Searcher | None = None
+        self._space_key: tuple[tuple[str, str], ...] = ()
+        self._knobs: dict[str, Knob] = {}
+        self._told: set[int] = set()
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """The parameters that all finished trials have in common.
+
+        Raises:
+            UsageError: the study has several objectives.
+        """
+        if len(study.directions) > 1:
+            raise UsageError(
+                f"TrimtabSampler on a study with directions={len(study.directions)}", hint="use one objective"
+            )
+        return {
+            name: kind
+            for name, kind in self._common.calculate(study).items()
+            if isinstance(kind, (CategoricalDistribution, FloatDistribution, IntDistribution)) and not kind.single()
+        }
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Values for all of `search_space`, from the searcher.
+
+        Raises:
+            UsageError: the searcher does not exist.
+        """
+        if not search_space:
+            return {}
+        searcher = self._searcher_for(search_space)
+        sign = -1.0 if study.direction is StudyDirection.MAXIMIZE else 1.0
+        for done in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL, TrialState.PRUNED)):
+            if done.number not in self._told and all(name in done.params for name in search_space):
+                self._told.add(done.number)
+                searcher.tell(self._trial(done, search_space, sign))
+        config = searcher.ask()[0]
+        return {name: _outside(kind, config[name]) for name, kind in search_space.items()}
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """A random value."""
+        return self._random.sample_independent(study, trial, param_name, param_distribution)
+
+    def _searcher_for(self, search_space: Mapping[str, BaseDistribution]) -> Searcher:
+        key = tuple(sorted((name, repr(kind)) for name, kind in search_space.items()))
+        if self._searcher is None or key != self._space_key:
+            self._knobs = {name: _knob(name, kind) for name, kind in sorted(search_space.items())}
+            space = Space(list(self._knobs.values()))
+            known = {n: _inside(search_space[n], v) for n, v in self._baseline.items() if n in self._knobs}
+            problem = SearchProblem(
+                space=space, baseline=space.default().replace(known), seed=self._seed, options=self._options
+            )
+            self._searcher, self._space_key = create(self._name, problem), key
+            self._told.clear()
+        return self._searcher
+
+    def _trial(self, done: FrozenTrial, search_space: Mapping[str, BaseDistribution], sign: float) -> Trial:
+        config = Config({name: _inside(kind, done.params[name]) for name, kind in search_space.items()})
+        value = done.value if done.state is TrialState.COMPLETE else None
+        is_ok = value is not None and math.isfinite(value)
+        return Trial(
+            number=done.number, role=Role.SEARCH, config=config, context=_CONTEXT,
+            status=Status.OK if is_ok else Status.CRASHED, loss=sign * value if is_ok and value is not None else None,
+        )  # fmt: skip
+
+
+def _knob(name: str, kind: BaseDistribution) -> Knob:
+    if isinstance(kind, CategoricalDistribution):
+        labels = _labels(kind.choices)
+        return Knob(name=name, kind=KnobKind.CHOICE, choices=labels, default=labels[0])
+    if not isinstance(kind, (IntDistribution, FloatDistribution)):
+        raise UsageError(f"parameter {name}: {kind!r} is unknown", hint="use floats, integers and categories")
+    is_int, step = isinstance(kind, IntDistribution), kind.step
+    middle = math.sqrt(kind.low * kind.high) if kind.log else (kind.low + kind.high) / 2
+    made = Knob(
+        name=name, kind=KnobKind.INTEGER if is_int else KnobKind.REAL, low=kind.low, high=kind.high, log=kind.log,
+        step=step, default=kind.low,
+    )  # fmt: skip
+    return Knob(
+        name=name, kind=made.kind, low=made.low, high=made.high, log=made.log, step=made.step,
+        default=made.range.nearest(middle),
+    )  # fmt: skip
+
+
+def _labels(choices: Sequence[Any]) -> tuple[str, ...]:
+    """Choices of any type by their place, so that 1 and "1" are told apart."""
+    return tuple(f"{place}: {choice}" for place, choice in enumerate(choices))
+
+
+def _inside(kind: BaseDistribution, value: Any) -> Value:
+    if isinstance(kind, CategoricalDistribution):
+        return _labels(kind.choices)[kind.choices.index(value)]
+    return int(value) if isinstance(kind, IntDistribution) else float(value)
+
+
+def _outside(kind: BaseDistribution, value: Value) -> Any:
+    if isinstance(kind, CategoricalDistribution):
+        return kind.choices[_labels(kind.choices).index(str(value))]
+    if isinstance(kind, FloatDistribution):
+        # Reals are held to six digits, which may lie a hair beyond the bounds.
+        return min(max(float(value), kind.low), kind.high)
+    return value

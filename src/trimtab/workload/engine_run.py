@@ -1,0 +1,230 @@
+"""A load of many short operations: starts the native engine on an endpoint and gives its log second by second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psycopg
+
+from trimtab.errors import LoadError, UsageError
+from trimtab.measure.second_log import HISTOGRAMS, Buckets, SecondLog
+from trimtab.records import Endpoint
+from trimtab.workload.base import Frame
+from trimtab.workload.connection import Connection, password_of
+from trimtab.workload.scripts import ScriptText
+
+if TYPE_CHECKING:
+    from trimtab._native import Load, Model, Mysql, Postgres, RunLog, Scripts, Ycsb, YcsbRows
+
+__all__ = ["EngineRun", "ScriptPart", "compile_scripts", "driver_of", "prepare_all", "start_load", "to_second_log"]
+
+ScriptPart = tuple[str, ScriptText, Sequence[Mapping[str, Any]], str]
+"""A transaction type: "own", "pgbench" or "builtin"; its text; its generators; what stands around its statements."""
+
+
+class EngineRun:
+    """A running load (a `LoadRun`); `stop` is idempotent, and the log stays readable after it."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._final: SecondLog | None = None
+
+    def frame(self, timeout_s: float) -> Frame | None:
+        """The next one-second frame; None when the run has ended or nothing came within `timeout_s`."""
+        frame = self._load.frame(timeout_s)
+        if frame is None:
+            return None
+        return Frame(
+            second=frame.second,
+            n_ok=frame.n_ok,
+            n_error=frame.n_error,
+            credited=frame.credited,
+            n_timed_out=frame.n_timed_out,
+            n_shed=frame.n_shed,
+            response_p50_us=frame.response_p50_us,
+            response_p95_us=frame.response_p95_us,
+            response_p99_us=frame.response_p99_us,
+            lateness_p99_us=frame.lateness_p99_us,
+            backlog=frame.backlog,
+            client_cpu_s=frame.client_cpu_s,
+        )
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every user has ended."""
+        return self._load.is_done
+
+    def log(self) -> SecondLog:
+        """Everything that has ended so far, without stopping."""
+        return self._final if self._final is not None else to_second_log(self._load.log())
+
+    def stop(self) -> SecondLog:
+        """Cancels what is in flight, waits for it, and returns the whole log."""
+        if self._final is None:
+            self._final = to_second_log(self._load.stop())
+        return self._final
+
+
+def to_second_log(log: RunLog) -> SecondLog:
+    """The engine's own log as arrays.
+
+    Raises:
+        LoadError: columns differ in length (the native module does not belong to this version).
+    """
+    seconds = log.seconds()
+    histograms: dict[str, Any] = {name: _buckets(log, name) for name in HISTOGRAMS}
+    result = SecondLog(
+        labels=tuple(log.labels),
+        duration_s=log.duration_s,
+        credited=np.frombuffer(seconds.credited, dtype="<f8"),
+        **histograms,
+        offered=np.frombuffer(seconds.offered, dtype="<i8"),
+        shed=np.frombuffer(seconds.shed, dtype="<i8"),
+        timed_out=np.frombuffer(seconds.timed_out, dtype="<i8"),
+        client_cpu_s=np.frombuffer(seconds.client_cpu_s, dtype="<f8"),
+        steal_s=np.frombuffer(seconds.steal_s, dtype="<f8"),
+        error_classes=log.error_classes,
+        n_threads=log.n_threads,
+        users=log.users,
+        is_open=log.is_open,
+        errors=tuple(log.errors),
+        memory_bytes=log.memory_bytes,
+    )
+    result.check()
+    return result
+
+
+def _buckets(log: RunLog, name: str) -> Buckets:
+    columns = log.buckets(name)
+    return Buckets(
+        np.frombuffer(columns.second, dtype="<i4").astype(np.int64),
+        np.frombuffer(columns.label, dtype="<i4").astype(np.int64),
+        np.frombuffer(columns.value_us, dtype="<i8"),
+        np.frombuffer(columns.count, dtype="<i8"),
+    )
+
+
+def driver_of(endpoint: Endpoint, *, settings: Sequence[tuple[str, str]] = ()) -> Postgres | Mysql:
+    """The native driver for `endpoint`; `settings` are set on every connection.
+
+    Raises:
+        LoadError: no driver speaks the endpoint's protocol, or one of its options makes no sense.
+    """
+    from trimtab._native import Postgres
+
+    if endpoint.protocol != "postgresql":
+        raise LoadError(
+            f"the load engine does not speak protocol={endpoint.protocol}", hint="use a target of kind postgresql"
+        )
+    # As libpq does for a unix socket: there is nobody to hide from.
+    mode = "disable" if endpoint.host.startswith("/") else endpoint.options.get("sslmode", "prefer")
+    try:
+        return Postgres(
+            host=endpoint.host,
+            port=endpoint.port,
+            user=endpoint.user,
+            database=endpoint.database,
+            password=password_of(endpoint),
+            settings=settings,
+            tls=mode,
+        )
+    except ValueError as error:
+        raise LoadError(
+            f"the load cannot connect: endpoint={endpoint}: {error}", hint="check the target's url"
+        ) from error
+
+
+def start_load(
+    driver: Postgres | Mysql,
+    source: Ycsb | YcsbRows | Scripts,
+    *,
+    endpoint: Endpoint,
+    users: int,
+    duration_s: float,
+    operation_timeout_s: float,
+    model: Model | None = None,
+    seed: int = 0,
+    max_tries: int = 1,
+) -> EngineRun:
+    """Starts `source` on `users` connections; returns when all are connected and have prepared their statements.
+
+    Raises:
+        LoadError: a user could not connect, or the server refuses a statement; the message has its words.
+    """
+    from trimtab._native import Load, Model
+
+    try:
+        load = Load(
+            driver=driver,
+            source=source,
+            users=users,
+            model=Model.closed() if model is None else model,
+            duration_s=duration_s,
+            operation_timeout_s=operation_timeout_s,
+            seed=seed,
+            max_tries=max_tries,
+        )
+    except ConnectionError as error:
+        raise LoadError(
+            f"the load cannot connect: endpoint={endpoint} users={users}: {error}",
+            hint="check that the server runs and max_connections leaves room for every user",
+        ) from error
+    except ValueError as error:
+        raise LoadError(
+            f"the load cannot start: endpoint={endpoint}: {error}",
+            hint="check the statements with psql on this database",
+        ) from error
+    return EngineRun(load)
+
+
+def compile_scripts(
+    parts: Sequence[ScriptPart],
+    *,
+    dialect: str,
+    users: int,
+    mode: str = "prepared",
+    variables: Sequence[tuple[str, str]] = (),
+) -> Scripts:
+    """The transaction types as a source of operations; the engine chooses among them by their weights.
+
+    Raises:
+        UsageError: a script that cannot be read; the message shows the line, and what is wrong with it.
+    """
+    from trimtab._native import Script, Scripts
+
+    def script(kind: str, text: ScriptText, parameters: Sequence[Mapping[str, Any]], wrap: str) -> Script:
+        if kind == "builtin":
+            return Script.builtin(text.label, text.weight)
+        if kind == "pgbench":
+            return Script.pgbench(text.label, text.weight, text.source, text.text)
+        return Script.own(text.label, text.weight, text.source, text.text, parameters=list(parameters), wrap=wrap)
+
+    try:
+        return Scripts([script(*part) for part in parts], dialect=dialect, mode=mode, variables=variables, users=users)
+    except ValueError as error:
+        raise UsageError(str(error), hint="mend the script, or the generator of the study file") from error
+
+
+def prepare_all(connection: Connection, statements: Sequence[str]) -> None:
+    """Asks the server whether it understands every statement; runs none.
+
+    Raises:
+        LoadError: it does not understand one; the message has the statement's beginning and the server's words.
+    """
+    for text in statements:
+        try:
+            connection.execute(f"PREPARE trimtab_check AS {text}")
+        except psycopg.Error as error:
+            words = " ".join(text.split())
+            shown = words if len(words) <= _SHOWN else words[:_SHOWN] + "..."
+            raise LoadError(
+                f"the server does not understand a statement of the workload: {str(error).strip().splitlines()[0]}: {shown}",
+                hint=f"try it with psql on database {connection.info.dbname}",
+            ) from error
+        connection.execute("DEALLOCATE trimtab_check")
+
+
+_SHOWN = 100
+"""Characters of a statement in a message."""

@@ -1,0 +1,238 @@
+"""LoadModel: how many users ask, and when: the [workload.load] table of a study file.
+
+[workload.load]
+users = 16                # connections that are kept busy (closed), or that requests are spread over (open)
+model = "closed"          # the next request when the last one is answered; "open": when it is due
+think = "10ms"            # closed: pause between an answer and the next request
+rate = 2000               # open: requests per second, whatever the server does
+arrivals = "poisson"      # open: or "uniform"
+profile = { kind = "ramp", to = 4000, over = "60s" }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from trimtab.errors import UsageError
+from trimtab.workload.table import Table
+
+if TYPE_CHECKING:
+    from trimtab._native import Model
+
+__all__ = ["MAX_RATE_PER_S", "MAX_USERS", "LoadModel", "Profile", "Ramp", "Sine", "Steps"]
+
+MAX_RATE_PER_S = 5_000_000
+"""No machine of today sends more from one process; a larger number is a slip of the pen."""
+
+MAX_USERS = 10_000
+DEFAULT_USERS = 16
+
+_NAME = "[workload.load]"
+_CLOSED_KEYS = ("think", "think_time")
+_OPEN_KEYS = ("rate", "arrivals", "profile", "backlog", "backlog_age")
+_KEYS = ("users", "model", *_CLOSED_KEYS, *_OPEN_KEYS)
+_PROFILE_KEYS = {"step": ("kind", "steps"), "ramp": ("kind", "to", "over"), "sine": ("kind", "amplitude", "period")}
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """From each second on (counted from the run's start), that rate."""
+
+    steps: tuple[tuple[float, float], ...]
+
+    @property
+    def native(self) -> tuple[Any, ...]:
+        """As the engine takes it."""
+        return ("step", list(self.steps))
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """From the model's rate to `to` within `over_s` seconds, in a straight line; then it stays."""
+
+    to: float
+    over_s: float
+
+    @property
+    def native(self) -> tuple[Any, ...]:
+        """As the engine takes it."""
+        return ("ramp", self.to, self.over_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Sine:
+    """Around the model's rate, up and down by `amplitude`, once in `period_s` seconds."""
+
+    amplitude: float
+    period_s: float
+
+    @property
+    def native(self) -> tuple[Any, ...]:
+        """As the engine takes it."""
+        return ("sine", self.amplitude, self.period_s)
+
+
+Profile = Steps | Ramp | Sine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadModel:
+    """When requests are made.
+
+    Attributes:
+        users: connections.
+        is_open: whether requests come by a schedule (open loop) and not after the last answer (closed loop).
+        think_s: closed loop: pause of a user before its next request.
+        is_think_exponential: whether that pause is exponential with mean `think_s`, and not always the same.
+        rate_per_s: open loop: requests per second; 0 in a closed one.
+        arrivals: open loop: "poisson" (as independent users come) or "uniform" (evenly spaced).
+        profile: open loop: how the rate changes; None: it does not.
+        backlog_max, backlog_age_max_s: requests that wait for a free user, by number and by age; more are shed and counted.
+    """
+
+    users: int = DEFAULT_USERS
+    is_open: bool = False
+    think_s: float = 0.0
+    is_think_exponential: bool = False
+    rate_per_s: float = 0.0
+    arrivals: Literal["poisson", "uniform"] = "poisson"
+    profile: Profile | None = None
+    backlog_max: int = 10_000
+    backlog_age_max_s: float = 10.0
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> LoadModel:
+        """Built from the table [workload.load]; an empty one is a closed loop of 16 users.
+
+        Raises:
+            UsageError: an unknown key, a wrong value, or keys of the other model.
+        """
+        if not isinstance(settings, Mapping):
+            raise UsageError(f"{_NAME}={settings!r} is no table", hint="write it as in: load = { users = 16 }")
+        table = Table(settings, _NAME, _KEYS)
+        users = table.integer("users", DEFAULT_USERS, 1, MAX_USERS)
+        model = table.choice("model", ("closed", "open"), "open" if "rate" in table else "closed")
+        _refuse_keys_of_the_other(table, model)
+        if model == "closed":
+            return cls(
+                users=users,
+                think_s=table.seconds("think", "10ms", -1e-9) if "think" in table else 0.0,
+                is_think_exponential=table.choice("think_time", ("fixed", "exponential"), "fixed") == "exponential",
+            )
+        return cls(
+            users=users,
+            is_open=True,
+            rate_per_s=_rate(table, "rate"),
+            arrivals=cast(Literal["poisson", "uniform"], table.choice("arrivals", ("poisson", "uniform"), "poisson")),
+            profile=_profile(table) if "profile" in table else None,
+            backlog_max=table.integer("backlog", 10_000, 1, 10_000_000),
+            backlog_age_max_s=table.seconds("backlog_age", "10s"),
+        )
+
+    def with_rate(self, rate_per_s: float) -> LoadModel:
+        """The same users in an open loop at a steady `rate_per_s`.
+
+        Raises:
+            UsageError: a rate that is not positive, or that no machine reaches.
+        """
+        table = Table({"rate": rate_per_s}, _NAME, _KEYS)
+        return replace(
+            self, is_open=True, rate_per_s=_rate(table, "rate"), profile=None, think_s=0.0, is_think_exponential=False
+        )
+
+    def native(self) -> Model:
+        """As the engine takes it."""
+        from trimtab._native import Model
+
+        if not self.is_open:
+            return Model.closed(think_s=self.think_s, exponential=self.is_think_exponential)
+        return Model.open(
+            self.rate_per_s,
+            arrivals=self.arrivals,
+            profile=None if self.profile is None else self.profile.native,
+            backlog_max=self.backlog_max,
+            backlog_age_max_s=self.backlog_age_max_s,
+        )
+
+    @property
+    def features(self) -> dict[str, float]:
+        """What a searcher may want to know of it: the rate of an open loop, the think time of a closed one."""
+        return {"rate_per_s": self.rate_per_s} if self.is_open else {"think_s": self.think_s}
+
+    def __str__(self) -> str:
+        if self.is_open:
+            changing = "" if self.profile is None else f", {self.profile.native[0]} profile"
+            return f"open loop of {self.rate_per_s:g}/s ({self.arrivals}{changing}) over {self.users} users"
+        think = f" that think for {self.think_s * 1e3:g} ms" if self.think_s else ""
+        return f"closed loop of {self.users} users{think}"
+
+
+def _refuse_keys_of_the_other(table: Table, model: str) -> None:
+    others = _OPEN_KEYS if model == "closed" else _CLOSED_KEYS
+    for key in others:
+        if key in table:
+            needed = "open" if model == "closed" else "closed"
+            raise UsageError(
+                f'{_NAME} {key}={table.values[key]!r} has no meaning with model="{model}"',
+                hint=f'remove it, or set model = "{needed}"',
+            )
+    if model == "open" and "rate" not in table:
+        raise UsageError(f'{_NAME} model="open" lacks a rate', hint="add rate = 1000 (requests per second)")
+
+
+def _rate(table: Table, key: str) -> float:
+    rate = table.values.get(key)
+    if isinstance(rate, int | float) and not isinstance(rate, bool) and rate > MAX_RATE_PER_S:
+        raise UsageError(
+            f"{table.name} {key}={rate:g} requests per second is more than any machine reaches",
+            hint=f"use at most {MAX_RATE_PER_S:,}",
+        )
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not rate > 0:
+        raise UsageError(
+            f"{table.name} {key}={rate!r} is not a number of requests per second above 0",
+            hint=f"for example: {key} = 1000",
+        )
+    return float(rate)
+
+
+def _profile(table: Table) -> Profile:
+    value = table.values["profile"]
+    if not isinstance(value, Mapping) or value.get("kind") not in _PROFILE_KEYS:
+        raise UsageError(
+            f"{_NAME} profile={value!r} is not known",
+            hint='write { kind = "step", steps = [["60s", 2000]] }, { kind = "ramp", to = 4000, over = "60s" } or '
+            '{ kind = "sine", amplitude = 500, period = "60s" }',
+        )
+    kind = str(value["kind"])
+    profile = Table(value, "[workload.load.profile]", _PROFILE_KEYS[kind])
+    if kind == "ramp":
+        return Ramp(_rate(profile, "to"), profile.seconds("over", "60s"))
+    if kind == "step":
+        return Steps(_steps(profile))
+    amplitude, rate = _rate(profile, "amplitude"), _rate(table, "rate")
+    if amplitude > rate:
+        raise UsageError(
+            f"{profile.name} amplitude={amplitude:g} is above rate={rate:g}: the rate would be negative",
+            hint="use an amplitude of at most the rate",
+        )
+    return Sine(amplitude, profile.seconds("period", "60s"))
+
+
+def _steps(profile: Table) -> tuple[tuple[float, float], ...]:
+    given = profile.values.get("steps")
+    is_list = isinstance(given, list | tuple) and bool(given)
+    if not is_list or not all(isinstance(step, list | tuple) and len(step) == 2 for step in given or ()):
+        raise UsageError(
+            f"{profile.name} steps={given!r} is no list of pairs",
+            hint='write steps = [["60s", 2000], ["120s", 500]]: from that second on, that rate',
+        )
+    steps = []
+    for at, rate in given or ():
+        row = Table({"at": at, "rate": rate}, f"{profile.name} steps", ("at", "rate"))
+        steps.append((row.seconds("at", "60s"), _rate(row, "rate")))
+    if any(later[0] <= earlier[0] for earlier, later in pairwise(steps)):
+        raise UsageError(f"{profile.name} steps={given!r} are not in the order of time", hint="put the earliest first")
+    return tuple(steps)

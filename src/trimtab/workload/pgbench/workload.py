@@ -1,0 +1,123 @@
+"""PgbenchWorkload: pgbench's built-in scripts and script files as they are, run by the native engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trimtab.errors import LoadError
+from trimtab.records import Context, Endpoint
+from trimtab.workload.base import LoadRun, Preparation, StartState
+from trimtab.workload.connection import connect
+from trimtab.workload.database import ensure
+from trimtab.workload.engine_run import compile_scripts, driver_of, prepare_all, start_load
+from trimtab.workload.pgbench.settings import PgbenchSettings, parse_settings
+from trimtab.workload.pgbench.tables import dataset
+from trimtab.workload.run_database import RunDatabase
+from trimtab.workload.scripts import ScriptText, digest
+
+if TYPE_CHECKING:
+    from trimtab._native import Scripts
+
+__all__ = ["PgbenchWorkload"]
+
+
+class PgbenchWorkload:
+    """pgbench (see `Workload`); immutable after construction."""
+
+    kind = "pgbench"
+    protocols: tuple[str, ...] = ("postgresql",)
+
+    def __init__(self, settings: PgbenchSettings) -> None:
+        self.settings = settings
+        is_own = not settings.database
+        is_copied = settings.start_state == "template" or (
+            settings.start_state == "auto" and is_own and not settings.is_read_only
+        )
+        self.database = RunDatabase(settings.database or dataset(settings.scale).database, is_copied)
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any], *, directory: Path = Path()) -> PgbenchWorkload:
+        """Built from the study file's [workload] table; its files are relative to `directory`.
+
+        Raises:
+            UsageError: an unknown key, a wrong value, or a file that cannot be read.
+        """
+        return cls(parse_settings(settings, directory))
+
+    @property
+    def context(self) -> Context:
+        """Name of the script, or names with a digest; scale; users. Only the built-in scripts' reads are known."""
+        settings = self.settings
+        where = f"database {settings.database}" if settings.database else f"scale {settings.scale}"
+        name = settings.builtin or f"{len(settings.scripts)} scripts {digest(settings.scripts)}"
+        reads = {"select-only": 1.0, "tpcb-like": 0.2, "simple-update": 1 / 3}.get(settings.builtin, 0.5)
+        features = {"scale": float(settings.scale)} | settings.load.features
+        return Context(f"pgbench {name} {where}", settings.load.users, reads, features)
+
+    def with_rate(self, rate_per_s: float) -> PgbenchWorkload:
+        """The same workload in an open loop of that rate.
+
+        Raises:
+            UsageError: the rate is out of reach.
+        """
+        return PgbenchWorkload(replace(self.settings, load=self.settings.load.with_rate(rate_per_s)))
+
+    def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
+        """Makes pgbench's tables exist, or looks at the user's own database; checks every statement there.
+
+        Raises:
+            LoadError: the data cannot be made, or the server does not understand a statement.
+        """
+        self._check_protocol(endpoint)
+        preparation = Preparation(0.0, 0, True, "the database is the user's own")
+        if not self.settings.database:
+            preparation = ensure(endpoint, dataset(self.settings.scale), report)
+        there = endpoint.with_database(self.database.data)
+        with connect(there) as connection:
+            prepare_all(connection, self.scripts(there).statements)
+        return preparation
+
+    def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
+        """A fresh copy of the tables for scripts that write; None for those that do not, or when the user wants none."""
+        return self.database.reset(endpoint, report)
+
+    def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
+        """Starts the load on the run's database."""
+        self._check_protocol(endpoint)
+        there = endpoint.with_database(self.database.name)
+        load = self.settings.load
+        return start_load(
+            driver_of(there),
+            self.scripts(there),
+            endpoint=there,
+            users=load.users,
+            model=load.native(),
+            duration_s=duration_s,
+            operation_timeout_s=self.settings.operation_timeout_s,
+            seed=seed,
+            max_tries=self.settings.max_tries,
+        )
+
+    def scripts(self, there: Endpoint) -> Scripts:
+        """The scripts as the load engine takes them."""
+        settings = self.settings
+        builtin = ScriptText(settings.builtin, 1.0, "", "")
+        variables = dict(settings.variables)
+        if not settings.database:
+            variables.setdefault("scale", str(settings.scale))
+        return compile_scripts(
+            [("pgbench", script, [], "none") for script in settings.scripts] or [("builtin", builtin, [], "none")],
+            dialect=there.protocol,
+            users=settings.load.users,
+            mode=settings.protocol,
+            variables=tuple(variables.items()),
+        )
+
+    def _check_protocol(self, endpoint: Endpoint) -> None:
+        if endpoint.protocol not in self.protocols:
+            raise LoadError(
+                f"workload=pgbench cannot drive protocol={endpoint.protocol}", hint="use a target of kind postgresql"
+            )

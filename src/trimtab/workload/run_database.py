@@ -1,0 +1,53 @@
+"""The same start state for every trial: which database a run writes to, and how it gets back to what it was.
+
+* "none": nothing is written, or the user wants it so: runs use the data as it is.
+* "template": every run gets a fresh copy of the data's database, made by the server from its files.
+* "rollback": every transaction is rolled back by the load itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trimtab.records import Endpoint
+from trimtab.workload.base import StartState
+from trimtab.workload.database import clone, drop_clone
+
+__all__ = ["RunDatabase"]
+
+_SUFFIX = "_run"
+
+
+@dataclass(frozen=True, slots=True)
+class RunDatabase:
+    """Where runs take place.
+
+    Attributes:
+        data: the database with the data as prepared.
+        is_copied: whether each run gets a copy of it.
+    """
+
+    data: str
+    is_copied: bool
+
+    @property
+    def name(self) -> str:
+        """The database that a run uses."""
+        return self.data[: 63 - len(_SUFFIX)] + _SUFFIX if self.is_copied else self.data
+
+    def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
+        """A fresh copy for the next run; None when runs use the data itself.
+
+        Raises:
+            LoadError: the data cannot be copied.
+        """
+        if not self.is_copied:
+            return None
+        seconds = clone(endpoint, self.data, self.name)
+        return StartState("copy of a template database", seconds, f"{self.data} copied to {self.name}")
+
+    def drop(self, endpoint: Endpoint) -> None:
+        """Removes the copy; nothing happens when there is none."""
+        if self.is_copied:
+            drop_clone(endpoint, self.name)

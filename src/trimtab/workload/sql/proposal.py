@@ -1,0 +1,99 @@
+"""A profile as files: one SQL script a statement, and the [workload] tables that run them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import UsageError
+from trimtab.workload.sql.profile import Profile, Proposal
+
+__all__ = ["study_text", "write_files"]
+
+_WORKLOAD_HEADER = re.compile(r"^\s*\[\[?\s*workload\s*(?:\.[^\]]*)?\]\]?", re.IGNORECASE)
+_HEADER = re.compile(r"^\s*\[")
+_SCRIPTS = "queries"
+
+
+def study_text(profile: Profile, source: str) -> str:
+    """The study file `source` with the profile's workload in place of its own."""
+    kept, is_workload = [], False
+    for line in source.splitlines():
+        if _HEADER.match(line):
+            is_workload = bool(_WORKLOAD_HEADER.match(line))
+        if not is_workload:
+            kept.append(line)
+    return "\n".join(kept).rstrip() + "\n\n" + "\n".join(_workload(profile)) + "\n"
+
+
+def _workload(profile: Profile) -> list[str]:
+    has_writes = any(proposal.writes for proposal in profile.proposals)
+    lines = [
+        f"# From pg_stat_statements of {profile.database}: {profile.share_of_calls:.1%} of the calls, "
+        f"{profile.share_of_time:.1%} of the execution time.",
+        "[workload]",
+        'kind = "sql"',
+        f"database = {json.dumps(profile.database)}",
+        f'folder = "{_SCRIPTS}"',
+    ]
+    if has_writes:
+        lines += ['start_state = "rollback"        # every transaction is rolled back: nothing stays written']
+    else:
+        lines += ["read_only = true"]
+    lines += ["", "[workload.load]", *_load(profile), "", "[workload.weights]          # calls"]
+    lines += [f"{proposal.label} = {proposal.calls}" for proposal in profile.proposals]
+    generators = {name: g for p in profile.proposals for name, g in p.generators.items()}
+    if generators:
+        lines += ["", "[workload.parameters]"]
+        lines += [f"{name} = {_inline(options)}{_remark(options)}" for name, options in generators.items()]
+    return lines
+
+
+def _load(profile: Profile) -> list[str]:
+    if not profile.window_s:
+        return ["users = 8                      # how many of these run at the same time is not known: say so here"]
+    users = max(4, math.ceil(4 * profile.mean_active))
+    return [
+        f"users = {users:<23}# {profile.mean_active:.2g} statements ran at the same time on average",
+        'model = "open"',
+        f"rate = {profile.rate_per_s:.4g}{'':<18}# per second, as it was seen",
+    ]
+
+
+def _inline(options: Mapping[str, Any]) -> str:
+    return "{ " + ", ".join(f"{key} = {json.dumps(value)}" for key, value in options.items()) + " }"
+
+
+def _remark(options: Mapping[str, Any]) -> str:
+    return "   # not known: choose a generator" if options["type"] == "?" else ""
+
+
+def _script(proposal: Proposal) -> str:
+    kind = "writes" if proposal.writes else "reads"
+    return f"-- {proposal.calls} calls, {proposal.time_ms / proposal.calls:.4g} ms each on average; {kind}\n{proposal.text};\n"
+
+
+def write_files(profile: Profile, source: str, folder: Path) -> Path:
+    """Writes study.toml and the scripts into a new `folder`; returns the study file's path.
+
+    Raises:
+        UsageError: the folder exists already, or cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError as error:
+        raise UsageError(f"folder={str(folder)!r} exists already", hint="name a new one with --output") from error
+    except OSError as error:
+        raise UsageError(
+            f"cannot make folder={str(folder)!r}: {error.strerror}", hint="choose another place"
+        ) from error
+    (folder / _SCRIPTS).mkdir()
+    for proposal in profile.proposals:
+        (folder / _SCRIPTS / f"{proposal.label}.sql").write_text(_script(proposal), encoding="utf-8")
+    study = folder / "study.toml"
+    study.write_text(study_text(profile, source), encoding="utf-8")
+    return study

@@ -1,0 +1,157 @@
+"""SqlWorkload: the user's own statements on the user's own database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from trimtab.errors import LoadError, UsageError
+from trimtab.records import Context, Endpoint
+from trimtab.workload.base import LoadRun, Preparation, StartState
+from trimtab.workload.connection import connect
+from trimtab.workload.engine_run import compile_scripts, driver_of, prepare_all, start_load
+from trimtab.workload.run_database import RunDatabase
+from trimtab.workload.scripts import digest
+from trimtab.workload.sql.samples import native_generators
+from trimtab.workload.sql.settings import SqlSettings, parse_settings
+
+if TYPE_CHECKING:
+    from trimtab._native import Scripts
+
+__all__ = ["SqlWorkload"]
+
+_COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
+_TEXT = re.compile(r"'(?:[^']|'')*'")
+_WRITING = re.compile(
+    r"\b(?:INSERT|UPDATE|DELETE|MERGE|TRUNCATE|CREATE|DROP|ALTER|COPY|CALL|DO|REFRESH|VACUUM|REINDEX|CLUSTER|LOCK|GRANT)\b",
+    re.IGNORECASE,
+)
+
+
+class SqlWorkload:
+    """Own SQL (see `Workload`); immutable after construction."""
+
+    kind = "sql"
+    protocols: tuple[str, ...] = ("postgresql",)
+
+    def __init__(self, settings: SqlSettings) -> None:
+        self.settings = settings
+        if not self.is_read_only and not settings.start_state:
+            raise UsageError(
+                f"the scripts of [workload] write to database={settings.database}, and start_state is not set",
+                hint='choose how every trial gets the same start state: "rollback" (transactions are rolled back), "template" '
+                '(each trial on a fresh copy), "undo" (a script of yours), or "none"; or read_only = true if they do not write',
+            )
+        self.database = RunDatabase(settings.database, settings.start_state == "template")
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any], *, directory: Path = Path()) -> SqlWorkload:
+        """Built from the study file's [workload] table; its files are relative to `directory`.
+
+        Raises:
+            UsageError: an unknown key, a wrong value, a file that cannot be read, or scripts that write without a start state.
+        """
+        return cls(parse_settings(settings, directory))
+
+    @property
+    def is_read_only(self) -> bool:
+        """As the user says; else whether no script has a word that writes."""
+        settings = self.settings
+        if settings.is_read_only is not None:
+            return settings.is_read_only
+        return not any(_writes(script.text) for script in settings.scripts)
+
+    @property
+    def context(self) -> Context:
+        """Names and weights of the scripts with a digest of their texts, users, and the share of scripts that only read."""
+        settings = self.settings
+        total = sum(script.weight for script in settings.scripts)
+        shares = {f"share_{script.label}": script.weight / total for script in settings.scripts}
+        reads = sum(s.weight for s in settings.scripts if self.is_read_only or not _writes(s.text)) / total
+        name = f"sql {settings.database} {len(settings.scripts)} scripts {digest(settings.scripts)}"
+        return Context(name, settings.load.users, reads, shares | settings.load.features)
+
+    def with_rate(self, rate_per_s: float) -> SqlWorkload:
+        """The same workload in an open loop of that rate.
+
+        Raises:
+            UsageError: the rate is out of reach.
+        """
+        return SqlWorkload(replace(self.settings, load=self.settings.load.with_rate(rate_per_s)))
+
+    def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
+        """Checks that the database is there and that the server understands every statement; changes nothing.
+
+        Raises:
+            LoadError: it does not; the message names the script and has the server's words.
+        """
+        self._check_protocol(endpoint)
+        there = endpoint.with_database(self.settings.database)
+        with connect(there) as connection:
+            row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+            prepare_all(connection, self.scripts(there).statements)
+        return Preparation(0.0, int(str(row[0])) if row else 0, True, "the database is the user's own")
+
+    def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
+        """The start state as [workload] start_state says; None when nothing has to be done."""
+        settings = self.settings
+        if settings.start_state == "undo":
+            return self._undo(endpoint.with_database(settings.database))
+        if settings.start_state == "rollback":
+            return StartState("every transaction is rolled back", 0.0)
+        return self.database.reset(endpoint, report)
+
+    def _undo(self, there: Endpoint) -> StartState:
+        try:
+            with connect(there) as connection:
+                started = connection.execute("SELECT clock_timestamp()").fetchone()
+                connection.execute(self.settings.undo)
+                row = connection.execute("SELECT extract(epoch FROM clock_timestamp() - %s)", started).fetchone()
+        except psycopg.Error as error:
+            raise LoadError(
+                f"the undo script failed on database={there.database}: {str(error).strip()}",
+                hint="a run must find the same data each time: mend the script",
+            ) from error
+        return StartState("the undo script of the study", float(str(row[0])) if row else 0.0)
+
+    def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
+        """Starts the load on the run's database."""
+        self._check_protocol(endpoint)
+        there = endpoint.with_database(self.database.name)
+        load = self.settings.load
+        return start_load(
+            driver_of(there),
+            self.scripts(there),
+            endpoint=there,
+            users=load.users,
+            model=load.native(),
+            duration_s=duration_s,
+            operation_timeout_s=self.settings.operation_timeout_s,
+            seed=seed,
+        )
+
+    def scripts(self, there: Endpoint) -> Scripts:
+        """The transactions as the load engine takes them, with columns sampled from the database of `there`."""
+        settings = self.settings
+        parameters = native_generators(there, settings.generators)
+        wrap = "rollback" if settings.start_state == "rollback" else "commit" if settings.in_transaction else "none"
+        return compile_scripts(
+            [("own", script, parameters, wrap) for script in settings.scripts],
+            dialect=there.protocol,
+            users=settings.load.users,
+        )
+
+    def _check_protocol(self, endpoint: Endpoint) -> None:
+        if endpoint.protocol not in self.protocols:
+            raise LoadError(
+                f"workload=sql cannot drive protocol={endpoint.protocol}", hint="use a target of kind postgresql"
+            )
+
+
+def _writes(text: str) -> bool:
+    return bool(_WRITING.search(_TEXT.sub("''", _COMMENT.sub(" ", text))))

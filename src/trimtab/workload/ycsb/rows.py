@@ -1,0 +1,118 @@
+"""YCSB's table, and its load phase: the native engine inserts the rows, several users at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from trimtab.errors import LoadError
+from trimtab.records import Endpoint
+from trimtab.workload.connection import Connection, connect
+from trimtab.workload.database import Dataset
+from trimtab.workload.engine_run import driver_of, start_load
+from trimtab.workload.ycsb.settings import YcsbSettings
+
+if TYPE_CHECKING:
+    from trimtab._native import YcsbRows
+
+__all__ = ["TABLE", "dataset", "schema_of"]
+
+TABLE = "usertable"
+
+_LOADERS = 4
+_LOAD_CAP_S = 86_400.0
+_BATCH_TIMEOUT_S = 120.0
+_WAL_AND_COPY = 3
+"""The rows, their write-ahead log, and a copy for runs that write."""
+
+
+def schema_of(settings: YcsbSettings) -> dict[str, Any]:
+    """The shape of a record, as the native sources take it."""
+    return {
+        "fields": settings.fields,
+        "field_length": settings.field_length,
+        "field_lengths": settings.field_lengths,
+        "hashed": settings.is_hashed,
+        "zero_padding": settings.zero_padding,
+    }
+
+
+def dataset(settings: YcsbSettings) -> Dataset:
+    """The rows that every run starts from."""
+
+    def fill(there: Endpoint, report: Callable[[str], None]) -> None:
+        _create(there, settings)
+        _insert(there, settings, report)
+        _finish(there)
+
+    def check(connection: Connection) -> str:
+        row = connection.execute(f"SELECT count(*) FROM {TABLE}").fetchone()
+        return (
+            "" if row == (settings.records,) else f"{TABLE} has rows={row and row[0]}, expected rows={settings.records}"
+        )
+
+    return Dataset(
+        database=settings.database,
+        content=settings.data,
+        size_bytes=_WAL_AND_COPY * settings.records * settings.row_bytes,
+        fill=fill,
+        check=check,
+    )
+
+
+def _create(there: Endpoint, settings: YcsbSettings) -> None:
+    fields = ", ".join(f"field{i} text" for i in range(settings.fields))
+    with connect(there) as connection:
+        connection.execute(f"CREATE TABLE {TABLE} (ycsb_key varchar(255) PRIMARY KEY, {fields})")
+
+
+def _insert(there: Endpoint, settings: YcsbSettings, report: Callable[[str], None]) -> None:
+    users = min(_LOADERS, max(1, settings.records // settings.batch))
+    run = start_load(
+        # Only for these sessions; a crash is recognised by the marker, and a checkpoint ends the load.
+        driver_of(there, settings=(("synchronous_commit", "off"),)),
+        _source(there, settings, users),
+        endpoint=there,
+        users=users,
+        duration_s=_LOAD_CAP_S,
+        operation_timeout_s=_BATCH_TIMEOUT_S,
+    )
+    n_batches = 0
+    try:
+        while not run.is_done:
+            frame = run.frame(1.0)
+            if frame is None:
+                continue
+            n_batches += frame.n_ok
+            if frame.second % 10 == 9:
+                report(f"loaded about {n_batches * settings.batch} of {settings.records} records")
+            if frame.n_error:
+                break
+    finally:
+        log = run.stop()
+    if log.errors or log.error.total:
+        first = log.errors[0] if log.errors else "timed out"
+        raise LoadError(
+            f"loading {settings.records} records into {there.database} failed: {first}",
+            hint="check the server's log and free disk space, and start again: the load is made anew",
+        )
+    report(f"loaded {settings.records} records in {log.duration_s:.1f} s")
+
+
+def _source(there: Endpoint, settings: YcsbSettings, users: int) -> YcsbRows:
+    from trimtab._native import YcsbRows
+
+    return YcsbRows(
+        dialect=there.protocol,
+        table=TABLE,
+        start=0,
+        records=settings.records,
+        users=users,
+        batch=settings.batch,
+        **schema_of(settings),
+    )
+
+
+def _finish(there: Endpoint) -> None:
+    with connect(there) as connection:
+        connection.execute(f"VACUUM (ANALYZE) {TABLE}")

@@ -1,0 +1,239 @@
+"""Load models, histograms per second and totals of a load on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.native.conftest import Server, client
+from trimtab._native import Frame, Load, Model, Operation, Postgres, RunLog, Stream, Streams
+
+NAMES = ("response", "service", "error", "queue", "lateness", "attempts")
+
+
+def buckets(log: RunLog, what: str) -> dict[str, NDArray[Any]]:
+    columns = log.buckets(what)
+    dtypes = {"second": "<i4", "label": "<i4", "value_us": "<i8", "count": "<i8"}
+    return {name: np.frombuffer(getattr(columns, name), dtype) for name, dtype in dtypes.items()}
+
+
+def total(log: RunLog, what: str) -> int:
+    return int(buckets(log, what)["count"].sum())
+
+
+def largest_us(log: RunLog, what: str) -> int:
+    return int(buckets(log, what)["value_us"].max())
+
+
+def per_second(log: RunLog, name: str) -> NDArray[Any]:
+    is_float = name in ("credited", "client_cpu_s", "steal_s")
+    return np.frombuffer(getattr(log.seconds(), name), "<f8" if is_float else "<i8")
+
+
+def frames_of(load: Load) -> list[Frame]:
+    frames = []
+    while (frame := load.frame(30.0)) is not None:
+        frames.append(frame)
+    return frames
+
+
+def finished(load: Load) -> RunLog:
+    frames_of(load)
+    return load.stop()
+
+
+@pytest.mark.service
+def test_histograms_and_totals_of_a_closed_loop_agree(server: Server) -> None:
+    streams = [client("SELECT 1"), client("SELECT 1 / 0", label="bad", think_s=0.01)]
+    load = server.load(streams, duration_s=2.3, keep_rows=False, threads=2)
+    frames = frames_of(load)
+    log = load.stop()
+    assert (log.labels, log.n_threads, log.users, log.is_open) == (["q", "bad"], 2, 2, False)
+    assert log.rows().label == b""
+    ok, failed = per_second(log, "ok"), per_second(log, "error")
+    assert len(ok) == 3
+    assert [frame.n_ok for frame in frames] == ok[:2].tolist()
+    for what in ("response", "service", "queue", "attempts"):
+        found = buckets(log, what)
+        assert set(found["label"].tolist()) == {0}
+        assert np.bincount(found["second"], found["count"], minlength=3).tolist() == ok.tolist()
+    assert set(buckets(log, "attempts")["value_us"].tolist()) == {1}
+    assert set(buckets(log, "error")["label"].tolist()) == {1}
+    assert total(log, "error") == failed.sum() == sum(log.error_classes.values()) > 100
+    assert log.error_classes.keys() == {"statement"}
+    assert per_second(log, "credited").sum() == pytest.approx(ok.sum())
+    assert per_second(log, "offered").sum() >= ok.sum() + failed.sum()
+    assert not per_second(log, "shed").any()
+    assert not per_second(log, "timed_out").any()
+    assert per_second(log, "client_cpu_s").sum() == pytest.approx(log.client_cpu_s)
+    assert (per_second(log, "steal_s") >= 0).all()
+    # The think time's timer is ours.
+    assert total(log, "lateness") > 100
+    assert 0 < log.memory_bytes < 1_000_000
+
+
+@pytest.mark.service
+def test_percentiles_of_a_frame_are_those_of_its_histogram(server: Server) -> None:
+    load = server.load([client("SELECT 1")], duration_s=1.2)
+    frame = frames_of(load)[0]
+    found = buckets(load.stop(), "response")
+    values = np.repeat(found["value_us"], found["count"] * (found["second"] == 0))
+    expected = np.percentile(values, [50, 95, 99], method="inverted_cdf").tolist()
+    assert [frame.response_p50_us, frame.response_p95_us, frame.response_p99_us] == expected
+    assert frame.client_cpu_s > 0
+    assert (frame.backlog, frame.n_shed, frame.n_timed_out) == (0, 0, 0)
+
+
+@pytest.mark.service
+@pytest.mark.parametrize("arrivals", ["poisson", "uniform"])
+def test_an_open_loop_offers_its_rate(server: Server, arrivals: str) -> None:
+    model = Model.open(500.0, arrivals=arrivals)
+    log = finished(server.load([client("SELECT 1")] * 8, model=model, duration_s=3.0, threads=2, seed=7))
+    assert log.is_open
+    offered = per_second(log, "offered")
+    margin = 5 if arrivals == "uniform" else 5 * np.sqrt(1500)
+    assert abs(offered.sum() - 1500) <= margin
+    assert offered.sum() - per_second(log, "ok").sum() < 20
+    assert total(log, "lateness") <= offered.sum()
+
+
+@pytest.mark.service
+def test_profiles_change_the_rate(server: Server) -> None:
+    expected = {
+        ("step", ((1.0, 400.0),)): [100, 400],
+        ("ramp", 300.0, 2.0): [150, 250],
+        ("sine", 100.0, 2.0): [100 + 200 / np.pi, 100 - 200 / np.pi],
+    }
+    for profile, per_s in expected.items():
+        given: Any = ("step", list(profile[1])) if profile[0] == "step" else profile  # type: ignore[arg-type]
+        model = Model.open(100.0, arrivals="uniform", profile=given)
+        log = finished(server.load([client("SELECT 1")] * 4, model=model, duration_s=2.0))
+        assert np.abs(per_second(log, "offered")[:2] - per_s).max() <= 12, profile
+
+
+@contextmanager
+def stopped_backends(server: Server, application_name: str) -> Iterator[None]:
+    with server.connect() as connection:
+        query = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
+        pids = [row[0] for row in connection.execute(query, (application_name,)).fetchall()]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.service
+def test_a_stalled_server_shows_in_the_response_and_not_in_the_service(server: Server) -> None:
+    model = Model.open(300.0)
+    load = server.load([client("SELECT 1")] * 4, model=model, duration_s=30.0, application_name="stalled")
+    load.frame(30.0)
+    with stopped_backends(server, "stalled"):
+        time.sleep(1.0)
+    load.frame(30.0)
+    load.frame(30.0)
+    log = load.stop()
+    service, response = buckets(log, "service"), buckets(log, "response")
+    assert service["count"][service["value_us"] > 900_000].sum() <= 4
+    assert response["count"][response["value_us"] > 100_000].sum() > 150
+    assert largest_us(log, "response") > 900_000
+    assert largest_us(log, "queue") > 900_000
+
+
+@pytest.mark.service
+def test_what_no_user_can_take_is_shed(server: Server) -> None:
+    model = Model.open(1000.0, backlog_max=50)
+    load = server.load([client("SELECT pg_sleep(0.05)")] * 2, model=model, duration_s=2.0)
+    frames = frames_of(load)
+    log = load.stop()
+    offered, shed, ok = (int(per_second(log, name).sum()) for name in ("offered", "shed", "ok"))
+    assert shed > 1_700
+    # Besides what waits there are two in flight.
+    assert offered - shed - ok <= 50 + 2
+    assert frames[-1].backlog == 50
+    assert frames[-1].n_shed > 800
+
+
+@pytest.mark.service
+def test_conflicts_are_tried_again(server: Server) -> None:
+    with server.connect() as connection:
+        connection.execute("CREATE TABLE counter AS SELECT 0 AS n")
+    statements = [
+        "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+        "UPDATE counter SET n = n + 1",
+        "SELECT pg_sleep(0.002)",
+    ]
+    streams = [client(*statements, transaction=True) for _ in range(4)]
+    log = finished(server.load(streams, duration_s=1.0, max_tries=1_000))
+    attempts = buckets(log, "attempts")
+    assert attempts["value_us"].max() > 1
+    assert log.error_classes == {}
+    with server.connect() as connection:
+        row = connection.execute("SELECT n FROM counter").fetchone()
+    # Those that were cancelled at the end may have been committed.
+    assert row is not None
+    assert 0 <= row[0] - total(log, "response") <= 4
+
+
+@pytest.mark.service
+def test_a_time_out_is_in_the_errors_histogram(server: Server) -> None:
+    stream = Stream([Operation("slow", ["SELECT pg_sleep(30)"])], repeat=False)
+    log = finished(server.load([stream], operation_timeout_s=0.2))
+    assert per_second(log, "timed_out").tolist() == [1]
+    assert 190_000 < largest_us(log, "error") < 2_000_000
+    assert log.error_classes == {}
+    assert total(log, "response") == 0
+
+
+@pytest.mark.service
+def test_users_must_be_as_many_as_streams(server: Server) -> None:
+    with pytest.raises(ValueError, match="users=3: there are 1 streams, one for each user"):
+        server.load([client("SELECT 1")], users=3)
+    log = finished(server.load([client("SELECT 1", repeat=False)], users=1))
+    assert log.users == 1
+    with pytest.raises(ValueError, match='what="latency" is no histogram of a run'):
+        log.buckets("latency")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rate": 0.0}, "rate=0 is not a positive number of operations per second"),
+        ({"arrivals": "bursts"}, 'arrivals="bursts" is none of poisson, uniform'),
+        ({"profile": ("wave", 1.0, 2.0)}, 'profile="wave" with these values is none of step, ramp, sine'),
+        ({"profile": ("step", [(2.0, 1.0), (1.0, 1.0)])}, "profile step: the times must be more than 0 s and ascend"),
+        ({"profile": ("sine", 20.0, 1.0)}, "profile sine: amplitude=20 must not exceed rate=10"),
+        ({"backlog_age_max_s": 0.0}, "backlog_age_max_s must be longer than 0 s"),
+    ],
+)
+def test_models_that_make_no_sense(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        Model.open(**({"rate": 10.0} | options))
+
+
+def test_think_times_that_make_no_sense() -> None:
+    with pytest.raises(ValueError, match="think_s=-1 is not a time in seconds"):
+        Model.closed(think_s=-1.0)
+
+
+def test_drivers_that_make_no_sense() -> None:
+    access: dict[str, Any] = {"host": "localhost", "port": 1, "user": "u", "database": "d"}
+    with pytest.raises(ValueError, match='tls="maybe" is none of disable, prefer, require, verify-full'):
+        Postgres(**access, tls="maybe")
+    with pytest.raises(ValueError, match='settings: no setting can be named "a b"'):
+        Postgres(**access, settings=[("a b", "1")])
+
+
+def test_streams_that_make_no_sense() -> None:
+    with pytest.raises(ValueError, match="streams: a load needs at least one"):
+        Streams([])

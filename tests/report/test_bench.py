@@ -1,0 +1,165 @@
+"""What a bench shows at its end, and while it runs."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from trimtab.measure import Measurement, noise_floor, pooled_interval, summarise
+from trimtab.records import Context, Objective, Role, Status, Trial
+from trimtab.report import BenchProgress, bench_to_json, print_bench
+from trimtab.space import Config
+from trimtab.testing.fake_workload import FakeRatedRun
+from trimtab.workload import Frame
+
+OBJECTIVE = Objective("throughput")
+
+
+def measured(rate: float = 0.0, error_share: float = 0.0, **log_changes: Any) -> Measurement:
+    """Five seconds of a server that does 1000/s."""
+    run = FakeRatedRun(rate, 1000.0, 5, error_share, "serialization", log_changes=log_changes)
+    while run.frame(1.0):
+        pass
+    return summarise(run.stop(), (0.0, 5.0))
+
+
+def trial(number: int, measurement: Measurement) -> Trial:
+    return Trial(
+        number=number,
+        role=Role.BENCH,
+        config=Config({}),
+        context=Context("fake", 4),
+        status=Status.OK,
+        measurement=measurement,
+        cost_s={"measure": 5.0, "reset": 0.25},
+    )
+
+
+def shown(*measurements: Measurement) -> str:
+    out = io.StringIO()
+    values = [m.throughput.estimate for m in measurements]
+    trials = [trial(number, m) for number, m in enumerate(measurements)]
+    print_bench(trials, OBJECTIVE, pooled_interval(values), noise_floor(values), Console(file=out, width=80))
+    return out.getvalue()
+
+
+def test_table_has_all_labels_with_intervals() -> None:
+    text = shown(measured(), measured())
+    assert text.startswith("throughput: 900/s (95% interval 900 to 900, 2 runs)\n")
+    assert "run 1: 5 s after 0 s of warm-up, closed loop over 4 users\n" in text
+    rows = {line.split()[0]: line for line in text.splitlines() if "  " in line and line.split()[0].isalpha()}
+    assert rows["all"].split()[1:3] == ["900", "(900–900)"]
+    assert rows["read"].split()[1:3] == ["810", "(810–810)"]
+    assert rows["update"].split()[-3:] == ["450", "0", "0"]
+    assert rows["service"].split()[-1] == "45.51"
+    assert "noise of this machine: 0.0% from run to run (standard deviation)" in text
+    assert max(len(line) for line in rows.values()) <= 132
+
+
+def test_generator_speaks_of_itself() -> None:
+    line = "generator: CPU 1% of 1 thread, late by 0.1 ms (p99), waiting for a free user 0 ms (p99), "
+    line += "stolen by the hypervisor 0% of a core, memory 1MiB: not the bottleneck"
+    assert line in shown(measured())
+    limited = shown(measured(client_cpu_s=np.full(5, 1.8), n_threads=2))
+    assert "CPU 90% of 2 threads" in limited
+    assert ": the load generator used 90% of the 2 cores of its threads (limit 80%)" in limited
+
+
+def test_errors_by_class_and_first_texts() -> None:
+    text = shown(measured(error_share=0.01))
+    assert "  errors of the whole run: serialization 45\n  error: read: made to fail (serialization)\n" in text
+
+
+def test_overload_shows_at_least() -> None:
+    text = shown(measured(2000.0))
+    assert "open loop of 2000/s over 4 users" in text
+    assert "≥ " in text
+    assert "overloaded: 50.0% of the requests were shed (limit 0.1%); latencies grow with the length of the run" in text
+    assert "5000 requests shed, 0 retries" in text
+
+
+def test_what_the_sample_does_not_bound_says_so() -> None:
+    assert "∞)" in shown(measured(3.0))
+
+
+def test_runs_of_an_older_version_are_shown() -> None:
+    """Long queries, or what was stored before: no service times, no lateness, no intervals by label."""
+    m = measured()
+    bare = {label: replace(stats, throughput=None, latency_ms={}) for label, stats in m.by_label.items()}
+    text = shown(replace(m, by_label=bare, service_ms={}, lateness_p99_ms=None, queue_p99_ms=None, steal_share=None,
+                         memory_bytes=0, users=0))  # fmt: skip
+    assert "service" not in text
+    assert "generator: CPU 1% of 1 thread: not the bottleneck" in text
+
+
+def test_json_has_everything() -> None:
+    m = measured(2000.0, 0.01)
+    data = bench_to_json(Config({"cache": 5}), [trial(0, m)], OBJECTIVE, m.throughput, noise_floor([1000.0]))
+    assert json.loads(json.dumps(data)) == json.loads(json.dumps(data))
+    (run,) = data["runs"]
+    assert data["config"] == {"cache": 5}
+    assert run["throughput"] == run["intervals"]["throughput"]["estimate"] == pytest.approx(990)
+    assert run["latency_p99_ms"] == math.inf
+    assert run["service_p99_ms"] > 1000
+    assert (run["is_open"], run["offered_per_s"], run["n_shed"], run["users"]) == (True, 2000.0, 5000, 4)
+    assert run["error_classes"] == {"serialization": 50}
+    assert run["overload"].startswith("50.0% of the requests were shed")
+    assert run["by_label"]["read"]["latency_ms"]["p50"]["low"] > 0
+    assert set(run["generator"]) == {"n_threads", "lateness_p99_ms", "steal_share", "memory_bytes", "limited"}
+    assert run["series_per_s"] == [990.0] * 5
+    assert run["cost_s"] == {"measure": 5.0, "reset": 0.25}
+
+
+FRAME = Frame(4, 90, 6, 89.5, 4, 3, 1500, 9000, 20_000, 120, 7, 0.25)
+
+
+def progress_of(*frames: Frame, every_second: bool = False, terminal: bool = False) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=140, force_terminal=terminal, color_system=None)
+    with BenchProgress(console, every_second=every_second) as progress:
+        progress.say("run 1 of 1:\x1b[31m red")
+        progress.step("load")
+        for frame in frames:
+            progress.second(frame)
+    return out.getvalue()
+
+
+LINE = (
+    "second 4: 100/s done, goodput 89.5/s, p50/p95/p99 1.5/9/20 ms, 6 failed, 4 timed out, 3 shed, 7 waiting, "
+    "generator: CPU 25%, late by 0.12 ms\n"
+)
+
+
+def test_piped_it_writes_every_fifth_second() -> None:
+    frames = [replace(FRAME, second=second) for second in range(10)]
+    lines = progress_of(*frames).splitlines(keepends=True)
+    assert lines[1:] == [LINE, LINE.replace("second 4", "second 9")]
+
+
+def test_every_second_on_request_even_on_a_terminal() -> None:
+    text = progress_of(replace(FRAME, second=3), FRAME, every_second=True, terminal=True)
+    assert text.count("/s done") == 2
+
+
+def test_escape_sequences_of_others_do_not_pass() -> None:
+    assert "\x1b" not in progress_of()
+
+
+def test_an_engine_without_percentiles() -> None:
+    text = progress_of(Frame(4, 9, 0, 9.5))
+    assert text.endswith("second 4: 9/s done, goodput 9.5/s, generator: CPU 0%, late by 0 ms\n")
+
+
+def test_a_terminal_gets_a_live_table() -> None:
+    text = progress_of(FRAME, terminal=True)
+    assert "goodput/s" in text
+    assert "/s done" not in text
+    for cell in ("89.5", "1.5", "20", "0.12", "25%"):
+        assert cell in text

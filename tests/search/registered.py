@@ -1,0 +1,34 @@
+"""The searchers that are registered and can be imported here, so that no test has to list them."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+
+from trimtab import plugins
+from trimtab.errors import UsageError
+from trimtab.search import SearcherBase
+
+__all__ = ["registered", "runnable"]
+
+_OF_AN_EXTRA = {"optuna": "optuna", "smac": "smac"}
+"""Searchers that need a library which is not always there, and its module."""
+
+
+@cache
+def registered() -> dict[str, type[SearcherBase]]:
+    """Name -> class of all that can be imported, with their library or without."""
+    found = {}
+    for name in plugins.names("searchers"):
+        try:
+            found[name] = plugins.load("searchers", name)
+        except UsageError as error:
+            if not isinstance(error.__cause__, ModuleNotFoundError):
+                raise
+    return found
+
+
+def runnable() -> dict[str, type[SearcherBase]]:
+    """Name -> class of those whose library is here."""
+    missing = {name for name, module in _OF_AN_EXTRA.items() if find_spec(module) is None}
+    return {name: found for name, found in registered().items() if name not in missing}

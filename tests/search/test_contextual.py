@@ -1,0 +1,176 @@
+"""Contextual search: what is learned under one workload helps under another, and the workload can change between asks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.records import Context, Trial
+from trimtab.search import SearchProblem
+from trimtab.search.context_kernel import ContextFeatures, ContextHyper, fit_context_hyper
+from trimtab.search.contextual import ContextualGaussianProcessSearcher
+from trimtab.search.gaussian_process import Hyper, covariance
+from trimtab.space import Config
+
+from .problems import crash, grid, problem, trial
+
+READS, WRITES = Context("reads", 8), Context("writes", 8)
+
+
+def loss(config: Config, context: Context) -> float:
+    """Knob a is best at 80 under any workload; b at 20 for reads and at 70 for writes."""
+    best_b = 20 if context.workload == "reads" else 70
+    return ((float(config["a"]) - 80) / 60) ** 2 + ((float(config["b"]) - best_b) / 120) ** 2
+
+
+def driven(searcher: ContextualGaussianProcessSearcher, context: Context, n: int, start: int) -> list[float]:
+    """Losses of `n` asks under `context`."""
+    searcher.context = context
+    found = []
+    for number in range(start, start + n):
+        config = searcher.ask()[0]
+        found.append(loss(config, context))
+        searcher.tell(trial(config, number, found[-1], context=context))
+    return found
+
+
+def fresh(seed: int, **options: object) -> ContextualGaussianProcessSearcher:
+    space = grid(5)
+    return ContextualGaussianProcessSearcher(
+        SearchProblem(space=space, baseline=space.default(), context=READS, seed=seed, options=options)
+    )
+
+
+def test_a_second_workload_starts_with_what_the_first_taught() -> None:
+    """Median over seeds: the first three asks under writes are better after sixteen under reads than without them."""
+    warm, cold = [], []
+    for seed in range(4):
+        searcher = fresh(seed)
+        driven(searcher, READS, 16, 0)
+        warm.append(float(np.mean(driven(searcher, WRITES, 3, 16))))
+        cold.append(float(np.mean(driven(fresh(seed), WRITES, 3, 0))))
+    assert np.median(warm) < 0.6 * np.median(cold)
+
+
+def test_each_workload_gets_a_best_of_its_own() -> None:
+    searcher = fresh(1)
+    for cycle in range(4):
+        for place, context in enumerate((READS, WRITES)):
+            driven(searcher, context, 6, 12 * cycle + 6 * place)
+    found = {}
+    for context in (READS, WRITES):
+        searcher.context = context
+        best = searcher.best()
+        assert best is not None
+        assert best.context == context
+        found[context.workload] = float(best.config["b"])
+        assert loss(best.config, context) < 0.15
+    assert found["reads"] < 40 < 50 < found["writes"]
+
+
+def test_workloads_that_differ_by_a_hair_are_one() -> None:
+    searcher = fresh(1)
+    near = Context("reads", 8, 0.99)
+    config = searcher.ask()[0]
+    searcher.tell(trial(config, 0, -0.2, context=near))
+    best = searcher.best()
+    assert best is not None
+    assert best.config == config
+    searcher.context = Context("reads", 8, 0.6)
+    assert searcher.best() is None
+
+
+def test_without_a_workload_the_first_trial_names_it() -> None:
+    searcher = ContextualGaussianProcessSearcher(problem(grid(2)))
+    searcher.tell(trial(searcher.ask()[0], 0, -0.2, context=WRITES))
+    assert searcher.context == WRITES
+    assert searcher.best() is not None
+
+
+def test_the_design_is_not_measured_again_under_the_next_workload() -> None:
+    searcher = fresh(1, initial=6)
+    asked = []
+    for number in range(6):
+        asked += searcher.ask()
+        searcher.tell(trial(asked[-1], number, loss(asked[-1], READS), context=READS))
+    searcher.context = WRITES
+    config = searcher.ask()[0]
+    assert loss(config, READS) <= sorted(loss(each, READS) for each in asked)[2]
+
+
+def test_failures_under_one_workload_warn_another() -> None:
+    searcher = fresh(1)
+    for number, config in enumerate(grid(5).sample(30, np.random.default_rng(2))):
+        fails = float(config["a"]) > 50
+        told = crash(config, number) if fails else trial(config, number, -float(config["a"]) / 100, context=READS)
+        searcher.tell(told if not fails else _under(told, READS))
+    searcher.context = WRITES
+    asked = []
+    for number in range(30, 38):
+        config = searcher.ask()[0]
+        asked.append(float(config["a"]))
+        crashed = asked[-1] > 50
+        searcher.tell(_under(crash(config, number), WRITES) if crashed else trial(config, number, 0.0, context=WRITES))
+    assert sum(a > 50 for a in asked) <= 4
+
+
+def _under(told: Trial, context: Context) -> Trial:
+    return Trial(
+        number=told.number, role=told.role, config=told.config, context=context, status=told.status, reason="told"
+    )
+
+
+def test_features_of_workloads() -> None:
+    contexts = [Context("a", 1, 1.0, {"scale": 10.0}), Context("b", 16, 1.0, {"scale": 30.0})]
+    scaling = ContextFeatures.of(contexts)
+    rows = np.array([scaling.row(context) for context in contexts])
+    half = 0.5**0.5
+    assert rows == pytest.approx(np.array([[0.0, 0.5, 0.0, half, 0.0], [1.0, 0.5, 1.0, 0.0, half]]))
+    assert scaling.row(Context("b", 4, 1.0, {"scale": 20.0})) == pytest.approx(np.array([0.5, 0.5, 0.5, 0.0, half]))
+
+
+def test_the_kernel_is_the_sum_when_all_is_shared() -> None:
+    rng = np.random.default_rng(3)
+    config = Hyper(np.zeros(2), np.zeros(2), -0.5, -4.0)
+    x, w = rng.random((6, 2)), rng.random((6, 1))
+    kernel = ContextHyper(config, 2, 1.0, 0.5, 0.2)
+    r = 5**0.5 * np.abs(w - w.T) / 0.5
+    expected = covariance(x, x, config) + 0.2 * (1 + r + r * r / 3) * np.exp(-r)
+    found = kernel.covariance(np.hstack([x, w]), np.hstack([x, w]))
+    assert found == pytest.approx(expected)
+    assert kernel.variance(np.hstack([x, w])) == pytest.approx(np.diag(expected))
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_the_data_decide_how_much_workloads_share(is_same: bool) -> None:
+    rng = np.random.default_rng(4)
+    x, w = rng.random((80, 6)), np.repeat([[0.0], [1.0]], 40, axis=0)
+    effect = 1.0 if is_same else np.where(w[:, 0] > 0, 1.0, -1.0)
+    y = effect * ((2 * x - 1) @ np.array([1.0, 0.8, -0.9, 0.7, -0.6, 0.9])) + 0.05 * rng.standard_normal(80)
+    found = fit_context_hyper(x, w, y / y.std(), np.full(80, 0.01), has_product=True)
+    far = ContextHyper.frame(found, np.zeros((1, 1)), np.ones((1, 1))).factor[0, 0]
+    assert (far > 0.6) == is_same
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("acquisition", "ucb", "acquisition must be 'ei' or 'lcb'"),
+        ("bravery", 0.0, "bravery must be more than 0"),
+        ("cap", 5, "cap must be 10 or more"),
+    ],
+)
+def test_options_are_checked(name: str, value: object, rule: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        ContextualGaussianProcessSearcher(problem(grid(), **{name: value}))
+    assert caught.value.hint == rule
+
+
+@pytest.mark.parametrize("options", [{"acquisition": "lcb"}, {"product": False}])
+def test_other_acquisition_and_kernel_work(options: dict[str, object]) -> None:
+    searcher = fresh(1, **options)
+    driven(searcher, READS, 20, 0)
+    best = searcher.best()
+    assert best is not None
+    assert loss(best.config, READS) < 0.25

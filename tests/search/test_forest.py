@@ -1,0 +1,93 @@
+"""The forest: its mean and variance, what failures teach it, and that it finds what matters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.search import Ledger
+from trimtab.search.forest import ForestModel, ForestSearcher
+from trimtab.search.trees import Forest
+from trimtab.space import Config
+
+from .problems import crash, grid, problem, trial
+
+
+def bowl(config: Config) -> float:
+    return sum(((float(config[name]) - 60) / 100) ** 2 for name in "ab")
+
+
+def test_forest_follows_a_step_and_knows_less_far_away() -> None:
+    rng = np.random.default_rng(1)
+    x = np.vstack([rng.random((80, 3)) * [0.5, 1.0, 1.0], [[0.95, 0.5, 0.5]]])
+    y = np.where(x[:, 1] > 0.5, 1.0, -1.0)
+    y[-1] = -8.0
+    forest = Forest(x, y, np.ones(81), 3)
+    mean, sd = forest.predict(np.array([[0.2, 0.9, 0.5], [0.2, 0.1, 0.5], [0.75, 0.55, 0.5]]))
+    assert mean[:2] == pytest.approx([1.0, -1.0], abs=0.3)
+    assert sd[2] > 3 * sd[:2].max()
+    assert forest.predict_mean(x[:5]) == pytest.approx(forest.predict(x[:5])[0])
+    assert forest.importance.sum() == pytest.approx(1.0)
+
+
+def test_precise_trials_weigh_more() -> None:
+    x, y = np.repeat([[0.5]], 40, axis=0), np.tile([1.0, -1.0], 20)
+    mean = Forest(x, y, np.tile([9.0, 1.0], 20), 3).predict_mean(x[:1])
+    assert mean[0] == pytest.approx(0.8, abs=0.1)
+
+
+def test_failures_lower_the_probability_and_not_the_loss() -> None:
+    space = grid(2)
+    with_failures, without = Ledger(space, space.default()), Ledger(space, space.default())
+    for number, config in enumerate(space.sample(60, np.random.default_rng(3))):
+        if float(config["a"]) > 50:
+            with_failures.tell(crash(config, number))
+        else:
+            for ledger in (with_failures, without):
+                ledger.tell(trial(config, number, bowl(config)))
+    none = np.empty((0, 2))
+    first, second = (
+        ForestModel(list(ledger), none, cap=100, caution=1.0, seed=1) for ledger in (with_failures, without)
+    )
+    at = space.features([Config({"a": 20, "b": 50}), Config({"a": 85, "b": 50})])
+    assert first.loss.predict_mean(at) == pytest.approx(second.loss.predict_mean(at))
+    probability = first.probability(at)
+    assert probability[0] > 0.8
+    assert probability[1] < 0.2
+    assert second.probability(at) == pytest.approx([1.0, 1.0])
+
+
+def test_pending_configs_are_worth_less() -> None:
+    space = grid(2)
+    ledger = Ledger(space, space.default())
+    for number, config in enumerate(space.sample(15, np.random.default_rng(3))):
+        ledger.tell(trial(config, number, bowl(config)))
+    there = space.features([Config({"a": 80, "b": 55})])
+    free = ForestModel(list(ledger), np.empty((0, 2)), cap=100, caution=1.0, seed=1)
+    taken = ForestModel(list(ledger), np.repeat(there, 4, axis=0), cap=100, caution=1.0, seed=1)
+    assert taken.loss.predict(there)[1][0] < free.loss.predict(there)[1][0]
+
+
+def test_finds_the_bottom_of_a_bowl() -> None:
+    """Median of three seeds; two knobs of four do nothing."""
+    found = []
+    for seed in range(3):
+        searcher = ForestSearcher(problem(grid(4), seed=seed, candidates=200))
+        for number in range(30):
+            config = searcher.ask()[0]
+            searcher.tell(trial(config, number, bowl(config), loss_se=0.01))
+        best = searcher.best()
+        assert best is not None
+        found.append(bowl(best.config))
+    assert np.median(found) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [("random_share", 1.0, "random_share must be 0 or more and less than 1"), ("cap", 5, "cap must be 10 or more")],
+)
+def test_options_are_checked(name: str, value: object, rule: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        ForestSearcher(problem(grid(), **{name: value}))
+    assert caught.value.hint == rule

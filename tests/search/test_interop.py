@@ -1,0 +1,252 @@
+"""Optuna, SMAC3 and ConfigSpace: as searchers, as a sampler, as a space; skipped where the library is missing."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from trimtab.errors import SpaceError, UsageError
+from trimtab.search import Searcher, create
+from trimtab.search.configspace import from_configspace, to_configspace
+from trimtab.search.flat import FlatSpace
+from trimtab.search.optuna import OptunaSearcher
+from trimtab.search.smac import SmacSearcher
+from trimtab.space import Constraint, Knob, KnobKind, Space
+from trimtab.testing.searcher_suite import PROBLEMS, SearcherSuite, mixed_knobs
+
+from .problems import grid, problem, trial
+
+
+def is_here(module: str) -> bool:
+    # find_spec would find the namesake in this room when the root is on the path; an import tells.
+    try:
+        __import__(module)
+    except ImportError:
+        return False
+    return True
+
+
+needs_optuna = pytest.mark.skipif(not is_here("optuna"), reason="optuna is not installed (extra optuna)")
+needs_configspace = pytest.mark.skipif(
+    not is_here("ConfigSpace"), reason="ConfigSpace is not installed (extra configspace)"
+)
+
+
+@needs_optuna
+class TestOptuna(SearcherSuite):
+    searcher_class = OptunaSearcher
+
+
+@needs_optuna
+class TestOptunaRandom(SearcherSuite):
+    searcher_class = OptunaSearcher
+    options: ClassVar = {"sampler": "NSGAIISampler", "sampler_options": {"population_size": 4}}
+
+
+@pytest.mark.parametrize("name", sorted(PROBLEMS))
+def test_flat_space_there_and_back(name: str) -> None:
+    space = PROBLEMS[name]()
+    flat = FlatSpace(space)
+    for config in space.sample(40, np.random.default_rng(3)):
+        back = flat.config(flat.values(config))
+        for knob in space.knobs:
+            assert back[knob] == config[knob] or (
+                isinstance(config[knob], float) and back[knob] == pytest.approx(config[knob])
+            )
+
+
+def test_flat_space_repairs() -> None:
+    space = grid(2, 100, "a + b <= 50")
+    assert space.is_feasible(FlatSpace(space).config({"a": 90, "b": 80}))
+
+
+@needs_optuna
+def test_unknown_sampler_is_named() -> None:
+    with pytest.raises(UsageError, match="sampler='NoSuchSampler' is none of Optuna's") as caught:
+        create("optuna", problem(grid(), sampler="NoSuchSampler"))
+    assert "TPESampler" in str(caught.value.hint)
+
+
+@needs_optuna
+def test_options_that_the_sampler_refuses_are_named() -> None:
+    with pytest.raises(UsageError, match=r"sampler='TPESampler' with sampler_options=\{'no_such': 1\} cannot be made"):
+        create("optuna", problem(grid(), sampler_options={"no_such": 1}))
+
+
+@pytest.mark.parametrize(("name", "module"), [("optuna", "optuna"), ("smac", "smac")])
+def test_a_missing_library_is_named_with_its_extra(name: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UsageError, match=f"searcher '{name}' needs the library {module}") as caught:
+        create(name, problem(grid()))
+    assert f"trimtab[{name}]" in str(caught.value.hint)
+
+
+def test_missing_configspace_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ConfigSpace", None)
+    with pytest.raises(UsageError, match="ConfigSpace is not installed") as caught:
+        to_configspace(grid())
+    assert "trimtab[configspace]" in str(caught.value.hint)
+
+
+def gained(searcher: Searcher, n: int) -> float:
+    """Least squared distance from (70, 30) that `n` asks find."""
+    best = 2.0
+    for number in range(n):
+        config = searcher.ask()[0]
+        loss = ((int(config["a"]) - 70) / 100) ** 2 + ((int(config["b"]) - 30) / 100) ** 2
+        best = min(best, loss)
+        searcher.tell(trial(config, number, loss))
+    return best
+
+
+@needs_optuna
+def test_the_sampler_learns() -> None:
+    """TPE's first ten asks are random; the best of forty is closer than that of any ten random ones is likely to be."""
+    found = [gained(create("optuna", problem(grid(), seed=seed)), 40) for seed in range(5)]
+    assert float(np.median(found)) < 0.003
+
+
+@pytest.mark.skipif(not is_here("smac"), reason="smac is not installed (extra smac)")
+class TestSmac:
+    """A few promises of the suite: SMAC takes half a second for an ask."""
+
+    def test_asks_feasible_new_and_learns(self) -> None:
+        space = Space(mixed_knobs(4), [Constraint("knob_00 >= knob_01")])
+        searcher = SmacSearcher(problem(space, initial=4))
+        asked = searcher.ask(2)
+        for number in range(6):
+            asked += searcher.ask()
+            loss = None if number == 2 else float(number)
+            searcher.tell(trial(asked[number], number, loss))
+        assert len(set(asked)) == len(asked)
+        assert all(space.is_feasible(config) for config in asked)
+        best = searcher.best()
+        assert best is not None
+        assert best.loss == 0.0
+
+    def test_the_same_seed_asks_the_same(self) -> None:
+        def asked() -> list[Any]:
+            searcher = create("smac", problem(grid(), initial=3))
+            configs = []
+            for number in range(5):
+                configs += searcher.ask()
+                searcher.tell(trial(configs[-1], number, float(number)))
+            return configs
+
+        assert asked() == asked()
+
+    def test_a_space_with_one_config(self) -> None:
+        space = Space([Knob(name="fixed", kind=KnobKind.INTEGER, low=5, high=5, default=5)])
+        assert create("smac", problem(space)).ask()[0] == space.default()
+
+    def test_initial_is_checked(self) -> None:
+        with pytest.raises(UsageError, match="initial=0 of searcher 'smac'"):
+            create("smac", problem(grid(), initial=0))
+
+
+@needs_configspace
+def test_configspace_there_and_back() -> None:
+    knobs = mixed_knobs(8)
+    exported = to_configspace(Space(knobs, [Constraint("knob_00 + knob_01 <= 9000")]))
+    assert exported.left_out == ("knob_00 + knob_01 <= 9000",)
+    back = from_configspace(exported.configspace)
+    assert back.knobs == {knob.name: knob for knob in knobs}
+
+
+@needs_configspace
+def test_what_configspace_draws_is_understood() -> None:
+    space = Space(mixed_knobs(8), [Constraint("knob_00 + knob_01 <= 900")])
+    exported = to_configspace(space, seed=4)
+    for drawn in exported.configspace.sample_configuration(20):
+        assert space.is_feasible(exported.flat.config(dict(drawn)))
+
+
+@needs_configspace
+def test_conditions_and_forbidden_clauses_are_imported() -> None:
+    cs = pytest.importorskip("ConfigSpace")
+
+    given = cs.ConfigurationSpace(seed=1)
+    mode = cs.CategoricalHyperparameter("mode", ["flat", "deep"])
+    depth, low, high = (
+        cs.Integer("depth", (1, 9)),
+        cs.Integer("low", (1, 9), default=2),
+        cs.Float("high", (1.0, 9.0), log=True),
+    )
+    given.add(mode, depth, low, high, cs.Constant("fixed", 7))
+    given.add(cs.EqualsCondition(depth, mode, "deep"))
+    given.add(cs.ForbiddenGreaterThanRelation(low, high))
+    given.add(cs.ForbiddenAndConjunction(cs.ForbiddenEqualsClause(mode, "flat"), cs.ForbiddenEqualsClause(low, 3)))
+    space = from_configspace(given)
+    assert space.knobs["depth"].condition == "(mode == 'deep')"
+    assert sorted((c.text for c in space.constraints), reverse=True) == ["mode != 'flat' or low != 3", "low <= high"]
+    assert space.canonical({**space.default(), "mode": "flat", "depth": 9})["depth"] == space.knobs["depth"].default
+    assert space.knobs["fixed"].choices == ("7",)
+
+
+@needs_configspace
+def test_kinds_without_counterpart_are_named() -> None:
+    cs = pytest.importorskip("ConfigSpace")
+
+    given = cs.ConfigurationSpace(seed=1)
+    given.add(cs.Float("x", (0.0, 1.0), distribution=cs.Normal(0.5, 0.1)))
+    with pytest.raises(SpaceError, match="hyper-parameter x: NormalFloatHyperparameter has no counterpart"):
+        from_configspace(given)
+
+
+def objective(trial: Any) -> float:
+    x = trial.suggest_float("x", 1e-4, 1.0, log=True)
+    n = trial.suggest_int("n", 0, 100, step=5)
+    kind = trial.suggest_categorical("kind", [None, 1, "1"])
+    return float((np.log10(x) + 2) ** 2 + ((n - 60) / 50) ** 2 + (0.0 if kind == "1" else 0.5))
+
+
+def sampled(searcher: str, n: int, **options: Any) -> Any:
+    optuna = pytest.importorskip("optuna")
+    from trimtab.search.optuna_sampler import TrimtabSampler
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(sampler=TrimtabSampler(searcher, seed=3, **options))
+    study.optimize(objective, n_trials=n)
+    return study
+
+
+@needs_optuna
+def test_sampler_learns_in_a_study_of_optuna() -> None:
+    study = sampled("gp", 30)
+    assert study.best_value < 0.1
+    assert study.best_params["kind"] == "1"
+
+
+@needs_optuna
+def test_sampler_is_deterministic() -> None:
+    first, second = ([t.params for t in sampled("gp", 8).trials] for _ in range(2))
+    assert first == second
+
+
+@needs_optuna
+def test_sampler_maximises_and_learns_from_failures() -> None:
+    optuna = pytest.importorskip("optuna")
+    from trimtab.search.optuna_sampler import TrimtabSampler
+
+    study = optuna.create_study(direction="maximize", sampler=TrimtabSampler("gp", seed=1, baseline={"x": 0.9}))
+    for _ in range(25):
+        asked = study.ask({"x": optuna.distributions.FloatDistribution(0.0, 1.0)})
+        if asked.params["x"] > 0.8:
+            study.tell(asked, state=optuna.trial.TrialState.FAIL)
+        else:
+            study.tell(asked, -((asked.params["x"] - 0.6) ** 2))
+    assert study.best_value > -1e-3
+    assert sum(t.state is optuna.trial.TrialState.FAIL for t in study.trials) < 10
+
+
+@needs_optuna
+def test_sampler_refuses_several_objectives() -> None:
+    optuna = pytest.importorskip("optuna")
+    from trimtab.search.optuna_sampler import TrimtabSampler
+
+    study = optuna.create_study(directions=["minimize", "minimize"], sampler=TrimtabSampler())
+    with pytest.raises(UsageError, match="study with directions=2"):
+        study.ask({"x": optuna.distributions.FloatDistribution(0.0, 1.0)})

@@ -1,0 +1,162 @@
+"""Databases of Trimtab's own: made, kept, made anew, cloned; those of others are never touched. On a real PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from trimtab.errors import LoadError, UsageError
+from trimtab.records import Endpoint
+from trimtab.workload.connection import connect
+from trimtab.workload.database import Dataset, check_name, clone, drop_clone, ensure
+from trimtab.workload.pgbench.tables import dataset as pgbench_dataset
+
+pytestmark = pytest.mark.service
+
+
+def _quiet(line: str) -> None:
+    pass
+
+
+def _fill(there: Endpoint, report: Callable[[str], None]) -> None:
+    with connect(there) as connection:
+        connection.execute("CREATE TABLE t AS SELECT generate_series(1, 10) AS x")
+
+
+def _check(connection: psycopg.Connection[tuple[object, ...]]) -> str:
+    return "" if connection.execute("SELECT count(*) FROM t").fetchone() == (10,) else "rows are missing"
+
+
+WANTED = Dataset(database="trimtab_thing", content={"workload": "x", "n": 10}, size_bytes=1, fill=_fill, check=_check)
+
+
+@pytest.fixture
+def clean(server: Endpoint) -> Iterator[Endpoint]:
+    """The server without the databases that these tests make."""
+    yield server
+    with connect(server) as admin:
+        for name in ("trimtab_thing", "trimtab_thing_run", "elsewhere"):
+            admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+def _sql(endpoint: Endpoint, database: str, statement: str) -> None:
+    with connect(endpoint.with_database(database)) as connection:
+        connection.execute(statement)
+
+
+def test_data_is_made_once_and_found_again(clean: Endpoint) -> None:
+    lines: list[str] = []
+    assert not ensure(clean, WANTED, lines.append).was_cached
+    assert lines == ["creating database trimtab_thing"]
+    again = ensure(clean, WANTED, _quiet)
+    assert again.was_cached
+    assert again.size_bytes > 1_000_000
+
+
+def test_data_that_has_changed_is_made_anew(clean: Endpoint) -> None:
+    ensure(clean, WANTED, _quiet)
+    _sql(clean, "trimtab_thing", "DELETE FROM t WHERE x = 1")
+    lines: list[str] = []
+    assert not ensure(clean, WANTED, lines.append).was_cached
+    assert lines[0] == "trimtab_thing is made anew: rows are missing"
+
+
+def test_a_load_that_broke_off_is_made_anew(clean: Endpoint) -> None:
+    def broken(there: Endpoint, report: Callable[[str], None]) -> None:
+        _fill(there, report)
+        _sql(there, there.database, "SELECT 1 / 0")
+
+    with pytest.raises(LoadError, match="preparing database=trimtab_thing failed: division by zero"):
+        ensure(clean, replace(WANTED, fill=broken), _quiet)
+    lines: list[str] = []
+    assert not ensure(clean, WANTED, lines.append).was_cached
+    assert lines[0] == "trimtab_thing is made anew: its last load was interrupted"
+
+
+def test_an_empty_database_is_filled(clean: Endpoint) -> None:
+    with connect(clean) as admin:
+        admin.execute("CREATE DATABASE trimtab_thing")
+    assert not ensure(clean, WANTED, _quiet).was_cached
+    assert ensure(clean, WANTED, _quiet).was_cached
+
+
+def test_a_database_of_somebody_else_is_left_alone(clean: Endpoint) -> None:
+    with connect(clean) as admin:
+        admin.execute("CREATE DATABASE trimtab_thing")
+    _sql(clean, "trimtab_thing", "CREATE TABLE theirs (x int)")
+    with pytest.raises(LoadError, match="database=trimtab_thing exists and was not made by Trimtab"):
+        ensure(clean, WANTED, _quiet)
+
+
+def test_other_data_of_ours_is_not_overwritten(clean: Endpoint) -> None:
+    ensure(clean, WANTED, _quiet)
+    with pytest.raises(LoadError, match="database=trimtab_thing holds other data: n=10 and not 11"):
+        ensure(clean, replace(WANTED, content={"workload": "x", "n": 11}), _quiet)
+
+
+def test_a_disk_too_small_is_told_before_anything_is_made(clean: Endpoint) -> None:
+    with pytest.raises(LoadError, match="disk too small for database=trimtab_thing: free=1KiB needed=1GiB"):
+        ensure(clean, replace(WANTED, size_bytes=1 << 30), _quiet, free_bytes=lambda endpoint, admin: 1024)
+    with connect(clean) as admin:
+        assert admin.execute("SELECT 1 FROM pg_database WHERE datname = 'trimtab_thing'").fetchone() is None
+
+
+def test_a_copy_is_fresh_every_time_and_goes_away(clean: Endpoint) -> None:
+    ensure(clean, WANTED, _quiet)
+    assert clone(clean, "trimtab_thing", "trimtab_thing_run") > 0
+    _sql(clean, "trimtab_thing_run", "DELETE FROM t")
+    clone(clean, "trimtab_thing", "trimtab_thing_run")
+    with connect(clean.with_database("trimtab_thing_run")) as connection:
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (10,)
+    drop_clone(clean, "trimtab_thing_run")
+    drop_clone(clean, "trimtab_thing_run")
+    with pytest.raises(LoadError, match="cannot connect"):
+        connect(clean.with_database("trimtab_thing_run"))
+
+
+def test_a_source_in_use_cannot_be_copied(clean: Endpoint) -> None:
+    ensure(clean, WANTED, _quiet)
+    with (
+        connect(clean.with_database("trimtab_thing")),
+        pytest.raises(LoadError, match="database=trimtab_thing cannot be copied while somebody is connected"),
+    ):
+        clone(clean, "trimtab_thing", "trimtab_thing_run")
+
+
+def test_a_copy_never_replaces_somebody_elses_database(clean: Endpoint) -> None:
+    ensure(clean, WANTED, _quiet)
+    with connect(clean) as admin:
+        admin.execute("CREATE DATABASE elsewhere")
+    for act in (lambda: clone(clean, "trimtab_thing", "elsewhere"), lambda: drop_clone(clean, "elsewhere")):
+        with pytest.raises(LoadError, match="database=elsewhere exists and was not made by Trimtab"):
+            act()
+
+
+def test_a_source_that_is_missing_is_said(clean: Endpoint) -> None:
+    with pytest.raises(LoadError, match="cannot copy database=nowhere to trimtab_thing_run: .*nowhere"):
+        clone(clean, "nowhere", "trimtab_thing_run")
+
+
+@pytest.mark.parametrize("name", ["", "1a", "a b", "a;b", "x" * 60, 7, "é"])
+def test_names_that_are_none_are_refused(name: object) -> None:
+    with pytest.raises(UsageError, match="is no database name"):
+        check_name(name)
+
+
+def test_pgbench_tables_are_those_of_pgbench(server: Endpoint) -> None:
+    wanted = pgbench_dataset(1)
+    try:
+        ensure(server, wanted, _quiet)
+        with connect(server.with_database(wanted.database)) as connection:
+            counts = connection.execute(
+                "SELECT (SELECT count(*) FROM pgbench_branches), (SELECT count(*) FROM pgbench_tellers),"
+                " (SELECT count(*) FROM pgbench_accounts), (SELECT max(bid) FROM pgbench_accounts)"
+            ).fetchone()
+        assert counts == (1, 10, 100_000, 1)
+        assert ensure(server, wanted, _quiet).was_cached
+    finally:
+        with connect(server) as admin:
+            admin.execute(f"DROP DATABASE IF EXISTS {wanted.database}")

@@ -1,0 +1,108 @@
+"""LoadModel: what [workload.load] may say, and how it says what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.workload import LoadModel
+from trimtab.workload.load_model import Ramp, Sine, Steps
+
+
+def test_an_empty_table_is_a_closed_loop() -> None:
+    model = LoadModel.from_settings({})
+    assert (model.users, model.is_open, model.think_s, model.rate_per_s) == (16, False, 0.0, 0.0)
+    assert str(model) == "closed loop of 16 users"
+
+
+def test_closed_loop_with_think_time() -> None:
+    model = LoadModel.from_settings({"users": 200, "think": "10ms", "think_time": "exponential"})
+    assert (model.users, model.think_s, model.is_think_exponential) == (200, 0.01, True)
+    assert str(model) == "closed loop of 200 users that think for 10 ms"
+    assert LoadModel.from_settings({"think": "0"}) == LoadModel()
+
+
+def test_a_rate_makes_it_open() -> None:
+    model = LoadModel.from_settings({"rate": 2000, "arrivals": "uniform", "backlog": 500, "backlog_age": "2s"})
+    assert model == LoadModel(
+        is_open=True, rate_per_s=2000.0, arrivals="uniform", backlog_max=500, backlog_age_max_s=2.0
+    )
+    assert str(model) == "open loop of 2000/s (uniform) over 16 users"
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        ({"kind": "ramp", "to": 4000, "over": "1m"}, Ramp(4000.0, 60.0)),
+        ({"kind": "sine", "amplitude": 500, "period": "30s"}, Sine(500.0, 30.0)),
+        ({"kind": "step", "steps": [["10s", 500], [20, 3000]]}, Steps(((10.0, 500.0), (20.0, 3000.0)))),
+    ],
+)
+def test_profiles(profile: dict[str, Any], expected: object) -> None:
+    assert LoadModel.from_settings({"rate": 2000, "profile": profile}).profile == expected
+
+
+def test_profiles_in_the_engines_words() -> None:
+    assert Ramp(4000.0, 60.0).native == ("ramp", 4000.0, 60.0)
+    assert Sine(5.0, 6.0).native == ("sine", 5.0, 6.0)
+    assert Steps(((1.0, 2.0),)).native == ("step", [(1.0, 2.0)])
+
+
+def test_another_rate_is_a_steady_open_loop() -> None:
+    closed = LoadModel(users=3, think_s=1.0, is_think_exponential=True)
+    assert closed.with_rate(50) == LoadModel(users=3, is_open=True, rate_per_s=50.0)
+    ramp = LoadModel.from_settings({"rate": 10, "profile": {"kind": "ramp", "to": 20, "over": "1s"}})
+    assert ramp.with_rate(30).profile is None
+    with pytest.raises(UsageError, match=r"rate=0 is not a number of requests per second above 0"):
+        closed.with_rate(0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message", "hint"),
+    [
+        ({"user": 3}, r"unknown key in \[workload.load\]: user=3", "did you mean users?"),
+        ({"users": 10_001}, r"users=10001 is out of range", "use a whole number from 1 to 10000"),
+        ({"users": 0}, r"users=0 is out of range", "use a whole number from 1 to 10000"),
+        ({"users": True}, r"users=True is out of range", "use a whole number from 1 to 10000"),
+        ({"model": "opened"}, r"model='opened' is not known", "use one of: closed, open"),
+        ({"think": -1}, r"think=-1 is not a duration", 'for example: think = "10ms"'),
+        ({"think": "1 day or so"}, r"duration='1 day or so'", "write a duration"),
+        ({"think_time": "normal"}, r"think_time='normal' is not known", "use one of: fixed, exponential"),
+        ({"rate": 5_000_001}, r"rate=5e\+06 requests per second is more than any machine reaches", "use at most 5,000,000"),
+        ({"rate": -5}, r"rate=-5 is not a number of requests per second above 0", "for example: rate = 1000"),
+        ({"rate": float("nan")}, r"rate=nan is not a number of requests per second", "for example: rate = 1000"),
+        ({"rate": float("inf")}, r"rate=inf requests per second is more than any machine reaches", "use at most"),
+        ({"rate": "2k"}, r"rate='2k' is not a number", "for example: rate = 1000"),
+        ({"rate": 5, "arrivals": "bursts"}, r"arrivals='bursts' is not known", "use one of: poisson, uniform"),
+        ({"model": "open"}, r'model="open" lacks a rate', "add rate = 1000"),
+        ({"model": "closed", "rate": 5}, r'rate=5 has no meaning with model="closed"', 'set model = "open"'),
+        ({"rate": 5, "think": "1s"}, r"think='1s' has no meaning with model=\"open\"", 'set model = "closed"'),
+        ({"backlog": 5}, r'backlog=5 has no meaning with model="closed"', 'set model = "open"'),
+        ({"rate": 5, "backlog": 0}, r"backlog=0 is out of range", "use a whole number from 1"),
+        ({"rate": 5, "backlog_age": "0"}, r"backlog_age='0' is not a duration", 'backlog_age = "10s"'),
+        ({"rate": 5, "profile": "ramp"}, r"profile='ramp' is not known", 'kind = "step"'),
+        ({"rate": 5, "profile": {"kind": "saw"}}, r"profile=\{'kind': 'saw'\} is not known", 'kind = "sine"'),
+        ({"rate": 5, "profile": {"kind": "ramp"}}, r"to=None is not a number", "for example: to = 1000"),
+        ({"rate": 5, "profile": {"kind": "ramp", "at": 1}}, r"unknown key in \[workload.load.profile\]", "kind, to, over"),
+        ({"rate": 5, "profile": {"kind": "sine", "amplitude": 6}}, r"amplitude=6 is above rate=5", "at most the rate"),
+        ({"rate": 5, "profile": {"kind": "step", "steps": []}}, r"steps=\[\] is no list of pairs", "write steps ="),
+        ({"rate": 5, "profile": {"kind": "step", "steps": [5]}}, r"steps=\[5\] is no list of pairs", "write steps ="),
+        (
+            {"rate": 5, "profile": {"kind": "step", "steps": [["9s", 5], ["3s", 5]]}},
+            r"steps=.* are not in the order of time",
+            "put the earliest first",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_refused(settings: dict[str, Any], message: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=message) as raised:
+        LoadModel.from_settings(settings)
+    assert hint in (raised.value.hint or "")
+
+
+def test_no_table() -> None:
+    with pytest.raises(UsageError, match=r"\[workload.load\]=16 is no table") as raised:
+        LoadModel.from_settings(16)  # type: ignore[arg-type]
+    assert raised.value.hint == "write it as in: load = { users = 16 }"

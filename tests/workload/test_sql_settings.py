@@ -1,0 +1,165 @@
+"""Own SQL and pgbench: their [workload] tables and generators, right and wrong."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.workload.pgbench import PgbenchWorkload
+from trimtab.workload.pgbench.settings import parse_settings as parse_pgbench
+from trimtab.workload.sql import SqlWorkload
+from trimtab.workload.sql.generators import parse_generators
+from trimtab.workload.sql.settings import parse_settings as parse_sql
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    queries = tmp_path / "queries"
+    queries.mkdir()
+    (queries / "list.sql").write_text("SELECT * FROM t WHERE note <> 'please update' AND id = :id; -- DELETE nothing")
+    (queries / "pay.sql").write_text("UPDATE t SET x = x + 1 WHERE id = :id;")
+    (tmp_path / "undo.sql").write_text("UPDATE t SET x = 0;")
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+def test_every_script_of_the_folder_is_taken(folder: Path) -> None:
+    settings = parse_sql({"database": "d", "folder": "queries", "weights": {"pay": 3}}, folder)
+    assert [(s.label, s.weight) for s in settings.scripts] == [("list", 1.0), ("pay", 3.0)]
+
+
+def test_words_in_texts_and_comments_do_not_write(folder: Path) -> None:
+    only_read = {"database": "d", "files": ["queries/list.sql"]}
+    workload = SqlWorkload.from_settings(only_read, directory=folder)
+    assert workload.is_read_only
+    assert workload.context.read_share == 1.0
+    assert workload.database.name == "d"
+
+
+def test_scripts_that_write_need_a_start_state(folder: Path) -> None:
+    table = {"database": "d", "folder": "queries"}
+    with pytest.raises(UsageError, match="the scripts of .* write to database=d, and start_state is not set") as caught:
+        SqlWorkload.from_settings(table, directory=folder)
+    assert "rollback" in str(caught.value.hint)
+    assert SqlWorkload.from_settings(table | {"start_state": "template"}, directory=folder).database.name == "d_run"
+    assert SqlWorkload.from_settings(table | {"start_state": "rollback"}, directory=folder).context.read_share == 0.5
+    assert SqlWorkload.from_settings(table | {"read_only": True}, directory=folder).context.read_share == 1.0
+    undone = SqlWorkload.from_settings(table | {"start_state": "undo", "undo": "undo.sql"}, directory=folder)
+    assert undone.settings.undo == "UPDATE t SET x = 0;"
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"folder": "queries"}, r"\[workload\] lacks database"),
+        ({"database": "d"}, "needs either folder or files"),
+        ({"database": "d", "folder": "queries", "files": ["x.sql"]}, "needs either folder or files"),
+        ({"database": "d", "folder": "nowhere"}, "folder='nowhere' is no directory"),
+        ({"database": "d", "folder": "empty"}, "folder='empty' holds no .sql file"),
+        ({"database": "d", "files": []}, r"files=\[\] is out of range"),
+        ({"database": "d", "folder": "queries", "start_state": "undo"}, "start_state='undo' and undo=None do not fit"),
+        (
+            {"database": "d", "folder": "queries", "undo": "undo.sql"},
+            "start_state='none' and undo='undo.sql' do not fit",
+        ),
+        ({"database": "d", "folder": "queries", "parameter": {}}, "unknown key in .workload.: parameter="),
+        ({"database": 7, "folder": "queries"}, "database=7 is no text"),
+    ],
+)
+def test_wrong_tables_are_named(folder: Path, table: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        parse_sql(table, folder)
+
+
+def test_generators_are_read_whole() -> None:
+    generators = parse_generators(
+        {
+            "a": {"type": "int", "low": -5, "high": 5, "distribution": "gaussian"},
+            "b": {"type": "text", "length": [1, 4], "nulls": 0.5, "each": True},
+            "c": {"type": "choice", "values": ["x", 2, True], "weights": [1, 2, 0]},
+            "d": {"type": "date", "from": "2024-01-01", "to": datetime.date(2024, 12, 31)},
+            "e": {"type": "timestamp", "from": "2024-01-01", "to": "2024-01-01 12:00:00"},
+            "f": {"type": "column", "table": "public.t", "column": "id", "distribution": "zipfian", "skew": 1.5},
+            "g": {"type": "serial"},
+            "h": {"type": "uuid"},
+            "i": {"type": "bool", "share": 0.1},
+            "j": {"type": "float", "low": 0, "high": 0.5},
+        }
+    )
+    assert (generators["a"].distribution, generators["a"].skew) == ("gaussian", 2.5)
+    assert generators["b"].options["low"] == 1
+    assert (generators["b"].null_share, generators["b"].is_fresh) == (0.5, True)
+    assert generators["c"].options == {"values": ["x", "2", "true"], "weights": [1.0, 2.0, 0.0]}
+    assert generators["d"].options["to"] == datetime.date(2024, 12, 31)
+    assert generators["e"].options["to"] == datetime.datetime(2024, 1, 1, 12)
+    assert generators["f"].options == {"table": "public.t", "column": "id", "limit": 10_000}
+    assert generators["g"].options == {"start": 1, "step": 1}
+
+
+@pytest.mark.parametrize(
+    ("generator", "words"),
+    [
+        ("5", "x='5' has no type"),
+        ({}, "x={} has no type"),
+        ({"type": "?"}, "x has no generator yet: type='\\?'"),
+        ({"type": "number"}, "x type='number' is not known"),
+        ({"type": "int", "low": 1}, "x lacks high"),
+        ({"type": "int", "low": 5, "high": 1}, "high=1 is out of range"),
+        ({"type": "int", "low": 1, "high": 2, "max": 3}, r"unknown key in .* x: max=3"),
+        ({"type": "int", "low": 1, "high": 2, "distribution": "zipfian", "skew": 1}, "skew=1 is out of range"),
+        ({"type": "int", "low": 1, "high": 2, "nulls": 2}, "nulls=2 is out of range"),
+        ({"type": "serial", "step": 0}, "step=0 is out of range"),
+        ({"type": "text", "length": [5, 1]}, r"length=\[5, 1\] is out of range"),
+        ({"type": "text", "length": "5"}, "length='5' is out of range"),
+        ({"type": "choice", "values": []}, r"values=\[\] is out of range"),
+        ({"type": "choice", "values": ["a"], "weights": [0]}, r"weights=\[0\] is out of range"),
+        ({"type": "choice", "values": ["a"], "weights": [1, 2]}, r"weights=\[1, 2\] is out of range"),
+        ({"type": "date", "from": "yesterday", "to": "2024-01-01"}, "from='yesterday' is out of range"),
+        ({"type": "date", "from": 5, "to": "2024-01-01"}, "from=5 is out of range"),
+        ({"type": "date", "from": "2025-01-01", "to": "2024-01-01"}, "to='2024-01-01' is out of range"),
+        ({"type": "column", "table": "t"}, "x lacks column"),
+    ],
+)
+def test_wrong_generators_are_named(generator: object, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        parse_generators({"x": generator})
+
+
+def test_generators_that_are_no_table() -> None:
+    with pytest.raises(UsageError, match=r"\[workload.parameters\] is \[\] and no table"):
+        parse_generators([])
+
+
+def test_pgbench_tables_are_trimtabs_own_unless_a_database_is_named(folder: Path) -> None:
+    own = PgbenchWorkload.from_settings({"script": "tpcb-like", "scale": 3})
+    assert own.database.name == "trimtab_pgbench_3_run"
+    assert own.context.workload == "pgbench tpcb-like scale 3"
+    assert PgbenchWorkload.from_settings({"script": "select-only"}).database.name == "trimtab_pgbench_1"
+    theirs = PgbenchWorkload.from_settings({"scripts": ["undo.sql@2"], "database": "shop"}, directory=folder)
+    assert theirs.database.name == "shop"
+    assert theirs.context.workload.startswith("pgbench 1 scripts ")
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({}, "needs either script or scripts"),
+        ({"script": "tpcb-like", "scripts": ["undo.sql"]}, "needs either script or scripts"),
+        ({"script": "tpcc"}, "script='tpcc' is not known"),
+        ({"scripts": "undo.sql"}, "scripts='undo.sql' is out of range"),
+        ({"script": "tpcb-like", "scale": 0}, "scale=0 is out of range"),
+        ({"script": "tpcb-like", "scale": 2, "database": "d"}, "database='d' and scale=2 exclude each other"),
+        ({"script": "tpcb-like", "variables": {"a b": 1}}, "variables a b=1 is no variable"),
+        ({"script": "tpcb-like", "variables": {"a": [1]}}, r"variables a=\[1\] is no variable"),
+        ({"script": "tpcb-like", "variables": 3}, "variables=3 is no table"),
+        ({"script": "tpcb-like", "max_tries": 0}, "max_tries=0 is out of range"),
+        ({"script": "tpcb-like", "protocol": "extended"}, "protocol='extended' is not known"),
+    ],
+)
+def test_wrong_pgbench_tables_are_named(folder: Path, table: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        parse_pgbench(table, folder)

@@ -1,0 +1,103 @@
+"""The [workload] table of YCSB: core workloads, own shares, and every wrong value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.workload.ycsb import YcsbWorkload
+from trimtab.workload.ycsb.settings import CORE, parse_settings
+
+
+def test_core_workloads_are_those_of_ycsb() -> None:
+    shares = {name: dict(core.proportions) for name, core in CORE.items()}
+    assert shares == {
+        "A": {"read": 0.5, "update": 0.5},
+        "B": {"read": 0.95, "update": 0.05},
+        "C": {"read": 1.0},
+        "D": {"read": 0.95, "insert": 0.05},
+        "E": {"scan": 0.95, "insert": 0.05},
+        "F": {"read": 0.5, "read_modify_write": 0.5},
+    }
+    assert [name for name, core in CORE.items() if core.distribution == "latest"] == ["D"]
+
+
+@pytest.mark.parametrize("name", ["a", "A"])
+def test_a_core_workload_by_its_letter(name: str) -> None:
+    settings = parse_settings({"kind": "ycsb", "workload": name})
+    assert (settings.name, settings.records, settings.fields, settings.field_length) == ("A", 100_000, 10, 100)
+    assert settings.read_share == 0.5
+    assert not settings.is_read_only
+    assert parse_settings({"workload": "c"}).is_read_only
+
+
+def test_own_shares_replace_those_of_the_core_workload() -> None:
+    settings = parse_settings({"workload": "a", "read": 0.9, "scan": 0.1})
+    assert settings.name == "custom"
+    assert settings.proportions == {"read": 0.9, "scan": 0.1}
+    assert settings.is_read_only
+
+
+def test_data_of_another_shape_has_another_database() -> None:
+    names = {
+        parse_settings({"workload": "a", "records": 1000} | more).database
+        for more in ({}, {"fields": 5}, {"field_lengths": "uniform"}, {"insert_order": "ordered"}, {"zero_padding": 12})
+    }
+    assert "trimtab_ycsb_1000" in names
+    assert len(names) == 5
+    assert parse_settings({"workload": "a", "database": "mine"}).database == "mine"
+
+
+def test_the_context_tells_the_mix() -> None:
+    context = YcsbWorkload.from_settings({"workload": "b", "records": 5000, "load": {"users": 3, "rate": 100}}).context
+    assert (context.workload, context.clients, context.read_share) == ("ycsb B 5000 records", 3, 0.95)
+    assert context.features == {"share_read": 0.95, "share_update": 0.05, "records": 5000.0, "rate_per_s": 100.0}
+    own = YcsbWorkload.from_settings({"read": 0.75, "update": 0.25}).context
+    assert own.workload == "ycsb 0.75 read+0.25 update 100000 records"
+
+
+def test_only_writing_workloads_run_on_a_copy() -> None:
+    def runs_on(**settings: Any) -> str:
+        return YcsbWorkload.from_settings({"records": 10} | settings).database.name
+
+    assert runs_on(workload="c") == "trimtab_ycsb_10"
+    assert runs_on(workload="a") == "trimtab_ycsb_10_run"
+    assert runs_on(workload="a", start_state="none") == "trimtab_ycsb_10"
+    assert runs_on(workload="c", start_state="template") == "trimtab_ycsb_10_run"
+
+
+def test_a_rate_from_outside_opens_the_loop() -> None:
+    workload = YcsbWorkload.from_settings({"workload": "c", "load": {"users": 4, "think": "1s"}})
+    assert workload.with_rate(500.0).settings.load.rate_per_s == 500.0
+    assert not workload.settings.load.is_open
+    with pytest.raises(UsageError, match="rate="):
+        workload.with_rate(1e9)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "names no workload"),
+        ({"workload": "g"}, "workload='g' is not known"),
+        ({"workload": 7}, "workload=7 is not known"),
+        ({"workload": "a", "recrods": 5}, r"unknown key in \[workload\]: recrods=5"),
+        ({"read": 0.5, "update": 0.4}, r"sum to 0\.9: read 0\.5 \+ update 0\.4"),
+        ({"workload": "a", "read": 0.5}, r"sum to 0\.5"),
+        ({"read": 1.5}, "read=1.5 is out of range"),
+        ({"workload": "a", "records": 0}, "records=0 is out of range"),
+        ({"workload": "a", "records": 1e6}, "records=1000000.0 is out of range"),
+        ({"workload": "a", "distribution": "normal"}, "distribution='normal' is not known"),
+        ({"workload": "a", "field_length": -1}, "field_length=-1 is out of range"),
+        ({"workload": "a", "validate": "yes"}, "validate='yes' is not a flag"),
+        ({"workload": "a", "database": "a b"}, "database='a b' is no database name"),
+        ({"workload": "a", "start_state": "magic"}, "start_state='magic' is not known"),
+        ({"workload": "a", "operation_timeout": "0s"}, "operation_timeout='0s' is not a duration"),
+        ({"workload": "a", "load": {"users": 0}}, "users=0 is out of range"),
+        ({"workload": "a", "load": {"rate": 1e9}}, "rate="),
+    ],
+)
+def test_wrong_settings_are_named(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        parse_settings(settings)
