@@ -1,8 +1,8 @@
 """The load engine and the HDR histogram (Rust, crates/load and crates/py)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import final
+from typing import Any, final
 
 __all__ = [
     "Buckets",
@@ -10,13 +10,18 @@ __all__ = [
     "Histogram",
     "Load",
     "Model",
+    "Mysql",
     "Operation",
     "Postgres",
     "Rows",
     "RunLog",
+    "Script",
+    "Scripts",
     "Seconds",
     "Stream",
     "Streams",
+    "Ycsb",
+    "YcsbRows",
     "__version__",
 ]
 
@@ -87,6 +92,118 @@ class Postgres:
     ) -> Postgres: ...
 
 @final
+class Mysql:
+    """A MySQL or MariaDB server and how to enter it; `host` is the file of its Unix socket when it starts with "/"."""
+
+    def __new__(
+        cls,
+        *,
+        host: str,
+        port: int,
+        user: str,
+        database: str,
+        password: str | None = None,
+        settings: Sequence[tuple[str, str]] = ...,
+        tls: str = "disable",
+        root_certificates: str | PathLike[str] | None = None,
+    ) -> Mysql:
+        """Raises ValueError for a setting or a TLS mode that cannot be."""
+
+@final
+class Ycsb:
+    """The operations of a YCSB workload on an SQL server, for one run: it numbers the records that the run inserts."""
+
+    def __new__(
+        cls,
+        *,
+        dialect: str,
+        table: str,
+        records: int,
+        start: int = 0,
+        expected_inserts: int = 0,
+        read: float = 0.0,
+        update: float = 0.0,
+        insert: float = 0.0,
+        scan: float = 0.0,
+        read_modify_write: float = 0.0,
+        distribution: str = "zipfian",
+        hot_data: float = 0.2,
+        hot_operations: float = 0.8,
+        fields: int = 10,
+        field_length: int = 100,
+        field_lengths: str = "constant",
+        hashed: bool = True,
+        zero_padding: int = 1,
+        reads_all_fields: bool = True,
+        writes_all_fields: bool = False,
+        scan_length_max: int = 100,
+        scan_lengths: str = "uniform",
+        validated: bool = True,
+    ) -> Ycsb:
+        """Raises ValueError for what cannot be, with its value."""
+    @property
+    def inserted(self) -> tuple[int, int]:
+        """(first, end) of the numbers of the records that the run has inserted or tried to."""
+
+@final
+class YcsbRows:
+    """YCSB's load phase: a range of records, inserted by several users in batches."""
+
+    def __new__(
+        cls,
+        *,
+        dialect: str,
+        table: str,
+        records: int,
+        users: int,
+        batch: int,
+        start: int = 0,
+        seed: int = 0,
+        fields: int = 10,
+        field_length: int = 100,
+        field_lengths: str = "constant",
+        hashed: bool = True,
+        zero_padding: int = 1,
+    ) -> YcsbRows:
+        """Raises ValueError for what cannot be, with its value."""
+
+@final
+class Script:
+    """One transaction type."""
+
+    @staticmethod
+    def pgbench(label: str, weight: float, file: str, text: str) -> Script:
+        """A pgbench script as it is; `file` is named in messages."""
+    @staticmethod
+    def builtin(name: str, weight: float) -> Script:
+        """One of pgbench's built-in scripts; raises ValueError for an unknown name."""
+    @staticmethod
+    def own(
+        label: str, weight: float, file: str, text: str, *, parameters: Sequence[Mapping[str, Any]], wrap: str = "none"
+    ) -> Script:
+        """SQL statements with `:name` placeholders; `wrap` is "none", "commit" or "rollback"."""
+
+@final
+class Scripts:
+    """Weighted transaction types as the source of all users of a run."""
+
+    def __new__(
+        cls,
+        scripts: Sequence[Script],
+        *,
+        dialect: str,
+        mode: str = "prepared",
+        variables: Sequence[tuple[str, str]] = ...,
+        users: int = 1,
+    ) -> Scripts:
+        """Raises ValueError for a script that cannot be run: file, line, column, the line itself and what is wrong."""
+    @property
+    def statements(self) -> list[str]:
+        """The texts that are prepared on every connection."""
+    @property
+    def labels(self) -> list[str]: ...
+
+@final
 class Model:
     """When operations are due."""
 
@@ -118,8 +235,8 @@ class Load:
     def __new__(
         cls,
         *,
-        driver: Postgres,
-        source: Streams,
+        driver: Postgres | Mysql,
+        source: Streams | Ycsb | YcsbRows | Scripts,
         users: int | None = None,
         model: Model | None = None,
         duration_s: float,

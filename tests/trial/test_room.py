@@ -208,9 +208,22 @@ def test_every_run_begins_with_a_reset_that_is_told_once(bench: Bench, rated: Fa
     with bench.room(say=said.append) as room:
         for _ in range(2):
             trial = _run(room, bench.baseline.replace({"cache": 256}))
-    assert len(rated.resets) == 2
+    assert rated.resets[-1] == "clean"
+    assert len(rated.resets) == 3
     assert trial.cost_s["reset"] >= 0
     assert said == ["every run starts from the same data: made afresh, 250ms before each run (a fake)"]
+
+
+def test_data_that_cannot_be_removed_is_told(bench: Bench, rated: FakeRatedWorkload) -> None:
+    class Sticky(FakeRatedWorkload):
+        def clean_up(self, endpoint: Endpoint) -> None:
+            raise LoadError("cannot drop the copy")
+
+    bench.workload = Sticky(lambda: 1000.0)
+    said: list[str] = []
+    with bench.room(say=said.append) as room:
+        _run(room, bench.baseline)
+    assert said[-1] == "the data of the last run is still on the server: cannot drop the copy"
 
 
 def test_nothing_to_reset_is_not_told(bench: Bench, rated: FakeRatedWorkload) -> None:

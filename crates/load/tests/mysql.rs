@@ -213,6 +213,12 @@ fn transactions_are_rolled_back_by_a_reset() {
         session.reset().await.expect("rolled back");
         session.run(&insert).await.expect("the key is free again, and no transaction is open");
         assert_eq!(row(&mut other, "SELECT COUNT(*) FROM t_reset").await, some(&["2"]));
+        // The transaction begins within a text of which a later statement fails.
+        let twice = "BEGIN; INSERT INTO t_reset VALUES (9); INSERT INTO t_reset VALUES (9)";
+        run(&mut session, twice).await.expect_err("twice the same key");
+        session.reset().await.expect("rolled back");
+        run(&mut session, "INSERT INTO t_reset VALUES (9)").await.expect("inserted, and no transaction is open");
+        assert_eq!(row(&mut other, "SELECT COUNT(*) FROM t_reset").await, some(&["3"]));
         run(&mut other, "DROP TABLE t_reset").await.expect("dropped");
     });
 }

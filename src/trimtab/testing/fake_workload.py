@@ -240,6 +240,10 @@ class FakeRatedWorkload(FakeWorkload):
         self.resets.append(str(endpoint))
         return StartState("made afresh", 0.25, "a fake")
 
+    def clean_up(self, endpoint: Endpoint) -> None:
+        """Remembered as the last of the resets."""
+        self.resets.append("clean")
+
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> FakeRatedRun:
         """A run at the target's present speed, which is the capacity of its queue."""
         speed, lasts_s = self._drawn(seed, duration_s)

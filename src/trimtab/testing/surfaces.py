@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.errors import SpaceError
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.search import Searcher, SearchProblem
 from trimtab.space import Config, Constraint, Knob, KnobKind, RestartClass, Space, Value
 
-__all__ = ["CONTEXT", "NOISE", "Surface", "make_surface", "run", "unit"]
+__all__ = ["CONTEXT", "NOISE", "Surface", "context_surface", "make_surface", "run", "unit"]
 
 NOISE = 0.03
 """Standard deviation of a measured loss, unless another is asked for."""
@@ -237,3 +238,31 @@ def _descended(surface: Surface, start: Config) -> float:
                 else:
                     values[name], units[name] = before
     return least
+
+
+def context_surface(seed: int, n_knobs: int = 12) -> tuple[Space, Callable[[Config, Context], float]]:
+    """A space, and a true loss relative to each workload's own baseline that depends on the workload.
+
+    Two knobs of three are best at a place that moves with the share of reads and with the clients; every third matters
+    alike under all workloads.
+    """
+    rng = np.random.default_rng([seed, 4])
+    space = Space([Knob(name=f"c{i:02d}", kind=KnobKind.REAL, low=0.0, high=1.0, default=0.1) for i in range(n_knobs)])
+    weights = rng.permutation(np.geomspace(0.5, 0.02, n_knobs))
+    home, by_reads, by_clients = (
+        rng.uniform(0.25, 0.75, n_knobs),
+        rng.normal(0, 0.6, n_knobs),
+        rng.normal(0, 0.4, n_knobs),
+    )
+    moves = np.arange(n_knobs) % 3 != 0
+
+    def raw(units: NDArray[np.float64], context: Context) -> float:
+        shift = by_reads * (context.read_share - 0.8) + by_clients * (context.clients / 50 - 1)
+        best = np.clip(home + np.where(moves, shift, 0.0), 0.0, 1.0)
+        return float((weights * np.minimum(1.0, ((units - best) / 0.5) ** 2)).sum())
+
+    def loss(config: Config, context: Context) -> float:
+        units = np.array([unit(knob, config[name]) for name, knob in space.knobs.items()])
+        return raw(units, context) - raw(np.full(n_knobs, 0.1), context)
+
+    return space, loss

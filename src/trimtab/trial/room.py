@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from trimtab.errors import ApplyError, LoadError, TargetError
+from trimtab.errors import ApplyError, LoadError, TargetError, TrimtabError
 from trimtab.measure import EarlyStop, Measurement
 from trimtab.records import Objective, Role, Status, Trial
 from trimtab.space import Config, Space, Value
@@ -121,6 +121,16 @@ class TrialRoom:
     ) -> None:
         self.restore()
         self._opened.close("restored")
+        self._clean_up()
+
+    def _clean_up(self) -> None:
+        """What runs have left on the server goes; the target itself is restored already, so a failure is told, not raised."""
+        if not self._has_told_reset or not isinstance(self._workload, ResettableWorkload):
+            return
+        try:
+            self._workload.clean_up(self._target.endpoint())
+        except TrimtabError as error:
+            self._say(f"the data of the last run is still on the server: {error.message}")
 
     @property
     def _opened(self) -> Entry:

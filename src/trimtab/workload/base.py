@@ -122,6 +122,13 @@ class ResettableWorkload(Workload, Protocol):
             LoadError: it cannot be done; the message says why.
         """
 
+    def clean_up(self, endpoint: Endpoint) -> None:
+        """Removes what the last run left on the server; called once when no more runs follow.
+
+        Raises:
+            LoadError: it cannot be done; the message says why.
+        """
+
 
 @runtime_checkable
 class RatedWorkload(Workload, Protocol):

@@ -84,6 +84,14 @@ class PgbenchWorkload:
         """A fresh copy of the tables for scripts that write; None for those that do not, or when the user wants none."""
         return self.database.reset(endpoint, report)
 
+    def clean_up(self, endpoint: Endpoint) -> None:
+        """Drops the copy that runs used.
+
+        Raises:
+            LoadError: the server refuses.
+        """
+        self.database.drop(endpoint)
+
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
         """Starts the load on the run's database."""
         self._check_protocol(endpoint)

@@ -119,6 +119,16 @@ class SqlWorkload:
             ) from error
         return StartState("the undo script of the study", float(str(row[0])) if row else 0.0)
 
+    def clean_up(self, endpoint: Endpoint) -> None:
+        """Undoes the last run, or drops the copy that runs used.
+
+        Raises:
+            LoadError: the server refuses.
+        """
+        if self.settings.start_state == "undo":
+            self._undo(endpoint.with_database(self.settings.database))
+        self.database.drop(endpoint)
+
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
         """Starts the load on the run's database."""
         self._check_protocol(endpoint)

@@ -123,6 +123,14 @@ class TpchWorkload:
             ) from error
         return StartState("inverse operations", time.monotonic() - started, f"orders taken back the first time: {n}")
 
+    def clean_up(self, endpoint: Endpoint) -> None:
+        """Takes the orders of the last run back.
+
+        Raises:
+            LoadError: the server refuses.
+        """
+        self.reset(endpoint, lambda line: None)
+
     def _check_protocol(self, endpoint: Endpoint) -> None:
         if endpoint.protocol not in self.protocols:
             raise LoadError(

@@ -76,6 +76,14 @@ class YcsbWorkload:
         """A fresh copy of the records for a run that writes; None for one that only reads."""
         return self.database.reset(endpoint, report)
 
+    def clean_up(self, endpoint: Endpoint) -> None:
+        """Drops the copy that runs used.
+
+        Raises:
+            LoadError: the server refuses.
+        """
+        self.database.drop(endpoint)
+
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
         """Starts the load on the run's database, which `reset` has made."""
         self._check_protocol(endpoint)
@@ -111,9 +119,12 @@ class YcsbWorkload:
             scan_length_max=settings.scan_length,
             scan_lengths=settings.scan_lengths,
             validated=settings.is_validated,
-            **settings.proportions,
+            **self._shares(),
             **schema_of(settings),
         )
+
+    def _shares(self) -> dict[str, Any]:
+        return dict(self.settings.proportions)
 
     def _check_protocol(self, endpoint: Endpoint) -> None:
         if endpoint.protocol not in self.protocols:

@@ -56,12 +56,14 @@ pub(super) struct Reply<'a> {
     n_rows_now: u64,
     first_row: Option<Vec<Option<String>>>,
     failure: Option<Failure>,
+    /// What the server said at the end of the last statement; an error says nothing.
+    status: Option<u16>,
 }
 
 impl<'a> Reply<'a> {
     pub(super) fn new(request: &'a SqlRequest, form: Form, columns: &'a mut Vec<Column>) -> Self {
         let (place, n_rows, n_rows_now) = (Place::Head, 0, 0);
-        Self { request, form, columns, place, n_rows, n_rows_now, first_row: None, failure: None }
+        Self { request, form, columns, place, n_rows, n_rows_now, first_row: None, failure: None, status: None }
     }
 
     /// Whether rows are coming whose contents do not matter.
@@ -82,7 +84,7 @@ impl<'a> Reply<'a> {
                 return Flow::Lost(failure);
             }
             self.failure = Some(failure);
-            return Flow::Ready(None);
+            return Flow::Ready(self.status);
         }
         match self.place {
             Place::Head => self.take_head(payload),
@@ -163,6 +165,7 @@ impl<'a> Reply<'a> {
         let Some((n_touched, status)) = ok else { return Flow::Lost(failure::protocol("an end that is cut short")) };
         self.n_rows += if has_touched { n_touched } else { self.n_rows_now };
         self.n_rows_now = 0;
+        self.status = Some(status);
         if status & MORE_RESULTS != 0 { self.go_to(Place::Head) } else { Flow::Ready(Some(status)) }
     }
 
