@@ -143,11 +143,11 @@ pub(crate) fn refused(failure: Failure) -> Failure {
 }
 
 /// A statement that cannot be prepared is a wrong one, also when the user may not run it.
-pub(crate) fn unprepared(number: usize, failure: Failure) -> Failure {
-    let Failure { class, code, message } = failure;
-    let class = match class {
-        ErrorClass::Permission | ErrorClass::Constraint | ErrorClass::Other => ErrorClass::Statement,
-        _ => class,
-    };
-    Failure { class, code, message: format!("{message} (statement {number})") }
+pub(crate) fn unprepared(failure: Failure) -> Failure {
+    match failure.class {
+        ErrorClass::Permission | ErrorClass::Constraint | ErrorClass::Other => {
+            Failure { class: ErrorClass::Statement, ..failure }
+        }
+        _ => failure,
+    }
 }

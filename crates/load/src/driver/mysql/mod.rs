@@ -131,8 +131,8 @@ impl Driver for Mysql {
         for setting in self.settings.iter() {
             session.execute(setting).await.map_err(refused)?;
         }
-        for (number, statement) in self.statements.iter().enumerate() {
-            session.prepare(statement).await.map_err(|failure| unprepared(number, failure))?;
+        for statement in self.statements.iter() {
+            session.prepare(statement).await.map_err(unprepared)?;
         }
         Ok(session)
     }

@@ -96,8 +96,8 @@ impl Driver for Postgres {
         if !self.settings.is_empty() {
             session.execute(&self.settings).await.map_err(refused)?;
         }
-        for (number, statement) in self.statements.iter().enumerate() {
-            session.prepare(statement).await.map_err(|failure| unprepared(number, failure))?;
+        for statement in self.statements.iter() {
+            session.prepare(statement).await.map_err(unprepared)?;
         }
         Ok(session)
     }
