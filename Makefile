@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml crates/*/src/*.rs crates/*/src/*/*.rs)
 
-.PHONY: demo test test-python test-rust lint format docs clean bench-ask bench-search bench-sampling bench-zhou2013
+.PHONY: demo test test-python test-rust lint format docs clean bench-search bench-sampling bench-zhou2013
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
@@ -54,13 +54,8 @@ docs: $(DEV)
 	$(BIN)/python docs/generate.py
 	$(BIN)/python -m tests.target.test_docs
 
-# One ask of the Gaussian-process searcher beside Optuna's samplers; Optuna lives in an environment of its own.
-bench-ask:
-	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check . -r benchmarks/requirements-search.txt
-	.venv-bench/bin/python benchmarks/ask_speed.py
-
-# Searchers beside their peers, each of which lives in an environment of its own; about an hour (--quick: minutes).
+# Searchers beside their peers, each of which lives in an environment of its own; an hour or more on one core.
+# make bench-search BENCH="--quick" takes minutes, BENCH="--part ask" times asks only (on a quiet machine).
 PEERS := optuna smac scikit-optimize opentuner
 PEER_STAMPS := $(PEERS:%=.venv-bench-search/%/.installed)
 

@@ -23,9 +23,11 @@ from pathlib import Path
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+import ask  # noqa: E402
+import context  # noqa: E402
 import replay  # noqa: E402
 from contenders import ABSENT, PEERS, make  # noqa: E402
-from store import Record, Store, by_task  # noqa: E402
+from store import Record, Store, by_task, overall, quartiles  # noqa: E402
 from tasks import CHECKPOINTS, N_TRIALS, Task, run  # noqa: E402
 
 from trimtab.testing.surfaces import make_surface  # noqa: E402
@@ -33,7 +35,7 @@ from trimtab.testing.surfaces import make_surface  # noqa: E402
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SCHEMA_VERSION = 1
-PARTS = ("replay", "surfaces")
+PARTS = ("replay", "surfaces", "context", "ask")
 OURS = (
     "auto", "gp", "forest", "tpe", "projection", "trust-region", "bestconfig", "ensemble", "differential-evolution",
     "hill-climbing", "pattern-search", "nelder-mead", "random",
@@ -97,6 +99,35 @@ def run_part(part: str, store: Store, options: argparse.Namespace) -> None:
         print(f"{part}: {name}: {contender}, seed {seed}: {share} in {seconds:.1f} s", file=sys.stderr)
 
 
+def run_context(store: Store, options: argparse.Namespace) -> None:
+    """Makes the simulations of changing workloads that are missing."""
+    n_cycles = 4 if options.quick else context.N_CYCLES
+    for name in context.CONTENDERS:
+        for seed in range(options.seeds):
+            if not store.has("context", "YCSB cycle", name, seed):
+                start = time.perf_counter()
+                latency = context.simulate(name, seed, n_cycles)
+                taken = round(time.perf_counter() - start, 2)
+                key: Record = {"part": "context", "task": "YCSB cycle", "contender": name, "seed": seed}
+                store.add({**key, "latency": latency, "seconds": taken})
+                print(f"context: {name}, seed {seed} in {taken} s", file=sys.stderr)
+
+
+def run_ask(store: Store, options: argparse.Namespace) -> None:
+    """Times the asks that are missing; wants a quiet machine."""
+    sizes = ask.SIZES[:2] if options.quick else ask.SIZES
+    for n_knobs in ask.KNOBS:
+        for name in [n for n in (*ask.OURS, *PEERS) if n in options.contenders]:
+            is_here = name not in PEERS or PEERS[name].python.exists()
+            if is_here and not store.has("ask", f"{n_knobs} knobs", name, 0):
+                start = time.perf_counter()
+                rows = ask.measure(n_knobs, name, sizes)
+                taken = round(time.perf_counter() - start, 2)
+                key: Record = {"part": "ask", "task": f"{n_knobs} knobs", "contender": name, "seed": 0}
+                store.add({**key, "rows": rows, "seconds": taken})
+                print(f"ask: {n_knobs} knobs, {name}: {rows} in {taken} s", file=sys.stderr)
+
+
 def absent(contenders: list[str]) -> dict[str, str]:
     """Peers that take no part, with the reason."""
     missing = {
@@ -112,8 +143,13 @@ def results(store: Store, options: argparse.Namespace) -> Record:
     found: Record = {"schema_version": SCHEMA_VERSION, "seeds": options.seeds, "trials": options.trials}
     found["absent"] = absent(options.contenders)
     found["seconds"] = {part: round(sum(r.get("seconds", 0.0) for r in store.of(part))) for part in PARTS}
-    for part in PARTS:
+    for part in ("replay", "surfaces"):
         found[part] = by_task(store.of(part))
+        found[f"{part} overall"] = overall(store.of(part))
+    found["context"] = context.summary(store.of("context"), quartiles)
+    found["ask"] = {}
+    for record in store.of("ask"):
+        found["ask"].setdefault(record["task"], {})[record["contender"]] = record["rows"]
     return found
 
 
@@ -126,6 +162,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--again", nargs="+", default=[], help="contenders whose runs are made again")
     parser.add_argument("--seeds", type=int, default=N_SEEDS)
     parser.add_argument("--trials", type=int, default=N_TRIALS)
+    parser.add_argument("--report", action="store_true", help="only write the results of the runs that are there")
     parser.add_argument("--quick", action="store_true", help="two seeds, 30 trials; to see that everything works")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data" / "replay")
     parser.add_argument("--runs", type=Path, default=ROOT / ".bench-search" / "runs.jsonl")
@@ -148,8 +185,12 @@ def main() -> int:
         print(f"{name} takes no part: {reason}", file=sys.stderr)
     if "replay" in options.part and not options.data.is_dir():
         print(f"no recorded trials at {options.data}: --data says where they are", file=sys.stderr)
-    for part in options.part:
-        run_part(part, store, options)
+    other = {"context": run_context, "ask": run_ask}
+    for part in () if options.report else options.part:
+        if part in other:
+            other[part](store, options)
+        else:
+            run_part(part, store, options)
     found = json.dumps(results(store, options), indent=1, sort_keys=True) + "\n"
     if options.out is not None:
         options.out.write_text(found, encoding="utf-8")

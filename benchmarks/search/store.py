@@ -67,11 +67,17 @@ def summary(records: list[Record]) -> Record:
 
 
 def by_task(records: list[Record]) -> Record:
-    """Summaries by task and contender, and over all tasks that every contender in the row was run on."""
-    tasks = list(dict.fromkeys(r["task"] for r in records))
+    """Summaries by task and contender."""
     found: Record = {}
-    for task in tasks:
-        own = [r for r in records if r["task"] == task]
-        names = list(dict.fromkeys(r["contender"] for r in own))
-        found[task] = {name: summary([r for r in own if r["contender"] == name]) for name in names}
-    return found
+    for record in records:
+        found.setdefault(record["task"], {}).setdefault(record["contender"], []).append(record)
+    return {task: {name: summary(own) for name, own in rows.items()} for task, rows in found.items()}
+
+
+def overall(records: list[Record]) -> Record:
+    """Summaries by contender over the runs of all tasks; contenders that were not run on every task are left out."""
+    n_tasks = len({record["task"] for record in records})
+    found: Record = {}
+    for record in records:
+        found.setdefault(record["contender"], []).append(record)
+    return {name: summary(own) for name, own in found.items() if len({r["task"] for r in own}) == n_tasks}

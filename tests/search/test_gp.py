@@ -99,34 +99,10 @@ def test_infrastructure_failure_of_planned_config_is_asked_again() -> None:
 def test_small_budget_explores_nothing() -> None:
     space = grid(10)
     advice = Config(dict.fromkeys(space.knobs, 60))
-    far = {}
-    for budget in (8, 60):
-        searcher = AutoSearcher(problem(space, advice, budget=budget))
-        searcher.tell(trial(space.default(), 100, bowl(space.default())))
-        asked = told(searcher, 6)
-        assert asked[0] == advice
-        known = [space.default(), *asked]
-        steps = [min(len(known[i].difference(other)) for other in known[:i]) for i in range(2, len(known))]
-        far[budget] = sum(step >= 9 for step in steps)
-    assert far[8] == 0
-    assert far[60] > 0
-
-
-def test_screening_takes_the_advice_apart() -> None:
-    space = grid(4)
-    advice = Config({"a": 60, "b": 60, "c": 60, "d": 60})
-    searcher = AutoSearcher(problem(space, advice, screen=2))
-    first, *groups = searcher.ask(3)
-    assert first == advice
-    changed = [set(config.difference(space.default())) for config in groups]
-    assert changed[0] | changed[1] == set("abcd")
-    assert not changed[0] & changed[1]
-    assert all(config[name] == 60 for config, names in zip(groups, changed, strict=True) for name in names)
-
-
-def test_screen_option_is_checked() -> None:
-    with pytest.raises(UsageError, match="screen must be 0 or more"):
-        AutoSearcher(problem(grid(), screen=-1))
+    designs = {budget: AutoSearcher(problem(space, advice, budget=budget))._design for budget in (8, 60)}
+    assert designs[8] == [advice]
+    assert len(designs[60]) > 1
+    assert all(0 < len(advice.difference(config)) < 9 for config in designs[60][1:])
 
 
 def test_local_moves_keep_costly_knobs() -> None:

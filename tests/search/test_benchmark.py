@@ -1,0 +1,121 @@
+"""The benchmark of searchers: its tables are those of its results, and its loop and its figures are right."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trimtab.testing.surfaces import CONTEXT, context_surface, make_surface
+
+FOLDER = Path(__file__).parents[2] / "benchmarks" / "search"
+MODULES = ("table", "store", "tasks", "contenders", "replay", "context", "ask")
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[dict[str, Any]]:
+    """The benchmark's modules by name; they are no package."""
+    sys.path.insert(0, str(FOLDER))
+    try:
+        yield {name: importlib.import_module(name) for name in MODULES}
+    finally:
+        sys.path.remove(str(FOLDER))
+        for name in MODULES:
+            sys.modules.pop(name, None)
+
+
+def test_the_page_shows_the_results(bench: dict[str, Any]) -> None:
+    """Else run: python benchmarks/search/table.py"""
+    table = bench["table"]
+    found = json.loads((FOLDER / "results.json").read_text(encoding="utf-8"))
+    text = table.PAGE.read_text(encoding="utf-8")
+    assert table.BEGIN in text
+    assert text == table.page(text, found)
+
+
+class Fixed:
+    """Asks given configs in turn."""
+
+    def __init__(self, configs: list[Any]) -> None:
+        self.configs = configs
+        self.told: list[Any] = []
+
+    def ask(self) -> Any:
+        return self.configs.pop(0)
+
+    def tell(self, trial: Any) -> None:
+        self.told.append(trial)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_a_run_counts_failures_restarts_and_what_is_worse(bench: dict[str, Any]) -> None:
+    surface = make_surface(20, 3)
+    rng = np.random.default_rng(0)
+    drawn = surface.space.sample(200, rng)
+    crash = next(c for c in drawn if math.isinf(surface.loss(c)))
+    worse = next(c for c in drawn if 0.2 < surface.loss(c) < 10)
+    better = min(drawn, key=surface.loss)
+    task = bench["tasks"].Task(
+        "t", surface.space, surface.baseline, (), 0.001, surface.loss, surface.optimum
+    )  # fmt: skip
+    contender = Fixed([worse, crash, better, better])
+    made = bench["tasks"].run(task, contender, 4, 1)
+    assert made.failed == 0.25
+    assert made.worse == 0.25
+    assert made.share[:2] == (0.0, 0.0)
+    assert made.share[3] == pytest.approx(surface.loss(better) / surface.optimum)
+    assert 0.5 <= made.restarts <= 0.75
+    assert [trial.loss is None for trial in contender.told] == [False, False, True, False, False]
+
+
+def test_runs_are_kept_and_forgotten(bench: dict[str, Any], tmp_path: Path) -> None:
+    store = bench["store"].Store(tmp_path / "runs.jsonl")
+    for contender in ("a", "b"):
+        record = {"part": "replay", "task": "t", "contender": contender, "seed": 0, "share": {"10": 0.5}}
+        store.add({**record, "failed": 0.0, "worse": 0.5, "restarts": 0.0})
+    again = bench["store"].Store(tmp_path / "runs.jsonl")
+    assert again.has("replay", "t", "a", 0)
+    assert bench["store"].by_task(again.of("replay"))["t"]["b"]["share"]["10"] == [0.5, 0.5, 0.5]
+    again.forget(["a"])
+    assert not bench["store"].Store(tmp_path / "runs.jsonl").has("replay", "t", "a", 0)
+
+
+def test_a_table_is_looked_up_by_the_nearest_row(bench: dict[str, Any], tmp_path: Path) -> None:
+    folder = tmp_path / "model4tune"
+    folder.mkdir()
+    rows = [f"{a},{b},{100 + 10 * a + b}" for a in range(1, 6) for b in range(1, 6)]
+    (folder / "MongoDB.csv").write_text("a,b,<$performance\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    task = bench["replay"].load("MongoDB grid", tmp_path, seed=1)
+    assert task.true_loss(task.baseline) == 0.0
+    best = task.baseline.replace({"a": 1, "b": 1})
+    assert task.true_loss(best) == pytest.approx(task.optimum)
+
+
+def test_knobs_are_read_from_recorded_values(bench: dict[str, Any]) -> None:
+    knob = bench["replay"]._knob("k", ["0", "1", "20", "5000"], "0")
+    assert (knob.low, knob.high, knob.log, knob.special, knob.default) == (1, 5000, True, (0,), 0)
+    assert bench["replay"]._knob("k", ["ON", "OFF"], "ON").choices == ("OFF", "ON")
+
+
+def test_losses_of_the_workload_cycle_are_relative_to_each_baseline(bench: dict[str, Any]) -> None:
+    space, loss = context_surface(2)
+    for context in (*bench["context"].CONTEXTS, CONTEXT):
+        assert loss(space.default(), context) == 0.0
+    configs = space.sample(300, np.random.default_rng(1))
+    best = {c.workload: min(configs, key=lambda config, c=c: loss(config, c)) for c in bench["context"].CONTEXTS}
+    assert len(set(best.values())) > 1
+
+
+def test_asks_are_timed_with_the_design_taken_out(bench: dict[str, Any]) -> None:
+    rows = bench["ask"].measure(20, "random", (20,))
+    assert [row["trials"] for row in rows] == [20, bench["ask"].MANY]
+    assert all(0 < row["seconds"] <= row["longest"] for row in rows)
