@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.native.conftest import Server, client
-from trimtab._native import Frame, Load, Model, Operation, Postgres, RunLog, Stream, Streams
+from trimtab._native import Frame, Load, Model, Operation, Postgres, RunLog, Stream, Streams, Ycsb
 
 NAMES = ("response", "service", "error", "queue", "lateness", "attempts")
 
@@ -237,3 +237,12 @@ def test_drivers_that_make_no_sense() -> None:
 def test_streams_that_make_no_sense() -> None:
     with pytest.raises(ValueError, match="streams: a load needs at least one"):
         Streams([])
+
+
+@pytest.mark.service
+def test_a_statement_that_the_server_cannot_prepare_is_told(server: Server) -> None:
+    source = Ycsb(dialect="postgresql", table="nowhere", records=10, read=1.0)
+    with pytest.raises(ValueError, match='^42P01 statement 1: relation "nowhere" does not exist$'):
+        Load(driver=server.driver(), source=source, users=2, duration_s=1.0, operation_timeout_s=1.0)
+    with pytest.raises(ConnectionError, match='^user 0 could not connect: 3D000 database "nowhere" does not exist$'):
+        Load(driver=server.driver(database="nowhere"), source=source, users=2, duration_s=1.0, operation_timeout_s=1.0)

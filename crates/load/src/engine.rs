@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::LocalOptions;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::LocalSet;
 
 use crate::cpu::refuse_timer_slack;
 use crate::driver::{Driver, ErrorClass};
@@ -265,10 +265,9 @@ fn work<D: Driver>(job: impl FnOnce(Timer) -> Job<D>, commands: UnboundedReceive
     refuse_timer_slack();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build()
+        .build_local(LocalOptions::default())
         .expect("a runtime needs two file descriptors");
-    let job = async { worker::run(job(Timer::fine()), commands, outbox).await };
-    LocalSet::new().block_on(&runtime, job);
+    runtime.block_on(async { worker::run(job(Timer::fine()), commands, outbox).await });
 }
 
 fn check(plan: &Plan, n_fixed: Option<u32>, n_threads: usize) -> Result<(), String> {

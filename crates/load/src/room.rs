@@ -20,6 +20,9 @@ use crate::recorder::{Batch, Ending, Recorder, Success};
 use crate::schedule::NEVER;
 use crate::timer::Timer;
 
+/// Stands for a timer that must be armed whatever comes next.
+const UNARMED: u64 = 0;
+
 /// Why a user does not go on with what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interruption {
@@ -134,11 +137,14 @@ impl Room {
                 pacer.sweep_ns = self.sweep(now_ns);
             }
             let next_ns = next_due_ns.min(next_alarm_ns).min(pacer.sweep_ns);
+            if now_ns >= pacer.armed_ns {
+                // It has fired, or is about to.
+                pacer.armed_ns = UNARMED;
+            }
             pacer.arm(self.start, next_ns);
             if pacer.timer.poll_fired(cx).is_pending() {
                 return Poll::Pending;
             }
-            pacer.armed_ns = 0;
         }
         Poll::Ready(())
     }

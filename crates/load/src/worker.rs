@@ -1,6 +1,6 @@
 //! One worker: its connections, its users, its recorder, and the loop that watches over them.
 //!
-//! Everything here runs on one thread inside a `LocalSet`; the engine speaks to it through channels only.
+//! Everything here runs on one thread, on a runtime of its own; the engine speaks to it through channels only.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -93,8 +93,8 @@ pub struct Answer {
 
 /// A protocol with the address and credentials of one server; each worker thread has its own copy.
 ///
-/// All futures run on the worker's current-thread runtime inside a `LocalSet`, so they need not be `Send`. Dropping one
-/// must not block.
+/// All futures run on the worker's own current-thread runtime, where `spawn_local` works, so they need not be `Send`.
+/// Dropping one must not block.
 pub trait Driver: Clone + Send + 'static {
     /// What one step of an operation asks of the server; reused from step to step, so that a step allocates nothing.
     type Request: Default + Send + Sync + 'static;
@@ -132,4 +132,22 @@ pub trait Session: 'static {
 pub trait Canceller {
     /// Returns once the server has taken the request, so that it cannot hit a later operation.
     fn cancel(&self) -> impl Future<Output = Result<(), Failure>>;
+}
+
+/// Whatever keeps a connection from being made is a failure to connect: an unknown database is no wrong statement.
+pub(crate) fn refused(failure: Failure) -> Failure {
+    match failure.class {
+        ErrorClass::Statement => Failure { class: ErrorClass::Connect, ..failure },
+        _ => failure,
+    }
+}
+
+/// A statement that cannot be prepared is a wrong one, also when the user may not run it.
+pub(crate) fn unprepared(failure: Failure) -> Failure {
+    match failure.class {
+        ErrorClass::Permission | ErrorClass::Constraint | ErrorClass::Other => {
+            Failure { class: ErrorClass::Statement, ..failure }
+        }
+        _ => failure,
+    }
 }

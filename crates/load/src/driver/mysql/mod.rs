@@ -20,7 +20,7 @@ use std::sync::Arc;
 use self::auth::{Greeting, capability};
 use super::socket::Address;
 use super::tls::{Tls, TlsMode};
-use super::{Driver, ErrorClass, Failure};
+use super::{Driver, ErrorClass, Failure, refused, unprepared};
 use crate::sql::SqlRequest;
 
 pub use self::cancel::MysqlCanceller;
@@ -124,15 +124,15 @@ impl Driver for Mysql {
     type Session = MysqlSession;
 
     async fn connect(&self) -> Result<MysqlSession, Failure> {
-        let entered = auth::enter(&self.door, &self.access).await?;
+        let entered = auth::enter(&self.door, &self.access).await.map_err(refused)?;
         let (access, door) = (Arc::clone(&self.access), Arc::clone(&self.door));
         let canceller = MysqlCanceller { access, door, thread: entered.thread };
         let mut session = MysqlSession::new(entered, canceller);
         for setting in self.settings.iter() {
-            session.execute(setting).await?;
+            session.execute(setting).await.map_err(refused)?;
         }
         for statement in self.statements.iter() {
-            session.prepare(statement).await?;
+            session.prepare(statement).await.map_err(unprepared)?;
         }
         Ok(session)
     }

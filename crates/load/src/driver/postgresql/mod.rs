@@ -19,7 +19,7 @@ use self::stream::Door;
 use self::wire::Wire;
 use super::socket::{self, Address};
 use super::tls::{self, Tls};
-use super::{Driver, ErrorClass, Failure};
+use super::{Driver, Failure, refused, unprepared};
 
 pub use self::cancel::PostgresCanceller;
 pub use self::session::PostgresSession;
@@ -96,29 +96,11 @@ impl Driver for Postgres {
         if !self.settings.is_empty() {
             session.execute(&self.settings).await.map_err(refused)?;
         }
-        for (number, statement) in self.statements.iter().enumerate() {
-            session.prepare(statement).await.map_err(|failure| unprepared(number, failure))?;
+        for statement in self.statements.iter() {
+            session.prepare(statement).await.map_err(unprepared)?;
         }
         Ok(session)
     }
-}
-
-/// Whatever keeps a connection from being made is a failure to connect: an unknown database is no wrong statement.
-fn refused(failure: Failure) -> Failure {
-    match failure.class {
-        ErrorClass::Statement => Failure { class: ErrorClass::Connect, ..failure },
-        _ => failure,
-    }
-}
-
-/// A statement that cannot be prepared is a wrong one, also when the user may not run it.
-fn unprepared(number: usize, failure: Failure) -> Failure {
-    let Failure { class, code, message } = failure;
-    let class = match class {
-        ErrorClass::Permission | ErrorClass::Constraint | ErrorClass::Other => ErrorClass::Statement,
-        _ => class,
-    };
-    Failure { class, code, message: format!("{message} (statement {number})") }
 }
 
 /// `set_config` and not SET, because it takes lists (`search_path`) as the configuration file writes them.
