@@ -1,0 +1,95 @@
+"""The MySQL driver's own tests, in Rust, and YCSB through the Python module, against a real MariaDB."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.mariadb import MariaDb, private_mariadb
+from trimtab._native import Load, Mysql, Script, Scripts, Ycsb, YcsbRows
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def mariadb() -> Iterator[MariaDb]:
+    with private_mariadb() as server:
+        yield server
+
+
+def _driver(server: MariaDb) -> Mysql:
+    return Mysql(
+        host=server.socket, port=server.port, user=server.user, database=server.database, password=server.password
+    )
+
+
+def test_the_driver_against_mariadb(mariadb: MariaDb) -> None:
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is not on the PATH")
+    # A password with a space would be two fields there.
+    mariadb.run("CREATE USER plain@'%' IDENTIFIED BY 'horse'; GRANT ALL ON *.* TO plain@'%' WITH GRANT OPTION")
+    mariadb.run(
+        "CREATE USER plain@localhost IDENTIFIED BY 'horse'; GRANT ALL ON *.* TO plain@localhost WITH GRANT OPTION"
+    )
+    access = f"socket={mariadb.socket} port={mariadb.port} user=plain password=horse database={mariadb.database}"
+    command = ["cargo", "test", "--quiet", "--package", "trimtab-load", "--test", "mysql", "--", "--nocapture"]
+    done = subprocess.run(
+        command,
+        cwd=REPOSITORY,
+        env=os.environ | {"TRIMTAB_TEST_MYSQL": access},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "skipped" not in done.stdout + done.stderr
+
+
+def test_ycsb_loads_and_runs_on_mariadb(mariadb: MariaDb) -> None:
+    fields = ", ".join(f"field{i} TEXT" for i in range(10))
+    mariadb.run(f"CREATE TABLE test.usertable (ycsb_key VARCHAR(255) PRIMARY KEY, {fields})")
+    rows = YcsbRows(dialect="mysql", table="usertable", records=500, users=2, batch=50)
+    loading = Load(driver=_driver(mariadb), source=rows, users=2, duration_s=60.0, operation_timeout_s=30.0)
+    while not loading.is_done:
+        loading.frame(1.0)
+    assert loading.stop().errors == []
+    found = mariadb.run("SELECT count(*), min(length(field9)) FROM test.usertable").split()
+    assert found == ["500", "100"]
+    assert mariadb.run("SELECT count(*) FROM test.usertable WHERE ycsb_key = 'user6284781860667377211'").strip() == "1"
+    mix = Ycsb(dialect="mysql", table="usertable", records=500, read=0.5, update=0.4, read_modify_write=0.1)
+    load = Load(driver=_driver(mariadb), source=mix, users=4, duration_s=1.5, operation_timeout_s=10.0, seed=3)
+    while not load.is_done:
+        load.frame(1.0)
+    log = load.stop()
+    assert (log.errors, log.error_classes) == ([], {})
+    assert set(log.labels) == {"READ", "UPDATE", "READ-MODIFY-WRITE"}
+
+
+def test_own_sql_runs_on_mariadb(mariadb: MariaDb) -> None:
+    mariadb.run("CREATE TABLE test.notes (id BIGINT, note VARCHAR(40))")
+    parameters = [
+        {"name": "id", "type": "serial", "start": 1, "step": 1, "each": False, "null_share": 0.0},
+        {"name": "note", "type": "text", "low": 3, "high": 9, "alphabet": "xyz", "each": False, "null_share": 0.0},
+    ]
+    text = "INSERT INTO notes VALUES (:id, :note); SELECT count(*) FROM notes WHERE id = :id;"
+    scripts = Scripts(
+        [Script.own("note", 1.0, "note.sql", text, parameters=parameters, wrap="commit")], dialect="mysql", users=2
+    )
+    load = Load(driver=_driver(mariadb), source=scripts, users=2, duration_s=1.0, operation_timeout_s=10.0)
+    while not load.is_done:
+        load.frame(1.0)
+    log = load.stop()
+    assert (log.errors, log.error_classes) == ([], {})
+    count, unique, shortest = mariadb.run(
+        "SELECT count(*), count(DISTINCT id), min(length(note)) FROM test.notes"
+    ).split()
+    assert count == unique
+    assert int(count) > 10
+    assert int(shortest) >= 3
