@@ -6,6 +6,7 @@ end the target is as it was found.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import signal
 import threading
@@ -28,6 +29,7 @@ from trimtab.study.simplify import simplify
 from trimtab.study.stage import Stage, build_target, build_workload, open_stage
 from trimtab.study.verdict import Outcome, make_verdict
 from trimtab.trial import Interrupted, TrialListener, TrialRoom
+from trimtab.workload import Workload
 
 _URL_PASSWORD = re.compile(r"(://[^/@:\s]*):[^/@\s]*@")
 _PASSWORD = re.compile(r"(password\s*=\s*)('[^']*'|[^\s&]+)", re.IGNORECASE)
@@ -92,26 +94,31 @@ def tune(
     """
     # A slip in the file must show as itself, and not as "another study" of a known name.
     build_target(file, state_dir)
-    build_workload(file)
+    fingerprint = _fingerprint(file, build_workload(file))
     history = open_history_at(file.study.history, state_dir)
     try:
         found = None if again else history.find_study(file.study.name)
-        if found is not None and found.fingerprint != file.fingerprint:
+        if found is not None and found.fingerprint != fingerprint:
             raise HistoryError(
-                f"the history holds another study named {file.study.name!r} (its file differed from this one)",
+                f"the history holds another study named {file.study.name!r} (its file, or a script of its workload, differed)",
                 hint="give the study another name, or start afresh with --again",
             )
         if found is not None and found.status in ("proven", "no_improvement"):
             return found, history.trials(found.id)
         with open_stage(file, state_dir) as stage, stage.target.lock(f"trimtab tune {file.study.name}"):
-            record = found or _new_record(history, stage)
+            record = found or _new_record(history, stage, fingerprint)
             _require_same_baseline(record, stage)
             return _run(stage, history, record, state_dir, listener)
     finally:
         history.close()
 
 
-def _new_record(history: History, stage: Stage) -> StudyRecord:
+def _fingerprint(file: StudyFile, workload: Workload) -> str:
+    """Of everything that must agree for a resume: the file, and what the workload has read from files of its own."""
+    return hashlib.sha256(f"{file.fingerprint} {workload.context.workload}".encode()).hexdigest()[:16]
+
+
+def _new_record(history: History, stage: Stage, fingerprint: str) -> StudyRecord:
     return history.create_study(
         name=stage.file.study.name,
         settings=_without_secrets(stage.file.model_dump(mode="json")),
@@ -120,7 +127,7 @@ def _new_record(history: History, stage: Stage) -> StudyRecord:
         baseline=stage.baseline,
         machine=stage.machine,
         context=stage.workload.context,
-        fingerprint=stage.file.fingerprint,
+        fingerprint=fingerprint,
         created_at=time.time(),
     )
 

@@ -1,0 +1,126 @@
+"""Every registered searcher, named in a study file, searches on a real PostgreSQL with a real load."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from trimtab import plugins
+from trimtab.history import History, space_to_json
+from trimtab.records import Role
+from trimtab.study import load_study_file
+from trimtab.study.evaluate import Evaluator
+from trimtab.study.explore import explore, start_searcher
+from trimtab.study.stage import Stage, build_workload, open_stage
+from trimtab.trial import TrialRoom
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+STUDY = """
+[study]
+name = "searchers"
+budget = "2 trials"
+
+[target.db]
+kind = "postgresql"
+embedded = "18"
+memory = "1GiB"
+knobs = ["work_mem", "random_page_cost", "bgwriter_delay", "enable_sort"]
+
+[workload]
+kind = "ycsb"
+workload = "B"
+records = 500
+start_state = "none"
+
+[workload.load]
+users = 2
+
+[search]
+searcher = "{searcher}"
+{options}
+
+[measure]
+window = "1s"
+window_max = "1s"
+warmup_floor = "0s"
+warmup_cap = "0s"
+"""
+NEEDS = {"optuna": "optuna", "smac": "smac"}
+OPTIONS = {"grid": "levels = 2"}
+
+
+class _Silent:
+    def phase(self, text: str) -> None: ...
+    def trial_started(self, number: int, role: Role, changed: dict[str, str]) -> None: ...
+    def trial_ended(self, trial: object, best_gain: float | None, time_left_s: float | None) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Path]:
+    """Outside pytest's private folders: the server's own user must be able to enter it."""
+    folder = Path(tempfile.mkdtemp(prefix="tt-searchers-"))
+    folder.chmod(0o755)
+    before = os.environ.get("TRIMTAB_CACHE")
+    os.environ["TRIMTAB_CACHE"] = str(folder / "cache")
+    yield folder
+    if before is None:
+        del os.environ["TRIMTAB_CACHE"]
+    else:
+        os.environ["TRIMTAB_CACHE"] = before
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def stage(place: Path) -> Iterator[Stage]:
+    """One open server with its data for all searchers."""
+    (place / "study.toml").write_text(STUDY.format(searcher="random", options=""))
+    with open_stage(load_study_file(place / "study.toml"), place / "state") as stage:
+        build_workload(stage.file).prepare(stage.target.endpoint(), lambda line: None)
+        yield stage
+
+
+@pytest.mark.parametrize("name", plugins.names("searchers"))
+def test_a_searcher_named_in_the_study_file_searches(name: str, place: Path, stage: Stage) -> None:
+    if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
+        pytest.skip(f"needs {NEEDS[name]}, an extra")
+    path = place / f"{name}.toml"
+    path.write_text(STUDY.format(searcher=name, options=OPTIONS.get(name, "")))
+    mine = _with_file(stage, path)
+    with History.open(place / f"{name}.db") as history:
+        record = history.create_study(
+            name=name,
+            settings={},
+            space=space_to_json(stage.space),
+            objective=str(stage.objective),
+            baseline=stage.baseline,
+            machine=stage.machine,
+            context=stage.workload.context,
+            fingerprint=name,
+            created_at=0.0,
+        )
+        with TrialRoom(
+            stage.target, stage.workload, stage.space, stage.baseline,
+            objective=stage.objective, state_dir=place / "state", study=name,
+        ) as room:  # fmt: skip
+            evaluator = Evaluator(mine, room, history, record.id, listener=_Silent())
+            evaluator.measure(stage.baseline, Role.BASELINE)
+            reason = explore(mine, evaluator, start_searcher(mine, 2), say=lambda line: None)
+        trials = history.trials(record.id)
+    asked = [trial for trial in trials if trial.role in (Role.SEARCH, Role.ADVICE)]
+    assert len(asked) == 2, reason
+    assert {trial.searcher for trial in asked} == {name}
+    assert all(trial.measurement is not None for trial in asked), [trial.reason for trial in asked]
+    assert asked[0].config != asked[1].config
+
+
+def _with_file(stage: Stage, path: Path) -> Stage:
+    from dataclasses import replace
+
+    return replace(stage, file=load_study_file(path))
