@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use trimtab_load::random::Random;
 use trimtab_load::ycsb::acknowledged::Acknowledged;
 use trimtab_load::ycsb::distribution::{KeyChooser, KeyDistribution};
 use trimtab_load::ycsb::key::fnv_hash;
-use trimtab_load::ycsb::random::SplitMix64;
 use trimtab_load::ycsb::zipfian::{Scrambled, Zipfian};
 
 const VERSION: &str = "0.17.0";
@@ -95,7 +95,7 @@ fn draws_are_those_of_ycsb() {
 fn assert_same_shares(name: &str, theirs: &[u64], n: u64, distribution: KeyDistribution) {
     let existing = Arc::new(Acknowledged::new(n));
     let mut keys = KeyChooser::new(distribution, (0, n), 0, existing, Arc::default());
-    let mut random = SplitMix64::new(1);
+    let mut random = Random::new(1, 0);
     let ours: Vec<u64> = theirs.iter().map(|_| keys.draw(&mut random)).collect();
     for part in 0..20 {
         let share =

@@ -11,7 +11,6 @@ mod own;
 mod pgbench;
 mod program;
 mod random;
-mod rng;
 mod scatter;
 mod source;
 mod statement;

@@ -5,10 +5,10 @@
 //! | span | high − low + 1, how many values there are |
 //! | s | exponent of the Zipfian law: value k has probability ∝ k^−s |
 
-use super::rng::Rng;
+use crate::random::Random;
 
 /// A normal law cut off at ± `parameter` standard deviations, stretched over the range.
-pub(super) fn gaussian(rng: &mut Rng, low: i64, high: i64, parameter: f64) -> i64 {
+pub(super) fn gaussian(rng: &mut Random, low: i64, high: i64, parameter: f64) -> i64 {
     let deviation = loop {
         let radius = (-2.0 * (1.0 - rng.unit()).ln()).sqrt();
         let deviation = radius * (std::f64::consts::TAU * rng.unit()).sin();
@@ -20,7 +20,7 @@ pub(super) fn gaussian(rng: &mut Rng, low: i64, high: i64, parameter: f64) -> i6
 }
 
 /// An exponential law cut off at `parameter` times its mean, stretched over the range.
-pub(super) fn exponential(rng: &mut Rng, low: i64, high: i64, parameter: f64) -> i64 {
+pub(super) fn exponential(rng: &mut Random, low: i64, high: i64, parameter: f64) -> i64 {
     let cut = -(-parameter).exp_m1();
     part(low, high, -(-cut * rng.unit()).ln_1p() / parameter)
 }
@@ -56,7 +56,7 @@ impl Zipf {
         self.n == n && self.s == s
     }
 
-    pub(super) fn draw(&self, rng: &mut Rng) -> u64 {
+    pub(super) fn draw(&self, rng: &mut Random) -> u64 {
         loop {
             let u = self.area_high + rng.unit() * (self.area_low - self.area_high);
             let x = inverse_area(u, self.s);
@@ -95,8 +95,8 @@ mod tests {
         counts.iter().zip(expected).map(|(&n, e)| (f64::from(n) - e).powi(2) / e).sum()
     }
 
-    fn count(span: usize, mut draw: impl FnMut(&mut Rng) -> i64) -> Vec<u32> {
-        let mut rng = Rng::new(42, 0);
+    fn count(span: usize, mut draw: impl FnMut(&mut Random) -> i64) -> Vec<u32> {
+        let mut rng = Random::new(42, 0);
         let mut counts = vec![0; span];
         for _ in 0..DRAWS {
             counts[(draw(&mut rng) - 1) as usize] += 1;
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_ends_of_what_is_allowed_stay_in_the_range() {
-        let mut rng = Rng::new(1, 1);
+        let mut rng = Random::new(1, 1);
         for n in [1, 2, 1 << 40, u64::MAX] {
             for s in [1.001, 1000.0, 0.01] {
                 let drawn = Zipf::new(n, s).draw(&mut rng);

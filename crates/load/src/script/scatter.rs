@@ -1,6 +1,6 @@
 //! The hash functions of pgbench and its pseudorandom permutation, value for value.
 
-use super::rng::split_mix;
+use crate::random::Random;
 
 /// 64-bit FNV-1a (Fowler, Noll, Vo) of the eight bytes of `value`, lowest first, its basis xored with `seed`.
 pub(super) fn fnv1a(value: i64, seed: i64) -> i64 {
@@ -24,9 +24,8 @@ struct Keys(u64, u64);
 
 impl Keys {
     fn new(seed: i64) -> Self {
-        let mut state = seed as u64;
-        let first = split_mix(&mut state);
-        Self(first, split_mix(&mut state))
+        let mut random = Random::in_state(seed as u64);
+        Self(random.bits(), random.bits())
     }
 
     fn next(&mut self) -> u64 {

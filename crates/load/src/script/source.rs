@@ -9,9 +9,9 @@ use super::own::{self, Drawn, Transaction};
 use super::pgbench::{BUILTINS, Command, Compiler, scan};
 use super::program::Program;
 use super::random::Zipf;
-use super::rng::{Rng, split_mix};
 use super::user::ScriptSource;
 use super::value::Scalar;
+use crate::random::Random;
 use crate::source::{Source, Sources, SqlSources};
 use crate::sql::SqlRequest;
 
@@ -217,16 +217,15 @@ impl Sources<SqlRequest> for ScriptSources {
     fn source(&self, user: u32, seed: u64) -> Box<dyn Source<SqlRequest>> {
         let compiled = &self.0;
         let mut names = compiled.names.initial.clone();
-        let mut mixed = !seed;
-        let automatic =
-            [("client_id", user.into()), ("random_seed", seed as i64), ("default_seed", split_mix(&mut mixed) as i64)];
+        let default_seed = Random::in_state(!seed).bits() as i64;
+        let automatic = [("client_id", user.into()), ("random_seed", seed as i64), ("default_seed", default_seed)];
         for (name, value) in automatic {
             let slot = compiled.names.find(name).map(|slot| &mut names[slot as usize]);
             if let Some(slot) = slot.filter(|slot| slot.value == Scalar::Unset) {
                 slot.value = Scalar::Int(value);
             }
         }
-        let state = State { slots: names, rng: Rng::new(seed, user), zipf: Zipf::new(1, 1.0) };
+        let state = State { slots: names, rng: Random::new(seed, user.into()), zipf: Zipf::new(1, 1.0) };
         let user = own::User { number: user, users: compiled.users, counters: vec![0; compiled.n_counters as usize] };
         Box::new(ScriptSource::new(Arc::clone(compiled), state, user))
     }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::expression::State;
 use super::own::{User, fill, pick};
 use super::program::{Binding, Fragment, Length, Pause, Step as ProgramStep, Stored};
-use super::rng::Rng;
 use super::source::{Compiled, Dialect};
 use super::statement::Effect;
 use super::value::{Scalar, Slot};
 use crate::driver::{Answer, ErrorClass, Failure};
+use crate::random::Random;
 use crate::source::{Source, Step};
 use crate::sql::{Expect, SqlCommand, SqlRequest};
 
@@ -38,7 +38,7 @@ struct Run {
 /// What a transaction started with: what [`Source::rewind`] goes back to.
 struct Start {
     slots: Vec<Slot>,
-    rng: Rng,
+    rng: Random,
     counters: Vec<i64>,
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::acknowledged::Acknowledged;
-use super::random::SplitMix64;
 use super::zipfian::{Scrambled, Zipfian};
+use crate::random::Random;
 
 /// How often each record is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -113,7 +113,7 @@ impl KeyChooser {
     }
 
     /// The number of a record that exists.
-    pub fn draw(&mut self, random: &mut SplitMix64) -> u64 {
+    pub fn draw(&mut self, random: &mut Random) -> u64 {
         for _ in 0..Self::MAX_TRIES {
             let end = self.existing.end();
             if let Some(number) = self.candidate(end - self.start, random).map(|offset| self.start + offset)
@@ -127,23 +127,23 @@ impl KeyChooser {
     }
 
     /// A record's distance from the first; `None` for one before the first. `n` exist.
-    fn candidate(&mut self, n: u64, random: &mut SplitMix64) -> Option<u64> {
+    fn candidate(&mut self, n: u64, random: &mut Random) -> Option<u64> {
         match &mut self.kind {
-            Kind::Uniform => Some(random.next_below(self.n_records)),
-            Kind::Zipfian(scrambled) => Some(scrambled.item(random.next_unit())),
+            Kind::Uniform => Some(random.below(self.n_records)),
+            Kind::Zipfian(scrambled) => Some(scrambled.item(random.unit())),
             Kind::Latest(zipfian) => {
                 zipfian.resize(n - 1);
-                Some(n - 1 - zipfian.item(random.next_unit()))
+                Some(n - 1 - zipfian.item(random.unit()))
             }
             Kind::Hotspot { n_hot, share } => {
                 let n_cold = self.n_records - *n_hot;
                 // With an empty set all operations go to the other.
-                let is_hot = n_cold == 0 || (*n_hot > 0 && random.next_unit() < *share);
-                Some(if is_hot { random.next_below(*n_hot) } else { *n_hot + random.next_below(n_cold) })
+                let is_hot = n_cold == 0 || (*n_hot > 0 && random.unit() < *share);
+                Some(if is_hot { random.below(*n_hot) } else { *n_hot + random.below(n_cold) })
             }
             Kind::Exponential { mean } => {
                 // 1 - u is never 0, and as good as u.
-                let age = -(1.0 - random.next_unit()).ln() * *mean;
+                let age = -(1.0 - random.unit()).ln() * *mean;
                 (n - 1).checked_sub(age as u64)
             }
             Kind::Sequential(position) => Some(position.fetch_add(1, Ordering::Relaxed) % self.n_records),
@@ -184,11 +184,11 @@ impl LengthChooser {
     }
 
     /// A length.
-    pub fn draw(&self, random: &mut SplitMix64) -> u32 {
+    pub fn draw(&self, random: &mut Random) -> u32 {
         match &self.zipfian {
             _ if self.low == self.high => self.high,
-            Some(zipfian) => self.low + zipfian.item(random.next_unit()) as u32,
-            None => self.low + random.next_below(u64::from(self.high - self.low) + 1) as u32,
+            Some(zipfian) => self.low + zipfian.item(random.unit()) as u32,
+            None => self.low + random.below(u64::from(self.high - self.low) + 1) as u32,
         }
     }
 }

@@ -7,7 +7,6 @@ pub mod acknowledged;
 pub mod distribution;
 pub mod key;
 pub mod operation;
-pub mod random;
 pub mod rows;
 pub mod sql;
 pub mod value;

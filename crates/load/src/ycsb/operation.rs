@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use super::Workload;
 use super::acknowledged::Acknowledged;
 use super::distribution::{KeyChooser, LengthChooser};
-use super::random::SplitMix64;
+use crate::random::Random;
 
 /// Types of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Shared {
 #[derive(Debug)]
 pub struct Operations {
     shared: Shared,
-    random: SplitMix64,
+    random: Random,
     /// Upper bounds of a random number for each kind.
     bounds: [f64; 5],
     keys: KeyChooser,
@@ -103,12 +103,12 @@ impl Operations {
         let scan_lengths =
             LengthChooser::new(workload.scan_lengths, workload.scan_length_min, workload.scan_length_max);
         let bounds = cumulate(workload.proportions.as_array());
-        Self { random: SplitMix64::of_part(seed, u64::from(user)), bounds, keys, scan_lengths, shared }
+        Self { random: Random::new(seed, u64::from(user)), bounds, keys, scan_lengths, shared }
     }
 
     /// Draws the next one; `None` when more inserts are under way than the window of [`Acknowledged`] holds.
     pub fn draw(&mut self) -> Option<Operation> {
-        let u = self.random.next_unit();
+        let u = self.random.unit();
         let kind = Kind::ALL[self.bounds.iter().position(|&bound| u < bound).unwrap_or(0)];
         let number = match kind {
             Kind::Insert => self.shared.existing.reserve()?,
@@ -118,10 +118,10 @@ impl Operations {
         Some(Operation {
             kind,
             number,
-            read_field: self.random.next_below(n_fields) as u32,
-            write_field: self.random.next_below(n_fields) as u32,
+            read_field: self.random.below(n_fields) as u32,
+            write_field: self.random.below(n_fields) as u32,
             scan_length: if kind == Kind::Scan { self.scan_lengths.draw(&mut self.random) } else { 0 },
-            value_seed: self.random.next_u64(),
+            value_seed: self.random.bits(),
         })
     }
 

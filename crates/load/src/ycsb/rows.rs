@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::distribution::LengthChooser;
-use super::random::SplitMix64;
 use super::sql::{Dialect, check_table, insert_text};
 use super::{Schema, check_records, value};
+use crate::random::Random;
 use crate::source::{Source, Sources, SqlSources, Step};
 use crate::sql::{Expect, SqlCommand, SqlRequest};
 
@@ -128,7 +128,7 @@ impl Source<SqlRequest> for LoadSource {
         request.params.clear();
         for number in numbers {
             request.params.push_written(|text| self.rows.schema.naming.write(number, text));
-            let mut random = SplitMix64::of_part(self.rows.content_seed, number);
+            let mut random = Random::new(self.rows.content_seed, number);
             for _ in 0..self.rows.schema.n_fields {
                 value::push(&self.lengths, &mut random, &mut request.params);
             }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::distribution::LengthChooser;
 use super::operation::{Kind, Operation, Operations, Shared};
-use super::random::SplitMix64;
 use super::{Schema, Workload, value};
+use crate::random::Random;
 use crate::source::{Source, Sources, SqlSources, Step};
 use crate::sql::{Expect, SqlCommand, SqlRequest};
 
@@ -241,7 +241,7 @@ impl YcsbSource {
     fn update(&self, operation: &Operation, request: &mut SqlRequest) {
         let takes_all = self.workload.writes_all_fields;
         request.command = Self::statement(self.firsts.update, takes_all, operation.write_field);
-        let mut random = SplitMix64::new(operation.value_seed);
+        let mut random = Random::new(operation.value_seed, 0);
         for _ in 0..if takes_all { self.workload.schema.n_fields } else { 1 } {
             value::push(&self.lengths, &mut random, &mut request.params);
         }
@@ -252,7 +252,7 @@ impl YcsbSource {
     fn insert(&self, operation: &Operation, request: &mut SqlRequest) {
         request.command = SqlCommand::Prepared(self.firsts.insert);
         self.write_key(operation.number, request);
-        let mut random = SplitMix64::new(operation.value_seed);
+        let mut random = Random::new(operation.value_seed, 0);
         for _ in 0..self.workload.schema.n_fields {
             value::push(&self.lengths, &mut random, &mut request.params);
         }

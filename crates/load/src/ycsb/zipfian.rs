@@ -102,13 +102,13 @@ fn smooth_zeta(n: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ycsb::random::SplitMix64;
+    use crate::random::Random;
 
     /// The share of the draws that fall on the `n` first ranks.
     fn share(draw: impl Fn(f64) -> u64, n: u64) -> f64 {
         const N_DRAWS: u32 = 400_000;
-        let mut random = SplitMix64::new(3);
-        let hits = (0..N_DRAWS).filter(|_| draw(random.next_unit()) < n).count();
+        let mut random = Random::new(3, 0);
+        let hits = (0..N_DRAWS).filter(|_| draw(random.unit()) < n).count();
         hits as f64 / f64::from(N_DRAWS)
     }
 

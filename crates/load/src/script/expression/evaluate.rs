@@ -1,17 +1,17 @@
 //! Computing an expression, with pgbench's types, overflows and failures.
 
 use super::super::random::{Zipf, exponential, gaussian};
-use super::super::rng::Rng;
 use super::super::scatter::{fnv1a, murmur2, permute};
 use super::super::value::{Scalar, Slot};
 use super::Expression;
 use super::functions::Function;
+use crate::random::Random;
 
 /// What expressions read and change: the variables and the random stream of one user.
 #[derive(Debug)]
 pub(in super::super) struct State {
     pub(in super::super) slots: Vec<Slot>,
-    pub(in super::super) rng: Rng,
+    pub(in super::super) rng: Random,
     /// The Zipfian law last used: its set-up costs as much as several draws.
     pub(in super::super) zipf: Zipf,
 }

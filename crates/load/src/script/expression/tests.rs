@@ -1,9 +1,9 @@
 //! The language against what a real pgbench made of it.
 
 use super::super::random::Zipf;
-use super::super::rng::Rng;
 use super::super::value::{Scalar, Slot};
 use super::{State, parse};
+use crate::random::Random;
 
 const TABLE: &str = include_str!("../testdata/pgbench_expressions.tsv");
 
@@ -38,7 +38,7 @@ const VARIABLES: [(&str, &str); 25] = [
 
 fn state() -> State {
     let slots = VARIABLES.map(|(_, text)| Slot { value: Scalar::Text, text: text.to_owned() });
-    State { slots: slots.into(), rng: Rng::new(1, 0), zipf: Zipf::new(1, 1.0) }
+    State { slots: slots.into(), rng: Random::new(1, 0), zipf: Zipf::new(1, 1.0) }
 }
 
 fn find(name: &str) -> Option<u32> {

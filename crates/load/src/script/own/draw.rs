@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use super::super::expression::State;
 use super::super::random::{Zipf, exponential, gaussian};
-use super::super::rng::Rng;
 use super::super::scatter::permute;
 use super::super::value::{Scalar, Slot};
 use super::generator::{Generator, Pick, Value, cumulate};
 use super::time::{parse_date, parse_timestamp, write_date, write_timestamp};
+use crate::random::Random;
 
 /// The order in which scrambled distributions favour values is the same in every run.
 const SCRAMBLE_SEED: i64 = 0;
@@ -135,7 +135,7 @@ pub(in super::super) fn fill(generators: &[Drawn], generator: u32, slot: u32, st
 }
 
 impl How {
-    fn draw(&self, slot: &mut Slot, rng: &mut Rng, user: &mut User) {
+    fn draw(&self, slot: &mut Slot, rng: &mut Random, user: &mut User) {
         slot.value = match self {
             Self::Int(low, high) => Scalar::Int(rng.between(*low, *high)),
             Self::Zipfian { low, law, span, scrambled } => {
@@ -167,7 +167,7 @@ impl How {
     }
 
     /// Those whose values are texts.
-    fn write(&self, text: &mut String, rng: &mut Rng) {
+    fn write(&self, text: &mut String, rng: &mut Random) {
         match self {
             Self::Text { length: (fewest, most), alphabet } => {
                 let length = rng.between(i64::from(*fewest), i64::from(*most));
@@ -188,7 +188,7 @@ impl How {
 }
 
 /// An index with the probability that its weight has.
-pub(in super::super) fn pick(cumulative: &[f64], rng: &mut Rng) -> usize {
+pub(in super::super) fn pick(cumulative: &[f64], rng: &mut Random) -> usize {
     let share = rng.unit();
     cumulative.partition_point(|&upper| upper <= share).min(cumulative.len() - 1)
 }

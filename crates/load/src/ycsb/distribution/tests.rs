@@ -6,14 +6,14 @@ const N_DRAWS: usize = 200_000;
 struct Table {
     chooser: KeyChooser,
     existing: Arc<Acknowledged>,
-    random: SplitMix64,
+    random: Random,
 }
 
 fn table(distribution: KeyDistribution, start: u64, n_records: u64, expected_inserts: u64) -> Table {
     let existing = Arc::new(Acknowledged::new(start + n_records));
     let chooser =
         KeyChooser::new(distribution, (start, n_records), expected_inserts, Arc::clone(&existing), Arc::default());
-    Table { chooser, existing, random: SplitMix64::new(11) }
+    Table { chooser, existing, random: Random::new(11, 0) }
 }
 
 impl Table {
@@ -148,7 +148,7 @@ fn wrong_shares_are_refused() {
 fn lengths_stay_within_bounds_and_follow_their_distribution() {
     let draw = |distribution, n: usize| {
         let chooser = LengthChooser::new(distribution, 1, 100);
-        let mut random = SplitMix64::new(5);
+        let mut random = Random::new(5, 0);
         (0..n).map(|_| chooser.draw(&mut random)).collect::<Vec<u32>>()
     };
     assert!(draw(LengthDistribution::Constant, 100).iter().all(|&n| n == 100));
