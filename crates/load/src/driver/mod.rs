@@ -4,6 +4,7 @@ pub mod mysql;
 pub mod postgresql;
 
 mod channel;
+mod inbox;
 mod socket;
 mod tls;
 

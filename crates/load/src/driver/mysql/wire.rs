@@ -1,18 +1,11 @@
 //! Packets over a stream: one buffer out, one buffer in, both reused; packets are found in place.
 
-use std::future::poll_fn;
 use std::io;
 use std::ops::Range;
-use std::pin::Pin;
-use std::task::ready;
 
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
-/// Holds the answer to a usual operation.
-const INBOX_BYTES: usize = 16 * 1024;
-
-/// The buffer grows to this while results are large, and beyond it only for one row that must be looked at whole.
-const INBOX_BYTES_MAX: usize = 64 * 1024;
+use crate::driver::inbox::{BYTES_MAX, Inbox, send_all};
 
 /// Length in three bytes, then a number that counts the packets of one exchange.
 const HEADER_BYTES: usize = 4;
@@ -27,11 +20,7 @@ pub(super) type Packet = Range<usize>;
 pub(super) struct Wire<S> {
     stream: S,
     out: Vec<u8>,
-    inbox: Vec<u8>,
-    start: usize,
-    end: usize,
-    /// So many bytes of a row that nobody looks at are still to come.
-    skipped: usize,
+    inbox: Inbox,
     /// The next packet goes on with the row of the last one.
     is_continued: bool,
     /// Number of the next packet that is sent.
@@ -40,8 +29,7 @@ pub(super) struct Wire<S> {
 
 impl<S> Wire<S> {
     pub(super) fn new(stream: S) -> Self {
-        let (out, inbox) = (Vec::with_capacity(1024), vec![0; INBOX_BYTES]);
-        Self { stream, out, inbox, start: 0, end: 0, skipped: 0, is_continued: false, sequence: 0 }
+        Self { stream, out: Vec::with_capacity(1024), inbox: Inbox::new(), is_continued: false, sequence: 0 }
     }
 
     pub(super) fn into_stream(self) -> S {
@@ -73,17 +61,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Sends the payload that was written.
     pub(super) async fn send(&mut self) -> io::Result<()> {
         self.divide();
-        let mut n_sent = 0;
-        poll_fn(|cx| {
-            while n_sent < self.out.len() {
-                match ready!(Pin::new(&mut self.stream).poll_write(cx, &self.out[n_sent..]))? {
-                    0 => return Err(io::ErrorKind::WriteZero.into()).into(),
-                    n => n_sent += n,
-                }
-            }
-            Pin::new(&mut self.stream).poll_flush(cx)
-        })
-        .await
+        send_all(&mut self.stream, &self.out).await
     }
 
     /// Writes the headers; a payload that is too long for one packet goes into several, of which the last may be empty.
@@ -107,25 +85,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// and nobody looks at it.
     pub(super) fn packet(&mut self, is_row_unwanted: bool) -> io::Result<Option<Packet>> {
         loop {
-            let n_bytes = self.end - self.start;
-            let Some(&[a, b, c, sequence]) = self.inbox[self.start..self.end].first_chunk() else { return Ok(None) };
+            let Some(&[a, b, c, sequence]) = self.inbox.arrived().first_chunk() else { return Ok(None) };
             let length = u32::from_le_bytes([a, b, c, 0]) as usize;
             let total = HEADER_BYTES + length;
-            let payload = self.start + HEADER_BYTES;
+            let payload = self.inbox.start + HEADER_BYTES;
             // What a row is continued with is not looked at either: nothing says how long a row may become.
-            let is_unwanted = (is_row_unwanted && total > INBOX_BYTES_MAX) || self.is_continued;
-            if total > n_bytes && !is_unwanted {
-                self.make_room(total);
+            let is_unwanted = (is_row_unwanted && total > BYTES_MAX) || self.is_continued;
+            if total > self.inbox.len() && !is_unwanted {
+                self.inbox.make_room(total);
                 return Ok(None);
             }
             self.sequence = sequence.wrapping_add(1);
-            self.skipped = total.saturating_sub(n_bytes);
-            self.start += total.min(n_bytes);
+            self.inbox.take(total);
             let was_continued = std::mem::replace(&mut self.is_continued, length == PAYLOAD_BYTES_MAX);
             if !was_continued {
-                return Ok(Some(if is_unwanted { payload..payload } else { payload..self.start }));
+                return Ok(Some(if is_unwanted { payload..payload } else { payload..self.inbox.start }));
             }
-            if self.skipped > 0 {
+            if self.inbox.skipped > 0 {
                 return Ok(None);
             }
         }
@@ -133,14 +109,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// A packet's bytes; valid until the next `fill`.
     pub(super) fn payload(&self, packet: &Packet) -> &[u8] {
-        &self.inbox[packet.clone()]
+        self.inbox.at(packet.clone())
     }
 
     /// The next packet, whole.
     pub(super) async fn next(&mut self) -> io::Result<&[u8]> {
         loop {
             if let Some(packet) = self.packet(false)? {
-                return Ok(&self.inbox[packet]);
+                return Ok(self.inbox.at(packet));
             }
             self.fill().await?;
         }
@@ -148,53 +124,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Waits for more bytes.
     pub(super) async fn fill(&mut self) -> io::Result<()> {
-        loop {
-            if self.start == self.end {
-                (self.start, self.end) = (0, 0);
-            } else if self.end == self.inbox.len() {
-                self.make_room(self.inbox.len());
-            }
-            let n_read = self.read().await?;
-            let n_skipped = n_read.min(self.skipped);
-            self.skipped -= n_skipped;
-            self.start += n_skipped;
-            self.end += n_read;
-            if self.end == self.inbox.len() && self.end < INBOX_BYTES_MAX {
-                self.inbox.resize(self.end * 2, 0);
-            }
-            if self.start < self.end {
-                return Ok(());
-            }
-        }
+        self.inbox.fill(&mut self.stream).await
     }
 
-    async fn read(&mut self) -> io::Result<usize> {
-        let free = &mut self.inbox[self.end..];
-        let stream = &mut self.stream;
-        let n_read = poll_fn(|cx| {
-            let mut buf = ReadBuf::new(free);
-            ready!(Pin::new(&mut *stream).poll_read(cx, &mut buf))?;
-            Ok::<_, io::Error>(buf.filled().len()).into()
-        })
-        .await?;
-        if n_read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(n_read) }
-    }
-
-    /// Moves what has come to the front of a buffer that holds `n_bytes` at least.
-    fn make_room(&mut self, n_bytes: usize) {
-        self.inbox.copy_within(self.start..self.end, 0);
-        (self.start, self.end) = (0, self.end - self.start);
-        if self.inbox.len() < n_bytes {
-            self.inbox.resize(n_bytes, 0);
-        }
-    }
-
-    /// Gives back the memory that one very long row or request took; between operations.
+    /// Gives back the memory that one very long row took; between operations.
     pub(super) fn shrink(&mut self) {
-        if self.inbox.len() > INBOX_BYTES_MAX && self.end <= INBOX_BYTES_MAX {
-            self.inbox.truncate(INBOX_BYTES_MAX);
-            self.inbox.shrink_to_fit();
-        }
+        self.inbox.shrink();
     }
 
     /// Sends what was written, and says that nothing more comes; what the other side thinks of it does not matter.
@@ -261,7 +196,7 @@ mod tests {
                 }
                 assert_eq!(lengths, [if is_unwanted { 0 } else { PAYLOAD_BYTES_MAX }, 3]);
                 wire.shrink();
-                assert!(wire.inbox.capacity() <= INBOX_BYTES_MAX);
+                assert!(wire.inbox.capacity() <= BYTES_MAX);
             };
             tokio::join!(writing, reading);
         }

@@ -1,19 +1,12 @@
 //! Messages over a socket: one buffer out, one buffer in, both reused; frames are found in place.
 
-use std::future::poll_fn;
 use std::io;
 use std::ops::Range;
-use std::pin::Pin;
-use std::task::ready;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
-/// Holds the answer to a usual operation, and what the server sends at once (8 kB).
-const INBOX_BYTES: usize = 16 * 1024;
-
-/// The buffer grows to this while results are large, and beyond it only for one row that must be looked at whole.
-const INBOX_BYTES_MAX: usize = 64 * 1024;
+use crate::driver::inbox::{Inbox, send_all};
 
 /// The buffer of requests is kept up to this size.
 const OUT_BYTES_MAX: usize = 1024 * 1024;
@@ -36,77 +29,53 @@ pub(super) struct Wire<S> {
     stream: S,
     /// What the next `send` sends.
     pub(super) out: BytesMut,
-    inbox: Vec<u8>,
-    start: usize,
-    end: usize,
-    /// So many bytes of a row that nobody looks at are still to come.
-    skipped: usize,
+    inbox: Inbox,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     pub(super) fn new(stream: S) -> Self {
-        Self { stream, out: BytesMut::with_capacity(1024), inbox: vec![0; INBOX_BYTES], start: 0, end: 0, skipped: 0 }
+        Self { stream, out: BytesMut::with_capacity(1024), inbox: Inbox::new() }
     }
 
     /// Sends what is in `out` and empties it.
     pub(super) async fn send(&mut self) -> io::Result<()> {
-        let result = self.write_out().await;
+        let result = send_all(&mut self.stream, &self.out).await;
         self.out.clear();
         result
     }
 
-    async fn write_out(&mut self) -> io::Result<()> {
-        let mut n_sent = 0;
-        poll_fn(|cx| {
-            while n_sent < self.out.len() {
-                match ready!(Pin::new(&mut self.stream).poll_write(cx, &self.out[n_sent..]))? {
-                    0 => return Err(io::ErrorKind::WriteZero.into()).into(),
-                    n => n_sent += n,
-                }
-            }
-            Pin::new(&mut self.stream).poll_flush(cx)
-        })
-        .await
-    }
-
     /// The next message that has come already. The contents of rows and of COPY's data are there only when `wants_rows`.
     pub(super) fn frame(&mut self, wants_rows: bool) -> io::Result<Option<Frame>> {
-        let n_bytes = self.end - self.start;
-        if n_bytes < HEADER_BYTES {
-            return Ok(None);
-        }
-        let header = &self.inbox[self.start..self.start + HEADER_BYTES];
-        let tag = header[0];
-        let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
+        let Some(&[tag, a, b, c, d]) = self.inbox.arrived().first_chunk() else { return Ok(None) };
+        let length = u32::from_be_bytes([a, b, c, d]) as usize;
         let is_row = matches!(tag, b'D' | b'd');
         if length < HEADER_BYTES - 1 || (!is_row && length > MESSAGE_BYTES_MAX) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a message of {length} bytes")));
         }
         let total = length + 1;
-        let body = self.start + HEADER_BYTES;
-        if total <= n_bytes {
-            self.start += total;
-            return Ok(Some(Frame { tag, body: body..self.start }));
+        let body = self.inbox.start + HEADER_BYTES;
+        if total <= self.inbox.len() {
+            self.inbox.take(total);
+            return Ok(Some(Frame { tag, body: body..self.inbox.start }));
         }
         if is_row && !wants_rows {
-            self.skipped = total - n_bytes;
-            self.start = self.end;
+            self.inbox.take(total);
             return Ok(Some(Frame { tag, body: body..body }));
         }
-        self.make_room(total);
+        self.inbox.make_room(total);
         Ok(None)
     }
 
     /// The bytes of a frame's body; valid until the next `fill`.
     pub(super) fn body(&self, frame: &Frame) -> &[u8] {
-        &self.inbox[frame.body.clone()]
+        self.inbox.at(frame.body.clone())
     }
 
     /// The next message, whole, and its body.
     pub(super) async fn next(&mut self) -> io::Result<(u8, &[u8])> {
         loop {
             if let Some(frame) = self.frame(true)? {
-                return Ok((frame.tag, &self.inbox[frame.body]));
+                return Ok((frame.tag, self.inbox.at(frame.body)));
             }
             self.fill().await?;
         }
@@ -114,45 +83,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Waits for more bytes.
     pub(super) async fn fill(&mut self) -> io::Result<()> {
-        loop {
-            if self.start == self.end {
-                (self.start, self.end) = (0, 0);
-            } else if self.end == self.inbox.len() {
-                self.make_room(self.inbox.len());
-            }
-            let n_read = self.read().await?;
-            let n_skipped = n_read.min(self.skipped);
-            self.skipped -= n_skipped;
-            self.start += n_skipped;
-            self.end += n_read;
-            if self.end == self.inbox.len() && self.end < INBOX_BYTES_MAX {
-                self.inbox.resize(self.end * 2, 0);
-            }
-            if self.start < self.end {
-                return Ok(());
-            }
-        }
-    }
-
-    async fn read(&mut self) -> io::Result<usize> {
-        let free = &mut self.inbox[self.end..];
-        let stream = &mut self.stream;
-        let n_read = poll_fn(|cx| {
-            let mut buf = ReadBuf::new(free);
-            ready!(Pin::new(&mut *stream).poll_read(cx, &mut buf))?;
-            Ok::<_, io::Error>(buf.filled().len()).into()
-        })
-        .await?;
-        if n_read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(n_read) }
-    }
-
-    /// Moves what has come to the front of a buffer that holds `n_bytes` at least.
-    fn make_room(&mut self, n_bytes: usize) {
-        self.inbox.copy_within(self.start..self.end, 0);
-        (self.start, self.end) = (0, self.end - self.start);
-        if self.inbox.len() < n_bytes {
-            self.inbox.resize(n_bytes, 0);
-        }
+        self.inbox.fill(&mut self.stream).await
     }
 
     /// Gives back the memory that one very long row or request took; between operations.
@@ -160,10 +91,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         if self.out.capacity() > OUT_BYTES_MAX {
             self.out = BytesMut::new();
         }
-        if self.inbox.len() > INBOX_BYTES_MAX && self.end <= INBOX_BYTES_MAX {
-            self.inbox.truncate(INBOX_BYTES_MAX);
-            self.inbox.shrink_to_fit();
-        }
+        self.inbox.shrink();
     }
 
     /// Sends what is in `out`, and says that nothing more comes; what the other side thinks of it does not matter.
@@ -176,8 +104,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Waits until the other side closes.
     pub(super) async fn wait_for_end(&mut self) -> io::Result<()> {
         loop {
-            (self.start, self.end) = (0, 0);
-            match self.read().await {
+            self.inbox.clear();
+            match self.inbox.read(&mut self.stream).await {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
                 result => result?,
             };
@@ -190,6 +118,7 @@ mod tests {
     use tokio::io::{DuplexStream, duplex};
 
     use super::*;
+    use crate::driver::inbox::BYTES_MAX;
 
     fn message(tag: u8, body: &[u8]) -> Vec<u8> {
         let length = u32::try_from(body.len() + 4).expect("a short message").to_be_bytes();
@@ -239,7 +168,7 @@ mod tests {
         for step in [1000, 1 << 20] {
             let mut wire = wire(bytes.clone(), step);
             assert_eq!(read_all(&mut wire, false).await, [(b'D', 0), (b'D', 0), (b'C', 9)]);
-            assert!(wire.inbox.len() <= INBOX_BYTES_MAX, "{}", wire.inbox.len());
+            assert!(wire.inbox.capacity() <= BYTES_MAX, "{}", wire.inbox.capacity());
         }
     }
 
@@ -248,10 +177,10 @@ mod tests {
         let bytes = [message(b'D', &vec![1; 300_000]), message(b'Z', b"I")].concat();
         let mut wire = wire(bytes, 1 << 16);
         assert_eq!(read_all(&mut wire, true).await, [(b'D', 300_000), (b'Z', 1)]);
-        assert!(wire.inbox.len() > 300_000);
-        (wire.start, wire.end) = (0, 0);
+        assert!(wire.inbox.capacity() > 300_000);
+        wire.inbox.clear();
         wire.shrink();
-        assert_eq!(wire.inbox.len(), INBOX_BYTES_MAX);
+        assert_eq!(wire.inbox.capacity(), BYTES_MAX);
         wire.out.reserve(OUT_BYTES_MAX + 1);
         wire.shrink();
         assert!(wire.out.capacity() <= OUT_BYTES_MAX);
