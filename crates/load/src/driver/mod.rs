@@ -66,6 +66,25 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// A connection that cannot be opened or was lost, in the system's words.
+    pub(crate) fn lost(context: &str, error: &std::io::Error) -> Self {
+        let words = match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
+            _ => error.to_string(),
+        };
+        Self::without_code(ErrorClass::Connect, format!("{context}: {words}"))
+    }
+
+    /// An answer that the protocol does not allow.
+    pub(crate) fn protocol(message: impl Into<String>) -> Self {
+        Self::without_code(ErrorClass::Protocol, message)
+    }
+
+    /// A request that cannot be sent as it is.
+    pub(crate) fn statement(message: impl Into<String>) -> Self {
+        Self::without_code(ErrorClass::Statement, message)
+    }
+
     /// A failure that no server gave a code for.
     pub fn without_code(class: ErrorClass, message: impl Into<String>) -> Self {
         Self { class, code: None, message: message.into() }

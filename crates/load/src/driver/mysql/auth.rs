@@ -63,9 +63,9 @@ pub(super) struct Entered {
 /// Opens a connection to the server behind `door`.
 pub(super) async fn enter(door: &Door, access: &Access) -> Result<Entered, Failure> {
     let context = format!("cannot connect to {}", door.address);
-    let socket = door.address.open().await.map_err(|error| failure::lost(&context, &error))?;
+    let socket = door.address.open().await.map_err(|error| Failure::lost(&context, &error))?;
     let mut wire = Wire::new(Channel::Plain(socket));
-    let greeting = wire.next().await.map_err(|error| failure::lost(&context, &error))?;
+    let greeting = wire.next().await.map_err(|error| Failure::lost(&context, &error))?;
     let greeting = Greeting::read(greeting, &context)?;
     let mut capabilities = capability::WANTED & greeting.capabilities;
     if !access.database.is_empty() {
@@ -74,14 +74,14 @@ pub(super) async fn enter(door: &Door, access: &Access) -> Result<Entered, Failu
     let mut is_secret = door.is_local();
     if door.wants_tls(&greeting, &context)? {
         capabilities |= capability::SSL;
-        wire = encrypt(wire, door, capabilities).await.map_err(|error| failure::lost(&context, &error))?;
+        wire = encrypt(wire, door, capabilities).await.map_err(|error| Failure::lost(&context, &error))?;
         is_secret = true;
     }
     let proof = Proof { password: access.password.as_deref().unwrap_or_default(), is_secret };
     let first = if proof.is_known(&greeting.plugin) { &*greeting.plugin } else { NATIVE };
     let answer = proof.first_answer(first, &greeting.challenge)?;
     put_response(wire.answer(), capabilities, access, first, &answer);
-    wire.send().await.map_err(|error| failure::lost(&context, &error))?;
+    wire.send().await.map_err(|error| Failure::lost(&context, &error))?;
     prove(&mut wire, proof, first, &context).await?;
     Ok(Entered { wire, thread: greeting.thread, capabilities })
 }
@@ -103,12 +103,12 @@ impl Greeting {
                 Err(Failure { message: format!("{context}: {}", failure.message), ..failure })
             }
             Some(10) => Self::parse(&payload[1..])
-                .ok_or_else(|| failure::protocol(format!("{context}: a greeting that is cut short"))),
-            _ => Err(failure::protocol(format!("{context}: what answers there does not speak MySQL's protocol"))),
+                .ok_or_else(|| Failure::protocol(format!("{context}: a greeting that is cut short"))),
+            _ => Err(Failure::protocol(format!("{context}: what answers there does not speak MySQL's protocol"))),
         }
         .and_then(|greeting: Self| {
             let is_known = greeting.capabilities & capability::REQUIRED == capability::REQUIRED;
-            let too_old = || failure::protocol(format!("{context}: the server is older than MySQL 5.5"));
+            let too_old = || Failure::protocol(format!("{context}: the server is older than MySQL 5.5"));
             is_known.then_some(greeting).ok_or_else(too_old)
         })
     }
@@ -170,7 +170,7 @@ fn put_response(out: &mut Vec<u8>, capabilities: u32, access: &Access, plugin: &
 async fn prove(wire: &mut Wire<Channel>, proof: Proof<'_>, first: &str, context: &str) -> Result<(), Failure> {
     let mut plugin = first.to_owned();
     loop {
-        let payload = wire.next().await.map_err(|error| failure::lost(context, &error))?;
+        let payload = wire.next().await.map_err(|error| Failure::lost(context, &error))?;
         let answer = match payload.split_first() {
             Some((0x00, _)) => return Ok(()),
             Some((0xff, _)) => return Err(failure::read_error(payload)),
@@ -182,10 +182,10 @@ async fn prove(wire: &mut Wire<Channel>, proof: Proof<'_>, first: &str, context:
             // The password's hash was in the server's cache, and was right.
             Some((0x01, [3])) if plugin == CACHING_SHA2 => continue,
             Some((0x01, [4])) if plugin == CACHING_SHA2 => proof.clear(CACHING_SHA2)?,
-            _ => return Err(failure::protocol(format!("{context}: {plugin} asks for what is not known"))),
+            _ => return Err(Failure::protocol(format!("{context}: {plugin} asks for what is not known"))),
         };
         wire.answer().extend(answer);
-        wire.send().await.map_err(|error| failure::lost(context, &error))?;
+        wire.send().await.map_err(|error| Failure::lost(context, &error))?;
     }
 }
 

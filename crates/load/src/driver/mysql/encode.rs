@@ -1,6 +1,5 @@
 //! Requests as commands.
 
-use super::failure;
 use crate::driver::Failure;
 use crate::sql::{Param, Params};
 
@@ -29,7 +28,7 @@ pub(super) struct Prepared {
 pub(super) fn execute(number: usize, prepared: Prepared, params: &Params, out: &mut Vec<u8>) -> Result<(), Failure> {
     if usize::from(prepared.n_params) != params.len() {
         let message = format!("statement {number} takes {} parameters, and {} came", prepared.n_params, params.len());
-        return Err(failure::statement(message));
+        return Err(Failure::statement(message));
     }
     out.extend(prepared.id.to_le_bytes());
     // No cursor, one execution.

@@ -1,13 +1,11 @@
 //! From the server's error packets and the system's errors to [`Failure`]s.
 
-use std::io;
-
 use crate::driver::{ErrorClass, Failure};
 
 /// Reads the payload of an error packet, of which the first byte said so.
 pub(super) fn read_error(payload: &[u8]) -> Failure {
     let Some((number, rest)) = payload.get(1..).and_then(<[u8]>::split_first_chunk) else {
-        return protocol("an error without a number");
+        return Failure::protocol("an error without a number");
     };
     let number = u16::from_le_bytes(*number);
     // Before the handshake is over there is no SQLSTATE.
@@ -65,25 +63,6 @@ fn class_of(number: u16, state: &[u8]) -> ErrorClass {
             _ => ErrorClass::Other,
         },
     }
-}
-
-/// A connection that cannot be opened or was lost, in the system's words.
-pub(super) fn lost(context: &str, error: &io::Error) -> Failure {
-    let words = match error.kind() {
-        io::ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
-        _ => error.to_string(),
-    };
-    Failure::without_code(ErrorClass::Connect, format!("{context}: {words}"))
-}
-
-/// An answer that the protocol does not allow.
-pub(super) fn protocol(message: impl Into<String>) -> Failure {
-    Failure::without_code(ErrorClass::Protocol, message)
-}
-
-/// A request that cannot be sent as it is.
-pub(super) fn statement(message: impl Into<String>) -> Failure {
-    Failure::without_code(ErrorClass::Statement, message)
 }
 
 #[cfg(test)]

@@ -103,14 +103,14 @@ impl<'a> Reply<'a> {
         match payload.first() {
             Some(0) => self.complete(read_ok(payload), true),
             Some(0xfb) => {
-                Flow::Lost(failure::statement("the statement waits for a file's contents, which cannot be sent"))
+                Flow::Lost(Failure::statement("the statement waits for a file's contents, which cannot be sent"))
             }
             _ => match Fields(payload).number() {
                 Some(n_columns) => {
                     self.columns.clear();
                     self.go_to(Place::Columns(n_columns))
                 }
-                None => Flow::Lost(failure::protocol("an answer that is neither a result nor an error")),
+                None => Flow::Lost(Failure::protocol("an answer that is neither a result nor an error")),
             },
         }
     }
@@ -118,7 +118,7 @@ impl<'a> Reply<'a> {
     fn take_column(&mut self, payload: &[u8], n_left: u64) -> Flow {
         if self.wants_values() {
             let Some(column) = Column::read(payload) else {
-                return Flow::Lost(failure::protocol("a column's description that is cut short"));
+                return Flow::Lost(Failure::protocol("a column's description that is cut short"));
             };
             self.columns.push(column);
         }
@@ -147,7 +147,7 @@ impl<'a> Reply<'a> {
     fn look_at(&mut self, payload: &[u8]) -> Flow {
         let values = Values::new(payload, self.columns, self.form.is_binary);
         let Some(values) = values.filter(|values| values.clone().all(|value| value.is_some())) else {
-            return Flow::Lost(failure::protocol("a row that is shorter than its columns, or above 16 MB"));
+            return Flow::Lost(Failure::protocol("a row that is shorter than its columns, or above 16 MB"));
         };
         if self.request.wants_row && self.first_row.is_none() {
             self.first_row = Some(values.clone().flatten().map(|value| value.into_text()).collect());
@@ -162,7 +162,7 @@ impl<'a> Reply<'a> {
 
     /// `ok`: rows touched and the server's status, if they could be read; rows touched count only without a result.
     fn complete(&mut self, ok: Option<(u64, u16)>, has_touched: bool) -> Flow {
-        let Some((n_touched, status)) = ok else { return Flow::Lost(failure::protocol("an end that is cut short")) };
+        let Some((n_touched, status)) = ok else { return Flow::Lost(Failure::protocol("an end that is cut short")) };
         self.n_rows += if has_touched { n_touched } else { self.n_rows_now };
         self.n_rows_now = 0;
         self.status = Some(status);

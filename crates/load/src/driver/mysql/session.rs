@@ -65,7 +65,7 @@ impl MysqlSession {
     }
 
     async fn describe(&mut self, text: &str) -> Result<Prepared, Failure> {
-        let lost = |error| failure::lost("preparing the statements", &error);
+        let lost = |error| Failure::lost("preparing the statements", &error);
         self.wire.command(COM_STMT_PREPARE).extend(text.as_bytes());
         self.wire.send().await.map_err(lost)?;
         let payload = self.wire.next().await.map_err(lost)?;
@@ -74,7 +74,7 @@ impl MysqlSession {
         }
         let mut fields = Fields(payload.get(1..).unwrap_or_default());
         let (Some(id), Some(n_columns), Some(n_params)) = (fields.u32(), fields.u16(), fields.u16()) else {
-            return Err(failure::protocol("a prepared statement's description that is cut short"));
+            return Err(Failure::protocol("a prepared statement's description that is cut short"));
         };
         for n in [n_params, n_columns] {
             let n_ends = u32::from(n > 0 && self.has_eof);
@@ -96,7 +96,7 @@ impl MysqlSession {
                 let Some(&prepared) = self.statements.get(number - 1) else {
                     let known = self.statements.len();
                     let message = format!("statement {number} was asked for, and {known} are prepared");
-                    return Err(failure::statement(message));
+                    return Err(Failure::statement(message));
                 };
                 encode::execute(number, prepared, &request.params, self.wire.command(COM_STMT_EXECUTE))?;
             }
@@ -111,7 +111,7 @@ impl MysqlSession {
         let form = Form { is_binary: matches!(request.command, SqlCommand::Prepared(_)), has_eof: self.has_eof };
         let mut reply = Reply::new(request, form, &mut self.columns);
         loop {
-            let broken = |error: std::io::Error| failure::protocol(error.to_string());
+            let broken = |error: std::io::Error| Failure::protocol(error.to_string());
             while let Some(packet) = self.wire.packet(reply.ignores_rows()).map_err(broken)? {
                 match reply.take(self.wire.payload(&packet)) {
                     Flow::More => {}
@@ -126,7 +126,7 @@ impl MysqlSession {
                 }
             }
             if let Err(error) = self.wire.fill().await {
-                return Err(failure::lost("connection lost", sent.as_ref().err().unwrap_or(&error)));
+                return Err(Failure::lost("connection lost", sent.as_ref().err().unwrap_or(&error)));
             }
         }
     }

@@ -8,7 +8,7 @@ use postgres_protocol::message::frontend;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Access;
-use super::failure::{self, ServerError};
+use super::failure::ServerError;
 use super::wire::Wire;
 use crate::driver::{ErrorClass, Failure};
 
@@ -31,14 +31,14 @@ where
         ("client_encoding", "UTF8"),
     ];
     frontend::startup_message(parameters, &mut wire.out)
-        .map_err(|_| failure::statement("user, database or application name holds a NUL character"))?;
-    wire.send().await.map_err(|error| failure::lost("the start of the connection", &error))?;
+        .map_err(|_| Failure::statement("user, database or application name holds a NUL character"))?;
+    wire.send().await.map_err(|error| Failure::lost("the start of the connection", &error))?;
     authenticate(wire, access, end_point).await?;
     let mut key = Key::default();
     loop {
         match next(wire).await? {
             (b'Z', _) => return Ok(key),
-            (b'K', body) => key = read_key(body).ok_or_else(|| failure::protocol("a cancel key of another length"))?,
+            (b'K', body) => key = read_key(body).ok_or_else(|| Failure::protocol("a cancel key of another length"))?,
             // Settings, notices, and the answer to an offer of protocol options.
             (b'S' | b'N' | b'v', _) => {}
             (tag, _) => return Err(unexpected(tag)),
@@ -62,14 +62,14 @@ where
             0 => return Ok(()),
             3 => put_password(wire, password(access)?.as_bytes())?,
             5 => {
-                let salt = data.try_into().map_err(|_| failure::protocol("an md5 salt of another length"))?;
+                let salt = data.try_into().map_err(|_| Failure::protocol("an md5 salt of another length"))?;
                 let hash = md5_hash(access.user.as_bytes(), password(access)?.as_bytes(), salt);
                 put_password(wire, hash.as_bytes())?;
             }
             10 => {
                 let offers_binding = offers(data, SCRAM_SHA_256_PLUS);
                 if !offers_binding && !offers(data, SCRAM_SHA_256) {
-                    return Err(failure::protocol("the server offers no SASL mechanism but unknown ones"));
+                    return Err(Failure::protocol("the server offers no SASL mechanism but unknown ones"));
                 }
                 return scram(wire, password(access)?, binding(offers_binding, end_point)).await;
             }
@@ -84,7 +84,7 @@ where
                 return Err(Failure::without_code(ErrorClass::Permission, message));
             }
         }
-        wire.send().await.map_err(|error| failure::lost("authentication", &error))?;
+        wire.send().await.map_err(|error| Failure::lost("authentication", &error))?;
     }
 }
 
@@ -105,9 +105,9 @@ async fn scram<S>(wire: &mut Wire<S>, password: &str, binding: (&str, ChannelBin
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let lost = |error: io::Error| failure::lost("authentication", &error);
+    let lost = |error: io::Error| Failure::lost("authentication", &error);
     // Its errors speak of the server's messages, never of the password.
-    let broken = |error: io::Error| failure::protocol(format!("SCRAM authentication: {error}"));
+    let broken = |error: io::Error| Failure::protocol(format!("SCRAM authentication: {error}"));
     let (mechanism, binding) = binding;
     let mut scram = ScramSha256::new(password.as_bytes(), binding);
     frontend::sasl_initial_response(mechanism, scram.message(), &mut wire.out).map_err(broken)?;
@@ -128,7 +128,7 @@ fn expect_kind(kind: u32, expected: u32) -> Result<(), Failure> {
     if kind == expected {
         return Ok(());
     }
-    Err(failure::protocol(format!("authentication: message {kind} instead of {expected}")))
+    Err(Failure::protocol(format!("authentication: message {kind} instead of {expected}")))
 }
 
 fn password(access: &Access) -> Result<&str, Failure> {
@@ -162,16 +162,16 @@ where
         Ok((b'E', body)) => Err(ServerError::read(body).failure),
         Ok(message) => Ok(message),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(unexpected_words()),
-        Err(error) => Err(failure::lost("the start of the connection", &error)),
+        Err(error) => Err(Failure::lost("the start of the connection", &error)),
     }
 }
 
 fn unexpected_words() -> Failure {
-    failure::protocol("what answers there does not speak PostgreSQL's protocol")
+    Failure::protocol("what answers there does not speak PostgreSQL's protocol")
 }
 
 fn unexpected(tag: u8) -> Failure {
-    failure::protocol(format!("unexpected message {:?} at the start of the connection", char::from(tag)))
+    Failure::protocol(format!("unexpected message {:?} at the start of the connection", char::from(tag)))
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use postgres_protocol::message::frontend;
 
 use super::auth::Key;
-use super::failure;
 use super::stream::Door;
 use super::wire::Wire;
 use crate::driver::{Canceller, Failure};
@@ -27,7 +26,7 @@ impl Canceller for PostgresCanceller {
     async fn cancel(&self) -> Result<(), Failure> {
         let mut wire = Wire::new(self.door.open().await?);
         frontend::cancel_request(self.key.process, self.key.secret, &mut wire.out);
-        let lost = |error| failure::lost("the cancel request", &error);
+        let lost = |error| Failure::lost("the cancel request", &error);
         wire.send().await.map_err(lost)?;
         // The server closes the connection after it has signalled the backend; until then the signal could still come late
         // and hit the next operation.

@@ -5,7 +5,6 @@ use std::fmt::Write;
 use bytes::{BufMut, BytesMut};
 use postgres_protocol::{IsNull, message::frontend};
 
-use super::failure;
 use crate::driver::Failure;
 use crate::sql::{Param, Params};
 
@@ -78,7 +77,7 @@ pub(super) fn execute(prepared: &Prepared, params: &Params, out: &mut BytesMut) 
     if kinds.len() != params.len() {
         let message =
             format!("statement {} takes {} parameters, and {} came", &prepared.name[1..], kinds.len(), params.len());
-        return Err(failure::statement(message));
+        return Err(Failure::statement(message));
     }
     let pairs = || kinds.iter().zip(params.iter());
     frontend::bind(
@@ -91,7 +90,7 @@ pub(super) fn execute(prepared: &Prepared, params: &Params, out: &mut BytesMut) 
         out,
     )
     .and_then(|()| Ok(frontend::execute("", 0, out)?))
-    .map_err(|_| failure::statement("more parameters than the protocol can carry"))?;
+    .map_err(|_| Failure::statement("more parameters than the protocol can carry"))?;
     frontend::sync(out);
     Ok(())
 }
@@ -112,7 +111,7 @@ fn put(kind: Kind, param: Param<'_>, out: &mut BytesMut) -> IsNull {
 
 /// A text of any number of statements.
 pub(super) fn query(text: &str, out: &mut BytesMut) -> Result<(), Failure> {
-    frontend::query(text, out).map_err(|_| failure::statement("the statement holds a NUL character"))
+    frontend::query(text, out).map_err(|_| Failure::statement("the statement holds a NUL character"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! From the server's error responses and the system's errors to [`Failure`]s.
 
-use std::io;
-
 use crate::driver::{ErrorClass, Failure};
 
 /// An error response.
@@ -57,25 +55,6 @@ pub(super) fn class_of(code: &str) -> ErrorClass {
         }
         _ => ErrorClass::Other,
     }
-}
-
-/// A connection that cannot be opened or was lost, in the system's words.
-pub(super) fn lost(context: &str, error: &io::Error) -> Failure {
-    let words = match error.kind() {
-        io::ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
-        _ => error.to_string(),
-    };
-    Failure::without_code(ErrorClass::Connect, format!("{context}: {words}"))
-}
-
-/// An answer that the protocol does not allow.
-pub(super) fn protocol(message: impl Into<String>) -> Failure {
-    Failure::without_code(ErrorClass::Protocol, message)
-}
-
-/// A request that cannot be sent as it is.
-pub(super) fn statement(message: impl Into<String>) -> Failure {
-    Failure::without_code(ErrorClass::Statement, message)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What the server answers to one request, message by message, until it is ready for the next.
 
-use super::failure::{self, ServerError};
+use super::failure::ServerError;
 use crate::driver::{Answer, ErrorClass, Failure};
 use crate::sql::{Expect, SqlCommand, SqlRequest};
 
@@ -47,12 +47,12 @@ impl Reply {
             }
             b'Z' => return Flow::Ready(body.first().copied().unwrap_or(b'I')),
             b'G' | b'W' => {
-                return Flow::Lost(failure::statement("the statement waits for COPY data, which cannot be sent"));
+                return Flow::Lost(Failure::statement("the statement waits for COPY data, which cannot be sent"));
             }
             // Parse, bind and close complete; no data, descriptions of rows and parameters; empty query; settings, notices,
             // notifications; COPY's output.
             b'1' | b'2' | b'3' | b'n' | b'T' | b't' | b'I' | b'S' | b'N' | b'A' | b'H' | b'd' | b'c' => {}
-            _ => return Flow::Lost(failure::protocol(format!("unexpected message {:?}", char::from(tag)))),
+            _ => return Flow::Lost(Failure::protocol(format!("unexpected message {:?}", char::from(tag)))),
         }
         Flow::More
     }
@@ -63,7 +63,7 @@ impl Reply {
             return Flow::More;
         }
         let Some(columns) = Columns::new(body) else {
-            return Flow::Lost(failure::protocol("a row that is shorter than its columns"));
+            return Flow::Lost(Failure::protocol("a row that is shorter than its columns"));
         };
         if request.wants_row && self.first_row.is_none() {
             let text = |bytes| String::from_utf8_lossy(bytes).into_owned();

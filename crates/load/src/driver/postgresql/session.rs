@@ -6,7 +6,7 @@ use postgres_protocol::message::frontend;
 
 use super::cancel::PostgresCanceller;
 use super::encode::{self, Kind, Prepared};
-use super::failure::{self, ServerError};
+use super::failure::ServerError;
 use super::reply::{Flow, Reply};
 use super::wire::Wire;
 use crate::driver::channel::Channel;
@@ -47,7 +47,7 @@ impl PostgresSession {
         let out = &mut self.wire.out;
         frontend::parse(&name, text, [], out)
             .and_then(|()| frontend::describe(b'S', &name, out))
-            .map_err(|_| named(failure::statement("it holds a NUL character")))?;
+            .map_err(|_| named(Failure::statement("it holds a NUL character")))?;
         frontend::sync(out);
         let kinds = self.describe().await?.map_err(named)?;
         self.statements.push(Prepared { name, kinds });
@@ -57,11 +57,11 @@ impl PostgresSession {
     /// The parameters' types of the statement that is being prepared, or what the server says against it.
     async fn describe(&mut self) -> Result<Result<Box<[Kind]>, Failure>, Failure> {
         self.is_lost = true;
-        self.wire.send().await.map_err(|error| failure::lost("preparing the statements", &error))?;
+        self.wire.send().await.map_err(|error| Failure::lost("preparing the statements", &error))?;
         let mut result = Ok(Box::default());
         loop {
             let (tag, body) =
-                self.wire.next().await.map_err(|error| failure::lost("preparing the statements", &error))?;
+                self.wire.next().await.map_err(|error| Failure::lost("preparing the statements", &error))?;
             match tag {
                 b't' => result = Ok(parameter_kinds(body)),
                 b'E' => {
@@ -90,7 +90,7 @@ impl PostgresSession {
             SqlCommand::Prepared(index) => {
                 let prepared = self.statements.get(*index as usize).ok_or_else(|| {
                     let (asked, known) = (u64::from(*index) + 1, self.statements.len());
-                    failure::statement(format!("statement {asked} was asked for, and {known} are prepared"))
+                    Failure::statement(format!("statement {asked} was asked for, and {known} are prepared"))
                 })?;
                 encode::execute(prepared, &request.params, out)
             }
@@ -116,7 +116,7 @@ impl PostgresSession {
                 }
             }
             if let Err(error) = self.wire.fill().await {
-                return Err(failure::lost("connection lost", sent.as_ref().err().unwrap_or(&error)));
+                return Err(Failure::lost("connection lost", sent.as_ref().err().unwrap_or(&error)));
             }
         }
     }
@@ -158,7 +158,7 @@ impl Session for PostgresSession {
 }
 
 fn broken(error: &std::io::Error) -> Failure {
-    failure::protocol(error.to_string())
+    Failure::protocol(error.to_string())
 }
 
 fn parameter_kinds(body: &[u8]) -> Box<[Kind]> {

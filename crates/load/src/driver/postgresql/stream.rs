@@ -4,7 +4,6 @@ use std::io;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::failure;
 use super::socket::{Address, Socket};
 use super::tls::Tls;
 use crate::driver::channel::Channel;
@@ -24,21 +23,21 @@ impl Door {
     /// Connects, encrypted where that is wanted and, if it must not be, possible.
     pub(super) async fn open(&self) -> Result<Channel, Failure> {
         let context = || format!("cannot connect to {}", self.address);
-        let mut socket = self.address.open().await.map_err(|error| failure::lost(&context(), &error))?;
+        let mut socket = self.address.open().await.map_err(|error| Failure::lost(&context(), &error))?;
         // A Unix socket does not leave the machine.
         let (Some(tls), Address::Tcp(host, _)) = (&self.tls, &self.address) else { return Ok(Channel::Plain(socket)) };
-        let answer = ask_for_tls(&mut socket).await.map_err(|error| failure::lost(&context(), &error))?;
+        let answer = ask_for_tls(&mut socket).await.map_err(|error| Failure::lost(&context(), &error))?;
         match answer {
             b'S' => {
                 let stream = tls.wrap(host, socket).await;
-                stream.map(|stream| Channel::Tls(Box::new(stream))).map_err(|error| failure::lost(&context(), &error))
+                stream.map(|stream| Channel::Tls(Box::new(stream))).map_err(|error| Failure::lost(&context(), &error))
             }
             b'N' if !tls.is_required => Ok(Channel::Plain(socket)),
             b'N' => {
                 let message = format!("{}: the server does not offer TLS, which is required", context());
                 Err(Failure::without_code(ErrorClass::Connect, message))
             }
-            _ => Err(failure::protocol(format!(
+            _ => Err(Failure::protocol(format!(
                 "{}: what answers there does not speak PostgreSQL's protocol",
                 context()
             ))),
