@@ -45,7 +45,7 @@ class AutoSearcher(GaussianProcessSearcher):
         "restart_cost": (0.3, "what a restart costs, in trials: expected improvement is divided by one plus it"),
         "wariness": (1.0, "how much the risk of being 10 % worse than the baseline counts: exponent of its absence"),
         "reach": (1.0, "share of a knob's range by which leaving the tried range costs a factor of e"),
-        "grudge": (8.0, "how much repeating what is blamed for a failure counts: a full repeat costs a factor of exp(grudge)"),
+        "grudge": (2.0, "how much repeating what is blamed for a failure counts: exponent of the chance that it works"),
         "spread": (1.0, "how far the first configs lie from baseline or advice, as a share of each knob's range"),
         "touched": (0.4, "share of the knobs that each of the first configs changes"),
     }

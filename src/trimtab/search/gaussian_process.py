@@ -124,8 +124,7 @@ class Frame:
 class Prior:
     """Where the hyper-parameters are expected: log ρ and log λ ~ Cauchy, log s² and log τ² ~ normal.
 
-    The constants hold for standardised y; they were chosen on the surfaces of trimtab.testing.surfaces, of which there is more in docs/explanation/
-    search.md.
+    The constants hold for standardised y; they were chosen on `trimtab.testing.surfaces` (see docs/explanation/search.md).
     """
 
     relevance_at: float

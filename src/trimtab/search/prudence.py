@@ -5,10 +5,9 @@
     p        probability that the loss stays below what is bearable (ln 1.1: 10 % worse than the baseline)
     o        how far each knob lies outside all values that were seen to work, as shares of its range, summed
     c        cost of the trial relative to one that changes only what a reload makes effective
+    b        how far it repeats what is blamed for a failure, 0 to 1: the probability that it fails for the same reason
 
-    b        how far it repeats what is blamed for a failure, 0 to 1
-
-    w + wariness · ln p - o / reach - ln c - grudge · b²
+    w + wariness · ln p - o / reach - ln c + grudge · ln(1 - 0.98 b)
 
 A border (a cliff, a server that no longer starts) is unknown until it was crossed: configs that leave the tried ranges a
 little are preferred to those that leave them far, so that each border is crossed once, not many times. The cost is that
@@ -38,6 +37,9 @@ _REMEMBERED = 60
 """Failures, the latest, that are held against candidates."""
 
 _SAME = 1e-6
+
+_CERTAIN = 0.98
+"""Probability that a full repeat of what is blamed fails again; each of n suspects is to blame with probability 1/n."""
 
 BEARABLE = math.log(1.1)
 """Loss up to which a trial is no nuisance."""
@@ -102,7 +104,7 @@ class Blame:
         for suspects, start, step in self._cases:
             if len(suspects):
                 gone = (features[:, suspects] - start) / step
-                worst = np.maximum(worst, np.clip(gone, 0.0, 1.0).max(axis=1))
+                worst = np.maximum(worst, np.clip(gone, 0.0, 1.0).mean(axis=1))
         return worst
 
 
@@ -133,7 +135,7 @@ class Prudence:
     def penalty(self, features: Array) -> Array:
         """What is taken from the worth of the rows of `features` (m, f), but for p: (m,)."""
         moved = np.any(np.abs(features - self.here)[:, self.costly] > 1e-9, axis=1)
-        cost = np.log1p(self.restart_cost * moved) + self.grudge * self.blame.share(features) ** 2
+        cost = np.log1p(self.restart_cost * moved) - self.grudge * np.log1p(-_CERTAIN * self.blame.share(features))
         return np.asarray(self.envelope.outside(features) / self.reach + cost)
 
 

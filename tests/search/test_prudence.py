@@ -1,0 +1,122 @@
+"""Prudence: reach beyond what works, blame by elimination, the price of a restart; and what `auto` makes of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.search.auto import AutoSearcher
+from trimtab.search.gp import GaussianProcessSearcher
+from trimtab.search.ledger import Ledger
+from trimtab.search.prudence import Blame, Envelope, Prudence
+from trimtab.space import Config, Knob, KnobKind, RestartClass, Space
+from trimtab.testing.surfaces import make_surface
+
+from .problems import crash, grid, integer, problem, trial
+
+
+def told(space: Space, *trials: object) -> list[object]:
+    """Evidence of the trials."""
+    ledger = Ledger(space, space.default())
+    for each in trials:
+        ledger.tell(each)  # type: ignore[arg-type]
+    return list(ledger)
+
+
+def at(a: int, b: int, c: int) -> Config:
+    return Config({"a": a, "b": b, "c": c})
+
+
+def test_envelope_counts_how_far_each_feature_leaves_the_tried_range() -> None:
+    space = grid(3)
+    evidence = told(space, trial(at(40, 0, 10)), crash(at(90, 90, 90), 1))
+    envelope = Envelope.of(evidence, space.features([space.default()])[0], np.array([1.0, 1.0, 0.5]))  # type: ignore[arg-type]
+    inside, beyond, weighted = space.features([at(20, 0, 5), at(60, 10, 10), at(40, 0, 50)])
+    np.testing.assert_allclose(envelope.outside(np.array([inside, beyond, weighted])), [0.0, 0.3, 0.2])
+
+
+def test_knobs_that_went_further_than_any_that_worked_are_blamed() -> None:
+    space = grid(3)
+    evidence = told(space, trial(at(80, 10, 10)), crash(at(80, 60, 10), 1))
+    blame = Blame(evidence, space.features([space.default()])[0])  # type: ignore[arg-type]
+    shares = blame.share(space.features([at(100, 10, 100), at(0, 35, 0), at(0, 60, 0), at(0, 90, 0)]))
+    np.testing.assert_allclose(shares, [0.0, 0.5, 1.0, 1.0])
+
+
+def test_several_suspects_share_the_blame() -> None:
+    space = grid(3)
+    evidence = told(space, crash(at(50, 50, 0)))
+    blame = Blame(evidence, space.features([space.default()])[0])  # type: ignore[arg-type]
+    np.testing.assert_allclose(blame.share(space.features([at(50, 0, 0), at(50, 50, 99)])), [0.5, 1.0])
+
+
+def test_a_border_of_two_knobs_is_blamed_on_what_differs() -> None:
+    """Each knob worked as far out on its own."""
+    space = grid(2)
+    works = [trial(Config({"a": 90, "b": 0})), trial(Config({"a": 60, "b": 90}), 1)]
+    evidence = told(space, *works, crash(Config({"a": 90, "b": 90}), 2))
+    blame = Blame(evidence, space.features([space.default()])[0])  # type: ignore[arg-type]
+    assert blame.share(space.features([Config({"a": 90, "b": 80})]))[0] > 0.8
+    assert blame.share(space.features([Config({"a": 60, "b": 0})]))[0] == 0.0
+
+
+def test_a_restart_has_its_price() -> None:
+    space = grid(2)
+    own = space.features([space.default()])[0]
+    prudence = Prudence(
+        wariness=0.0, reach=1e9, envelope=Envelope.of([], own, np.ones(2)), costly=np.array([False, True]), here=own,
+        restart_cost=1.0, grudge=1.0, blame=Blame([], own),
+    )  # fmt: skip
+    rows = space.features([Config({"a": 50, "b": 0}), Config({"a": 0, "b": 50})])
+    np.testing.assert_allclose(prudence.penalty(rows), [0.0, np.log(2.0)], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["restart_cost", "wariness", "grudge"])
+def test_weights_are_checked(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name}=-1.0 of searcher 'auto'"):
+        AutoSearcher(problem(grid(), **{name: -1.0}))
+
+
+@pytest.mark.parametrize("name", ["reach", "spread", "touched"])
+def test_lengths_are_checked(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name}=0.0 of searcher 'auto'"):
+        AutoSearcher(problem(grid(), **{name: 0.0}))
+
+
+def test_auto_stays_with_the_restart_value_that_the_target_has() -> None:
+    """A knob without effect that needs a restart is left alone for most of the trials."""
+    space = Space(
+        [
+            integer("a"),
+            integer("b", restart=RestartClass.RESTART),
+            Knob(name="on", kind=KnobKind.BOOLEAN, default=False, restart=RestartClass.RESTART),
+        ]
+    )
+    moved = {}
+    for cost in (0.0, 3.0):
+        searcher = AutoSearcher(problem(space, budget=40, restart_cost=cost))
+        here, moved[cost] = space.default(), 0
+        searcher.tell(trial(here))
+        for number in range(1, 25):
+            config = searcher.ask()[0]
+            moved[cost] += (config["b"], config["on"]) != (here["b"], here["on"])
+            searcher.tell(trial(config, number, ((int(config["a"]) - 60) / 100) ** 2))
+            here = config
+    assert moved[3.0] < moved[0.0]
+
+
+def test_auto_fails_less_often_than_gp_without_prudence() -> None:
+    """Over ten surfaces on which no constant was chosen; a third of gp's failures would be few."""
+    failed = {}
+    for searcher_class in (GaussianProcessSearcher, AutoSearcher):
+        failed[searcher_class] = 0
+        for seed in range(200, 210):
+            surface = make_surface(20, seed)
+            searcher = searcher_class(surface.problem(seed, 30))
+            searcher.tell(surface.evaluate(surface.baseline, 0, seed))
+            for number in range(1, 31):
+                answer = surface.evaluate(searcher.ask()[0], number, seed)
+                failed[searcher_class] += answer.loss is None
+                searcher.tell(answer)
+    assert failed[AutoSearcher] < 0.5 * failed[GaussianProcessSearcher]
