@@ -70,7 +70,8 @@ def tables(found: Record) -> str:
     titles = {"replay": "Recorded trials", "surfaces": "Synthetic surfaces"}
     for part, title in titles.items():
         if found[part]:
-            lines += [f"### {title}, all together", "", *_shares(found[f"{part} overall"])]
+            if found[f"{part} overall"]:
+                lines += [f"### {title}, all together", "", *_shares(found[f"{part} overall"])]
             for task, rows in sorted(found[part].items()):
                 lines += [f"### {title}: {task}", "", *_shares(rows)]
     if found["context"]:
