@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
-RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml crates/*/src/*.rs crates/*/src/*/*.rs)
+RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml $(shell find crates -path '*/src/*' -name '*.rs' 2>/dev/null))
 
 .PHONY: demo test test-python test-rust lint format docs clean bench-search bench-sampling bench-zhou2013
 
@@ -66,6 +66,10 @@ PEER_STAMPS := $(PEERS:%=.venv-bench-search/%/.installed)
 
 bench-search: $(STAMP) $(PEER_STAMPS)
 	$(BIN)/python benchmarks/search/run.py $(BENCH)
+
+# The load engine beside pgbench, sysbench and go-ycsb (GO_YCSB=program); about 20 minutes (BENCH=--quick: two).
+bench-load: $(STAMP)
+	$(BIN)/python benchmarks/load/run.py $(BENCH)
 
 bench-sampling: $(STAMP)
 	$(BIN)/python benchmarks/sampling_problem.py
