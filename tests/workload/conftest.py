@@ -9,9 +9,12 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 
@@ -45,9 +48,27 @@ def server_user() -> str | None:
     return "postgres" if "postgres" in names else "nobody"
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[Endpoint]:
-    """An empty server of its own on a free port of the loopback address."""
+@dataclass(frozen=True)
+class Running:
+    """A server of the tests' own."""
+
+    endpoint: Endpoint
+    data: Path
+
+    @property
+    def pid(self) -> int:
+        """Of the postmaster."""
+        return int((self.data / "postmaster.pid").read_text().split()[0])
+
+    def processes(self) -> list[psutil.Process]:
+        """The postmaster and its children."""
+        postmaster = psutil.Process(self.pid)
+        return [postmaster, *postmaster.children(recursive=True)]
+
+
+@contextmanager
+def running(options: str = "") -> Iterator[Running]:
+    """An empty server on a free port of the loopback address, gone afterwards."""
     programs, user, port = server_programs(), server_user(), free_port()
     home = Path(tempfile.mkdtemp(prefix="trimtab-workload-"))
     if user is not None:
@@ -56,12 +77,22 @@ def server() -> Iterator[Endpoint]:
     run = {"user": user, "cwd": home, "check": True, "capture_output": True}
     try:
         subprocess.run([programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync"], **run)
-        options = f"-p {port} -h 127.0.0.1 -k {home} -c shared_buffers=256MB -c max_connections=40"
+        options = (
+            f"-p {port} -h 127.0.0.1 -k {home} -c shared_buffers=256MB -c max_connections=40 -c fsync=off {options}"
+        )
         subprocess.run([programs / "pg_ctl", "-D", data, "-w", "-l", home / "log", "-o", options, "start"], **run)
-        yield Endpoint(protocol="postgresql", host="127.0.0.1", port=port, user="postgres", database="postgres")
+        there = Endpoint(protocol="postgresql", host="127.0.0.1", port=port, user="postgres", database="postgres")
+        yield Running(there, data)
     finally:
         subprocess.run([programs / "pg_ctl", "-D", data, "-m", "immediate", "stop"], **(run | {"check": False}))
         shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Endpoint]:
+    """A server that all tests share."""
+    with running() as mine:
+        yield mine.endpoint
 
 
 @pytest.fixture(scope="session")

@@ -64,16 +64,38 @@ def test_data_that_has_changed_is_made_anew(clean: Endpoint) -> None:
     assert lines[0] == "trimtab_thing is made anew: rows are missing"
 
 
-def test_a_load_that_broke_off_is_made_anew(clean: Endpoint) -> None:
+def test_a_load_that_failed_leaves_nothing(clean: Endpoint) -> None:
     def broken(there: Endpoint, report: Callable[[str], None]) -> None:
         _fill(there, report)
         _sql(there, there.database, "SELECT 1 / 0")
 
     with pytest.raises(LoadError, match="preparing database=trimtab_thing failed: division by zero"):
         ensure(clean, replace(WANTED, fill=broken), _quiet)
+    with connect(clean) as admin:
+        assert admin.execute("SELECT 1 FROM pg_database WHERE datname = 'trimtab_thing'").fetchone() is None
+    assert not ensure(clean, WANTED, _quiet).was_cached
+
+
+def test_a_load_that_was_killed_is_made_anew(clean: Endpoint) -> None:
+    def killed(there: Endpoint, report: Callable[[str], None]) -> None:
+        _fill(there, report)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ensure(clean, replace(WANTED, fill=killed), _quiet)
     lines: list[str] = []
     assert not ensure(clean, WANTED, lines.append).was_cached
     assert lines[0] == "trimtab_thing is made anew: its last load was interrupted"
+
+
+def test_a_server_that_takes_no_writes_is_said(clean: Endpoint) -> None:
+    there = replace(clean, options={"options": "-c default_transaction_read_only=on"})
+    with pytest.raises(LoadError, match="database=trimtab_thing cannot be made: the server takes no writes") as caught:
+        ensure(there, WANTED, _quiet)
+    assert "it is a standby, or default_transaction_read_only is on" in str(caught.value.hint)
+    ensure(clean, WANTED, _quiet)
+    with pytest.raises(LoadError, match="database=trimtab_thing_run cannot be made: the server takes no writes"):
+        clone(there, "trimtab_thing", "trimtab_thing_run")
 
 
 def test_an_empty_database_is_filled(clean: Endpoint) -> None:

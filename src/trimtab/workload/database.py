@@ -91,14 +91,23 @@ def ensure(
     except psycopg.errors.DiskFull as error:
         raise LoadError(
             f"the server's disk is full while loading database={wanted.database}",
-            hint="free some space and start again: the unfinished load is recognised and made anew",
+            hint="free some space and start again: the load is made anew",
         ) from error
+    except psycopg.errors.ReadOnlySqlTransaction as error:
+        raise _read_only(wanted.database) from error
     except psycopg.Error as error:
         raise LoadError(
             f"preparing database={wanted.database} failed: {str(error).strip()}",
-            hint="start again: an unfinished load is recognised and made anew",
+            hint="check the server's log and start again: the load is made anew",
         ) from error
     return Preparation(time.monotonic() - started, size, reason is None)
+
+
+def _read_only(database: str) -> LoadError:
+    return LoadError(
+        f"database={database} cannot be made: the server takes no writes",
+        hint="it is a standby, or default_transaction_read_only is on: use a server that may be written to",
+    )
 
 
 def _lock(admin: Connection, database: str, *, wait: bool) -> bool:
@@ -192,14 +201,26 @@ def _make(
     if not _exists(admin, wanted.database):
         report(f"creating database {wanted.database}")
         _create(admin, endpoint, wanted.database)
-    there = endpoint.with_database(wanted.database)
-    _mark(there, {**wanted.content, "state": "loading"})
-    wanted.fill(there, report)
-    _mark(there, {**wanted.content, "state": "loaded"})
+    try:
+        there = endpoint.with_database(wanted.database)
+        _mark(there, {**wanted.content, "state": "loading"})
+        wanted.fill(there, report)
+        _mark(there, {**wanted.content, "state": "loaded"})
+    except (psycopg.Error, LoadError):
+        # Half a data set is of no use, and may be what fills the disk. What a kill leaves is known by its marker.
+        _drop_unfinished(admin, wanted.database, report)
+        raise
     try:
         admin.execute("CHECKPOINT")
     except psycopg.errors.InsufficientPrivilege:
         report("no privilege for CHECKPOINT: the first trials may share the disk with the end of the load")
+
+
+def _drop_unfinished(admin: Connection, database: str, report: Callable[[str], None]) -> None:
+    try:
+        admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database)))
+    except psycopg.Error as error:
+        report(f"what was loaded into {database} is still there and is made anew next time: {str(error).strip()}")
 
 
 def _create(admin: Connection, endpoint: Endpoint, database: str) -> None:
@@ -245,6 +266,8 @@ def clone(endpoint: Endpoint, source: str, copy: str) -> float:
                 f"database={source} cannot be copied while somebody is connected to it",
                 hint='disconnect them, or set start_state = "rollback" or "none" in [workload]',
             ) from error
+        except psycopg.errors.ReadOnlySqlTransaction as error:
+            raise _read_only(copy) from error
         except psycopg.Error as error:
             raise LoadError(
                 f"cannot copy database={source} to {copy}: {str(error).strip()}",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import psycopg
+from psycopg.pq import DiagnosticField, ExecStatus
 
 from trimtab.errors import LoadError, UsageError
 from trimtab.measure.second_log import HISTOGRAMS, Buckets, SecondLog
@@ -18,7 +20,7 @@ from trimtab.workload.scripts import ScriptText
 if TYPE_CHECKING:
     from trimtab._native import Load, Model, Mysql, Postgres, RunLog, Scripts, Ycsb, YcsbRows
 
-__all__ = ["EngineRun", "ScriptPart", "compile_scripts", "driver_of", "prepare_all", "start_load", "to_second_log"]
+__all__ = ["EngineRun", "ScriptPart", "check_scripts", "compile_scripts", "driver_of", "start_load", "to_second_log"]
 
 ScriptPart = tuple[str, ScriptText, Sequence[Mapping[str, Any]], str]
 """A transaction type: "own", "pgbench" or "builtin"; its text; its generators; what stands around its statements."""
@@ -207,23 +209,44 @@ def compile_scripts(
         raise UsageError(str(error), hint="mend the script, or the generator of the study file") from error
 
 
-def prepare_all(connection: Connection, statements: Sequence[str]) -> None:
-    """Asks the server whether it understands every statement; runs none.
+def check_scripts(
+    connection: Connection,
+    parts: Sequence[ScriptPart],
+    *,
+    dialect: str,
+    mode: str = "prepared",
+    variables: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Asks the server whether it understands the statements that the load would prepare; runs none.
 
     Raises:
-        LoadError: it does not understand one; the message has the statement's beginning and the server's words.
+        UsageError: a script that cannot be read.
+        LoadError: a statement that the server does not understand; the message has script, statement and the server's words.
     """
-    for text in statements:
-        try:
-            connection.execute(f"PREPARE trimtab_check AS {text}")
-        except psycopg.Error as error:
-            words = " ".join(text.split())
-            shown = words if len(words) <= _SHOWN else words[:_SHOWN] + "..."
-            raise LoadError(
-                f"the server does not understand a statement of the workload: {str(error).strip().splitlines()[0]}: {shown}",
-                hint=f"try it with psql on database {connection.info.dbname}",
-            ) from error
-        connection.execute("DEALLOCATE trimtab_check")
+    for kind, text, parameters, wrap in parts:
+        # A script may use what another one sets: here, where one is looked at at a time, everything is set.
+        known = dict.fromkeys(_VARIABLE.findall(text.text), "0") | dict(variables)
+        alone: ScriptPart = (kind, replace(text, weight=1.0), parameters, wrap)
+        compiled = compile_scripts([alone], dialect=dialect, users=1, mode=mode, variables=tuple(known.items()))
+        for statement in compiled.statements:
+            _check(connection, statement, text.source or text.label)
+
+
+_VARIABLE = re.compile(r":([A-Za-z_]\w*)")
+
+
+def _check(connection: Connection, statement: str, script: str) -> None:
+    # The protocol's own Parse, as the load does it: SQL's PREPARE takes fewer statements (no CALL).
+    result = connection.pgconn.prepare(b"", statement.encode(connection.info.encoding))
+    if result.status == ExecStatus.COMMAND_OK:
+        return
+    refusal = (result.error_field(DiagnosticField.MESSAGE_PRIMARY) or b"").decode(connection.info.encoding, "replace")
+    words = " ".join(statement.split())
+    shown = words if len(words) <= _SHOWN else words[:_SHOWN] + "..."
+    raise LoadError(
+        f"the server does not understand a statement of script={script!r}: {refusal}: {shown}",
+        hint=f"try it with psql on database {connection.info.dbname}",
+    )
 
 
 _SHOWN = 100

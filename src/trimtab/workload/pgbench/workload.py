@@ -12,7 +12,7 @@ from trimtab.records import Context, Endpoint
 from trimtab.workload.base import LoadRun, Preparation, StartState
 from trimtab.workload.connection import connect
 from trimtab.workload.database import ensure
-from trimtab.workload.engine_run import compile_scripts, driver_of, prepare_all, start_load
+from trimtab.workload.engine_run import ScriptPart, check_scripts, compile_scripts, driver_of, start_load
 from trimtab.workload.pgbench.settings import PgbenchSettings, parse_settings
 from trimtab.workload.pgbench.tables import dataset
 from trimtab.workload.run_database import RunDatabase
@@ -72,12 +72,20 @@ class PgbenchWorkload:
             LoadError: the data cannot be made, or the server does not understand a statement.
         """
         self._check_protocol(endpoint)
+        # A script that cannot be read is said before data is made for it.
+        self.scripts(endpoint)
         preparation = Preparation(0.0, 0, True, "the database is the user's own")
         if not self.settings.database:
             preparation = ensure(endpoint, dataset(self.settings.scale), report)
         there = endpoint.with_database(self.database.data)
         with connect(there) as connection:
-            prepare_all(connection, self.scripts(there).statements)
+            check_scripts(
+                connection,
+                self._parts(),
+                dialect=there.protocol,
+                mode=self.settings.protocol,
+                variables=self._variables(),
+            )
         return preparation
 
     def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
@@ -111,18 +119,22 @@ class PgbenchWorkload:
 
     def scripts(self, there: Endpoint) -> Scripts:
         """The scripts as the load engine takes them."""
-        settings = self.settings
-        builtin = ScriptText(settings.builtin, 1.0, "", "")
-        variables = dict(settings.variables)
-        if not settings.database:
-            variables.setdefault("scale", str(settings.scale))
         return compile_scripts(
-            [("pgbench", script, [], "none") for script in settings.scripts] or [("builtin", builtin, [], "none")],
+            self._parts(),
             dialect=there.protocol,
-            users=settings.load.users,
-            mode=settings.protocol,
-            variables=tuple(variables.items()),
+            users=self.settings.load.users,
+            mode=self.settings.protocol,
+            variables=self._variables(),
         )
+
+    def _parts(self) -> list[ScriptPart]:
+        if self.settings.builtin:
+            return [("builtin", ScriptText(self.settings.builtin, 1.0, "", ""), [], "none")]
+        return [("pgbench", script, [], "none") for script in self.settings.scripts]
+
+    def _variables(self) -> tuple[tuple[str, str], ...]:
+        own = {} if self.settings.database else {"scale": str(self.settings.scale)}
+        return tuple((own | dict(self.settings.variables)).items())
 
     def _check_protocol(self, endpoint: Endpoint) -> None:
         if endpoint.protocol not in self.protocols:

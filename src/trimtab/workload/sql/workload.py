@@ -14,7 +14,7 @@ from trimtab.errors import LoadError, UsageError
 from trimtab.records import Context, Endpoint
 from trimtab.workload.base import LoadRun, Preparation, StartState
 from trimtab.workload.connection import connect
-from trimtab.workload.engine_run import compile_scripts, driver_of, prepare_all, start_load
+from trimtab.workload.engine_run import ScriptPart, check_scripts, compile_scripts, driver_of, start_load
 from trimtab.workload.run_database import RunDatabase
 from trimtab.workload.scripts import digest
 from trimtab.workload.sql.samples import native_generators
@@ -94,7 +94,9 @@ class SqlWorkload:
         there = endpoint.with_database(self.settings.database)
         with connect(there) as connection:
             row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
-            prepare_all(connection, self.scripts(there).statements)
+            check_scripts(connection, self._parts(there), dialect=there.protocol)
+        for name in self._unused():
+            report(f"no script uses the parameter {name}")
         return Preparation(0.0, int(str(row[0])) if row else 0, True, "the database is the user's own")
 
     def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
@@ -147,14 +149,17 @@ class SqlWorkload:
 
     def scripts(self, there: Endpoint) -> Scripts:
         """The transactions as the load engine takes them, with columns sampled from the database of `there`."""
+        return compile_scripts(self._parts(there), dialect=there.protocol, users=self.settings.load.users)
+
+    def _parts(self, there: Endpoint) -> list[ScriptPart]:
         settings = self.settings
         parameters = native_generators(there, settings.generators)
         wrap = "rollback" if settings.start_state == "rollback" else "commit" if settings.in_transaction else "none"
-        return compile_scripts(
-            [("own", script, parameters, wrap) for script in settings.scripts],
-            dialect=there.protocol,
-            users=settings.load.users,
-        )
+        return [("own", script, parameters, wrap) for script in settings.scripts]
+
+    def _unused(self) -> list[str]:
+        texts = "\n".join(script.text for script in self.settings.scripts)
+        return [name for name in self.settings.generators if not re.search(rf":{re.escape(name)}\b", texts)]
 
     def _check_protocol(self, endpoint: Endpoint) -> None:
         if endpoint.protocol not in self.protocols:
