@@ -1,0 +1,143 @@
+"""The tables of docs/explanation/load-speed.md, written from results.json; a test holds the two equal.
+
+python benchmarks/load/table.py
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "explanation" / "load-speed.md"
+BEGIN, END = "<!-- tables: written by benchmarks/load/table.py -->", "<!-- end of tables -->"
+
+Record = dict[str, Any]
+
+_TITLES = {
+    "select": "One prepared read beside pgbench",
+    "ycsb": "YCSB beside go-ycsb, a point select beside sysbench",
+    "open": "10,000 operations per second in an open loop",
+    "memory": "Memory",
+}
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+
+
+def _range(found: Record, digits: str) -> str:
+    return f"{found['median']:{digits}} ({found['low']:{digits}}–{found['high']:{digits}})"
+
+
+def _goal(row: Record, what: str) -> str:
+    """A goal for a ratio with what came of it: the median counts."""
+    limit, ratio = row["goal"].get(what), row["ratio"][what]["median"]
+    if limit is None:
+        return "–"
+    is_met = ratio <= limit if what == "cpu_us" else ratio >= limit
+    return f"{'≤' if what == 'cpu_us' else '≥'} {limit:.2f}: {'met' if is_met else '**missed**'}"
+
+
+def _case(row: Record) -> list[str]:
+    return [row["server"], row["load"], row["way"], str(row["connections"]), row["peer"]]
+
+
+def _pairs(found: Record) -> list[str]:
+    both = ("ours", "peer_runs")
+    costs = [
+        [*_case(row), *(_range(row[side]["cpu_us"], ".2f") for side in both), _range(row["ratio"]["cpu_us"], ".2f"),
+         *(f"{row[side]['user_us']['median']:.2f}" for side in both), _goal(row, "cpu_us")]
+        for row in found["rows"]
+    ]  # fmt: skip
+    rates = [
+        [*_case(row), *(_range(row[side]["rate"], ",.0f") for side in both), _range(row["ratio"]["rate"], ".2f"),
+         _goal(row, "rate")]
+        for row in found["rows"]
+    ]  # fmt: skip
+    case = ["server", "load", "over", "connections", "peer"]
+    cost_head = [*case, "CPU µs/op: ours", "peer", "ratio", "of it user code: ours", "peer", "goal"]
+    lines = [*_table(cost_head, costs), "", *_table([*case, "op/s: ours", "peer", "ratio", "goal"], rates)]
+    absent = [f"Not taking part: {text}." for text in found["absent"]]
+    return [*lines, *(["", *absent] if absent else [])]
+
+
+def _ms(value_us: float) -> str:
+    return f"{value_us / 1e3:.2f}"
+
+
+def _open(found: Record) -> list[str]:
+    steady, peer = found["steady"], found["pgbench"]
+    lines = [
+        f"{found['server']}, {found['users']} connections, Poisson arrivals, {steady['duration_s']:.0f} s: {steady['ok']:,} of "
+        f"{steady['offered']:,} operations done, {steady['shed']} shed. p99 of the generator's lateness "
+        f"{_ms(steady['lateness']['p99'])} ms, {100 * steady['lateness_share_of_p99']:.1f} % of the response time's p99. "
+        f"Client CPU {steady['client_cpu_us']:.1f} µs/op; `pgbench -R` at the same rate {peer['client_cpu_us']:.1f} µs/op. "
+        f"Mean response {_ms(steady['response']['mean'])} ms; pgbench {_ms(peer['response_mean_us'])} ms. The engine's buffers "
+        f"and histograms held {steady['memory_bytes'] / 2**20:.1f} MiB at the end.",
+        "",
+        f"`stall`: all processes of the server stopped (SIGSTOP) for {found['stall_s']:.0f} s in a run of its own of "
+        f"{found['stalled'][0]['duration_s']:.0f} s. Milliseconds; `> 0.5 s` counts operations.",
+        "",
+    ]
+    rows = []
+    for name, run in (("steady", steady), *((f"stall {i}", run) for i, run in enumerate(found["stalled"], 1))):
+        for what in ("response", "queue", "service", "lateness"):
+            times = run[what]
+            rows.append(
+                [name, what, *(_ms(times[p]) for p in ("p50", "p99", "max")), f"{times['long']:,}", f"{times['n']:,}"]
+            )
+    return [*lines, *_table(["run", "time", "p50", "p99", "max", "> 0.5 s", "operations"], rows)]
+
+
+def _memory(found: Record) -> list[str]:
+    rows = [
+        [f"{row['connections']:,}", *(f"{row[what]['median'] / 2**20:.1f} ({row[what]['low'] / 2**20:.1f}–"
+         f"{row[what]['high'] / 2**20:.1f})" for what in ("memory_bytes", "rss_growth_bytes")), _range(row["ok"], ",.0f")]
+        for row in found["rows"]
+    ]  # fmt: skip
+    head = ["connections", "engine's buffers and histograms, MiB", "growth of its process (RSS), MiB", "operations"]
+    return [f"Closed loop of {found['seconds']} s, {found['server']}.", "", *_table(head, rows)]
+
+
+def part(name: str, found: Record) -> list[str]:
+    """One part as lines of Markdown."""
+    shown = {"select": _pairs, "ycsb": _pairs, "open": _open, "memory": _memory}[name](found)
+    how = f"{found['at']}, load average {found['load_average_before']:.1f} when it began"
+    if "absent" in found:
+        how += f"; {found['pairs']} pairs of {found['seconds']} s, {found['table_rows']:,} rows"
+    return [f"### {_TITLES[name]}", "", f"{how}.", "", *shown, ""]
+
+
+def tables(found: Record) -> str:
+    """All of `results.json` as Markdown."""
+    at = found["machine"]
+    lines = [
+        f"{at['cores']} cores of {at['cpu_model']}, {at['memory_bytes'] / 2**30:.1f} GiB, Linux {at['kernel']}; Trimtab "
+        f"{at['trimtab']}, Python {at['python']}, sysbench {at['sysbench'] or '–'}.",
+        "",
+    ]
+    for name in _TITLES:
+        if name in found["parts"]:
+            lines += part(name, found["parts"][name])
+    return "\n".join(lines)
+
+
+def page(text: str, found: Record) -> str:
+    """`text` with its tables replaced by those of `found`."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{tables(found)}\n{END}{after}"
+
+
+def main() -> int:
+    """Writes the page; exit code 0."""
+    found = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
