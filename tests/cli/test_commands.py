@@ -313,6 +313,16 @@ def test_init_writes_a_file_that_is_read_back_and_never_overwrites(run: Run, tmp
     assert run("init", "none/mine.toml", "--embedded").code == 2
 
 
+@pytest.mark.parametrize("workload", ["tpch", "ycsb", "pgbench", "sql"])
+def test_init_writes_a_workload_that_its_plug_in_takes(run: Run, tmp_path: Path, workload: str) -> None:
+    from trimtab.study import build_workload, load_study_file
+
+    assert run("init", "mine.toml", "--embedded", "--workload", workload).code == 0
+    (tmp_path / "queries").mkdir()
+    (tmp_path / "queries" / "one.sql").write_text("SELECT 1;")
+    assert build_workload(load_study_file(tmp_path / "mine.toml")).kind == workload
+
+
 def test_init_for_a_server_writes_a_readable_file(tmp_path: Path) -> None:
     from trimtab.cli.init_command import study_text
     from trimtab.study import build_target, load_study_file

@@ -38,11 +38,7 @@ _TAIL = """\
 knobs = "performance"           # a set (see `trimtab knobs`), or a list of names
 # unlock = ["durability"]       # opens a class of dangerous knobs; the report repeats it
 
-[workload]
-kind = "tpch"                   # creates a database of its own, trimtab_tpch_..., on the server
-scale = {scale}
-mix = {{ q7 = 1, q8 = 1, q9 = 1, q21 = 1 }}   # so many concurrent streams of each query
-
+{workload}
 [search]
 searcher = "auto"
 
@@ -50,6 +46,46 @@ searcher = "auto"
 window = "{window}"
 window_max = "{window_max}"
 """
+
+_WORKLOADS = {
+    "tpch": """\
+[workload]
+kind = "tpch"                   # creates a database of its own, trimtab_tpch_..., on the server
+scale = {scale}
+mix = {{ q7 = 1, q8 = 1, q9 = 1, q21 = 1 }}   # so many concurrent streams of each query
+""",
+    "ycsb": """\
+[workload]
+kind = "ycsb"                   # creates a database of its own, trimtab_ycsb_..., on the server
+workload = "A"                  # A to F; A: half reads, half updates of single records
+records = 200_000
+
+[workload.load]
+users = 16                      # connections that are kept busy; with rate = 2000 an open loop
+""",
+    "pgbench": """\
+[workload]
+kind = "pgbench"                # creates a database of its own, trimtab_pgbench_..., on the server
+script = "tpcb-like"            # or scripts = ["mine.sql@3", ...]
+scale = 10
+
+[workload.load]
+users = 8                       # connections that are kept busy; with rate = 500 an open loop
+""",
+    "sql": """\
+[workload]
+kind = "sql"                    # your own statements; `trimtab profile {name}` writes them from a live server
+database = "postgres"           # yours; nothing is created in it
+folder = "queries"              # every .sql file in it is one transaction type
+start_state = "rollback"        # every transaction is rolled back; "template", "undo", "none"
+
+[workload.parameters]           # what :name in a statement is filled with
+# customer = {{ type = "column", table = "customers", column = "id" }}
+
+[workload.load]
+users = 8                       # connections that are kept busy; with rate = 500 an open loop
+""",
+}
 
 
 def _server_lines(server: FoundServer) -> str:
@@ -72,21 +108,25 @@ def _server_lines(server: FoundServer) -> str:
     return "\n".join(lines) + "\n"
 
 
-def study_text(file_name: str, server: FoundServer | None) -> str:
-    """The study file for `server`, or for an embedded one."""
+def study_text(file_name: str, server: FoundServer | None, workload: str = "tpch") -> str:
+    """The study file for `server`, or for an embedded one, under a workload of that kind."""
     study = Path(file_name).stem
     head = _HEAD.format(name=file_name, study=study, budget="10m" if server is None else "30m")
     middle = _EMBEDDED if server is None else _server_lines(server)
     scale, window, longest = ("0.1", "5s", "8s") if server is None else ("1", "15s", "30s")
-    return head + middle + _TAIL.format(scale=scale, window=window, window_max=longest)
+    asked = _WORKLOADS[workload].format(name=file_name, scale=scale)
+    return head + middle + _TAIL.format(workload=asked, window=window, window_max=longest)
 
 
 @click.command("init")
 @click.argument("study_file", type=click.Path(path_type=Path, dir_okay=False), default=Path("study.toml"))
 @click.option("--embedded", is_flag=True, help="Use an embedded PostgreSQL even when a server is running.")
+@click.option(
+    "--workload", type=click.Choice(list(_WORKLOADS)), default="tpch", show_default=True, help="What is asked."
+)
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
-def command(study_file: Path, embedded: bool, force: bool, as_json: bool) -> int:
+def command(study_file: Path, embedded: bool, workload: str, force: bool, as_json: bool) -> int:
     """Write an explained study file for the PostgreSQL servers found running here, or for an embedded one."""
     from trimtab.errors import UsageError
     from trimtab.target.postgresql.discover import discover
@@ -100,7 +140,7 @@ def command(study_file: Path, embedded: bool, force: bool, as_json: bool) -> int
             f"found a server at {server.url}: "
             + (f"cannot log in: {server.problem}" if server.problem else f"PostgreSQL {server.version}")
         )
-    text = study_text(study_file.name, usable[0] if usable else None)
+    text = study_text(study_file.name, usable[0] if usable else None, workload)
     try:
         # Written whole or not at all, and never over a file that appeared meanwhile.
         with open(study_file, "w" if force else "x", encoding="utf-8") as file:
