@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::cpu::take_precedence;
 use crate::driver::{Driver, Failure, Session};
 use crate::model::{Model, Think};
 use crate::queue::Queue;
@@ -118,6 +119,18 @@ impl Drop for Outbox {
 /// So many connections are opened at once: a Unix socket refuses what exceeds the server's backlog.
 const CONNECTS_AT_ONCE: usize = 16;
 
+/// How long users think, and in an open loop the requests that wait for them.
+fn paced(model: &Model, place: Place, seed: u64) -> (Think, Option<Queue>) {
+    match model {
+        Model::Closed(think) => (*think, None),
+        Model::Open(open) => {
+            // A closed loop competes with the server as its clients would; a schedule must be kept whatever the server does.
+            take_precedence();
+            (Think::default(), Some(Queue::new(open, place, seed)))
+        }
+    }
+}
+
 /// Connects, waits for the start, drives its users until the end, and reports all the while.
 pub(crate) async fn run<D: Driver>(job: Job<D>, mut commands: mpsc::UnboundedReceiver<Command>, outbox: Outbox) {
     let users: Vec<u32> = (job.place.worker..job.place.n_users).step_by(job.place.n_workers as usize).collect();
@@ -139,10 +152,7 @@ pub(crate) async fn run<D: Driver>(job: Job<D>, mut commands: mpsc::UnboundedRec
     let Job { driver, labels, plan, place, timer, .. } = job;
     let extras = Extras { keeps_rows: plan.keeps_rows, reads_steal: place.worker == 0 };
     let recorder = Recorder::new(&users, labels, extras);
-    let (think, queue) = match &plan.model {
-        Model::Closed(think) => (*think, None),
-        Model::Open(open) => (Think::default(), Some(Queue::new(open, place, seed))),
-    };
+    let (think, queue) = paced(&plan.model, place, seed);
     let Limits { duration, operation_timeout, connect_timeout, cancel_grace } = plan.limits;
     let room = Room::new(start, operation_timeout, users.len(), recorder, queue, timer);
     let manners = Manners { think, connect_timeout, cancel_grace, max_tries: plan.max_tries };
