@@ -25,7 +25,7 @@ class Plan:
         """The whole benchmark, or a short one that only shows that everything works."""
         if is_quick:
             return cls(1, 2, QUICK_OPEN_S, 1, 20_000, go_ycsb)
-        return cls(3, 7, OPEN_S, 3, 100_000, go_ycsb)
+        return cls(2, 11, OPEN_S, 3, 100_000, go_ycsb)
 
     @property
     def has_sysbench(self) -> bool:

@@ -25,6 +25,7 @@ from typing import Any
 import memory
 import open_loop
 import point_read
+import psutil
 import table
 import ycsb
 from plan import Plan
@@ -34,6 +35,7 @@ from trimtab._native import __version__ as engine_version
 PARTS: dict[str, Callable[[Plan], dict[str, Any]]] = {
     "select": point_read.run, "ycsb": ycsb.run, "open": open_loop.run, "memory": memory.run
 }  # fmt: skip
+_LOOK_S = 3.0
 RESULTS = Path(__file__).parent / "results.json"
 
 
@@ -74,12 +76,17 @@ def _arguments() -> argparse.Namespace:
     return options
 
 
+def _busy() -> float:
+    """Share of the machine's CPU that others take while the benchmark does nothing."""
+    return round(psutil.cpu_percent(_LOOK_S) / 100, 2)
+
+
 def _measured(name: str, plan: Plan) -> dict[str, Any]:
-    begun, load = time.monotonic(), os.getloadavg()[0]
+    busy, begun = _busy(), time.monotonic()
     found = PARTS[name](plan)
     at = {"at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "wall_s": round(time.monotonic() - begun)}
     sizes = {"seconds": plan.seconds, "pairs": plan.pairs, "table_rows": plan.rows}
-    return {**at, "load_average_before": round(load, 2), **sizes, **found}
+    return {**at, "busy_before_and_after": [busy, _busy()], **sizes, **found}
 
 
 def main() -> int:

@@ -105,7 +105,8 @@ def _memory(found: Record) -> list[str]:
 def part(name: str, found: Record) -> list[str]:
     """One part as lines of Markdown."""
     shown = {"select": _pairs, "ycsb": _pairs, "open": _open, "memory": _memory}[name](found)
-    how = f"{found['at']}, load average {found['load_average_before']:.1f} when it began"
+    before, after = found["busy_before_and_after"]
+    how = f"{found['at']}; others took {100 * before:.0f} % of the machine's CPU just before and {100 * after:.0f} % just after"
     if "absent" in found:
         how += f"; {found['pairs']} pairs of {found['seconds']} s, {found['table_rows']:,} rows"
     return [f"### {_TITLES[name]}", "", f"{how}.", "", *shown, ""]
