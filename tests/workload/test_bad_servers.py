@@ -132,17 +132,16 @@ def test_a_server_that_takes_no_writes(server: Endpoint, tidy: Leftovers) -> Non
     assert status in (Status.OK, Status.INFRASTRUCTURE), reason
 
 
-def test_a_rate_that_the_machine_does_not_reach_is_no_score(server: Endpoint, tidy: Leftovers) -> None:
+def test_a_rate_that_no_machine_reaches_is_never_a_latency(server: Endpoint, tidy: Leftovers) -> None:
     workload = ycsb("C", load={"users": 2, "rate": 4_000_000, "backlog": 1000})
     workload.prepare(server, quiet)
     result = measure_load(workload, server, PLAN, seed=1)
-    status, reason = judge(result, PLAN, Objective.parse("throughput"))
-    assert status is Status.INFRASTRUCTURE
-    assert reason.startswith("invalid run: ")
     assert result.measurement is not None
-    assert result.measurement.overload
-    status, _ = judge(result, PLAN, Objective.parse("latency_p99"))
-    assert status is not Status.OK
+    assert "of the requests were shed" in result.measurement.overload
+    status, reason = judge(result, PLAN, Objective.parse("latency_p99"))
+    # Which of the two depends on whether the generator or the server was at its end first.
+    words = {Status.INFRASTRUCTURE: "invalid run: the load generator", Status.FAILED_LOAD: "overloaded: "}
+    assert reason.startswith(words[status])
 
 
 @contextmanager

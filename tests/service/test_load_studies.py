@@ -1,0 +1,183 @@
+"""Studies of the engine's workloads from end to end: YCSB A on an embedded server, a pgbench script on Debian's."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.service.conftest import Debian, Place, Ran, servers_under
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+STUDY = """
+[study]
+name = "e2e"
+objective = "{objective}"
+budget = "3 trials"
+
+[target.db]
+kind = "postgresql"
+memory = "1GiB"
+{target}
+
+[workload]
+{workload}
+
+[measure]
+window = "1s"
+window_max = "1s"
+warmup_floor = "1s"
+warmup_cap = "1s"
+
+[proof]
+min_pairs = 2
+max_pairs = 2
+advice = false
+"""
+JUDGED = (0, 1)
+"""A better config was proven, or none was found: what it is depends on the machine."""
+
+EMBEDDED = 'embedded = "18"\nknobs = ["shared_buffers", "work_mem"]'
+YCSB_A = 'kind = "ycsb"\nworkload = "A"\nrecords = 5000\nload = { users = 4 }'
+SCRIPT = 'kind = "pgbench"\nscripts = ["transfer.sql@9", "history.sql"]\nload = { users = 4 }'
+
+
+def write(place: Place, target: str, workload: str, objective: str = "throughput") -> None:
+    text = STUDY.format(target=target, workload=workload, objective=objective)
+    (place.folder / "study.toml").write_text(text)
+    for name in ("transfer.sql", "history.sql"):
+        (place.folder / name).write_text((EXAMPLES / name).read_text())
+
+
+def databases(debian: Debian) -> set[str]:
+    """Ours on Debian's server; nobody may be connected to them any more."""
+    home = debian.data_dir.parent
+    with psycopg.connect(f"host={home} port=5999 user=postgres dbname=postgres") as connection:
+        names = connection.execute("SELECT datname::text COLLATE \"C\" FROM pg_database WHERE datname LIKE 'trimtab%'")
+        found = {name.decode() if isinstance(name, bytes) else name for (name,) in names}
+        query = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname LIKE 'trimtab%' AND backend_type = 'client backend'"
+        )
+        assert connection.execute(query).fetchone() == (0,)
+    return found
+
+
+def test_ycsb_a_is_tuned_and_reported(place: Place) -> None:
+    write(place, EMBEDDED, YCSB_A)
+    ran = place.run("tune", "study.toml", "--json")
+    assert ran.code in JUDGED, ran.err
+    data = json.loads(ran.out)
+    assert data["study"]["status"] in ("proven", "no_improvement")
+    assert "copy of a template database" in ran.err
+    assert "trimtab_ycsb_5000 copied to trimtab_ycsb_5000_run" in ran.err
+    assert "still on the server" not in ran.err
+    roles = [trial["role"] for trial in data["trials"]]
+    assert roles[:3] == ["baseline"] * 3
+    assert roles.count("search") + roles.count("advice") >= 3
+    assert all(trial["reason"] for trial in data["trials"] if trial["status"] not in ("ok", "stopped_early"))
+    baseline = data["trials"][0]
+    assert baseline["cost_s"]["reset"] > 0
+    assert set(baseline["measurement"]["by_label"]) == {"READ", "UPDATE"}
+    report = place.run("report", "e2e")
+    assert report.code == 0
+    assert report.out.startswith("Study e2e")
+    assert servers_under(place.folder) == []
+
+
+def test_a_pgbench_script_is_tuned_on_debians_postgresql(place: Place, debian: Debian) -> None:
+    write(place, debian.target, SCRIPT)
+    found = debian.auto_conf()
+    data = place.json("tune", "study.toml")
+    assert data["study"]["status"] in ("proven", "no_improvement")
+    assert set(data["trials"][0]["measurement"]["by_label"]) <= {"transfer", "history"}
+    assert debian.auto_conf() == found
+    assert databases(debian) == {"trimtab_pgbench_1"}
+    report = place.run("report", "e2e")
+    assert report.code == 0
+    assert report.out.startswith("Study e2e")
+
+
+def _wait_for(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stderr is not None
+    seen = []
+    for line in process.stderr:
+        seen.append(line)
+        if text in line:
+            return
+    pytest.fail(f"{text!r} did not appear in: {''.join(seen)}")
+
+
+def test_a_killed_study_resumes_although_its_copy_lies_around(place: Place, debian: Debian) -> None:
+    write(place, debian.target, YCSB_A)
+    found = debian.auto_conf()
+    process = place.start("tune", "study.toml")
+    _wait_for(process, "trial 3")
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    with psycopg.connect(f"host={debian.data_dir.parent} port=5999 user=postgres dbname=postgres") as connection:
+        left = connection.execute("SELECT count(*) FROM pg_database WHERE datname = 'trimtab_ycsb_5000_run'")
+        assert left.fetchone() == (1,), "the kill came after the copy was dropped"
+    stored = len(place.json("report", "e2e")["trials"])
+    ran = place.run("tune", "study.toml", "--json")
+    assert ran.code in JUDGED, ran.err
+    data = json.loads(ran.out)
+    assert data["study"]["status"] in ("proven", "no_improvement")
+    assert [trial["number"] for trial in data["trials"]] == list(range(len(data["trials"])))
+    assert len(data["trials"]) > stored >= 3
+    assert debian.auto_conf() == found
+    assert databases(debian) == {"trimtab_ycsb_5000"}
+
+
+def _bench(place: Place, workload: str, *options: str) -> Ran:
+    """A bench whose run was valid; on a machine that is too busy for any open loop there is none."""
+    write(place, EMBEDDED, workload)
+    ran = place.run("bench", "study.toml", "--runs", "1", "--verbose", *options)
+    assert "second 0: " in ran.err, ran.err
+    assert ", late by " in ran.err
+    if ran.code == 4 and "the load generator was late itself" in ran.err:
+        pytest.skip("this machine is too busy: the load generator was late")
+    assert ran.code == 0, ran.err
+    return ran
+
+
+def test_bench_of_an_open_loop_shows_how_late_it_was(place: Place) -> None:
+    workload = 'kind = "ycsb"\nworkload = "B"\nrecords = 5000\nload = { users = 4, rate = 200 }'
+    ran = _bench(place, workload)
+    (own,) = (line for line in ran.out.splitlines() if line.startswith("generator: "))
+    assert "late by " in own
+    assert "waiting for a free user " in own
+    _complete(json.loads(_bench(place, workload, "--json").out))
+
+
+def test_bench_of_a_flooded_open_loop_shows_what_was_shed(place: Place) -> None:
+    (place.folder / "slow.sql").write_text("SELECT pg_sleep(0.02);")
+    load = "load = { users = 1, rate = 200, backlog = 10 }"
+    ran = _bench(place, f'kind = "pgbench"\nscripts = ["slow.sql"]\ndatabase = "postgres"\n{load}')
+    assert " shed, " in ran.err
+    assert " requests shed, " in ran.out
+    assert "overloaded: " in ran.out
+
+
+def _complete(data: dict[str, Any]) -> None:
+    """Every key of docs/reference/bench.md."""
+    assert {"schema_version", "config", "metric", "unit", "value", "noise", "runs"} <= set(data)
+    (run,) = data["runs"]
+    documented = {
+        "throughput", "latency_mean_ms", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "intervals",
+        "service_p50_ms", "service_p95_ms", "service_p99_ms", "queue_p99_ms", "n_ok", "n_error", "n_timed_out", "n_shed",
+        "n_retries", "error_classes", "errors", "is_open", "users", "offered_per_s", "overload", "duration_s", "warmup_s",
+        "is_steady", "series_per_s", "by_label", "client_cpu_share", "generator", "cost_s",
+    }  # fmt: skip
+    assert documented <= set(run)
+    assert {"n_threads", "lateness_p99_ms", "steal_share", "memory_bytes", "limited"} <= set(run["generator"])
+    assert (run["is_open"], run["users"], run["n_error"], run["n_shed"]) == (True, 4, 0, 0)
+    # Poisson arrivals of one second or two: far from this only when the rate is not kept at all.
+    assert 100 < run["offered_per_s"] < 300
+    assert run["generator"]["memory_bytes"] > 0
