@@ -69,7 +69,10 @@ def test_a_study_whose_generator_is_too_small_says_so(fake: FakeStudy) -> None:
         "the baseline itself cannot be measured: infrastructure: invalid run: "
         "the load generator used 95% of its core (limit 80%)"
     )
-    assert raised.value.hint == "lower the load, or give the load generator free cores; `trimtab bench` shows it"
+    assert (
+        raised.value.hint
+        == "lower the load, give the load generator free cores, or let it take real-time priority; `trimtab bench` shows it"
+    )
 
 
 def test_the_start_state_is_told_once(fake: FakeStudy) -> None:

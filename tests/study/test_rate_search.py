@@ -154,7 +154,10 @@ def test_a_generator_too_small_for_the_first_rate_ends_it(fake: FakeStudy, rated
     assert raised.value.message == (
         "no rate can be judged: at 100/s invalid run: the load generator used 95% of its core (limit 80%)"
     )
-    assert raised.value.hint == "this machine is too busy to keep a schedule: give the load generator a free core"
+    assert (
+        raised.value.hint
+        == "this machine is too busy to keep a schedule: give the load generator a free core, or let it take real-time priority (docs/reference/load.md)"
+    )
     assert len(rated.seeds) == 2
 
 
