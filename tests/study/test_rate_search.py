@@ -156,7 +156,7 @@ def test_a_generator_too_small_for_the_first_rate_ends_it(fake: FakeStudy, rated
     )
     assert (
         raised.value.hint
-        == "this machine is too busy to keep a schedule: give the load generator a free core, or let it take real-time priority (docs/reference/load.md)"
+        == "this machine is too busy to keep a schedule: give the generator a free core or real-time priority"
     )
     assert len(rated.seeds) == 2
 

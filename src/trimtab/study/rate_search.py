@@ -164,7 +164,7 @@ def search_rate(slo: Slo, probe: Callable[[float], Probe], start_per_s: float = 
             # A lower rate would not help: a generator that has no core to itself is late at any.
             raise LoadError(
                 f"no rate can be judged: at {rate:g}/s {votes.probes[-1].reason}",
-                hint="this machine is too busy to keep a schedule: give the load generator a free core, or let it take real-time priority (docs/reference/load.md)",
+                hint="this machine is too busy to keep a schedule: give the generator a free core or real-time priority",
             )
         if not votes.kept and votes.broken <= _LEAST_PER_S:
             raise LoadError(

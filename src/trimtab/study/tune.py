@@ -249,7 +249,7 @@ def _require_baseline(trial: Trial) -> None:
         is_ours = trial.status is Status.INFRASTRUCTURE
         raise LoadError(
             f"the baseline itself cannot be measured: {trial.status}: {trial.reason}",
-            hint="lower the load, give the load generator free cores, or let it take real-time priority; `trimtab bench` shows it"
+            hint="lower the load, or give the generator free cores or real-time priority; `trimtab bench` shows it"
             if is_ours
             else "make the workload run on the server as it is; `trimtab bench` shows it",
         )
