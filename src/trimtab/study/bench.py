@@ -17,7 +17,7 @@ from trimtab.trial import TrialListener, TrialRoom
 __all__ = ["BenchResult", "bench", "parse_settings"]
 
 _HINTS = {
-    Status.INFRASTRUCTURE: "this says nothing of the server: lower the load, or give the generator free cores or real-time priority",
+    Status.INFRASTRUCTURE: "this says nothing of the server: lower the load, or give the generator cores or real-time priority",
     Status.FAILED_LOAD: "make the workload run on the server as it is, or lower its rate",
 }
 
