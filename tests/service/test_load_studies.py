@@ -44,7 +44,7 @@ advice = false
 JUDGED = (0, 1)
 """A better config was proven, or none was found: what it is depends on the machine."""
 
-EMBEDDED = 'embedded = "18"\nknobs = ["shared_buffers", "work_mem"]'
+EMBEDDED = 'embedded = "18"\nknobs = ["work_mem", "random_page_cost"]'
 YCSB_A = 'kind = "ycsb"\nworkload = "A"\nrecords = 5000\nload = { users = 4 }'
 SCRIPT = 'kind = "pgbench"\nscripts = ["transfer.sql@9", "history.sql"]\nload = { users = 4 }'
 

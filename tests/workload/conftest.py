@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,10 +60,12 @@ class Running:
         """Of the postmaster."""
         return int((self.data / "postmaster.pid").read_text().split()[0])
 
-    def processes(self) -> list[psutil.Process]:
-        """The postmaster and its children."""
+    def signal(self, number: int) -> None:
+        """To the postmaster and all its children, some of which may just be ending."""
         postmaster = psutil.Process(self.pid)
-        return [postmaster, *postmaster.children(recursive=True)]
+        for process in [postmaster, *postmaster.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
 
 
 @contextmanager

@@ -204,12 +204,10 @@ def test_a_server_that_is_killed_under_a_run(model: dict[str, Any]) -> None:
         workload = ycsb("A", load=model, operation_timeout="2s")
         workload.prepare(mine.endpoint, quiet)
         workload.reset(mine.endpoint, quiet)
-        processes = mine.processes()
 
         def kill(frame: Frame) -> None:
             if frame.second == 0:
-                for process in processes:
-                    process.send_signal(signal.SIGKILL)
+                mine.signal(signal.SIGKILL)
 
         result = measure_load(workload, mine.endpoint, PLAN, seed=1, on_frame=kill)
         status, reason = judge(result, PLAN, Objective.parse("throughput"))
@@ -239,10 +237,11 @@ def test_data_whose_load_was_cut_off_by_a_crash_is_made_anew() -> None:
 
 def _crash_while_loading(mine: Running) -> None:
     """Kills one backend that inserts: PostgreSQL then throws everybody out and starts itself again."""
-    query = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'INSERT INTO%usertable%' LIMIT 1"
+    query = "SELECT max(pid) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO%usertable%' HAVING count(*) = 4"
     with connect(mine.endpoint) as connection:
         while (found := connection.execute(query).fetchone()) is None:
             time.sleep(0.01)
+    time.sleep(0.3)
     os.kill(int(str(found[0])), signal.SIGKILL)
 
 

@@ -36,12 +36,9 @@ def _stalled_run(mine: Running, load: dict[str, object]) -> SecondLog:
 
     def stall() -> None:
         time.sleep(2.0)
-        processes = mine.processes()
-        for process in processes:
-            process.send_signal(signal.SIGSTOP)
+        mine.signal(signal.SIGSTOP)
         time.sleep(STALL_S)
-        for process in processes:
-            process.send_signal(signal.SIGCONT)
+        mine.signal(signal.SIGCONT)
 
     stalling = threading.Thread(target=stall)
     stalling.start()
