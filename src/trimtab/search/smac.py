@@ -49,10 +49,13 @@ class SmacSearcher(GuestSearcher):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 import smac
+                from smac.main.exceptions import ConfigurationSpaceExhaustedException
                 from smac.runhistory import dataclasses, enumerations
         except ImportError as error:
             raise UsageError("searcher 'smac' needs the library smac", hint="pip install 'trimtab[smac]'") from error
         self._values, self._status = dataclasses, enumerations.StatusType
+        # It gives up on a small space some draws before every config of it was tried.
+        self._exhausted = (StopIteration, ConfigurationSpaceExhaustedException)
         self._configspace = configspace_of(self.flat.parameters.values(), problem.seed)
         self._facade = self._make(smac) if self.flat.parameters else None
 
@@ -76,7 +79,7 @@ class SmacSearcher(GuestSearcher):
             warnings.simplefilter("ignore")
             try:
                 info = self._facade.ask()
-            except StopIteration:
+            except self._exhausted:
                 return None
         return info, {name: _plain(value) for name, value in info.config.items()}
 
