@@ -28,6 +28,13 @@ def test_a_winner_is_told_in_one_sentence_with_its_interval(better: Study) -> No
     )
 
 
+def test_the_load_is_named_with_its_clients_and_its_rate(better: Study) -> None:
+    study, trials = better
+    assert report_text(study, trials).splitlines()[0].endswith(": tpch 4Q6+4Q9+4Q13 scale 0.1, 12 clients")
+    rated = replace(study.context, features={"rate_per_s": 250.0})
+    assert report_text(replace(study, context=rated), trials).splitlines()[0].endswith(", 12 clients, 250/s")
+
+
 def test_old_and_new_values_stand_with_units_restart_and_reason(better: Study) -> None:
     lines = [squeezed(line).strip() for line in report_text(*better).splitlines()]
     assert "shared_buffers 128MB 512MB on restart memory for pages shared by all connections" in lines

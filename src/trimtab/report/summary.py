@@ -45,6 +45,7 @@ class Summary:
 
     Attributes:
         name: the study's name.
+        workload: what the server was asked, by how many clients, at which rate.
         result: "better", "no_improvement", "interrupted", or "running" while there is no verdict.
         headline: the whole outcome in one sentence.
         metric, unit: of the objective; `objective` is its full text.
@@ -65,6 +66,7 @@ class Summary:
     """
 
     name: str
+    workload: str
     result: str
     headline: str
     objective: str
@@ -119,6 +121,12 @@ class Summary:
         return measured / self.wall_total_s if self.wall_total_s > 0 else math.nan
 
 
+def _workload(study: StudyRecord) -> str:
+    context = study.context
+    rate = context.features.get("rate_per_s", 0.0)
+    return clean(f"{context.workload}, {counted(context.clients, 'client')}{f', {rate:g}/s' if rate else ''}")
+
+
 def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
     """Works out everything that a report says. Reads its arguments only."""
     verdict, objective = study.verdict, Objective.parse(study.objective)
@@ -130,6 +138,7 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
     wall, wall_total_s, prepare_s = _wall(verdict, trials)
     return Summary(
         name=clean(study.name),
+        workload=_workload(study),
         result=str(verdict.get("result", "running")),
         headline=headline(study, trials, best),
         objective=clean(study.objective),

@@ -76,7 +76,7 @@ def _stdout() -> Console:
 
 def _sections(summary: Summary) -> Iterator[RenderableType]:
     style = "bold green" if summary.result == "better" else "bold yellow"
-    yield Text(f"Study {summary.name}", style="dim")
+    yield Text(f"Study {summary.name}: {summary.workload}", style="dim")
     yield Text(summary.headline, style=style)
     if summary.slower:
         yield Text(summary.slower, style="yellow")
