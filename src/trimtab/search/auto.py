@@ -8,6 +8,8 @@ synthetic surfaces (benchmarks/search, docs/explanation/search.md).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +18,7 @@ from scipy.stats import qmc
 
 from trimtab.records import Trial
 from trimtab.search.base import Options
+from trimtab.search.gaussian_process import Prior
 from trimtab.search.gp import GaussianProcessSearcher
 from trimtab.search.ledger import Evidence
 from trimtab.search.modelled import Model
@@ -33,6 +36,13 @@ _SMALL_BUDGET = 12
 
 _LABEL_WEIGHT = 0.1
 """Share of a range that a choice or special value never tried counts for: it cannot be approached in steps."""
+
+
+_ROUGHER = 2.0
+"""Logarithm by which the second prior expects the loss to bend more in every knob at once: cliffs and narrow optima."""
+
+_NUGGET_SPREAD = 0.7
+"""Of the prior on unexplained noise: each trial tells its own, so what is left over is seldom large."""
 
 
 class AutoSearcher(GaussianProcessSearcher):
@@ -94,6 +104,11 @@ class AutoSearcher(GaussianProcessSearcher):
         changed = rng.random((n, d)) < self.options["touched"]
         points = np.where(changed, origin + self.options["spread"] * (targets - origin), origin)
         return [self.space.repair(config) for config in self.space.decode_many(points)]
+
+    def _priors(self) -> Sequence[Prior]:
+        """A smooth prior and a rougher one, both reluctant to call structure noise."""
+        smooth = replace(Prior.of(len(self._weight)), nugget_spread=_NUGGET_SPREAD)
+        return smooth, replace(smooth, relevance_at=smooth.relevance_at + _ROUGHER)
 
     def _model(self, evidence: list[Evidence], rng: np.random.Generator) -> Model:
         surrogate = self._believed(evidence)

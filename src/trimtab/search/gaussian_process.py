@@ -27,6 +27,7 @@ UAI 2021 (half-Cauchy tails, so that few knobs may matter much).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -260,15 +261,29 @@ class Posterior:
         return np.asarray(self.mean + cross @ self._alpha + root @ rng.standard_normal(len(x)))
 
 
-def fit_hyper(x: Array, y: Array, v: Array, *, max_steps: int = 40, frame: Frame | None = None) -> Hyper:
+def fit_hyper(
+    x: Array,
+    y: Array,
+    v: Array,
+    *,
+    max_steps: int = 40,
+    frame: Frame | None = None,
+    priors: Sequence[Prior] = (),
+) -> Hyper:
     """Hyper-parameters of greatest posterior density (MAP), by L-BFGS-B from the prior's centre.
 
     Args:
         x, y, v: as for `Posterior`; the cost of one step grows with n³ + n²f.
         max_steps: iterations of the optimiser; fewer only makes the fit rougher.
         frame: what the kernel is part of; None: it is the whole covariance.
+        priors: to choose from, by the density that each leads to; none: `Prior.of`. Each costs one more search.
     """
-    prior = Prior.of(x.shape[1])
+    found = [_searched(x, y, v, prior, max_steps, frame) for prior in priors or (Prior.of(x.shape[1]),)]
+    return Hyper.from_vector(min(found, key=lambda result: result[0])[1])
+
+
+def _searched(x: Array, y: Array, v: Array, prior: Prior, max_steps: int, frame: Frame | None) -> tuple[float, Array]:
+    """The least objective that L-BFGS-B finds from the centre of `prior`, and where (2f + 2,)."""
     start = prior.centre(x.shape[1])
     above = np.full(len(start), _ABOVE)
     above[-2] = _SIGNAL_ABOVE
@@ -281,7 +296,7 @@ def fit_hyper(x: Array, y: Array, v: Array, *, max_steps: int = 40, frame: Frame
         bounds=optimize.Bounds(start - _BELOW, start + above),
         options={"maxiter": max_steps},
     )
-    return Hyper.from_vector(found.x)
+    return float(found.fun), np.asarray(found.x)
 
 
 def objective(

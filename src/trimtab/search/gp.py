@@ -9,12 +9,14 @@ surrogate and candidates.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.search.base import Options
+from trimtab.search.gaussian_process import Prior
 from trimtab.search.ledger import Evidence
 from trimtab.search.modelled import Model, ModelSearcher
 from trimtab.search.searcher import SearchProblem
@@ -58,6 +60,10 @@ class GaussianProcessSearcher(ModelSearcher):
     def _effects(self) -> Array | None:
         return None if self._hyper is None else self._hyper.effects
 
+    def _priors(self) -> Sequence[Prior]:
+        """Priors of the loss's hyper-parameters to choose from; none: the usual one."""
+        return ()
+
     def _model(self, evidence: list[Evidence], rng: np.random.Generator) -> Model:
         self._surrogate = self._believed(evidence)
         return self._surrogate
@@ -65,7 +71,7 @@ class GaussianProcessSearcher(ModelSearcher):
     def _believed(self, evidence: list[Evidence]) -> Surrogate:
         """The surrogate, with hyper-parameters fitted anew when that is due."""
         if self._is_refit_due(len(evidence)) or self._hyper is None:
-            self._hyper = fit_surrogate(evidence, _FIT_CAP)
+            self._hyper = fit_surrogate(evidence, _FIT_CAP, self._priors())
         return Surrogate(
             evidence,
             self._pending_features(),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trimtab.search.acceptability import AcceptabilityHyper, acceptability, fit_acceptability, kept
 from trimtab.search.acquisition import LossScale, log_expected_improvement
-from trimtab.search.gaussian_process import Hyper, Kernel, Posterior, fit_hyper
+from trimtab.search.gaussian_process import Hyper, Kernel, Posterior, Prior, fit_hyper
 from trimtab.search.ledger import Evidence
 
 __all__ = ["LossData", "Surrogate", "SurrogateHyper", "fit_surrogate", "loss_data", "measured"]
@@ -56,12 +56,12 @@ def loss_data(evidence: Sequence[Evidence], scale: LossScale) -> LossData:
     return LossData(np.array([e.features for e in evidence]), scale.forward(losses), noise)
 
 
-def fit_surrogate(evidence: Sequence[Evidence], cap: int) -> SurrogateHyper:
-    """Hyper-parameters for `evidence` (at least one measured), from at most `cap` configs."""
+def fit_surrogate(evidence: Sequence[Evidence], cap: int, priors: Sequence[Prior] = ()) -> SurrogateHyper:
+    """Hyper-parameters for `evidence` (at least one measured), from at most `cap` configs; `priors` are of the loss."""
     some = kept(measured(evidence), cap)
     scale = LossScale.of(np.array([e.loss for e in some]))
     data = loss_data(some, scale)
-    loss: Hyper = fit_hyper(data.x, data.y, data.v)
+    loss: Hyper = fit_hyper(data.x, data.y, data.v, priors=priors)
     return SurrogateHyper(scale, loss, loss.effects, fit_acceptability(evidence, cap))
 
 
