@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,6 +55,17 @@ def test_finds_the_features_that_matter(rng: np.random.Generator) -> None:
     hyper = fit_hyper(x, (y - y.mean()) / y.std(), np.full(60, 0.003))
     effect = hyper.main + hyper.signal * hyper.relevance
     assert set(np.argsort(-effect)[:2]) == {3, 11}
+
+
+def test_takes_the_prior_of_the_better_fit(rng: np.random.Generator) -> None:
+    """Ridges in two of five features, which the usual prior calls noise; a plane is as smooth as it expects."""
+    usual = Prior.of(5)
+    rough = replace(usual, relevance_at=usual.relevance_at + 4.0)
+    x = rng.random((60, 5))
+    for y, is_rough in ((np.sin(12 * x[:, 0]) * np.sin(12 * x[:, 1]), True), (x @ [2.0, -1.0, 0.5, 0.0, 0.0], False)):
+        data = x, (y - y.mean()) / y.std(), np.full(60, 1e-3)
+        smooth, free = fit_hyper(*data), fit_hyper(*data, priors=(usual, rough))
+        assert bool(np.median(free.log_relevance) > np.median(smooth.log_relevance) + 1.0) is is_rough
 
 
 def test_predicts_an_additive_function_from_few_points(rng: np.random.Generator) -> None:
