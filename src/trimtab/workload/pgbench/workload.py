@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimtab.errors import LoadError
 from trimtab.records import Context, Endpoint
-from trimtab.workload.base import LoadRun, Preparation, StartState
+from trimtab.workload.base import Preparation
 from trimtab.workload.connection import connect
 from trimtab.workload.database import ensure
-from trimtab.workload.engine_run import ScriptPart, check_scripts, compile_scripts, driver_of, start_load
+from trimtab.workload.engine_run import ScriptPart, check_scripts, compile_scripts
+from trimtab.workload.engine_workload import EngineWorkload
 from trimtab.workload.pgbench.settings import PgbenchSettings, parse_settings
 from trimtab.workload.pgbench.tables import dataset
 from trimtab.workload.run_database import RunDatabase
@@ -24,19 +23,20 @@ if TYPE_CHECKING:
 __all__ = ["PgbenchWorkload"]
 
 
-class PgbenchWorkload:
+class PgbenchWorkload(EngineWorkload):
     """pgbench (see `Workload`); immutable after construction."""
 
     kind = "pgbench"
-    protocols: tuple[str, ...] = ("postgresql",)
+    settings: PgbenchSettings
 
     def __init__(self, settings: PgbenchSettings) -> None:
-        self.settings = settings
         is_own = not settings.database
         is_copied = settings.start_state == "template" or (
             settings.start_state == "auto" and is_own and not settings.is_read_only
         )
-        self.database = RunDatabase(settings.database or dataset(settings.scale).database, is_copied)
+        database = settings.database or dataset(settings.scale).database
+        super().__init__(settings, RunDatabase(database, is_copied))
+        self.max_tries = settings.max_tries
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], *, directory: Path = Path()) -> PgbenchWorkload:
@@ -57,23 +57,15 @@ class PgbenchWorkload:
         features = {"scale": float(settings.scale)} | settings.load.features
         return Context(f"pgbench {name} {where}", settings.load.users, reads, features)
 
-    def with_rate(self, rate_per_s: float) -> PgbenchWorkload:
-        """The same workload in an open loop of that rate.
-
-        Raises:
-            UsageError: the rate is out of reach.
-        """
-        return PgbenchWorkload(replace(self.settings, load=self.settings.load.with_rate(rate_per_s)))
-
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
         """Makes pgbench's tables exist, or looks at the user's own database; checks every statement there.
 
         Raises:
             LoadError: the data cannot be made, or the server does not understand a statement.
         """
-        self._check_protocol(endpoint)
+        self.require_protocol(endpoint)
         # A script that cannot be read is said before data is made for it.
-        self.scripts(endpoint)
+        self.source(endpoint, 0.0)
         preparation = Preparation(0.0, 0, True, "the database is the user's own")
         if not self.settings.database:
             preparation = ensure(endpoint, dataset(self.settings.scale), report)
@@ -88,36 +80,7 @@ class PgbenchWorkload:
             )
         return preparation
 
-    def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
-        """A fresh copy of the tables for scripts that write; None for those that do not, or when the user wants none."""
-        return self.database.reset(endpoint, report)
-
-    def clean_up(self, endpoint: Endpoint) -> None:
-        """Drops the copy that runs used.
-
-        Raises:
-            LoadError: the server refuses.
-        """
-        self.database.drop(endpoint)
-
-    def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
-        """Starts the load on the run's database."""
-        self._check_protocol(endpoint)
-        there = endpoint.with_database(self.database.name)
-        load = self.settings.load
-        return start_load(
-            driver_of(there),
-            self.scripts(there),
-            endpoint=there,
-            users=load.users,
-            model=load.native(),
-            duration_s=duration_s,
-            operation_timeout_s=self.settings.operation_timeout_s,
-            seed=seed,
-            max_tries=self.settings.max_tries,
-        )
-
-    def scripts(self, there: Endpoint) -> Scripts:
+    def source(self, there: Endpoint, duration_s: float) -> Scripts:
         """The scripts as the load engine takes them."""
         return compile_scripts(
             self._parts(),
@@ -135,9 +98,3 @@ class PgbenchWorkload:
     def _variables(self) -> tuple[tuple[str, str], ...]:
         own = {} if self.settings.database else {"scale": str(self.settings.scale)}
         return tuple((own | dict(self.settings.variables)).items())
-
-    def _check_protocol(self, endpoint: Endpoint) -> None:
-        if endpoint.protocol not in self.protocols:
-            raise LoadError(
-                f"workload=pgbench cannot drive protocol={endpoint.protocol}", hint="use a target of kind postgresql"
-            )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,10 @@ import psycopg
 
 from trimtab.errors import LoadError, UsageError
 from trimtab.records import Context, Endpoint
-from trimtab.workload.base import LoadRun, Preparation, StartState
+from trimtab.workload.base import Preparation, StartState
 from trimtab.workload.connection import connect
-from trimtab.workload.engine_run import ScriptPart, check_scripts, compile_scripts, driver_of, start_load
+from trimtab.workload.engine_run import ScriptPart, check_scripts, compile_scripts
+from trimtab.workload.engine_workload import EngineWorkload
 from trimtab.workload.run_database import RunDatabase
 from trimtab.workload.scripts import digest
 from trimtab.workload.sql.samples import native_generators
@@ -33,21 +33,20 @@ _WRITING = re.compile(
 )
 
 
-class SqlWorkload:
+class SqlWorkload(EngineWorkload):
     """Own SQL (see `Workload`); immutable after construction."""
 
     kind = "sql"
-    protocols: tuple[str, ...] = ("postgresql",)
+    settings: SqlSettings
 
     def __init__(self, settings: SqlSettings) -> None:
-        self.settings = settings
+        super().__init__(settings, RunDatabase(settings.database, settings.start_state == "template"))
         if not self.is_read_only and not settings.start_state:
             raise UsageError(
                 f"the scripts of [workload] write to database={settings.database}, and start_state is not set",
                 hint='choose how every trial gets the same start state: "rollback" (transactions are rolled back), "template" '
                 '(each trial on a fresh copy), "undo" (a script of yours), or "none"; or read_only = true if they do not write',
             )
-        self.database = RunDatabase(settings.database, settings.start_state == "template")
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], *, directory: Path = Path()) -> SqlWorkload:
@@ -76,21 +75,13 @@ class SqlWorkload:
         name = f"sql {settings.database} {len(settings.scripts)} scripts {digest(settings.scripts)}"
         return Context(name, settings.load.users, reads, shares | settings.load.features)
 
-    def with_rate(self, rate_per_s: float) -> SqlWorkload:
-        """The same workload in an open loop of that rate.
-
-        Raises:
-            UsageError: the rate is out of reach.
-        """
-        return SqlWorkload(replace(self.settings, load=self.settings.load.with_rate(rate_per_s)))
-
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
         """Checks that the database is there and that the server understands every statement; changes nothing.
 
         Raises:
             LoadError: it does not; the message names the script and has the server's words.
         """
-        self._check_protocol(endpoint)
+        self.require_protocol(endpoint)
         there = endpoint.with_database(self.settings.database)
         with connect(there) as connection:
             row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
@@ -106,7 +97,7 @@ class SqlWorkload:
             return self._undo(endpoint.with_database(settings.database))
         if settings.start_state == "rollback":
             return StartState("every transaction is rolled back", 0.0)
-        return self.database.reset(endpoint, report)
+        return super().reset(endpoint, report)
 
     def _undo(self, there: Endpoint) -> StartState:
         try:
@@ -129,25 +120,9 @@ class SqlWorkload:
         """
         if self.settings.start_state == "undo":
             self._undo(endpoint.with_database(self.settings.database))
-        self.database.drop(endpoint)
+        super().clean_up(endpoint)
 
-    def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
-        """Starts the load on the run's database."""
-        self._check_protocol(endpoint)
-        there = endpoint.with_database(self.database.name)
-        load = self.settings.load
-        return start_load(
-            driver_of(there),
-            self.scripts(there),
-            endpoint=there,
-            users=load.users,
-            model=load.native(),
-            duration_s=duration_s,
-            operation_timeout_s=self.settings.operation_timeout_s,
-            seed=seed,
-        )
-
-    def scripts(self, there: Endpoint) -> Scripts:
+    def source(self, there: Endpoint, duration_s: float) -> Scripts:
         """The transactions as the load engine takes them, with columns sampled from the database of `there`."""
         return compile_scripts(self._parts(there), dialect=there.protocol, users=self.settings.load.users)
 
@@ -160,12 +135,6 @@ class SqlWorkload:
     def _unused(self) -> list[str]:
         texts = "\n".join(script.text for script in self.settings.scripts)
         return [name for name in self.settings.generators if not re.search(rf":{re.escape(name)}\b", texts)]
-
-    def _check_protocol(self, endpoint: Endpoint) -> None:
-        if endpoint.protocol not in self.protocols:
-            raise LoadError(
-                f"workload=sql cannot drive protocol={endpoint.protocol}", hint="use a target of kind postgresql"
-            )
 
 
 def _writes(text: str) -> bool:

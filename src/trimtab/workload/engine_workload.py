@@ -1,0 +1,85 @@
+"""What the workloads of many short operations share: a load model, a database for runs, and the engine that runs them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from trimtab.errors import LoadError
+from trimtab.records import Endpoint
+from trimtab.workload.base import LoadRun, StartState
+from trimtab.workload.engine_run import driver_of, start_load
+from trimtab.workload.run_database import RunDatabase
+
+if TYPE_CHECKING:
+    from trimtab._native import Scripts, Ycsb
+
+__all__ = ["EngineWorkload"]
+
+
+class EngineWorkload(ABC):
+    """A workload that the native engine runs by the table [workload.load]; immutable after construction.
+
+    Attributes:
+        settings: a frozen dataclass with `load` (a `LoadModel`) and `operation_timeout_s` among its fields.
+        database: where runs take place.
+    """
+
+    kind: ClassVar[str]
+    protocols: tuple[str, ...] = ("postgresql",)
+    max_tries = 1
+
+    def __init__(self, settings: Any, database: RunDatabase) -> None:
+        self.settings = settings
+        self.database = database
+
+    @abstractmethod
+    def source(self, there: Endpoint, duration_s: float) -> Ycsb | Scripts:
+        """The operations as the load engine takes them, for a run of `duration_s` on the database of `there`."""
+
+    def with_rate(self, rate_per_s: float) -> Self:
+        """The same workload in an open loop of that rate.
+
+        Raises:
+            UsageError: the rate is out of reach.
+        """
+        return type(self)(replace(self.settings, load=self.settings.load.with_rate(rate_per_s)))  # type: ignore[call-arg]
+
+    def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
+        """A fresh copy of the data for runs that write; None when runs use the data itself."""
+        return self.database.reset(endpoint, report)
+
+    def clean_up(self, endpoint: Endpoint) -> None:
+        """Drops the copy that runs used.
+
+        Raises:
+            LoadError: the server refuses.
+        """
+        self.database.drop(endpoint)
+
+    def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
+        """Starts the load on the run's database, which `reset` has made where it is a copy."""
+        self.require_protocol(endpoint)
+        there = endpoint.with_database(self.database.name)
+        load = self.settings.load
+        return start_load(
+            driver_of(there),
+            self.source(there, duration_s),
+            endpoint=there,
+            users=load.users,
+            model=load.native(),
+            duration_s=duration_s,
+            operation_timeout_s=self.settings.operation_timeout_s,
+            seed=seed,
+            max_tries=self.max_tries,
+        )
+
+    def require_protocol(self, endpoint: Endpoint) -> None:
+        """Raises LoadError when the workload does not speak the endpoint's protocol."""
+        if endpoint.protocol not in self.protocols:
+            raise LoadError(
+                f"workload={self.kind} cannot drive protocol={endpoint.protocol}",
+                hint="use a target of kind postgresql",
+            )
