@@ -95,13 +95,18 @@ def _median(found: Iterable[Cpu]) -> Cpu:
     return sorted(found, key=lambda cpu: cpu.total_s)[_STARTS // 2]
 
 
-def run_ours(spec: dict[str, Any], during: Callable[[], None] | None = None) -> dict[str, Any]:
+def run_ours(
+    spec: dict[str, Any], during: Callable[[], None] | None = None, wrapper: Sequence[str] = ()
+) -> dict[str, Any]:
     """What one run of the engine in a process of its own measured; `during` is called when it has begun.
+
+    `wrapper` is a command that starts that process.
 
     Raises:
         RuntimeError: the process fails, or operations failed.
     """
-    process = subprocess.Popen([sys.executable, OURS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = [*wrapper, sys.executable, str(OURS)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("no pipes to the load's process")

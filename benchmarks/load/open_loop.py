@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from typing import Any
 
@@ -28,8 +30,15 @@ def _kept(found: dict[str, Any]) -> dict[str, Any]:
     return {**kept, **{name: rounded(figure) for name, figure in figures.items()}}
 
 
-def _steady(server: Server, spec: dict[str, Any], plan: Plan) -> dict[str, Any]:
-    return _kept(run_ours({**spec, "duration_s": float(plan.open_s)}))
+def _steady(spec: dict[str, Any], plan: Plan, wrapper: tuple[str, ...] = ()) -> dict[str, Any]:
+    return _kept(run_ours({**spec, "duration_s": float(plan.open_s)}, wrapper=wrapper))
+
+
+def _ordinary(spec: dict[str, Any], plan: Plan) -> dict[str, Any] | None:
+    """The steady run once more without the right to real-time priority, where there is that right to be dropped."""
+    if os.getuid() != 0 or shutil.which("setpriv") is None:
+        return None
+    return _steady(spec, plan, ("setpriv", "--bounding-set", "-sys_nice"))
 
 
 def _beside(server: Server, script: str, plan: Plan) -> dict[str, Any]:
@@ -57,7 +66,7 @@ def run(plan: Plan) -> dict[str, Any]:
     with postgresql() as server:
         script = data.reads(server, plan.rows)
         spec = {"driver": server.driver("reads"), "source": {"script": script}, "users": USERS, "rate": float(RATE)}
-        steady, peer = _steady(server, spec, plan), _beside(server, script, plan)
+        steady, peer, ordinary = _steady(spec, plan), _beside(server, script, plan), _ordinary(spec, plan)
         stalled = [_stalled(server, spec, seed) for seed in range(1, plan.stalls + 1)]
         facts = {"server": server.name, "rate_per_s": RATE, "users": USERS, "stall_s": STALL_S}
-    return {**facts, "steady": steady, "pgbench": peer, "stalled": stalled}
+    return {**facts, "steady": steady, "ordinary": ordinary, "pgbench": peer, "stalled": stalled}

@@ -68,6 +68,17 @@ def _ms(value_us: float) -> str:
     return f"{value_us / 1e3:.2f}"
 
 
+def _plain(run: Record | None) -> str:
+    """The run without real-time priority in a sentence."""
+    if run is None:
+        return ""
+    return (
+        f" Without the right to real-time priority: p99 of the lateness {_ms(run['lateness']['p99'])} ms, "
+        f"{100 * run['lateness_share_of_p99']:.1f} % of the response time's p99; client CPU {run['client_cpu_us']:.1f} µs/op; "
+        f"mean response {_ms(run['response']['mean'])} ms."
+    )
+
+
 def _open(found: Record) -> list[str]:
     steady, peer = found["steady"], found["pgbench"]
     lines = [
@@ -76,14 +87,19 @@ def _open(found: Record) -> list[str]:
         f"{_ms(steady['lateness']['p99'])} ms, {100 * steady['lateness_share_of_p99']:.1f} % of the response time's p99. "
         f"Client CPU {steady['client_cpu_us']:.1f} µs/op; `pgbench -R` at the same rate {peer['client_cpu_us']:.1f} µs/op. "
         f"Mean response {_ms(steady['response']['mean'])} ms; pgbench {_ms(peer['response_mean_us'])} ms. The engine's buffers "
-        f"and histograms held {steady['memory_bytes'] / 2**20:.1f} MiB at the end.",
+        f"and histograms held {steady['memory_bytes'] / 2**20:.1f} MiB at the end.{_plain(found['ordinary'])}",
         "",
         f"`stall`: all processes of the server stopped (SIGSTOP) for {found['stall_s']:.0f} s in a run of its own of "
         f"{found['stalled'][0]['duration_s']:.0f} s. Milliseconds; `> 0.5 s` counts operations.",
         "",
     ]
     rows = []
-    for name, run in (("steady", steady), *((f"stall {i}", run) for i, run in enumerate(found["stalled"], 1))):
+    ordinary = [("steady, ordinary priority", found["ordinary"])] if found["ordinary"] else []
+    for name, run in (
+        ("steady", steady),
+        *ordinary,
+        *((f"stall {i}", run) for i, run in enumerate(found["stalled"], 1)),
+    ):
         for what in ("response", "queue", "service", "lateness"):
             times = run[what]
             rows.append(
