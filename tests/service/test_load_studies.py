@@ -150,7 +150,7 @@ def _bench(place: Place, workload: str, *options: str) -> Ran:
 def test_bench_of_an_open_loop_shows_how_late_it_was(place: Place) -> None:
     workload = 'kind = "ycsb"\nworkload = "B"\nrecords = 5000\nload = { users = 4, rate = 200 }'
     ran = _bench(place, workload)
-    (own,) = (line for line in ran.out.splitlines() if line.startswith("generator: "))
+    (own,) = (line for line in ran.out.splitlines() if line.strip().startswith("generator: "))
     assert "late by " in own
     assert "waiting for a free user " in own
     _complete(json.loads(_bench(place, workload, "--json").out))
