@@ -35,6 +35,14 @@ def test_the_load_is_named_with_its_clients_and_its_rate(better: Study) -> None:
     assert report_text(replace(study, context=rated), trials).splitlines()[0].endswith(", 12 clients, 250/s")
 
 
+def test_the_reset_of_the_data_is_a_cost_of_its_own(better: Study) -> None:
+    study, trials = better
+    unjudged = replace(study, verdict={})
+    trials = [replace(one, cost_s={**one.cost_s, "reset": 100.0}) for one in trials]
+    shares = {share.name: share.seconds for share in summarise(unjudged, trials).wall}
+    assert shares["reset"] == 100.0 * len(trials)
+
+
 def test_old_and_new_values_stand_with_units_restart_and_reason(better: Study) -> None:
     lines = [squeezed(line).strip() for line in report_text(*better).splitlines()]
     assert "shared_buffers 128MB 512MB on restart memory for pages shared by all connections" in lines

@@ -33,7 +33,7 @@ __all__ = ["BASELINE_ROLES", "Summary", "compared_trials", "summarise"]
 
 BASELINE_ROLES = (Role.BASELINE, Role.PROOF_BASELINE)
 
-_STEPS = ("measure", "warmup", "apply", "restore", "preflight", "ask")
+_STEPS = ("measure", "warmup", "reset", "apply", "restore", "preflight", "ask")
 
 _CLEARLY_SLOWER = 0.9
 """Below this an operation type is named as slower; nearer to 1 the few runs of one type do not tell."""

@@ -18,7 +18,7 @@ from trimtab.study.stage import Stage
 
 __all__ = ["Outcome", "make_verdict"]
 
-_STEPS = ("measure", "warmup", "apply", "restore", "preflight", "ask")
+_STEPS = ("measure", "warmup", "reset", "apply", "restore", "preflight", "ask")
 
 
 @dataclass(slots=True)
