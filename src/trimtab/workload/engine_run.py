@@ -131,6 +131,7 @@ def driver_of(endpoint: Endpoint, *, settings: Sequence[tuple[str, str]] = ()) -
             password=password_of(endpoint),
             settings=settings,
             tls=mode,
+            root_certificates=endpoint.options.get("sslrootcert"),
         )
     except ValueError as error:
         raise LoadError(

@@ -11,7 +11,7 @@ from trimtab.errors import LoadError
 from trimtab.measure import QueryLog
 from trimtab.records import Endpoint
 from trimtab.workload.base import Frame
-from trimtab.workload.connection import password_of
+from trimtab.workload.engine_run import driver_of
 
 if TYPE_CHECKING:
     from trimtab._native import Load, RunLog, Stream
@@ -92,20 +92,10 @@ def start_sql_load(
         LoadError: a stream could not connect, or the endpoint wants what the engine cannot do.
     """
     # Imported here so that reading a study file does not need the native module.
-    from trimtab._native import Load, Postgres, Streams
+    from trimtab._native import Load, Streams
 
-    # As libpq does for a Unix socket: there is nobody to hide from.
-    mode = "disable" if endpoint.host.startswith("/") else endpoint.options.get("sslmode", "prefer")
+    driver = driver_of(endpoint)
     try:
-        driver = Postgres(
-            host=endpoint.host,
-            port=endpoint.port,
-            user=endpoint.user,
-            database=endpoint.database,
-            password=password_of(endpoint),
-            tls=mode,
-            root_certificates=endpoint.options.get("sslrootcert"),
-        )
         load = Load(
             driver=driver,
             source=Streams(streams),
