@@ -24,7 +24,10 @@ __all__ = ["PgbenchWorkload"]
 
 
 class PgbenchWorkload(EngineWorkload):
-    """pgbench (see `Workload`); immutable after construction."""
+    """pgbench's scripts, built in or from files as they are.
+
+    See `Workload`; immutable after construction.
+    """
 
     kind = "pgbench"
     settings: PgbenchSettings

@@ -34,7 +34,10 @@ _WRITING = re.compile(
 
 
 class SqlWorkload(EngineWorkload):
-    """Own SQL (see `Workload`); immutable after construction."""
+    """Statements of your own with generated parameters, on a database of your own.
+
+    See `Workload`; immutable after construction.
+    """
 
     kind = "sql"
     settings: SqlSettings

@@ -36,7 +36,10 @@ N_PASSES = 8
 
 
 class TpchWorkload:
-    """The TPC-H workload (see `Workload`); immutable after construction."""
+    """Analytical queries derived from TPC-H: mixes of concurrent streams, power and throughput runs.
+
+    See `Workload`; immutable after construction.
+    """
 
     kind = "tpch"
     protocols: tuple[str, ...] = ("postgresql",)

@@ -25,7 +25,10 @@ to know beforehand how many those will be."""
 
 
 class YcsbWorkload(EngineWorkload):
-    """The YCSB workload (see `Workload`); immutable after construction."""
+    """Short operations on single records: YCSB's core workloads A to F and mixes of your own.
+
+    See `Workload`; immutable after construction.
+    """
 
     kind = "ycsb"
     settings: YcsbSettings
