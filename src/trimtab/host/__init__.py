@@ -2,9 +2,21 @@
 
 from trimtab.host.base import CommandResult, Facts, FileCopy, Host
 from trimtab.host.cgroup import MemoryCgroup
+from trimtab.host.kernel import OomKill, kernel_oom_kills
 from trimtab.host.limits import Limits, read_limits
 from trimtab.host.local import LocalHost, sync_folder
 from trimtab.host.lock import FileLock
+from trimtab.host.process import is_running, process_mark, process_state
+from trimtab.host.usage import (
+    ProcessUse,
+    VolumeUse,
+    available_memory_bytes,
+    folder_bytes,
+    oom_kills,
+    process_use,
+    swapped_bytes,
+    volume_uses,
+)
 
 __all__ = [
     "CommandResult",
@@ -15,6 +27,19 @@ __all__ = [
     "Limits",
     "LocalHost",
     "MemoryCgroup",
+    "OomKill",
+    "ProcessUse",
+    "VolumeUse",
+    "available_memory_bytes",
+    "folder_bytes",
+    "is_running",
+    "kernel_oom_kills",
+    "oom_kills",
+    "process_mark",
+    "process_state",
+    "process_use",
     "read_limits",
+    "swapped_bytes",
     "sync_folder",
+    "volume_uses",
 ]

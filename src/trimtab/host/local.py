@@ -85,6 +85,10 @@ class LocalHost:
                 f"cannot read file={str(path)!r}: {error.strerror}", hint="run as a user that may read it"
             ) from error
 
+    def link_target(self, path: Path) -> str | None:
+        """What the symbolic link at `path` points to; None when it is no link."""
+        return os.readlink(path) if path.is_symlink() else None
+
     def write_file(self, path: Path, copy: FileCopy) -> None:
         """Replaces the file at once: a crash leaves the old or the new content, never a mixture.
 
@@ -129,6 +133,10 @@ class LocalHost:
     def disk_free_bytes(self, path: Path) -> int:
         """Bytes free for this user on the file system of `path`."""
         return shutil.disk_usage(path).free
+
+    def disk_size_bytes(self, path: Path) -> int:
+        """Size of the file system of `path`, bytes."""
+        return shutil.disk_usage(path).total
 
     def facts(self, path: Path) -> Facts:
         """What this machine is; `disk` is the kind of the disk under `path`."""

@@ -6,10 +6,12 @@ from trimtab.measure.drift import BaselineTrack, Drift
 from trimtab.measure.histogram import decode_histogram, encode_latencies, merge_histograms
 from trimtab.measure.interval import batch_means_interval, pooled_interval, ratio_interval
 from trimtab.measure.measurement import Interval, LabelStats, Measurement, Outcome, QueryLog
+from trimtab.measure.mix import mix_shift
 from trimtab.measure.noise import NoiseFloor, noise_floor
 from trimtab.measure.percentile import percentile_interval
 from trimtab.measure.second_log import Buckets, SecondLog, merge_seconds
-from trimtab.measure.sequential import EarlyStop, PairedSequence, Verdict, anytime_interval
+from trimtab.measure.sequential import EarlyStop, NoisePool, PairedSequence, Verdict, anytime_interval
+from trimtab.measure.spread import relative_range, spread_evidence, spread_ratio
 from trimtab.measure.steady import SteadyDetector, warmup_end
 from trimtab.measure.summarise import summarise
 
@@ -22,6 +24,7 @@ __all__ = [
     "LabelStats",
     "Measurement",
     "NoiseFloor",
+    "NoisePool",
     "Outcome",
     "PairedComparison",
     "PairedSequence",
@@ -37,10 +40,14 @@ __all__ = [
     "encode_latencies",
     "merge_histograms",
     "merge_seconds",
+    "mix_shift",
     "noise_floor",
     "percentile_interval",
     "pooled_interval",
     "ratio_interval",
+    "relative_range",
+    "spread_evidence",
+    "spread_ratio",
     "summarise",
     "warmup_end",
 ]

@@ -12,6 +12,11 @@ misses the mean, over all numbers of observations together, with the variance un
 
     P(exists n: |mean - mu| >= sqrt(g A / (n (n - g)))) <= alpha      unbounded while g >= n
 
+Runs of other configs may already have shown how large the noise is: a sum of squares Q with v degrees of freedom (a
+`NoisePool`). They join the likelihood of the variance alone, so A becomes A + Q and the exponent of T 2 / (n + v):
+
+    |mean - mu|^2 < (T - 1) (A + Q) / (n (1 - T c2 / (n + c2)))       for v = 0 the bound above
+
 Sources: Lai (1976), "On confidence sequences", Annals of Statistics 4(2), for the idea; Wang & Ramdas, "Anytime-valid
 t-tests and confidence sequences for Gaussian means with unknown variance" (arXiv:2310.03722), for the Gaussian mixture
 over the standardised effect in the scale-invariant filtration, of which the bound above is the inversion.
@@ -20,6 +25,7 @@ over the standardised effect in the scale-invariant filtration, of which the bou
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -30,7 +36,7 @@ from trimtab.measure.compare import PairedComparison, exp_interval, log_gain
 from trimtab.measure.interval import check_level, unknown_interval
 from trimtab.measure.measurement import Interval
 
-__all__ = ["EarlyStop", "PairedSequence", "Verdict", "anytime_interval"]
+__all__ = ["EarlyStop", "NoisePool", "PairedSequence", "Verdict", "anytime_interval"]
 
 Floats = NDArray[np.float64]
 Verdict = Literal["better", "not_better", "undecided"]
@@ -40,16 +46,35 @@ _PRIOR_PRECISION = 0.09
 small c2 gives the narrowest intervals for 3 to 10 observations, the numbers that a study can afford."""
 
 
-def anytime_interval(values: Floats, level: float = 0.95, *, inflation: float = 1.0) -> Interval:
+@dataclass(frozen=True, slots=True)
+class NoisePool:
+    """What other observations of the same noise have shown of its variance.
+
+    Attributes:
+        squares: their sum of squared deviations from their own means.
+        df: degrees of freedom of it; 0: nothing is known.
+    """
+
+    squares: float = 0.0
+    df: float = 0.0
+
+
+_NOTHING = NoisePool()
+
+
+def anytime_interval(
+    values: Floats, level: float = 0.95, *, inflation: float = 1.0, pool: NoisePool = _NOTHING
+) -> Interval:
     """Interval for the mean of independent normal values of unknown variance, valid at every n at once.
 
     Args:
         values: (n,) all observations so far.
         level: chance that no interval of the whole sequence misses the mean.
         inflation: factor on the variance, for observations that hang together.
+        pool: what is known of the variance beforehand; valid where the noise is the same there and here.
 
     Returns:
-        Infinite ends while n is too small (n < 3 at level 0.95); NaN estimate for no values.
+        Infinite ends while n is too small (n < 3 at level 0.95 without a pool); NaN estimate for no values.
     """
     check_level(level)
     n = len(values)
@@ -57,23 +82,24 @@ def anytime_interval(values: Floats, level: float = 0.95, *, inflation: float = 
         return unknown_interval(level)
     mean = float(values.mean())
     squares = float(((values - mean) ** 2).sum()) * inflation
-    threshold = (math.sqrt((n + _PRIOR_PRECISION) / _PRIOR_PRECISION) / (1 - level)) ** (2 / n)
-    g = (1 - 1 / threshold) * (n + _PRIOR_PRECISION)
-    se = math.sqrt(squares / (n - 1) / n) if n > 1 else math.nan
-    if n < 2 or g >= n:
+    c2, df = _PRIOR_PRECISION, pool.df
+    threshold = (math.sqrt((n + c2) / c2) / (1 - level)) ** (2 / (n + df))
+    se = math.sqrt((squares + pool.squares) / (n - 1 + df) / n) if n - 1 + df > 0 else math.nan
+    reach = 1 - threshold * c2 / (n + c2)
+    if n + df < 2 or reach <= 0:
         return Interval(mean, -math.inf, math.inf, level, se, n)
-    half = math.sqrt(g * squares / (n * (n - g)))
+    half = math.sqrt((threshold - 1) * (squares + pool.squares) / (n * reach))
     return Interval(mean, mean - half, mean + half, level, se, n)
 
 
-def _anytime_p_value(values: Floats) -> float:
+def _anytime_p_value(values: Floats, pool: NoisePool) -> float:
     """1 over the mixture's e-value against a mean of 0: the largest alpha whose interval holds 0, at most 1."""
     n, c2 = len(values), _PRIOR_PRECISION
-    around_zero = float((values**2).sum())
+    around_zero = float((values**2).sum()) + pool.squares
     if around_zero == 0:
         return 1.0
     rest = 1 - float(values.sum()) ** 2 / ((n + c2) * around_zero)
-    return float(min(1.0, math.sqrt((n + c2) / c2) * rest ** (n / 2)))
+    return float(min(1.0, math.sqrt((n + c2) / c2) * rest ** ((n + pool.df) / 2)))
 
 
 class PairedSequence:
@@ -86,8 +112,8 @@ class PairedSequence:
     The chance of ever calling an equal candidate better is about (1 - level) / 2.
     """
 
-    def __init__(self, *, is_maximised: bool, level: float = 0.95) -> None:
-        """Takes the metric's direction and the confidence of the whole sequence.
+    def __init__(self, *, is_maximised: bool, level: float = 0.95, pool: NoisePool = _NOTHING) -> None:
+        """Takes the metric's direction, the confidence of the whole sequence, and what is known of the pairs' noise.
 
         Raises:
             UsageError: `level` is not inside (0, 1).
@@ -95,6 +121,7 @@ class PairedSequence:
         check_level(level)
         self._is_maximised = is_maximised
         self._level = level
+        self._pool = pool
         self._log_gains: list[float] = []
 
     def add(self, baseline: float, candidate: float) -> None:
@@ -111,7 +138,7 @@ class PairedSequence:
     @property
     def ratio(self) -> Interval:
         """How many times better the candidate is (more than 1 is better); `se` is that of the logarithm."""
-        return exp_interval(anytime_interval(np.array(self._log_gains), self._level))
+        return exp_interval(anytime_interval(np.array(self._log_gains), self._level, pool=self._pool))
 
     def comparison(self) -> PairedComparison:
         """All pairs so far, with `ratio` and a p-value that hold however often they are looked at.
@@ -125,7 +152,7 @@ class PairedSequence:
         return PairedComparison(
             ratio=self.ratio,
             n_pairs=len(gains),
-            p_value=min(_anytime_p_value(gains[: i + 1]) for i in range(len(gains))),
+            p_value=min(_anytime_p_value(gains[: i + 1], self._pool) for i in range(len(gains))),
             gains=tuple(np.exp(gains).tolist()),
         )
 

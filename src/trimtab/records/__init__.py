@@ -3,12 +3,15 @@
 from trimtab.records.endpoint import Endpoint
 from trimtab.records.machine import Machine
 from trimtab.records.objective import METRICS, MetricConstraint, Objective
-from trimtab.records.trial import Context, Role, Status, Trial
+from trimtab.records.rights import DataRights
+from trimtab.records.trial import Context, Fault, Role, Status, Trial
 
 __all__ = [
     "METRICS",
     "Context",
+    "DataRights",
     "Endpoint",
+    "Fault",
     "Machine",
     "MetricConstraint",
     "Objective",

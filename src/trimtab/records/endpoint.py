@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from trimtab.redact import remember
+
 __all__ = ["Endpoint"]
 
 
@@ -28,6 +30,10 @@ class Endpoint:
     database: str
     password: str | None = field(default=None, repr=False)
     options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """A password that comes in here is taken out of every text from now on."""
+        remember(self.password)
 
     def with_database(self, database: str) -> Endpoint:
         """The same server, another database."""

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from trimtab.measure import Measurement
+from trimtab.redact import hide_literals
 from trimtab.space import Config, Value
 
-__all__ = ["Context", "Role", "Status", "Trial"]
+__all__ = ["Context", "Fault", "Role", "Status", "Trial"]
 
 
 class Status(StrEnum):
@@ -22,10 +23,10 @@ class Status(StrEnum):
     REJECTED = "rejected"
     """The target's own pre-flight or the target refused a value; nothing changed."""
     CRASHED = "crashed"
-    """The target did not start, died, or could not be logged in to with this config."""
+    """The target did not start, died, or could not be logged in to with this config, or a guard stopped it before that."""
     TIMED_OUT = "timed_out"
     STOPPED_EARLY = "stopped_early"
-    """Clearly worse than the incumbent; the measurement is valid but short."""
+    """Clearly worse than the incumbent, or beyond a guard's limit; the measurement is valid but short."""
     FAILED_LOAD = "failed_load"
     """The load ran with too many errors or a wrong answer, or (where latency counts) its open loop was not kept up with."""
     INFRASTRUCTURE = "infrastructure"
@@ -42,12 +43,28 @@ class Status(StrEnum):
         return self in (Status.INFEASIBLE, Status.REJECTED, Status.CRASHED, Status.TIMED_OUT, Status.FAILED_LOAD)
 
 
+class Fault(StrEnum):
+    """What failed in a trial that gave no measurement; the class of the cause, not the verdict about the config (`Status`)."""
+
+    NONE = ""
+    CONFIG = "config"
+    """The target refuses these values, does not start or crashes with them, and runs well with the last good ones."""
+    RESOURCE = "resource"
+    """Memory or disk ran out. Status CRASHED: by the target's own demand; INFRASTRUCTURE: by others', or not known."""
+    ENVIRONMENT = "environment"
+    """Somebody or something else: a kill or restart from outside, the network, the file system, other software."""
+    LOAD = "load"
+    """The target is well; the load was not served, was answered wrongly, or could not be run."""
+
+
 class Role(StrEnum):
     """Why a trial was made."""
 
     BASELINE = "baseline"
     ADVICE = "advice"
     SEARCH = "search"
+    DESIGN = "design"
+    """A run of an experimental design, made to rank knobs."""
     REPEAT = "repeat"
     ABLATION = "ablation"
     PROOF_BASELINE = "proof_baseline"
@@ -91,6 +108,13 @@ class Trial:
         cost_s: seconds by step: "preflight", "apply", "reset", "warmup", "measure", "other", "failed", "restore", "ask".
         started_at: seconds since the epoch.
         searcher: name of the searcher that asked for it; "" for none.
+        fault: what failed; NONE when nothing did, and in trials stored before there was this field.
+        counters_before, counters_after: what the target counts of its own work ("database.blks_read"), when the load that was
+            measured began and when it had ended; empty when the target counts nothing.
+        seed: of the load's operations; None in trials stored before there was this field.
+        peaks: largest use of the target's resources while the load ran ("memory_bytes", "swap_bytes", "disk_share",
+            "disk_growth_share", "lag_s"; "memory_limit_bytes" is the budget); empty when they cannot be seen.
+        versions: what measured it, by name ("trimtab", "workload"); empty when not known.
     """
 
     number: int
@@ -107,6 +131,17 @@ class Trial:
     cost_s: Mapping[str, float] = field(default_factory=dict)
     started_at: float = 0.0
     searcher: str = ""
+    fault: Fault = Fault.NONE
+    counters_before: Mapping[str, float] = field(default_factory=dict)
+    counters_after: Mapping[str, float] = field(default_factory=dict)
+    seed: int | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    peaks: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Log lines may quote statements and their values: a trial holds none, wherever it comes from."""
+        if self.reason and isinstance(self.reason, str):  # an imported one may be anything until it is checked
+            object.__setattr__(self, "reason", hide_literals(self.reason))
 
     @property
     def is_feasible(self) -> bool:

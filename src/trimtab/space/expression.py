@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -156,6 +157,9 @@ def parse(text: str) -> Node:
     return _Parser(text).parse()
 
 
+_LARGEST = Fraction(sys.float_info.max)
+
+
 class _Parser:
     """Operator precedence by binding power (Pratt 1973)."""
 
@@ -263,7 +267,10 @@ class _Parser:
             ratio, dimension = unit_ratio(match[2])
         except UsageError as error:
             raise syntax_error(self._text, token.position, f"unknown unit {match[2]!r} in {token.text!r}") from error
-        return Number(Fraction(match[1]) * ratio, dimension, token.position)
+        number = Fraction(match[1]) * ratio
+        if number > _LARGEST:
+            raise syntax_error(self._text, token.position, f"the number {token.text} is too large")
+        return Number(number, dimension, token.position)
 
     def _name(self, token: Token) -> Node:
         if token.text not in _FUNCTIONS or not self._is_at("("):

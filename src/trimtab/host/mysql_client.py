@@ -1,0 +1,96 @@
+"""Connections to a MySQL or MariaDB server as its own client makes them: option files, encryption, unix socket."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from configparser import ConfigParser
+from configparser import Error as ConfigError
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+__all__ = ["login", "password_from_files"]
+
+
+def password_from_files() -> str | None:
+    """The password in MYSQL_PWD or in the [client] group of ~/.my.cnf; None when neither has one."""
+    found = os.environ.get("MYSQL_PWD")
+    if found is not None:
+        return found
+    parser = ConfigParser(allow_no_value=True, strict=False, interpolation=None)
+    try:
+        parser.read(Path("~/.my.cnf").expanduser(), encoding="utf-8")
+        value = parser.get("client", "password", fallback=None)
+    except (ConfigError, OSError, UnicodeDecodeError):
+        return None
+    return None if value is None else value.strip("\"'")
+
+
+def login(
+    host: str,
+    port: int,
+    options: Mapping[str, str],
+    *,
+    user: str,
+    password: str,
+    login_timeout_s: int,
+    database: str | None = None,
+    client_flag: int = 0,
+    answer_timeout_s: int | None = None,
+) -> pymysql.Connection[Any]:
+    """A fresh autocommit connection.
+
+    Args:
+        host: a host name, an address, or (starting with "/") a unix socket.
+        port: of TCP.
+        options: "sslmode" and "sslrootcert", as the load engine's driver understands them.
+        user, password: "" for no password.
+        login_timeout_s: longest wait for the server while the login lasts.
+        database: to begin in; None for none.
+        client_flag: of the protocol.
+        answer_timeout_s: longest wait for an answer; None waits for ever.
+
+    Raises:
+        pymysql.MySQLError: the server does not answer, or does not let this user in.
+        RuntimeError: a way to log in needs a library that is not installed.
+        OSError: nobody listens on the unix socket.
+    """
+    where = {"unix_socket": host} if host.startswith("/") else {"host": host, "port": port}
+    connection = pymysql.Connection(
+        **where, **_tls(host, options), user=user, password=password, database=database, autocommit=True,
+        charset="utf8mb4", connect_timeout=login_timeout_s, read_timeout=answer_timeout_s,
+        write_timeout=answer_timeout_s, program_name="trimtab", client_flag=client_flag, defer_connect=True,
+    )  # fmt: skip
+    own = _unix_socket(host, login_timeout_s)
+    # So it sends a password over a socket of ours as it does over one of its own: nobody can listen.
+    connection._secure = own is not None  # type: ignore[attr-defined]
+    # A server that hangs accepts a connection, and never greets.
+    connection._read_timeout = login_timeout_s  # type: ignore[attr-defined]
+    connection.connect(own)
+    connection._read_timeout = answer_timeout_s  # type: ignore[attr-defined]
+    return connection
+
+
+def _unix_socket(host: str, timeout_s: int) -> socket.socket | None:
+    """Our own, connected, for a server that is reached so: the library leaves one open when nobody listens."""
+    if not host.startswith("/"):
+        return None
+    own = socket.socket(socket.AF_UNIX)
+    own.settimeout(timeout_s)
+    try:
+        own.connect(host)
+    except OSError:
+        own.close()
+        raise
+    return own
+
+
+def _tls(host: str, options: Mapping[str, str]) -> dict[str, Any]:
+    mode = "disable" if host.startswith("/") else options.get("sslmode", "prefer")
+    if mode == "disable":
+        return {"ssl_disabled": True}
+    own: dict[str, Any] = {"ssl_ca": options["sslrootcert"]} if "sslrootcert" in options else {}
+    return own | ({"ssl_verify_cert": True, "ssl_verify_identity": True} if mode == "verify-full" else {})

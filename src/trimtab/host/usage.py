@@ -1,0 +1,160 @@
+"""Usage: what the processes of a server and the machine under it use right now, from the kernel's own files.
+
+Every figure is cheap enough to be asked for once a second beside a load.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.host.limits import cgroup_folder
+
+__all__ = [
+    "ProcessUse",
+    "VolumeUse",
+    "available_memory_bytes",
+    "folder_bytes",
+    "oom_kills",
+    "process_use",
+    "swapped_bytes",
+    "volume_uses",
+]
+
+_KIB = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessUse:
+    """What a process and its descendants use.
+
+    Attributes:
+        memory_bytes: anonymous memory of all of them, and the shared memory of the one that uses most of it: shared
+            buffers count once.
+        swap_bytes: of their memory, what lies in swap.
+    """
+
+    memory_bytes: int
+    swap_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeUse:
+    """How full a file system is; what is reserved for root counts as used.
+
+    Attributes:
+        path: a folder on it.
+        used_bytes, size_bytes: of the whole file system, whoever uses it.
+    """
+
+    path: str
+    used_bytes: int
+    size_bytes: int
+
+    @property
+    def share(self) -> float:
+        """Used share, in [0, 1]."""
+        return self.used_bytes / self.size_bytes if self.size_bytes else 0.0
+
+
+def process_use(pid: int, root: Path = Path("/")) -> ProcessUse | None:
+    """What `pid` and its descendants use; None when it is gone or may not be seen."""
+    rows = [row for row in (_status(root, each) for each in _family(root, pid)) if row]
+    if not rows:
+        return None
+    shared = max(row.get("RssShmem", 0) + row.get("HugetlbPages", 0) for row in rows)
+    return ProcessUse(
+        memory_bytes=sum(row.get("RssAnon", 0) for row in rows) + shared,
+        swap_bytes=sum(row.get("VmSwap", 0) for row in rows),
+    )
+
+
+def _family(root: Path, pid: int) -> Iterator[int]:
+    waiting = [pid]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        waiting += [int(child) for child in _text(root / f"proc/{each}/task/{each}/children").split()]
+
+
+def _status(root: Path, pid: int) -> dict[str, int]:
+    """The memory lines of a process's status, in bytes."""
+    found = {}
+    for line in _text(root / f"proc/{pid}/status").splitlines():
+        name, _, value = line.partition(":")
+        if value.endswith(" kB"):
+            found[name] = int(value.split()[0]) * _KIB
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def available_memory_bytes(root: Path = Path("/")) -> int | None:
+    """Memory that the machine can still give without swapping, by the kernel's estimate; None when it does not say."""
+    for line in _text(root / "proc/meminfo").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * _KIB
+    return None
+
+
+def swapped_bytes(root: Path = Path("/")) -> int | None:
+    """Bytes that the machine has moved to and from swap since it was started; None when the kernel does not count them."""
+    counts = dict(line.split() for line in _text(root / "proc/vmstat").splitlines())
+    if "pswpin" not in counts or "pswpout" not in counts:
+        return None
+    return (int(counts["pswpin"]) + int(counts["pswpout"])) * os.sysconf("SC_PAGE_SIZE")
+
+
+def oom_kills(pid: int, root: Path = Path("/")) -> int | None:
+    """Processes that the kernel has killed for want of memory in the cgroup of `pid`; None when it does not say."""
+    for version, name in ((2, "memory.events"), (1, "memory.oom_control")):
+        folder = cgroup_folder("memory", version, root=root, pid=pid)
+        for line in _text(folder / name).splitlines() if folder is not None else ():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return None
+
+
+def volume_uses(folders: Iterable[Path]) -> tuple[VolumeUse, ...]:
+    """The file systems of `folders`, each once; folders that cannot be seen are left out."""
+    found: dict[int, VolumeUse] = {}
+    for folder in folders:
+        try:
+            device, usage = folder.stat().st_dev, shutil.disk_usage(folder)
+        except OSError:
+            continue
+        found.setdefault(
+            device, VolumeUse(path=str(folder), used_bytes=usage.total - usage.free, size_bytes=usage.total)
+        )
+    return tuple(found.values())
+
+
+def folder_bytes(folders: Iterable[Path]) -> int:
+    """Bytes allocated under `folders`, links followed at their tops only; what vanishes meanwhile does not count."""
+    total, waiting = 0, [os.path.realpath(folder) for folder in folders]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        total += _allocated(entry)
+        except OSError:
+            continue
+    return total
+
+
+def _allocated(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_blocks * 512
+    except OSError:
+        return 0

@@ -1,0 +1,124 @@
+"""Redact: passwords and the values in queries are taken out of every text before it is shown or stored; the one place for it.
+
+* `remember(secret)` registers a password wherever one enters the program (an endpoint, the environment); `redact(text)` takes
+  out every registered one, and whatever stands where a URL or a connection string has its password.
+* `hide_literals(text)` is for words of a database: messages and log lines may quote the statement and its values, which may
+  be personal data. Names of tables, columns and settings stay.
+
+Errors redact their messages themselves, the trial room its reasons, the history its settings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+__all__ = ["digest", "forget_all", "hide_literals", "hide_values", "redact", "redact_settings", "remember"]
+
+_SHORTEST = 4
+_ORDINARY = frozenset(
+    {
+        *("admin", "database", "default", "localhost", "mariadb", "mysql", "password", "postgres", "postgresql"),
+        *("public", "root", "secret", "server", "test", "trimtab", "user"),
+    }
+)
+"""Such a password, or a shorter one, would tear holes into every message; it is found by its place only."""
+
+_VARIABLES = ("PGPASSWORD", "MYSQL_PWD", "REDISCLI_AUTH", "MONGO_PASSWORD")
+_MASK = "***"
+
+_URL = re.compile(r"(?P<head>\b[a-z][a-z0-9+.-]*://[^\s/@:'\"]*):(?P<password>[^\s'\"]*)@(?=[^\s@]*)", re.IGNORECASE)
+_PAIR = re.compile(
+    r"(?P<key>\b\w*(?:passw(?:or)?d|passphrase|pwd|secret|api_?key)(?:\s*=\s*|[\"']\s*:\s*))"
+    r"(?P<value>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s&,;'\"]+)",
+    re.IGNORECASE,
+)
+_SECRET_KEY = re.compile(r"passw(or)?d|passphrase|secret|api_?key|token|^pwd$", re.IGNORECASE)
+
+_secrets: set[str] = set()
+
+
+def remember(secret: str | None) -> None:
+    """From now on `redact` takes `secret` out of every text, as it is and as a URL writes it."""
+    if secret is not None and _can_be_found(secret):
+        _secrets.update((secret, quote(secret, safe="")))
+
+
+def _can_be_found(secret: str) -> bool:
+    return len(secret) >= _SHORTEST and secret.casefold() not in _ORDINARY
+
+
+def forget_all() -> None:
+    """Empties the register, for tests."""
+    _secrets.clear()
+
+
+def redact(text: str) -> str:
+    """`text` without any password that is known, or that stands in the place of one."""
+    known = {*_secrets, *filter(_can_be_found, (os.environ.get(name, "") for name in _VARIABLES))}
+    for secret in sorted(known, key=len, reverse=True):
+        if secret in text:
+            text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", _MASK, text)
+    if "://" in text:
+        text = _URL.sub(rf"\g<head>:{_MASK}@", text)
+    return _PAIR.sub(rf"\g<key>{_MASK}", text)
+
+
+def redact_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as they may be stored: every text redacted, and nothing under a key that names a secret."""
+    return {key: _MASK if _is_secret(key, value) else _redacted(value) for key, value in settings.items()}
+
+
+def _is_secret(key: str, value: object) -> bool:
+    return isinstance(value, str) and _SECRET_KEY.search(key) is not None
+
+
+def _redacted(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return redact_settings(value)
+    if isinstance(value, list | tuple):
+        return [_redacted(item) for item in value]
+    return redact(value) if isinstance(value, str) else value
+
+
+def digest(text: str) -> str:
+    """What stands for a text that is not kept: the same for the same text, and nothing can be read from it."""
+    return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+# What the statement and its values look like in a server's words. Lines of a statement that go over several begin with a tab.
+_LINES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"^(.*?\b(?:STATEMENT|QUERY|CONTEXT):).*(?:\n\t.*)*", re.MULTILINE), r"\1 (hidden)"),
+    (re.compile(r"^(.*?\bLOG: .*?\b(?:statement|execute [^:]*|parse [^:]*|bind [^:]*):).*(?:\n\t.*)*", re.M), r"\1 (hidden)"),
+    (re.compile(r"^(.*?\bDETAIL:.*?\bparameters:).*(?:\n\t.*)*", re.MULTILINE | re.IGNORECASE), r"\1 (hidden)"),
+    (re.compile(r"^LINE \d+:.*(?:\n[ \t]*\^)?", re.MULTILINE), "LINE: (hidden)"),
+    (re.compile(r"(\)=)\(.*\)"), r"\1(hidden)"),
+    (re.compile(r"(Failing row contains )\(.*\)"), r"\1(hidden)"),
+    (re.compile(r"\b(Token|JSON data, line \d+:|Expected .* but found) .*"), r"\1 (hidden)"),
+    # at a line's end, unless it is the value of a setting
+    (re.compile(r"^((?!.*parameter \").*: )\"(?:[^\"]|\"\")*\"(?=[^\"]*$)", re.MULTILINE), r'\1"(hidden)"'),
+    # a bare word is SQL's own or a name: a text would have its quotes here
+    (re.compile(r"(\bat or near )\"(?![A-Za-z_]\w*\")(?:[^\"]|\"\")*\""), r'\1"(hidden)"'),
+    (re.compile(r"(\b(?:value|syntax|input|literal|string|for type \w+) )\"(?:[^\"]|\"\")*\""), r'\1"(hidden)"'),
+    (re.compile(r"((?:right syntax to use near|Duplicate entry|(?:Incorrect|Truncated incorrect) \w+ value:) )'.*?'(?= |$)",
+                re.MULTILINE), r"\1'(hidden)'"),
+)  # fmt: skip
+
+
+_VALUE = re.compile(r"\$(\w*)\$.*?\$\1\$|'(?:[^'\\]|\\.|'')*(?:'|$)|(?<![\w$])\d[\w.]*", re.DOTALL)
+
+
+def hide_values(statement: str) -> str:
+    """An SQL statement with ? for every text and number in it."""
+    return _VALUE.sub("?", statement)
+
+
+def hide_literals(text: str) -> str:
+    """A database's message or log lines without the statements in them and the values that they quote."""
+    for pattern, mask in _LINES:
+        text = pattern.sub(mask, text)
+    return redact(text)
