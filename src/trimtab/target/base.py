@@ -7,10 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from trimtab.host import VolumeUse
 from trimtab.records import Context, Endpoint, Machine
 from trimtab.space import Config, Constraint, Knob, Value
 
-__all__ = ["Applied", "KnobState", "Snapshot", "Target"]
+__all__ = ["Applied", "CountingTarget", "KnobState", "Snapshot", "Target", "Vitals", "Watchable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,3 +117,53 @@ class Target(Protocol):
     def fragment(self, config: Config) -> str: ...
     def lock(self, holder: str) -> AbstractContextManager[None]: ...
     def doctor(self) -> Sequence[tuple[str, bool, str]]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vitals:
+    """What a target and its machine use at one moment; None (or nothing) where it cannot be seen.
+
+    Attributes:
+        memory_bytes: of the target's processes, shared memory once.
+        memory_limit_bytes: the budget that they share.
+        available_bytes: memory that the machine can still give without swapping.
+        swap_bytes: of the target's memory, what lies in swap.
+        swapped_bytes: moved to and from swap by the whole machine since its start.
+        oom_kills: processes of the target that the kernel has killed for want of memory, since its start.
+        volumes: the file systems that the target writes to.
+        lag_s: seconds that the slowest standby is behind; None without standbys, too.
+    """
+
+    memory_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    available_bytes: int | None = None
+    swap_bytes: int | None = None
+    swapped_bytes: int | None = None
+    oom_kills: int | None = None
+    volumes: tuple[VolumeUse, ...] = ()
+    lag_s: float | None = None
+
+
+@runtime_checkable
+class CountingTarget(Protocol):
+    """A target that counts its own work.
+
+    * `counters()`: what it has counted so far, by name ("database.blks_read", "Innodb_pages_read"); differences of two calls
+      tell what a load made it do. Takes milliseconds, and changes nothing. Raises `TargetError` when it cannot be reached.
+    """
+
+    def counters(self) -> Mapping[str, float]: ...
+
+
+@runtime_checkable
+class Watchable(Protocol):
+    """A target whose resources can be watched while a load runs; every method may be called from a thread of its own.
+
+    * `vitals()`: cheap enough for once a second; never raises, for the load itself shows whether the target is well.
+    * `data_bytes()`: what the target itself occupies on its volumes; may take seconds. None when it cannot be seen.
+    * `unwatch()`: gives back what `vitals` keeps open (a connection); idempotent, never waits long.
+    """
+
+    def vitals(self) -> Vitals: ...
+    def data_bytes(self) -> int | None: ...
+    def unwatch(self) -> None: ...

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from trimtab.records import Context, Machine
 from trimtab.space import Config, KnobKind, Value
 from trimtab.target.base import KnobState
-from trimtab.target.postgresql.memory import memory_use, used_bytes
+from trimtab.target.memory import used_bytes
+from trimtab.target.postgresql.memory import memory_use
 from trimtab.target.postgresql.overlay import Bounds
 from trimtab.units import unit_factor
 

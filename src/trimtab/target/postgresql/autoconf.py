@@ -10,9 +10,9 @@ from psycopg import sql
 
 from trimtab.errors import ApplyError, TargetError
 from trimtab.target.postgresql.catalogue import read_rows
-from trimtab.target.postgresql.classes import FORBIDDEN
+from trimtab.target.postgresql.classes import FORBIDDEN, SECRET
 from trimtab.target.postgresql.reach import AUTO_CONF
-from trimtab.target.postgresql.session import Connection
+from trimtab.target.postgresql.session import Connection, ConnectionLostError
 from trimtab.units import format_value
 
 __all__ = ["change_entries", "file_faults", "read_entries", "reload_and_wait"]
@@ -32,7 +32,7 @@ def read_entries(connection: Connection) -> dict[str, str]:
             "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE %s AND name IS NOT NULL ORDER BY seqno",
             [f"%/{AUTO_CONF}"],
         )
-        return {name: setting for name, setting in cursor if name not in FORBIDDEN}
+        return {name: setting for name, setting in cursor if name not in FORBIDDEN | SECRET}
     except psycopg.errors.InsufficientPrivilege:
         return _effective_entries(connection)
 
@@ -49,7 +49,7 @@ def _effective_entries(connection: Connection) -> dict[str, str]:
     return {
         name: format_value(row.value, row.unit)
         for name, row in rows.items()
-        if row.file.endswith(f"/{AUTO_CONF}") and name not in FORBIDDEN
+        if row.file.endswith(f"/{AUTO_CONF}") and name not in FORBIDDEN | SECRET
     }
 
 
@@ -58,6 +58,7 @@ def change_entries(connection: Connection, now: Mapping[str, str], wanted: Mappi
 
     Raises:
         ApplyError: the server refuses a value; entries changed before it stay changed.
+        ConnectionLostError: whether the last one was changed is not known.
         TargetError: the server or this user's rights do not let the file be changed at all.
     """
     statements: list[tuple[str, str | None]] = [(name, None) for name in now if name not in wanted]
@@ -74,12 +75,16 @@ def change_entries(connection: Connection, now: Mapping[str, str], wanted: Mappi
         try:
             connection.execute(command)
         except psycopg.Error as error:
-            raise _told(error, name, text) from error
+            raise _told(error, name, text, is_lost=connection.closed) from error
 
 
-def _told(error: psycopg.Error, name: str, text: str | None) -> TargetError:
+def _told(error: psycopg.Error, name: str, text: str | None, *, is_lost: bool) -> TargetError:
     what = f"{name}={text!r}" if text is not None else f"RESET {name}"
     words = error.diag.message_primary or str(error).strip()
+    if is_lost or (isinstance(error, psycopg.OperationalError) and error.sqlstate is None):
+        return ConnectionLostError(
+            f"the connection was lost while changing {what}: {words}", hint="see the server's log"
+        )
     if "allow_alter_system" in words or "ALTER SYSTEM is not allowed" in words:
         return TargetError(
             f"the server does not allow ALTER SYSTEM: {words}",
@@ -98,8 +103,6 @@ def _told(error: psycopg.Error, name: str, text: str | None) -> TargetError:
         return TargetError(
             f"{AUTO_CONF} cannot be parsed by the server: {words}", hint="repair that file; nothing was changed by this"
         )
-    if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
-        return TargetError(f"the connection was lost while changing {what}: {words}", hint="see the server's log")
     return ApplyError(f"the server refuses {what}: {words}", hint="see `trimtab knobs` for ranges")
 
 

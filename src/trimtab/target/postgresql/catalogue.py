@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from trimtab.errors import TargetError, UsageError
+from trimtab.errors import TargetError
 from trimtab.space import Knob, KnobKind, RestartClass, SafetyClass, Value
 from trimtab.target.base import KnobState
 from trimtab.target.postgresql.classes import SECRET, forbidden_reason, safety_of
 from trimtab.target.postgresql.overlay import MAX_VERSION, MIN_VERSION, Bounds, OverlayKnob, load_overlay
+from trimtab.target.postgresql.rules import STANDBY_KNOBS
 from trimtab.target.postgresql.session import Connection
 from trimtab.target.postgresql.settings import Settings
 from trimtab.target.postgresql.values import parse_setting
+from trimtab.target.selection import select
 
 __all__ = [
     "Facts",
     "Row",
     "knob_states",
     "major_version",
+    "missing_knobs",
     "read_facts",
     "read_rows",
     "require_changeable",
@@ -31,6 +33,7 @@ _KINDS = {"bool": KnobKind.BOOLEAN, "integer": KnobKind.INTEGER, "real": KnobKin
 _MANAGED = "allow_alter_system = off: this server is configured by other means"
 _NO_RELOAD = "this user may not reload the configuration"
 _NO_RIGHT = "this user may not change it (no ALTER SYSTEM privilege)"
+_STANDBY = "a standby must not have fewer than its primary, and this server has or is a standby"
 _PINNED = {
     "command line": "set on the server's command line, which wins over every file",
     "environment variable": "set by an environment variable of the server",
@@ -77,6 +80,7 @@ class Facts:
     major: int
     has_jit: bool
     has_standby: bool
+    is_standby: bool
     may_reload: bool
     allows_alter_system: bool
 
@@ -112,13 +116,14 @@ def read_rows(connection: Connection) -> dict[str, Row]:
 
 def read_facts(connection: Connection, rows: Mapping[str, Row]) -> Facts:
     """Facts of the server that lock whole groups of knobs."""
+    # pg_jit_available() is false where jit is off as well; switched on for this statement, it tells of the library alone.
     found = connection.execute(
-        "SELECT pg_jit_available(), EXISTS (SELECT FROM pg_stat_replication),"
+        "SELECT set_config('jit', 'on', true), pg_jit_available(), EXISTS (SELECT FROM pg_stat_replication), pg_is_in_recovery(),"
         " has_function_privilege('pg_reload_conf()', 'EXECUTE')"
     ).fetchone()
-    jit, standby, may_reload = found if found is not None else (False, False, False)
+    _, jit, standby, recovers, may_reload = found if found is not None else ("", False, False, False, False)
     allowed = "allow_alter_system" not in rows or rows["allow_alter_system"].setting == "on"
-    return Facts(major_version(connection), bool(jit), bool(standby), bool(may_reload), allowed)
+    return Facts(major_version(connection), bool(jit), bool(standby), bool(recovers), bool(may_reload), allowed)
 
 
 def knob_states(
@@ -204,7 +209,7 @@ def _lock_reason(
         (not is_open, f'safety class {wants} is locked; unlock = ["{wants}"] opens it'),
         (overlay is not None and overlay.needs_jit and not facts.has_jit, "this server has no JIT compiler"),
         (row.needs_restart, no_more_restart),
-        (row.name == "max_worker_processes" and facts.has_standby, "a standby must not have fewer than its primary"),
+        (row.name in STANDBY_KNOBS and (facts.has_standby or facts.is_standby), _STANDBY),
         (True, _PINNED.get(row.source, "")),
         (not facts.allows_alter_system, _MANAGED),
         (not row.is_permitted, _NO_RIGHT),
@@ -236,42 +241,24 @@ def require_changeable(states: Mapping[str, KnobState]) -> None:
         )
 
 
+def missing_knobs(choice: str | Sequence[str], rows: Mapping[str, Row], major: int) -> tuple[str, ...]:
+    """One line about the knobs that `knobs = ...` asks for, that the catalogue knows, and that this server lacks."""
+    overlay = load_overlay()
+    asked: dict[str, None] = {}
+    for name in (choice,) if isinstance(choice, str) else choice:
+        asked.update(dict.fromkeys(overlay.sets.get(name, (name,))))
+    missing = [name for name in asked if name in overlay.knob and name not in rows]
+    if not missing:
+        return ()
+    return (f"left out, because PostgreSQL {major} does not have them: {', '.join(missing)}",)
+
+
 def selected_names(
     choice: str | Sequence[str], states: Mapping[str, KnobState], *, reads_only: bool = False
 ) -> tuple[str, ...]:
-    """The changeable knobs that `knobs = ...` asks for: of a set those that are not locked, named ones all.
-
-    Args:
-        choice: a set, or names and sets.
-        states: the live catalogue.
-        reads_only: whether the workload only reads; a set other than "all" then leaves out what only writes feel.
+    """The changeable knobs that `knobs = ...` asks for; one of another version is told by `missing_knobs` (see `select`).
 
     Raises:
         UsageError: an unknown name, or one that is locked or not curated.
     """
-    overlay = load_overlay()
-    sets = overlay.sets
-    chosen: dict[str, None] = {}
-    for name in (choice,) if isinstance(choice, str) else choice:
-        if name in sets:
-            free = [n for n in sets[name] if n in states and not states[n].lock_reason]
-            is_felt = [n for n in free if name == "all" or not (reads_only and overlay.knob[n].only_writes)]
-            chosen.update(dict.fromkeys(is_felt))
-        elif name not in states:
-            close = difflib.get_close_matches(name, [*states, *sets], n=1)
-            raise UsageError(
-                f"unknown knob or set={name!r} in knobs",
-                hint=f"did you mean {close[0]!r}?" if close else f"the sets are: {', '.join(sorted(sets))}",
-            )
-        elif states[name].lock_reason == "not curated":
-            raise UsageError(
-                f"knob={name!r} is not curated: Trimtab knows no useful range for it",
-                hint="an explicit range for such a knob cannot be given yet; see `trimtab knobs` for the curated ones",
-            )
-        elif states[name].lock_reason:
-            raise UsageError(
-                f"knob={name!r} is locked: {states[name].lock_reason}", hint="see `trimtab knobs` for what may change"
-            )
-        else:
-            chosen[name] = None
-    return tuple(chosen)
+    return select(choice, states, load_overlay(), reads_only=reads_only, skips_absent=True)

@@ -6,19 +6,24 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import psycopg
+
 from trimtab.errors import ApplyError, RestoreError, TargetError
+from trimtab.records import Fault
 from trimtab.space import Config, Value
 from trimtab.target.base import Applied, KnobState, Snapshot
+from trimtab.target.files import file_to_json
 from trimtab.target.postgresql.autoconf import change_entries, file_faults, read_entries, reload_and_wait
 from trimtab.target.postgresql.catalogue import Row, read_rows
 from trimtab.target.postgresql.classes import SECRET
 from trimtab.target.postgresql.pending import require_settled
-from trimtab.target.postgresql.reach import AUTO_CONF, Reach, file_from_json, file_to_json
-from trimtab.target.postgresql.session import LoginRefusedError
+from trimtab.target.postgresql.reach import AUTO_CONF, Reach
+from trimtab.target.postgresql.rescue import bring_back, entries_back_by_spare
+from trimtab.target.postgresql.session import ConnectionLostError, LoginRefusedError
 from trimtab.target.postgresql.values import is_same, setting_text
 from trimtab.units import format_value
 
-__all__ = ["put_back", "set_config", "take_snapshot"]
+__all__ = ["apply_error", "put_back", "set_config", "take_snapshot"]
 
 _LOG_LINES = 20
 
@@ -36,6 +41,11 @@ def take_snapshot(target: str, reach: Reach, public: Mapping[str, Any], *, can_r
     files = {}
     if reach.data_dir is not None:
         path = reach.data_dir / AUTO_CONF
+        if (goal := reach.host.link_target(path)) is not None:
+            raise TargetError(
+                f"file={str(path)!r} is a symbolic link to {goal!r}",
+                hint="ALTER SYSTEM would put a plain file in its place; make it one, or tune where it is managed",
+            )
         files[str(path)] = file_to_json(reach.host.read_file(path))
     return Snapshot(
         target=target,
@@ -62,10 +72,7 @@ def set_config(reach: Reach, states: Mapping[str, KnobState], base: Snapshot, co
     started = time.monotonic()
     texts = {name: setting_text(value, states[name].knob.unit) for name, value in config.items()}
     wanted = {**base.reach["entries"], **texts}
-    with reach.connect() as connection:
-        now = read_entries(connection)
-        change_entries(connection, now, wanted)
-        faults = file_faults(connection)
+    now, faults = _set_entries(reach, wanted)
     if faults:
         raise ApplyError(f"the server cannot use its configuration files: {'; '.join(faults)}")
     if now != wanted:
@@ -82,9 +89,31 @@ def set_config(reach: Reach, states: Mapping[str, KnobState], base: Snapshot, co
     return Applied(effective=effective, restarted=must_restart, duration_s=time.monotonic() - started)
 
 
+def _set_entries(reach: Reach, wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The entries before, and faults of the files after; a lost connection is made again once, to read what stands."""
+    before: dict[str, str] | None = None
+    while True:
+        is_second = before is not None
+        try:
+            with reach.connect() as connection:
+                now = read_entries(connection)
+                before = now if before is None else before
+                change_entries(connection, now, wanted)
+                return before, file_faults(connection)
+        except ConnectionLostError:
+            if is_second:
+                raise
+
+
 def _rows(reach: Reach) -> dict[str, Row]:
-    with reach.connect() as connection:
-        return read_rows(connection)
+    """By a new login; where none works any more, by the connection from better times."""
+    try:
+        with reach.connect() as connection:
+            return read_rows(connection)
+    except LoginRefusedError:
+        if reach.spare is None or reach.spare.closed:
+            raise
+        return read_rows(reach.spare)
 
 
 def _check(
@@ -105,6 +134,16 @@ def _check(
         )
 
 
+def apply_error(error: TargetError | psycopg.Error, log_excerpt: str) -> ApplyError:
+    """What stood in the way of an apply, as a result for the trial room."""
+    if isinstance(error, psycopg.Error):
+        return ApplyError(str(error).strip(), log_excerpt=log_excerpt)
+    fault = error.fault if isinstance(error, ApplyError) else ""
+    if isinstance(error, ConnectionLostError | LoginRefusedError):
+        fault = Fault.ENVIRONMENT
+    return ApplyError(error.message, hint=error.hint, log_excerpt=log_excerpt, fault=fault)
+
+
 def put_back(reach: Reach, snapshot: Snapshot) -> bool:
     """Puts files and values of `snapshot` back exactly; returns whether the server was restarted. Idempotent.
 
@@ -112,23 +151,16 @@ def put_back(reach: Reach, snapshot: Snapshot) -> bool:
         RestoreError: the files cannot be written, the server does not come up, or does not use the old values.
     """
     try:
-        was_up = reach.is_up()
-        changed = _put_files_back(reach, snapshot) if snapshot.files else _put_entries_back(reach, snapshot)
-        restarted = not was_up or not _answers(reach)
-        if not was_up:
-            reach.ensure_up()
-        elif restarted:
-            reach.restart()
-        elif changed:
-            reload_and_wait(reach.connect)
-        wrong = _wrong_values(reach, snapshot)
+        restarted = bring_back(reach, snapshot) if snapshot.files else _entries_back(reach, snapshot)
+        wrong = _wrong_or_unseen(reach, snapshot)
         if wrong and not reach.no_restart:
             restarted = True
             reach.restart()
             wrong = _wrong_values(reach, snapshot)
-    except TargetError as error:
+    except (TargetError, psycopg.Error) as error:
+        text = error.message if isinstance(error, TargetError) else str(error).strip()
         raise RestoreError(
-            f"the server could not be put back as it was found: {error.message}", hint=_by_hand(snapshot)
+            f"the server could not be put back as it was found: {text}", hint=_by_hand(snapshot)
         ) from error
     if wrong:
         raise RestoreError(
@@ -136,21 +168,6 @@ def put_back(reach: Reach, snapshot: Snapshot) -> bool:
             hint=_by_hand(snapshot),
         )
     return restarted
-
-
-def _answers(reach: Reach) -> bool:
-    """Whether a login works: a server process may be there and hang. One that refuses us does answer.
-
-    Raises:
-        LoginRefusedError: it does not let us in.
-    """
-    try:
-        reach.connect().close()
-    except LoginRefusedError:
-        raise
-    except TargetError:
-        return False
-    return True
 
 
 def _by_hand(snapshot: Snapshot) -> str:
@@ -161,30 +178,33 @@ def _by_hand(snapshot: Snapshot) -> str:
     return f"by hand: ALTER SYSTEM RESET every knob but {', '.join(entries) or 'none'}, and SELECT pg_reload_conf()"
 
 
-def _put_files_back(reach: Reach, snapshot: Snapshot) -> bool:
-    changed = False
-    for name, table in snapshot.files.items():
-        path, saved = reach.data_dir / AUTO_CONF if reach.data_dir is not None else None, file_from_json(table)
-        if path is None or str(path) != name:
-            raise RestoreError(f"the snapshot's file={name!r} is not this server's", hint="use the study's own target")
-        if reach.host.read_file(path) == saved:
-            continue
-        changed = True
-        if saved is None:
-            reach.host.remove_file(path)
-        else:
-            reach.host.write_file(path, saved)
-    return changed
-
-
-def _put_entries_back(reach: Reach, snapshot: Snapshot) -> bool:
+def _entries_back(reach: Reach, snapshot: Snapshot) -> bool:
+    """The entries as found, by SQL alone; False: nothing was restarted."""
     entries: Mapping[str, str] = snapshot.reach["entries"]
-    # a tuner may have died between its change and its reload; without rights on the files only loaded entries are seen
-    reload_and_wait(reach.connect)
+    try:
+        # a tuner may have died between its change and its reload; without rights on the files only loaded entries are seen
+        reload_and_wait(reach.connect)
+    except TargetError:
+        if reach.spare is None:
+            raise
+        entries_back_by_spare(reach.spare, entries, reach.connect)
+        return False
     with reach.connect() as connection:
         now = read_entries(connection)
         change_entries(connection, now, entries)
-    return now != entries
+    if now != entries:
+        reload_and_wait(reach.connect)
+    return False
+
+
+def _wrong_or_unseen(reach: Reach, snapshot: Snapshot) -> list[str]:
+    """As `_wrong_values`; nothing where nobody lets us in to look, and the files are as found and were read since."""
+    try:
+        return _wrong_values(reach, snapshot)
+    except (LoginRefusedError, psycopg.Error):
+        if not snapshot.files:
+            raise
+        return []
 
 
 def _wrong_values(reach: Reach, snapshot: Snapshot) -> list[str]:

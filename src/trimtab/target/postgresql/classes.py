@@ -8,6 +8,7 @@ the catalogue does not know falls into, so that a listing is honest.
 from __future__ import annotations
 
 from trimtab.space import SafetyClass
+from trimtab.target.forbidden import Forbidden
 
 __all__ = ["FORBIDDEN", "SECRET", "forbidden_reason", "safety_of"]
 
@@ -102,7 +103,15 @@ _FIXED = frozenset(
     }
 )
 
-FORBIDDEN: frozenset[str] = _RUNS_CODE | _WRITES_FILES | _LOCKS_OUT | _DAMAGES | _FIXED
+_FORBIDDEN = Forbidden(
+    runs_code=_RUNS_CODE,
+    writes_files=_WRITES_FILES,
+    locks_out=_LOCKS_OUT,
+    damages=_DAMAGES,
+    fixed=_FIXED,
+    made="the cluster is made",
+)
+FORBIDDEN: frozenset[str] = _FORBIDDEN.names
 
 SECRET: frozenset[str] = frozenset({"primary_conninfo", "ssl_passphrase_command"})
 """Values that may hold a password: never shown, never kept."""
@@ -181,11 +190,4 @@ def safety_of(name: str) -> SafetyClass:
 
 def forbidden_reason(name: str) -> str:
     """Why Trimtab never sets `name`; "" when it may."""
-    reasons = (
-        (_RUNS_CODE, "runs code"),
-        (_WRITES_FILES, "names files that the server reads or writes"),
-        (_LOCKS_OUT, "can lock users or the tuner out"),
-        (_DAMAGES, "can hide or cause damage to data"),
-        (_FIXED, "is fixed when the cluster is made"),
-    )
-    return next((f"forbidden: {reason}" for names, reason in reasons if name in names), "")
+    return _FORBIDDEN.reason(name)

@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 
-__all__ = ["SOCKET_DIRECTORIES", "FoundServer", "discover"]
+from trimtab.target.discovery import FoundServer
+
+__all__ = ["EMBEDDED", "SOCKET_DIRECTORIES", "discover", "target_lines"]
 
 SOCKET_DIRECTORIES = (Path("/var/run/postgresql"), Path("/tmp"))
 _SOCKET = re.compile(r"^\.s\.PGSQL\.(\d+)$")
 _DEBIAN_DATA = re.compile(r"^/var/lib/postgresql/(\d+)/([^/]+)$")
+_KIND = "postgresql"
+_MEMORY = '# memory = "4GiB"              # the budget that all memory knobs share; default: RAM or the cgroup limit'
 
-
-@dataclass(frozen=True, slots=True)
-class FoundServer:
-    """One running server.
-
-    Attributes:
-        url: how to reach it by its socket.
-        version: its version text; "" when we may not log in.
-        data_dir: "" when unknown.
-        restart: a command that should restart it; "" when unknown.
-        problem: why we could not log in; "" when we could.
-    """
-
-    url: str
-    version: str = ""
-    data_dir: str = ""
-    restart: str = ""
-    problem: str = ""
+EMBEDDED = FoundServer(
+    kind=_KIND,
+    what="an embedded PostgreSQL 18",
+    lines=(
+        'embedded = "18"                 # a real PostgreSQL of its own, from a wheel; "16" too',
+        'memory = "1GiB"                 # the budget that all memory knobs share',
+    ),
+)
 
 
 def discover(directories: Sequence[Path] = SOCKET_DIRECTORIES) -> list[FoundServer]:
@@ -54,9 +47,26 @@ def _probe(directory: Path, port: int) -> FoundServer:
             version = connection.execute("SHOW server_version").fetchone()
             row = connection.execute("SELECT setting FROM pg_settings WHERE name = 'data_directory'").fetchone()
     except psycopg.Error as error:
-        return FoundServer(url, problem=str(error).strip().splitlines()[-1])
-    data_dir = str(row[0]) if row else ""
-    return FoundServer(url, str(version[0]) if version else "", data_dir, _restart_command(data_dir))
+        return FoundServer(kind=_KIND, what="PostgreSQL", url=url, problem=str(error).strip().splitlines()[-1])
+    return target_lines(url, str(version[0]) if version else "", str(row[0]) if row else "")
+
+
+def target_lines(url: str, version: str, data_dir: str) -> FoundServer:
+    """A server as the study file names it; `data_dir` is "" when unknown."""
+    what = f"PostgreSQL {version or 'of unknown version'}"
+    lines = [f'url = "{url}"   # {what}; no password here: use .pgpass']
+    restart = _restart_command(data_dir)
+    if data_dir and restart:
+        lines += [
+            f'data_dir = "{data_dir}"',
+            f'restart = "{restart}"   # leave out: no knob that needs a restart',
+        ]
+    elif data_dir:
+        lines += [
+            f'# data_dir = "{data_dir}"',
+            '# restart = "systemctl restart postgresql"   # with both, knobs that need a restart are tuned too',
+        ]
+    return FoundServer(kind=_KIND, what=what, url=url, lines=(*lines, _MEMORY))
 
 
 def _restart_command(data_dir: str) -> str:

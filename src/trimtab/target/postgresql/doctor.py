@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 from trimtab.host import Limits
 from trimtab.records import Context
 from trimtab.target.base import KnobState
+from trimtab.target.doctor import Line, disk_lines, knob_line, memory_lines, restart_line
 from trimtab.target.postgresql.autoconf import file_faults
 from trimtab.target.postgresql.catalogue import read_rows
-from trimtab.target.postgresql.memory import memory_use, used_bytes
+from trimtab.target.postgresql.memory import memory_use
 from trimtab.target.postgresql.pending import unsettled
 from trimtab.target.postgresql.reach import Reach
 from trimtab.target.postgresql.settings import Settings
-from trimtab.units import format_size
 
-__all__ = ["Line", "examine"]
-
-Line = tuple[str, bool, str]
-_LOW_DISK_BYTES = 2 << 30
+__all__ = ["examine"]
 
 
 def examine(
@@ -41,15 +37,15 @@ def examine(
         ("rights", True, f"user {user} is {'a superuser' if is_superuser else 'no superuser: see the locked knobs'}"),
         ("alter system", not managed, "allow_alter_system = off" if managed else "allowed"),
         ("files", not faults, "; ".join(faults) or _files_text(reach)),
-        ("restart", True, f"{reach.no_restart}: such knobs are locked" if reach.no_restart else "possible"),
+        restart_line(reach.no_restart),
         (
             "pending",
             not waits,
             f"in the files, not yet in use: {waits}" if waits else "the server uses what the files say",
         ),
         *_memory_lines(settings, states, budget_bytes, limits),
-        *_disk_lines(reach),
-        *_knob_lines(states),
+        *disk_lines(reach.host, reach.data_dir),
+        knob_line(states),
     ]
 
 
@@ -59,35 +55,7 @@ def _files_text(reach: Reach) -> str:
 
 
 def _memory_lines(settings: Settings, states: Mapping[str, KnobState], budget_bytes: int, limits: Limits) -> list[Line]:
-    budget = f"budget {format_size(budget_bytes)}, machine {format_size(limits.memory_bytes)} ({limits.memory_source})"
-    limit = "held by a cgroup" if settings.memory_limit else "a sum over knobs; no cgroup holds the server to it"
-    none, one = (memory_use({}, states, Context("", clients=n), budget_bytes) for n in (0, 1))
-    per_client = used_bytes(one) - used_bytes(none)
-    n_clients = int((budget_bytes - used_bytes(none)) // per_client) if per_client > 0 else 0
-    fits = f"the running config leaves room for {n_clients} clients, each with {format_size(per_client)}"
-    breaks = f"the running config breaks the budget even with one client: {format_size(used_bytes(one))}"
-    return [
-        ("memory", budget_bytes <= limits.memory_bytes, f"{budget}; {limit}"),
-        ("memory use", n_clients >= 1, fits if n_clients >= 1 else f"{breaks}; it is measured all the same"),
-    ]
+    def use_with(clients: int) -> Mapping[str, float]:
+        return memory_use({}, states, Context("", clients=clients), budget_bytes)
 
-
-def _disk_lines(reach: Reach) -> list[Line]:
-    if reach.data_dir is None:
-        return []
-    free = reach.host.disk_free_bytes(reach.data_dir)
-    return [("disk", free >= _LOW_DISK_BYTES, f"{format_size(free)} free under the data directory")]
-
-
-def _knob_lines(states: Mapping[str, KnobState]) -> list[Line]:
-    curated = [state for state in states.values() if state.is_curated]
-    n_open = sum(not state.lock_reason for state in curated)
-    reasons = Counter(state.lock_reason for state in curated if state.lock_reason)
-    locked = "; ".join(f"{count} locked: {reason}" for reason, count in reasons.most_common())
-    return [
-        (
-            "knobs",
-            n_open > 0,
-            f"{n_open} of {len(curated)} curated knobs may be changed" + (f"; {locked}" if locked else ""),
-        )
-    ]
+    return memory_lines(use_with, budget_bytes, limits, is_limited=bool(settings.memory_limit))

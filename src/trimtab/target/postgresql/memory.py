@@ -21,7 +21,7 @@ from trimtab.space import Constraint, Value
 from trimtab.target.base import KnobState
 from trimtab.units import unit_factor
 
-__all__ = ["ORDERS", "constraints", "memory_use", "reserved_bytes", "used_bytes"]
+__all__ = ["CONSUMERS", "ORDERS", "constraints", "memory_use", "reserved_bytes"]
 
 ORDERS: tuple[tuple[str, str], ...] = (
     ("min_wal_size", "max_wal_size"),
@@ -34,7 +34,7 @@ ORDERS: tuple[tuple[str, str], ...] = (
 )
 """Knobs of which the first may not be above the second: the server would ignore the excess, or not start."""
 
-_CONSUMERS = (
+CONSUMERS = (
     "shared_buffers",
     "work_mem",
     "hash_mem_multiplier",
@@ -44,6 +44,8 @@ _CONSUMERS = (
     "temp_buffers",
     "wal_buffers",
 )
+"""Knobs of the memory model."""
+
 _BUDGET = (
     "shared_buffers"
     " + (min(shared_buffers / 32, 16MB) if wal_buffers < 0 else wal_buffers)"
@@ -75,8 +77,8 @@ def constraints(
     """The budget and the orders, over those of `names` that matter; other knobs stand at their running values."""
     found = []
     tuned = set(names)
-    if tuned.intersection(_CONSUMERS):
-        fixed = {name: _base(states[name], states[name].running) for name in _CONSUMERS if name not in tuned}
+    if tuned.intersection(CONSUMERS):
+        fixed = {name: _base(states[name], states[name].running) for name in CONSUMERS if name not in tuned}
         numbers = {
             **fixed,
             "clients": float(context.clients),
@@ -112,8 +114,3 @@ def memory_use(
         "reserved": reserved_bytes(budget_bytes),
         "budget": float(budget_bytes),
     }
-
-
-def used_bytes(use: Mapping[str, float]) -> float:
-    """The sum of the consumers in a `memory_use`."""
-    return sum(size for consumer, size in use.items() if consumer != "budget")

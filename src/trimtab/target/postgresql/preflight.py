@@ -11,15 +11,17 @@ from pathlib import Path
 
 from trimtab.errors import ApplyError
 from trimtab.host import CommandResult
+from trimtab.records import Context
 from trimtab.space import Config, RestartClass, Value
 from trimtab.target.base import KnobState
+from trimtab.target.memory import used_bytes
 from trimtab.target.postgresql.classes import forbidden_reason
-from trimtab.target.postgresql.memory import ORDERS
+from trimtab.target.postgresql.memory import CONSUMERS, ORDERS, memory_use
 from trimtab.target.postgresql.reach import AUTO_CONF, Reach
 from trimtab.target.postgresql.values import setting_text
 from trimtab.units import format_size
 
-__all__ = ["check_orders", "check_shared_memory"]
+__all__ = ["check_memory", "check_orders", "check_shared_memory"]
 
 _TIMEOUT_S = 30.0
 
@@ -37,6 +39,26 @@ def check_orders(config: Config, states: Mapping[str, KnobState]) -> None:
         if isinstance(left, str) or isinstance(right, str) or left <= right:
             continue
         raise ApplyError(f"{low}={left} is above {high}={right}", hint=f"keep {low} <= {high}")
+
+
+def check_memory(config: Config, states: Mapping[str, KnobState], memory_bytes: int) -> None:
+    """That one client at work fits into `memory_bytes`, by the memory model; how many must fit the space's budget says.
+
+    A config that needs no more than the running one is let through: it cannot make things worse.
+
+    Raises:
+        ApplyError: it does not fit.
+    """
+    if any(name not in states for name in CONSUMERS):
+        return
+    one = Context("", clients=1)
+    need = used_bytes(memory_use(config, states, one, memory_bytes))
+    now = used_bytes(memory_use({}, states, one, memory_bytes))
+    if need > max(memory_bytes, now):
+        raise ApplyError(
+            f"a single client at work would take memory={format_size(need)} of memory={format_size(memory_bytes)}",
+            hint="lower the largest of the memory knobs, or raise memory in the target's table",
+        )
 
 
 def check_shared_memory(config: Config, states: Mapping[str, KnobState], reach: Reach, budget_bytes: int) -> None:

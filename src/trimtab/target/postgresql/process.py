@@ -2,74 +2,54 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
-import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from trimtab.errors import TargetError
-from trimtab.target.postgresql.install import Account
+from trimtab.target.account import Account
+from trimtab.target.postgresql.recovery import Recovery, servers_in
+from trimtab.target.process import ServerProcess
 
-__all__ = ["Postmaster", "is_running", "tail"]
+__all__ = ["Postmaster"]
 
-_POLL_S = 0.005
-_RETRY_S = 5.0
+_RETRY_S = 30.0
 """How long a start is tried again while the remains of a killed server (zombie, shared memory) are still there."""
+_RETRY_FIRST_S = 0.1
+_RETRY_MOST_S = 5.0
 _STOP_S = 60.0
 _KILL_S = 10.0
-_LOG_KEEP_BYTES = 4 << 20
 _REMAINS = ('lock file "postmaster.pid" already exists', "pre-existing shared memory block")
 
-
-def is_running(pid: int) -> bool:
-    """Whether `pid` lives; a zombie does not."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return text.rpartition(")")[2].split()[0] not in ("Z", "X")
+_log = logging.getLogger(__name__)
 
 
-def tail(path: Path, n_lines: int, start: int = 0) -> str:
-    """The last lines of a log file from byte `start` on; "" when it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(start if start <= size else 0, size - 64 * 1024))
-            lines = file.read().decode(errors="replace").splitlines()
-    except OSError:
-        return ""
-    return "\n".join(lines[-n_lines:])
-
-
-class Postmaster:
+class Postmaster(ServerProcess):
     """One server over one data directory.
+
+    Args:
+        arguments: of its program, when it needs others than its data directory.
 
     Attributes:
         log: the file its log goes to.
     """
 
-    def __init__(self, bin_dir: Path, data_dir: Path, account: Account, log: Path) -> None:
-        self._bin_dir = bin_dir
-        self._data_dir = data_dir
-        self._account = account
-        self.log = log
-        self._child: subprocess.Popen[bytes] | None = None
-        self._log_start = 0
+    POLL_S = 0.005
 
-    @property
-    def pid(self) -> int | None:
-        """The running server's process id, also of one that an earlier Trimtab left behind; None when it is down."""
-        if self._child is not None and self._child.poll() is None:
-            return self._child.pid
+    def __init__(
+        self, bin_dir: Path, data_dir: Path, account: Account, log: Path, arguments: Sequence[str] = ()
+    ) -> None:
+        super().__init__(account, log)
+        self._bin_dir = bin_dir
+        self._arguments = tuple(arguments)
+        self._data_dir = data_dir
+
+    def _recorded_pid(self) -> int | None:
         lines = self._pid_file()
-        if lines and lines[0].strip().isdigit():
-            pid = int(lines[0])
-            if is_running(pid) and self._is_ours(pid):
-                return pid
-        return None
+        return int(lines[0]) if lines and lines[0].strip().isdigit() else None
 
     def _pid_file(self) -> list[str]:
         try:
@@ -78,7 +58,7 @@ class Postmaster:
             return []
 
     def _is_ours(self, pid: int) -> bool:
-        """The pid file may be old and its pid given to a stranger: only a postgres over this very directory counts."""
+        """Only a postgres over this very directory."""
         try:
             argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             cwd = Path(f"/proc/{pid}/cwd").resolve()
@@ -86,88 +66,83 @@ class Postmaster:
             return False
         return Path(os.fsdecode(argv[0])).name == "postgres" and cwd == self._data_dir.resolve()
 
-    def start(self, timeout_s: float, on_spawn: Callable[[int], None] | None = None) -> None:
-        """Starts the server and waits until it accepts connections. `on_spawn` gets the pid before it has allocated.
+    def start(
+        self,
+        timeout_s: float,
+        on_spawn: Callable[[int], None] | None = None,
+        overrides: Mapping[str, str] | None = None,
+    ) -> None:
+        """Starts the server and waits until it accepts connections.
+
+        A server that replays its log is waited for as long as it gets on, whatever `timeout_s` is; the remains of a
+        killed one are waited out. A pid file is removed only when no process at all works on its data directory.
+
+        Args:
+            timeout_s: without a sign of life.
+            on_spawn: gets the pid before the server has allocated.
+            overrides: settings on the command line, which win over every file.
 
         Raises:
-            TargetError: it ended again, or was not ready within `timeout_s` (it is then stopped); see `excerpt`.
+            TargetError: it ended again, or stood still for `timeout_s` (it is then stopped); see `excerpt`.
         """
-        deadline = time.monotonic() + timeout_s
-        retry_until = time.monotonic() + _RETRY_S
+        retry_until, pause_s = time.monotonic() + _RETRY_S, _RETRY_FIRST_S
         while True:
-            self._spawn(on_spawn)
-            if self._wait_ready(deadline):
+            self._spawn(self._argv(overrides or {}), self._data_dir, on_spawn)
+            if self._wait_ready(timeout_s):
                 return
-            remains = any(mark in self.excerpt(20) for mark in _REMAINS)
-            if not (remains and time.monotonic() < retry_until):
+            if not any(mark in self.excerpt(20) for mark in _REMAINS) or time.monotonic() > retry_until:
                 break
-            time.sleep(0.2)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _RETRY_MOST_S)
+            if pause_s == _RETRY_MOST_S:
+                self._remove_stale_pid_file()
         code = self._child.returncode if self._child is not None else None
         raise TargetError(f"the server did not start: exit_code={code}", hint=f"see {self.log}")
 
-    def _spawn(self, on_spawn: Callable[[int], None] | None) -> None:
-        if self.log.exists() and self.log.stat().st_size > _LOG_KEEP_BYTES:
-            self.log.write_bytes(b"")
-        self._log_start = self.log.stat().st_size if self.log.exists() else 0
-        switch = not self._account.is_me
-        with self.log.open("ab") as log:
-            self._child = subprocess.Popen(
-                [str(self._bin_dir / "postgres"), "-D", str(self._data_dir)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self._data_dir,
-                env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"},
-                start_new_session=True,  # Ctrl-C is for the tuner, which then stops the server in order
-                user=self._account.uid if switch else None,
-                group=self._account.gid if switch else None,
-                extra_groups=[] if switch else None,
-            )
-        if on_spawn is not None:
-            on_spawn(self._child.pid)
+    def _remove_stale_pid_file(self) -> None:
+        """Only after patience, and never while any server process, be it an orphan of a dead one, is in the directory."""
+        lines = self._pid_file()
+        if not lines or servers_in(self._data_dir):
+            return
+        _log.warning("pid file of pid=%s removed: no server process works on %s", lines[0].strip(), self._data_dir)
+        (self._data_dir / "postmaster.pid").unlink(missing_ok=True)
 
-    def _wait_ready(self, deadline: float) -> bool:
+    def _argv(self, overrides: Mapping[str, str]) -> list[str]:
+        words = [word for name, text in overrides.items() for word in ("-c", f"{name}={text}")]
+        return [str(self._bin_dir / "postgres"), *(self._arguments or ("-D", str(self._data_dir))), *words]
+
+    def _wait_ready(self, timeout_s: float) -> bool:
         child = self._child
-        while child is not None and child.poll() is None:
+        if child is None:
+            return False
+        recovery = Recovery(child.pid, timeout_s)
+        while child.poll() is None:
             lines = self._pid_file()
             if len(lines) >= 8 and lines[0].strip() == str(child.pid) and lines[7].strip() == "ready":
                 return True
-            if time.monotonic() > deadline:
-                self.stop()
+            if recovery.has_stalled():
+                self.stop(immediate=True)
                 return False
-            time.sleep(_POLL_S)
+            time.sleep(self.POLL_S)
         return False
 
-    def stop(self) -> None:
-        """Stops the server, if it runs: fast, then at once (with crash recovery at the next start), then by force.
+    def stop(self, *, immediate: bool) -> None:
+        """Stops the server, if it runs: fast (sessions are ended); when that takes too long, and only if `immediate`,
+        at once (with crash recovery at the next start), then by force.
 
         Raises:
-            TargetError: it does not even die by SIGKILL.
+            TargetError: it does not stop.
         """
         pid = self.pid
         if pid is None:
             return
-        for number, patience_s in ((signal.SIGINT, _STOP_S), (signal.SIGQUIT, _KILL_S), (signal.SIGKILL, _KILL_S)):
-            try:
-                os.kill(pid, signal.SIGCONT)  # a stopped process would not see the next signal
-                os.kill(pid, number)
-            except ProcessLookupError:
-                return
-            if self._wait_gone(pid, patience_s):
-                return
+        steps = [(signal.SIGINT, _STOP_S), (signal.SIGQUIT, _KILL_S), (signal.SIGKILL, _KILL_S)]
+        if self._end(pid, steps if immediate else steps[:1]):
+            return
+        if not immediate:
+            raise TargetError(
+                f"the server does not stop within timeout_s={_STOP_S:g}: pid={pid}, some session does not end",
+                hint="end that session, or set immediate_stop = true: the server is then stopped at once (SIGQUIT), "
+                "and replays its log at the next start",
+            )
         raise TargetError(f"the server does not stop: pid={pid}", hint="look at the process and its disk by hand")
-
-    def _wait_gone(self, pid: int, patience_s: float) -> bool:
-        deadline = time.monotonic() + patience_s
-        while time.monotonic() < deadline:
-            if self._child is not None and self._child.pid == pid:
-                if self._child.poll() is not None:
-                    return True
-            elif not is_running(pid):
-                return True
-            time.sleep(_POLL_S)
-        return False
-
-    def excerpt(self, n_lines: int) -> str:
-        """The last lines of the log since the last start."""
-        return tail(self.log, n_lines, self._log_start)

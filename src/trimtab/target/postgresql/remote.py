@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import pwd
 import shlex
+import signal
 import time
-from collections.abc import Mapping
+import weakref
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trimtab.errors import TargetError
-from trimtab.host import LocalHost
+from trimtab.errors import ApplyError, TargetError
+from trimtab.host import CommandResult, LocalHost, is_running
 from trimtab.records import Endpoint
-from trimtab.target.postgresql.install import Account
-from trimtab.target.postgresql.process import is_running, tail
+from trimtab.target.account import Account
+from trimtab.target.log import tail
+from trimtab.target.postgresql.process import Postmaster
+from trimtab.target.postgresql.recovery import Recovery, servers_in, startup_process
 from trimtab.target.postgresql.session import Connection, LoginRefusedError, connect
 from trimtab.target.postgresql.settings import Settings
 
@@ -31,6 +35,7 @@ class ConnectionReach:
         self._settings = settings
         self._fields = settings.connection_fields()
         self._endpoint: Endpoint | None = None
+        self._spare: Connection | None = None
 
     @property
     def data_dir(self) -> Path | None:
@@ -53,12 +58,38 @@ class ConnectionReach:
         return None
 
     @property
+    def log_file(self) -> Path | None:
+        """None: the log cannot be reached."""
+        return None
+
+    @property
+    def exit_code(self) -> int | None:
+        """None: its process is not ours."""
+        return None
+
+    @property
+    def n_oom_kills(self) -> int:
+        """0: its limits are not ours to see."""
+        return 0
+
+    @property
     def no_restart(self) -> str:
         """Why the server cannot be restarted."""
         return "needs a restart, and the study file gives no data_dir and restart command"
 
+    @property
+    def spare(self) -> Connection | None:
+        """Made by `open`: a setting that keeps every new login out lets it live."""
+        return self._spare
+
     def open(self) -> None:
-        """Logs in once, to know that it works and where."""
+        """Logs in once, to know that it works and where, and keeps that connection as the spare one."""
+        self._look_in()
+        self.close()
+        self._spare = self.connect("trimtab spare")
+        weakref.finalize(self, self._spare.close)
+
+    def _look_in(self) -> None:
         with self.connect() as connection:
             info = connection.info
             self._endpoint = Endpoint(
@@ -72,7 +103,10 @@ class ConnectionReach:
             )
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Ends the spare connection."""
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
 
     def connect(self, application: str = "trimtab") -> Connection:
         """A fresh connection."""
@@ -81,7 +115,7 @@ class ConnectionReach:
     def endpoint(self) -> Endpoint:
         """How a load connects."""
         if self._endpoint is None:
-            self.open()
+            self._look_in()
         if self._endpoint is None:
             raise RuntimeError("open() made no endpoint")
         return self._endpoint
@@ -102,6 +136,10 @@ class ConnectionReach:
         """Raises when a login does not work: nothing else can be done here."""
         self.connect().close()
 
+    def start_with(self, overrides: Mapping[str, str]) -> None:
+        """Not possible."""
+        raise TargetError(f"the server cannot be started: {self.no_restart}", hint="give data_dir and restart")
+
     def log_excerpt(self, n_lines: int) -> str:
         """Nothing: the log cannot be reached."""
         return ""
@@ -114,8 +152,10 @@ class ConnectionReach:
 class LocalReach(ConnectionReach):
     """See `Reach`. `restart` runs the command of the study file, without a shell."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, argv: Sequence[str] = ()) -> None:
         super().__init__(settings)
+        self._server_argv = tuple(argv)
+        self._rescue: Postmaster | None = None
         self._data_dir = Path(settings.data_dir or "")
         self._argv = shlex.split(settings.restart) if settings.restart is not None else []
         self._log = Path(settings.log_file) if settings.log_file is not None else None
@@ -153,7 +193,7 @@ class LocalReach(ConnectionReach):
         Raises:
             TargetError: it is not, or this user may not read and write it.
         """
-        super().open()
+        self._look_in()
         with self.connect() as connection:
             found = connection.execute("SELECT current_setting('data_directory', true)").fetchone()
         shown = Path(found[0]) if found is not None and found[0] else None
@@ -177,11 +217,18 @@ class LocalReach(ConnectionReach):
         except (OSError, ValueError):
             return None
 
+    @property
+    def log_file(self) -> Path | None:
+        """The server's log, where this user may see it."""
+        return self._log
+
     def _look_at_process(self) -> None:
         """Finds programs and log of the running server, as far as this user may see them."""
         pid = self.pid
         try:
             self._bin_dir = Path(f"/proc/{pid}/exe").resolve(strict=True).parent
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+            self._server_argv = tuple(os.fsdecode(word) for word in words)
             output = Path(f"/proc/{pid}/fd/2").resolve(strict=True)
         except OSError:
             return
@@ -203,12 +250,13 @@ class LocalReach(ConnectionReach):
         Raises:
             TargetError: the command fails or takes too long, did not restart the server, or nobody can log in.
         """
+        self._end_rescue()
         before = self._started_at()
         self._log_start = self._log.stat().st_size if self._log is not None and self._log.exists() else 0
         deadline = time.monotonic() + self._settings.restart_timeout_s
-        result = self.host.run(self._argv, timeout_s=self._settings.restart_timeout_s)
+        result = self._command()
         self._command_output = result.output
-        if result.exit_code != 0:
+        if result.exit_code != 0 and not self._is_recovering():
             raise TargetError(
                 f"the restart command={' '.join(self._argv)!r} failed with exit_code={result.exit_code}:"
                 f" {result.output}",
@@ -216,10 +264,56 @@ class LocalReach(ConnectionReach):
             )
         self._wait_login(deadline)
         if before is not None and self._started_at() == before:
-            raise TargetError(
+            raise ApplyError(
                 f"the restart command={' '.join(self._argv)!r} ended well, but the server was not restarted",
                 hint="does it restart another server?",
+                fault="environment",
             )
+
+    def _command(self) -> CommandResult:
+        """Runs the restart command; when it hangs on a server that does not stop, again after it was stopped at once."""
+        try:
+            return self.host.run(self._argv, timeout_s=self._settings.restart_timeout_s)
+        except TargetError as error:
+            pid = self.pid
+            if pid is None or pid not in servers_in(self._data_dir) or self._is_recovering():
+                raise
+            if not self._settings.immediate_stop:
+                raise TargetError(
+                    error.message,
+                    hint="end the session that keeps the server from stopping, or set immediate_stop = true: it is then "
+                    "stopped at once (SIGQUIT), and replays its log at the next start",
+                ) from error
+            os.kill(pid, signal.SIGCONT)
+            os.kill(pid, signal.SIGQUIT)
+            return self.host.run(self._argv, timeout_s=self._settings.restart_timeout_s)
+
+    def _is_recovering(self) -> bool:
+        pid = self.pid
+        return pid is not None and is_running(pid) and bool(startup_process(pid)[0])
+
+    def start_with(self, overrides: Mapping[str, str]) -> None:
+        """Starts the server's own program, as its own user, beside its service: `restart` hands it back.
+
+        Raises:
+            TargetError: its program is not known, this user may not start it, or it does not start.
+        """
+        account = self.account
+        if not self._server_argv or account is None:
+            raise TargetError(
+                "the server cannot be started by hand: its program was never seen running",
+                hint="run as the server's user or as root",
+            )
+        self._end_rescue()
+        program = Path(self._server_argv[0])
+        log = self._log if self._log is not None else Path(os.devnull)
+        self._rescue = Postmaster(program.parent, self._data_dir, account, log, self._server_argv[1:])
+        self._rescue.start(self._settings.restart_timeout_s, None, overrides)
+
+    def _end_rescue(self) -> None:
+        if self._rescue is not None:
+            self._rescue.stop(immediate=True)
+            self._rescue = None
 
     def _started_at(self) -> object:
         try:
@@ -230,6 +324,9 @@ class LocalReach(ConnectionReach):
         return found[0] if found is not None else None
 
     def _wait_login(self, deadline: float) -> None:
+        """As long as it takes when the server replays its log and gets on with it."""
+        pid = self.pid
+        recovery = Recovery(pid, self._settings.restart_timeout_s) if pid is not None else None
         while True:
             try:
                 self.connect().close()
@@ -237,7 +334,8 @@ class LocalReach(ConnectionReach):
             except LoginRefusedError:
                 raise
             except TargetError:
-                if time.monotonic() > deadline:
+                is_late = time.monotonic() > deadline
+                if is_late and (recovery is None or recovery.has_stalled() or not self._is_recovering()):
                     raise
             time.sleep(_LOGIN_POLL_S)
 
@@ -258,4 +356,9 @@ class LocalReach(ConnectionReach):
 
     def describe(self) -> Mapping[str, Any]:
         """Where it is, without the password."""
-        return {"way": "local", "url": self._settings.safe_url, "data_dir": str(self._data_dir)}
+        return {
+            "way": "local",
+            "url": self._settings.safe_url,
+            "data_dir": str(self._data_dir),
+            "argv": list(self._server_argv),
+        }

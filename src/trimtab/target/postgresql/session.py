@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import psycopg
@@ -10,12 +11,22 @@ from psycopg.rows import TupleRow
 
 from trimtab.errors import TargetError
 
-__all__ = ["CONNECT_TIMEOUT_S", "Connection", "LoginRefusedError", "connect", "redact"]
-
-Connection = psycopg.Connection[TupleRow]
+__all__ = [
+    "CONNECT_TIMEOUT_S",
+    "Connection",
+    "ConnectionLostError",
+    "LoginRefusedError",
+    "NotYetError",
+    "connect",
+    "redact",
+]
 
 CONNECT_TIMEOUT_S = 10
-_STATEMENT_TIMEOUT_MS = 60_000
+_STATEMENT_TIMEOUT_MS = 30_000
+_ANSWER_S = 35.0
+"""Longest wait for an answer: the server's own time-out first, and ours for one that accepts and never answers."""
+
+_NOT_YET = ("starting up", "shutting down", "in recovery mode", "not yet accepting connections")
 
 _REASONS: tuple[tuple[str, str, str], ...] = (
     (
@@ -38,6 +49,39 @@ _REASONS: tuple[tuple[str, str, str], ...] = (
         "run as that user, or use -h",
     ),
 )
+
+
+class Connection(psycopg.Connection[TupleRow]):
+    """A connection that waits for no answer longer than `_ANSWER_S`; one whose server hangs is closed by that."""
+
+    def wait(self, gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
+        """As psycopg's, for a limited time.
+
+        Raises:
+            psycopg.OperationalError: no answer came.
+        """
+        return super().wait(self._limited(gen), *args, **kwargs)
+
+    def _limited(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        until = time.monotonic() + _ANSWER_S
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready and time.monotonic() > until:
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError(f"the server gave no answer within timeout_s={_ANSWER_S:g}")
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            return end.value
+
+
+class ConnectionLostError(TargetError):
+    """A connection that worked has ended in the middle of something: read back before anything else."""
+
+
+class NotYetError(TargetError):
+    """The server is there and says that it starts, stops or recovers: it wants to be waited for, not to be restarted."""
 
 
 class LoginRefusedError(TargetError):
@@ -65,7 +109,7 @@ def connect(fields: Mapping[str, Any], *, application: str = "trimtab", timeout_
         "connect_timeout": max(2, round(CONNECT_TIMEOUT_S if timeout_s is None else timeout_s)),
     }
     try:
-        return psycopg.Connection.connect(**given, autocommit=True)
+        return Connection.connect(**given, autocommit=True)
     except psycopg.Error as error:
         raise _told(error, fields) from None
 
@@ -77,6 +121,8 @@ def _told(error: psycopg.Error, fields: Mapping[str, Any]) -> TargetError:
     for mark, reason, hint in _REASONS:
         if mark in text:
             return LoginRefusedError(f"{reason}: {where}: {text}", hint=hint)
+    if any(mark in text for mark in _NOT_YET):
+        return NotYetError(f"the server does not accept logins yet: {where}: {text}", hint="wait, and look at its log")
     return TargetError(
         f"cannot connect to the server: {where}: {text}", hint="check that it runs, and host and port in url"
     )

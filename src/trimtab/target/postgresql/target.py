@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import platform
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,38 +12,51 @@ from typing import Any
 import psycopg
 
 from trimtab.errors import ApplyError, LockedError, TargetError
-from trimtab.host import FileLock, Limits, read_limits
-from trimtab.records import Context, Endpoint, Machine
+from trimtab.records import Context, DataRights
 from trimtab.space import Config, Constraint
-from trimtab.target.base import Applied, KnobState, Snapshot
-from trimtab.target.postgresql import advice, doctor, memory, preflight
+from trimtab.target.base import Applied, KnobState, Snapshot, Vitals
+from trimtab.target.discovery import FoundServer
+from trimtab.target.forensic import Disturbance, Evidence, Withdrawal
+from trimtab.target.gate import check_config
+from trimtab.target.postgresql import advice, doctor, grant, memory, preflight
 from trimtab.target.postgresql.catalogue import (
     Facts,
     Row,
     knob_states,
+    missing_knobs,
     read_facts,
     read_rows,
     require_changeable,
     selected_names,
 )
-from trimtab.target.postgresql.change import put_back, set_config, take_snapshot
+from trimtab.target.postgresql.change import apply_error, put_back, set_config, take_snapshot
+from trimtab.target.postgresql.counters import read_counters
+from trimtab.target.postgresql.discover import EMBEDDED, discover
+from trimtab.target.postgresql.disk import check_disk
 from trimtab.target.postgresql.embedded import EmbeddedReach
 from trimtab.target.postgresql.fragment import fragment_text
 from trimtab.target.postgresql.lock import TunerLock
 from trimtab.target.postgresql.overlay import Bounds
 from trimtab.target.postgresql.reach import Reach
 from trimtab.target.postgresql.remote import ConnectionReach, LocalReach
+from trimtab.target.postgresql.rules import check_rules
+from trimtab.target.postgresql.sentry import Sentry
+from trimtab.target.postgresql.session import LoginRefusedError, NotYetError
 from trimtab.target.postgresql.settings import Settings, read_settings
-from trimtab.target.postgresql.values import check_value
+from trimtab.target.postgresql.vitals import Watch
+from trimtab.target.server import LOG_LINES, ServerTarget
 
 __all__ = ["PostgresTarget"]
 
-_LOG_LINES = 20
-_UNKNOWN_DISK_BYTES = 64 << 30
+_RECOVERY_S = 60.0
+"""How long a server that says that it starts or recovers is waited for."""
+_POLL_S = 0.05
+_REAP_S = 0.5
+"""After a session has crashed, until the server has reaped it and its log says of what."""
 
 
-class PostgresTarget:
-    """See `Target`. Made by `from_settings`, or from a journalled snapshot by `from_snapshot`.
+class PostgresTarget(ServerTarget[Settings, Reach]):
+    """PostgreSQL 13 to 18: embedded, on this machine, or by connection alone. A `Target`.
 
     Attributes:
         name: of the table in the study file.
@@ -57,10 +69,9 @@ class PostgresTarget:
     SETTINGS = Settings
 
     def __init__(self, name: str, settings: Settings, state_dir: Path, reach: Reach | None = None) -> None:
-        self.name = name
-        self.settings = settings
-        self._reach = reach if reach is not None else _reach(name, settings)
-        self._base: Snapshot | None = None
+        super().__init__(name, settings, reach if reach is not None else _reach(name, settings))
+        self._sentry = Sentry(self._reach)
+        self._watch: Watch | None = None
         self._lock = TunerLock(self._lock_file(state_dir), lambda: self._reach.connect())
 
     @classmethod
@@ -79,101 +90,53 @@ class PostgresTarget:
         A password is taken from PGPASSWORD or .pgpass: the journal holds none.
         """
         settings = read_settings(snapshot.target, snapshot.reach["settings"])
-        reach = None
+        reach: Reach | None = None
         if settings.embedded is not None:
-            reach = EmbeddedReach(settings.embedded, snapshot.target, folder=Path(snapshot.reach["folder"]))
+            reach = EmbeddedReach(
+                settings.embedded,
+                snapshot.target,
+                folder=Path(snapshot.reach["folder"]),
+                immediate_stop=settings.immediate_stop is not False,
+            )
+        elif settings.data_dir is not None:
+            reach = LocalReach(settings, snapshot.reach.get("argv", ()))
         return cls(snapshot.target, settings, state_dir, reach)
 
-    def _lock_file(self, state_dir: Path) -> FileLock:
-        if isinstance(self._reach, EmbeddedReach):
-            return self._reach.owner
-        digest = hashlib.sha256((self.settings.safe_url or "").encode()).hexdigest()[:16]
-        return FileLock(state_dir / "locks" / f"postgresql-{digest}.lock")
+    @classmethod
+    def found_servers(cls) -> Sequence[FoundServer]:
+        """Those that run on this machine."""
+        return discover()
 
-    def open(self) -> None:
-        """Reaches the server (an embedded one is started) and checks its version; changes nothing.
-
-        Raises:
-            TargetError: it cannot be reached, or is of an unknown version.
-        """
-        try:
-            self._reach.open()
-        except TargetError as error:
-            excerpt = self._reach.log_excerpt(_LOG_LINES)
-            raise type(error)("\n".join(filter(None, (error.message, excerpt))), hint=error.hint) from error
-        self._look()
-
-    def close(self) -> None:
-        """Gives the locks back; stops an embedded server."""
-        self._lock.release()
-        self._reach.close()
+    @classmethod
+    def embedded_server(cls) -> FoundServer | None:
+        """One from a wheel."""
+        return EMBEDDED
 
     def _look(self) -> tuple[dict[str, Row], Facts]:
-        with self._reach.connect() as connection:
-            rows = read_rows(connection)
-            return rows, read_facts(connection, rows)
+        try:
+            with self._reach.connect() as connection:
+                rows = read_rows(connection)
+                return rows, read_facts(connection, rows)
+        except psycopg.Error as error:
+            raise TargetError(f"the server cannot be looked at: {str(error).strip()}", hint="see its log") from error
 
     @property
-    def limits(self) -> Limits:
-        """Cores and memory that the server may use, as far as this machine shows them."""
-        return read_limits(pid=self._reach.pid)
-
-    @property
-    def budget_bytes(self) -> int:
-        """What all memory knobs together may use: `memory` of the study file, else RAM or the cgroup's limit.
-
-        Raises:
-            TargetError: the server is on another machine and `memory` is not given.
-        """
-        if self.settings.memory is not None:
-            return self.settings.memory
-        host = self._reach.endpoint().host
-        if host.startswith("/") or host in ("localhost", "127.0.0.1", "::1", platform.node()):
-            return self.limits.memory_bytes
-        raise TargetError(
-            f"the memory of host={host} is not known here", hint='give it in the target\'s table: memory = "16GiB"'
-        )
+    def _memory_bytes(self) -> int:
+        """The budget, or what the machine or its cgroup has where that is less and known."""
+        return min(self.budget_bytes, self.limits.memory_bytes) if self._is_here else self.budget_bytes
 
     def _bounds(self, rows: Mapping[str, Row]) -> Bounds:
-        folder = self._reach.data_dir
-        return {
-            "memory": float(self.budget_bytes),
-            "cores": float(self.limits.cores),
-            "connections": float(rows["max_connections"].setting),
-            "disk": float(self._reach.host.disk_free_bytes(folder) if folder is not None else _UNKNOWN_DISK_BYTES),
-        }
+        return self._bounds_with(float(rows["max_connections"].setting))
 
-    def machine(self) -> Machine:
-        """Facts about the machine, and the server's version."""
-        facts, limits = self._reach.host.facts(self._reach.data_dir or Path("/")), self.limits
+    def _version(self) -> str:
         with self._reach.connect() as connection:
             found = connection.execute("SELECT current_setting('server_version')").fetchone()
-        return Machine(
-            cores=limits.cores,
-            memory_bytes=limits.memory_bytes,
-            cpu_model=facts.cpu_model,
-            kernel=facts.kernel,
-            disk=facts.disk,
-            hostname=facts.hostname,
-            server_version=f"PostgreSQL {found[0]}" if found is not None else "",
-        )
-
-    def endpoint(self) -> Endpoint:
-        """How a load connects."""
-        return self._reach.endpoint()
+        return f"PostgreSQL {found[0]}" if found is not None else ""
 
     def states(self) -> Mapping[str, KnobState]:
         """Every knob of the live server, by name."""
         rows, facts = self._look()
         return knob_states(rows, facts, self._bounds(rows), self.settings, self._reach.no_restart)
-
-    def _states_as_found(self) -> Mapping[str, KnobState]:
-        """The catalogue with the snapshot's values: what runs now may be a config of ours, handed over by a trial."""
-        states = self.states()
-        if self._base is None:
-            return states
-        found = self._base.values
-        return {name: replace(state, running=found.get(name, state.running)) for name, state in states.items()}
 
     def selection(self, context: Context) -> tuple[str, ...]:
         """The knobs that the settings ask to tune; of a set only those that a workload like `context` can feel.
@@ -205,18 +168,12 @@ class PostgresTarget:
             ApplyError: the config cannot work, with the reason.
         """
         states = self._states_as_found()
-        self._check(config, states)
+        check_config(config, states)
         preflight.check_orders(config, states)
-        preflight.check_shared_memory(config, states, self._reach, self.budget_bytes)
-
-    def _check(self, config: Config, states: Mapping[str, KnobState]) -> None:
-        for name, value in config.items():
-            state = states.get(name)
-            if state is None:
-                raise ApplyError(f"the server has no knob={name!r}", hint="see `trimtab knobs`")
-            if state.lock_reason:
-                raise ApplyError(f"knob={name!r} may not be changed: {state.lock_reason}", hint="see `trimtab knobs`")
-            check_value(state.knob, value, state.vendor_low, state.vendor_high)
+        check_rules(config, states)
+        check_disk(config, states, self._reach)
+        preflight.check_shared_memory(config, states, self._reach, self._memory_bytes)
+        preflight.check_memory(config, states, self._memory_bytes)
 
     def snapshot(self) -> Snapshot:
         """The configuration as it is; later applies count from here.
@@ -226,6 +183,7 @@ class PostgresTarget:
         """
         can_restart = self.settings.allow_restart and not self._reach.no_restart
         self._base = take_snapshot(self.name, self._reach, self.settings.public(), can_restart=can_restart)
+        self._sentry.begin()
         return self._base
 
     def apply(self, config: Config) -> Applied:
@@ -235,21 +193,29 @@ class PostgresTarget:
             ApplyError: the server refused it or did not come back with it; it is back as in the snapshot.
             RestoreError: it could not even be put back.
         """
-        states = self.states()
         base = self._base if self._base is not None else self.snapshot()
-        self._check(config, states)
+        is_touched = False
         try:
+            states = self.states()
+            check_config(config, states)
+            self._sentry.changing(config, states)
+            is_touched = True
             applied = set_config(self._reach, states, base, config)
             self.health()
+            self._sentry.changed(config)
         except (TargetError, psycopg.Error) as error:
-            excerpt = self._reach.log_excerpt(_LOG_LINES)
+            if isinstance(error, ApplyError) and not is_touched:
+                raise
+            if "closed the connection unexpectedly" in str(error):
+                time.sleep(_REAP_S)
+            excerpt = self._reach.log_excerpt(LOG_LINES)
+            self._sentry.failed()
             put_back(self._reach, base)
+            self._sentry.restored()
             self._lock.renew()
             if isinstance(error, LockedError):
                 raise
-            message = error.message if isinstance(error, TargetError) else str(error).strip()
-            hint = error.hint if isinstance(error, TargetError) else None
-            raise ApplyError(message, hint=hint, log_excerpt=excerpt) from error
+            raise apply_error(error, excerpt) from error
         self._lock.renew()
         return applied
 
@@ -261,7 +227,9 @@ class PostgresTarget:
         """
         put_back(self._reach, snapshot)
         self._base = snapshot
-        self._lock.renew()
+        self._sentry.restored()
+        with suppress(LoginRefusedError):  # who revoked our login meanwhile must not keep us from the restore
+            self._lock.renew()
 
     def persist(self, config: Config) -> Snapshot:
         """As `apply`, to stay; returns the configuration from before, for a rollback.
@@ -273,40 +241,100 @@ class PostgresTarget:
         self.apply(config)
         return before
 
+    def counters(self) -> Mapping[str, float]:
+        """What the server has counted of its own work since its statistics were reset (see `read_counters`)."""
+        return read_counters(self._reach.connect)
+
     def health(self) -> None:
-        """A fresh login and a query.
+        """A fresh login and a query; a server that says that it starts or recovers is waited for.
 
         Raises:
             TargetError: the server does not answer.
         """
-        try:
-            with self._reach.connect() as connection:
-                connection.execute("SELECT 1")
-        except psycopg.Error as error:
-            raise TargetError(
-                f"the server accepts logins but no query: {str(error).strip()}", hint="see its log"
-            ) from error
+        until = time.monotonic() + _RECOVERY_S
+        while True:
+            try:
+                with self._reach.connect() as connection:
+                    connection.execute("SELECT 1")
+                    return
+            except NotYetError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_POLL_S)
+            except psycopg.Error as error:
+                raise TargetError(
+                    f"the server accepts logins but no query: {str(error).strip()}", hint="see its log"
+                ) from error
 
-    def log_excerpt(self, n_lines: int = 20) -> str:
-        """The last lines of the server's own log, "" when it cannot be read."""
-        return self._reach.log_excerpt(n_lines)
+    def evidence(self) -> Evidence:
+        """What is known of the last failure."""
+        return self._sentry.evidence()
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        """What somebody else did to the server since we last left it.
+
+        Raises:
+            TargetError: it does not answer.
+        """
+        return self._sentry.disturbances()
+
+    def withdraw(self, snapshot: Snapshot) -> Withdrawal:
+        """Takes back what is ours and still stands; see `withdraw`."""
+        return self._sentry.withdraw(snapshot)
+
+    def notes(self) -> tuple[str, ...]:
+        """Which knobs of those asked for this server does not have."""
+        rows, facts = self._look()
+        return missing_knobs(self.settings.knobs, rows, facts.major)
+
+    def vitals(self) -> Vitals:
+        """What the server and its machine use now; see `Watchable`."""
+        return self._watched.vitals()
+
+    def data_bytes(self) -> int | None:
+        """What the server's files occupy; None when they cannot be seen."""
+        return self._watched.data_bytes()
+
+    def unwatch(self) -> None:
+        """Gives back the connection that `vitals` keeps while there are standbys."""
+        if self._watch is not None:
+            self._watch.unwatch()
+
+    @property
+    def _watched(self) -> Watch:
+        if self._watch is None:
+            try:
+                limit: int | None = self.budget_bytes
+            except TargetError:
+                limit = None  # a server on another machine: nothing there is watched either
+            self._watch = Watch(self._reach, limit)
+        return self._watch
 
     def fragment(self, config: Config) -> str:
         """`config` as text for postgresql.conf."""
         return fragment_text(config, self._states_as_found())
 
-    @contextmanager
-    def lock(self, holder: str) -> Iterator[None]:
-        """One tuner per server.
+    def grant_sql(self, context: Context, rights: DataRights | None, *, role: str) -> tuple[str, bool]:
+        """The role that may tune what the settings ask for and nothing else (see `grant`); and whether it can be had.
 
         Raises:
-            LockedError: another one holds it; the message names it.
+            TargetError: the server cannot be reached.
+            UsageError: a named knob is unknown or locked for another reason than a missing right.
         """
-        self._lock.acquire(holder)
-        try:
-            yield
-        finally:
-            self._lock.release()
+        rows, facts = self._look()
+        permitted = {name: replace(row, is_permitted=True) for name, row in rows.items()}
+        states = knob_states(
+            permitted, replace(facts, may_reload=True), self._bounds(rows), self.settings, self._reach.no_restart
+        )
+        require_changeable(states)
+        names = selected_names(self.settings.knobs, states, reads_only=context.read_share == 1.0)
+        endpoint = self._reach.endpoint()
+        with self._reach.connect() as connection:
+            found = connection.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").fetchone()
+        is_admin = found is None or found[0]
+        role = role or (grant.DEFAULT_ROLE if is_admin else endpoint.user)
+        server = grant.Server(facts.major, endpoint.database)
+        return grant.grant_text(server, names, rights, role), facts.major >= grant.SINCE
 
     def doctor(self) -> Sequence[tuple[str, bool, str]]:
         """(check, is_fine, explanation) lines; changes nothing."""
@@ -315,6 +343,6 @@ class PostgresTarget:
 
 def _reach(name: str, settings: Settings) -> Reach:
     if settings.embedded is not None:
-        limit = settings.memory if settings.memory_limit is True else settings.memory_limit or None
-        return EmbeddedReach(settings.embedded, name, memory_limit_bytes=limit)
+        limit, is_immediate = settings.memory_limit_bytes, settings.immediate_stop is not False
+        return EmbeddedReach(settings.embedded, name, memory_limit_bytes=limit, immediate_stop=is_immediate)
     return LocalReach(settings) if settings.data_dir is not None else ConnectionReach(settings)

@@ -19,6 +19,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
+_MAX_LENGTH = 1000
 _FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max}
 
 
@@ -30,10 +31,12 @@ def evaluate(text: str, names: Mapping[str, float]) -> float:
     Raises:
         UsageError: it is not arithmetic over numbers, sizes, durations, min(), max() and the given names.
     """
-    plain = _WITH_UNIT.sub(lambda match: repr(float(match[1]) * unit_factor(match[2])[0]), text)
     try:
+        if len(text) > _MAX_LENGTH:
+            raise ValueError(f"it is longer than {_MAX_LENGTH} characters")
+        plain = _WITH_UNIT.sub(lambda match: repr(float(match[1]) * unit_factor(match[2])[0]), text)
         return _value(ast.parse(plain, mode="eval").body, names)
-    except (SyntaxError, ValueError, ZeroDivisionError) as error:
+    except (SyntaxError, ValueError, ZeroDivisionError, OverflowError, RecursionError, MemoryError) as error:
         raise UsageError(
             f"cannot evaluate expression={text!r}: {error}",
             hint=f"use + - * / min() max(), sizes (8MB), durations (30s), and: {', '.join(names) or 'no names'}",

@@ -1,0 +1,159 @@
+"""Gate: what may never reach a target, whatever a study file, a history, an overlay or a searcher asks for.
+
+Two checks, both without touching the target, both in code and not in a file that a user edits:
+
+* `harm_of(name)` knows the names of settings that run code, read or write files, or open the system, in any of the
+  systems that Trimtab speaks to. No unlocking opens them; the trial room asks before every change of every target.
+* `check_config(config, states)` is an allow-list: each name exactly as the live catalogue spells it and open in it, each
+  value of the knob's own type, inside the target's limits, and the same after being written out and read back.
+
+A target's `preflight` and `apply` call `check_config`; a new kind of target inherits both.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+
+from trimtab.errors import ApplyError, SpaceError
+from trimtab.space import Knob, KnobKind, SafetyClass, Value
+from trimtab.target.base import KnobState
+
+__all__ = ["check_config", "check_harmless", "check_value", "harm_of", "require_open"]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}", re.ASCII)
+_MAX_TEXT = 256
+
+_HARMS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), reason)
+    for pattern, reason in (
+        (r"(^|[._])include(_?(dir|if_exists|optional))?$", "reads further configuration files"),
+        (r"(command|_cmd|_program|_script|_hook|_exec)$|^(set|add)handler$", "runs code"),
+        (r"(^|[._])on_?(error|out_?of_?memory_?error)$", "runs code"),
+        (r"librar(y|ies)$|_provider$|^plugin_(load|dir)|^(load(module|file|_?plugin)|malloc_lib)", "runs code"),
+        (r"^java(agent|_tool_options|_opts)$|^agent(path|lib)$|jdwp|^(flags|vmoptionsfile)$", "runs code"),
+        (r"(^|\.)on_(\w+_)?init$|start_proc$|^init_(connect|file|replica|slave)$", "runs code"),
+        (r"^kernel\.(core_pattern|modprobe|hotplug|poweroff_cmd|usermodehelper)", "runs code"),
+        (r"(file|filename|dir|directory|path|_home)$|^(customlog|errorlog|transferlog|scriptalias)$", "names files"),
+        (r"^(skip_grant_tables|skip_networking|secure_file_priv|local_infile|allow_suspicious_udfs)$", "opens the system"),
+        (r"^(enabletestcommands|javascriptenabled|security\.\w+|net\.bindip\w*|authorization)$", "opens the system"),
+    )
+)  # fmt: skip
+
+
+def harm_of(name: str) -> str:
+    """Why no target may ever be given a setting of that name; "" when nothing is known against it.
+
+    Spelling does not matter: case, and hyphens for underscores, are looked through.
+    """
+    plain = name.casefold().replace("-", "_")
+    return next((f"forbidden: {reason}" for pattern, reason in _HARMS if pattern.search(plain)), "")
+
+
+def check_harmless(config: Mapping[str, Value]) -> None:
+    """What can be said of a config without knowing the target: names that are words, none known to do harm, and texts
+    without control characters.
+
+    Raises:
+        ApplyError: one is not; nothing was changed.
+    """
+    for name, value in config.items():
+        if _NAME.fullmatch(name) is None:
+            raise ApplyError(f"knob={_shown(name)} is no name of a setting", hint="see `trimtab knobs`")
+        harm = harm_of(name)
+        if harm:
+            raise ApplyError(f"knob={name!r} may not be changed: {harm}", hint="no option opens it")
+        if isinstance(value, str) and (len(value) > _MAX_TEXT or not value.isprintable()):
+            raise ApplyError(
+                f"{name}={_shown(value)} holds control characters or is longer than {_MAX_TEXT} characters",
+                hint="see `trimtab knobs`",
+            )
+
+
+def check_config(config: Mapping[str, Value], states: Mapping[str, KnobState]) -> None:
+    """That `config` may be set on the target with this catalogue.
+
+    Raises:
+        ApplyError: a name is not the catalogue's, is locked or does harm, or a value is not legal.
+    """
+    check_harmless(config)
+    for name, value in config.items():
+        state = states.get(name)
+        if state is None:
+            raise ApplyError(f"the server has no knob={name!r}", hint="see `trimtab knobs`")
+        reason = _closed(state)
+        if reason:
+            raise ApplyError(f"knob={name!r} may not be changed: {reason}", hint="see `trimtab knobs`")
+        check_value(state.knob, value, state.vendor_low, state.vendor_high)
+
+
+def _closed(state: KnobState) -> str:
+    """Why this knob may not be changed here: the lock of the catalogue, and the class that no catalogue may open."""
+    never = "forbidden: its safety class is never opened" if state.knob.safety is SafetyClass.FORBIDDEN else ""
+    return state.lock_reason or never
+
+
+def require_open(names: Iterable[str], states: Mapping[str, KnobState]) -> None:
+    """That a study over `names` holds open knobs only: a second look at what the target's own selection returns.
+
+    Raises:
+        SpaceError: one is unknown to the catalogue, locked, or does harm.
+    """
+    for name in names:
+        closed = "there is no such knob" if name not in states else _closed(states[name])
+        reason = harm_of(name) or closed
+        if reason:
+            raise SpaceError(f"knob={name!r} cannot be tuned: {reason}", hint="see `trimtab knobs` for what may change")
+
+
+def check_value(knob: Knob, value: Value, low: float | None, high: float | None) -> None:
+    """That `value` has the type of `knob`, lies in the target's own range `[low, high]`, and survives being written out.
+
+    Raises:
+        ApplyError: it does not; nothing was changed.
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    fits = {
+        KnobKind.BOOLEAN: isinstance(value, bool),
+        KnobKind.INTEGER: is_number and isinstance(value, int),
+        KnobKind.REAL: is_number and _is_finite(value),
+    }.get(knob.kind, isinstance(value, str))
+    if not fits:
+        raise ApplyError(f"{knob.name}={_shown(value)} is not of kind={knob.kind.value}", hint="see `trimtab knobs`")
+    if isinstance(value, str) and value not in knob.choices:
+        raise ApplyError(
+            f"{knob.name}={_shown(value)} is none of its choices",
+            hint=f"use one of: {', '.join(knob.choices) or 'none'}",
+        )
+    if is_number and low is not None and high is not None and not low <= value <= high:  # type: ignore[operator]
+        raise ApplyError(
+            f"{knob.name}={_shown(value)} is outside the server's range [{low:g}, {high:g}] (unit {knob.unit or 'none'})",
+            hint="see `trimtab knobs`",
+        )
+    if not _survives(knob, value):
+        raise ApplyError(f"{knob.name}={_shown(value)} changes when it is written out", hint="see `trimtab knobs`")
+
+
+def _is_finite(value: Value) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:
+        return False
+
+
+def _survives(knob: Knob, value: Value) -> bool:
+    """Whether the text of the value means the value again, so that what is set is what was meant."""
+    try:
+        back = knob.parse(knob.format(value))
+    except SpaceError:
+        return False
+    if isinstance(value, float) and isinstance(back, float | int):
+        return math.isclose(value, back, rel_tol=1e-9, abs_tol=1e-15)
+    return back == value
+
+
+def _shown(value: object) -> str:
+    """For a message: one line, not longer than a line."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."

@@ -1,0 +1,272 @@
+"""Snapshot, change and put back a server's configuration: all or nothing, read back every time.
+
+Knobs that SET GLOBAL changes are set so; those that need a restart go into the option file of our own, which the server
+reads last. The file always holds the whole config, so that a restart for one knob does not lose another.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import ApplyError, RestoreError, TargetError
+from trimtab.host import FileCopy
+from trimtab.space import Config, Value
+from trimtab.target.base import Applied, Snapshot
+from trimtab.target.files import file_from_json, file_to_json
+from trimtab.target.mysql.pending import require_settled
+from trimtab.target.mysql.reach import Reach
+from trimtab.target.mysql.rescue import bring_up, redo_files
+from trimtab.target.mysql.session import Session, StatementError
+from trimtab.target.mysql.values import is_same, option_text, sql_literal
+from trimtab.target.mysql.variables import Variable
+
+__all__ = ["HEAD", "Catalogue", "put_back", "set_config", "take_snapshot"]
+
+HEAD = "# Written by Trimtab while it tunes; removed or put back afterwards.\n[mysqld]\n"
+_FILE_MODE = 0o644
+_POOL = "pool-of-threads"
+"""Without it the pool's own variables are not ours: SET GLOBAL thread_pool_size makes MariaDB 10.11 set it to 0."""
+
+_ROUNDS = 3
+"""Times that SET GLOBAL is tried: a server may clamp one variable by another that is set only after it."""
+
+_RESIZE_S = 60.0
+_POLL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """How to read the server's variables, and which of them are ours to change."""
+
+    read: Callable[[Session], dict[str, Variable]]
+    ours: frozenset[str]
+
+    def variables(self, session: Session) -> dict[str, Variable]:
+        """Those of ours that the server has."""
+        found = {name: variable for name, variable in self.read(session).items() if name in self.ours}
+        pool = found.get("thread_handling")
+        if pool is not None and pool.text != _POOL:
+            return {name: variable for name, variable in found.items() if not name.startswith("thread_pool_")}
+        return found
+
+
+def take_snapshot(
+    target: str, kind: str, reach: Reach, catalogue: Catalogue, public: Mapping[str, Any], *, can_restart: bool
+) -> Snapshot:
+    """The server's configuration as it is; `public` is the study file's table without secrets.
+
+    Raises:
+        TargetError: a restart of ours would change something by itself, or the server does not answer.
+    """
+    with reach.connect() as session:
+        everything = catalogue.read(session)
+        require_settled(session, reach, everything, catalogue.ours, can_restart=can_restart)
+    variables = {name: variable for name, variable in everything.items() if name in catalogue.ours}
+    files = {}
+    if reach.include_file is not None:
+        _require_plain(reach, reach.include_file)
+        files[str(reach.include_file)] = file_to_json(reach.host.read_file(reach.include_file))
+    return Snapshot(
+        target=target,
+        kind=kind,
+        reach={**reach.describe(), "settings": dict(public), "redo_files": redo_files(reach)},
+        files=files,
+        values={name: variable.value for name, variable in variables.items()},
+    )
+
+
+def _require_plain(reach: Reach, path: Path) -> None:
+    """That the option file is no link: replacing it would cut the link, and writing through it change another's file.
+
+    Raises:
+        TargetError: it is one.
+    """
+    goal = reach.host.link_target(path)
+    if goal is not None:
+        raise TargetError(
+            f"include_file={str(path)!r} is a symbolic link to {goal!r}; nothing was changed",
+            hint="give a file of Trimtab's own; it need not exist",
+        )
+
+
+def set_config(reach: Reach, catalogue: Catalogue, base: Snapshot, config: Config) -> Applied:
+    """Sets exactly `config` over `base`: file first, then SET GLOBAL, then a restart when a value cannot show otherwise.
+
+    `effective` holds what the server really uses: it may have rounded a number or clamped it to a limit of its own.
+
+    Raises:
+        ApplyError: the server refuses a value, does not come back, or keeps the old value. The server is left as it is: the
+            caller rescues it.
+        TargetError: the configuration cannot be changed at all.
+    """
+    started = time.monotonic()
+    _write_file(reach, base, config)
+    wanted = {**base.values, **config}
+    with reach.connect() as session:
+        now = catalogue.variables(session)
+        _set_dynamic(session, now, wanted)
+        now = catalogue.variables(session)
+    must_restart = _needs_restart(now, wanted)
+    if must_restart:
+        reach.restart()
+        with reach.connect() as session:
+            _set_dynamic(session, catalogue.variables(session), wanted)
+            now = catalogue.variables(session)
+    _check(now, base, config)
+    effective = {name: now[name].value for name in config if name in now}
+    return Applied(effective=effective, restarted=must_restart, duration_s=time.monotonic() - started)
+
+
+def _write_file(reach: Reach, base: Snapshot, config: Mapping[str, Value]) -> None:
+    """The file as found, with `config` after it: of two settings in one file the later counts."""
+    path = reach.include_file
+    if path is None:
+        return
+    found = file_from_json(base.files[str(path)])
+    lines = "".join(f"{name} = {option_text(value)}\n" for name, value in config.items())
+    before = found.content if found is not None else b""
+    if before and not before.endswith(b"\n"):
+        before += b"\n"
+    content = before + (HEAD + lines).encode() if config else None
+    if content is None:
+        _put_file_back(reach, base)
+        return
+    owner = (found.mode, found.uid, found.gid) if found is not None else _owner(reach)
+    reach.host.write_file(path, FileCopy(content=content, mode=owner[0], uid=owner[1], gid=owner[2]))
+
+
+def _owner(reach: Reach) -> tuple[int, int, int]:
+    """Of a new file: as its folder, readable for the server."""
+    if reach.include_file is None:
+        raise RuntimeError("there is no option file")
+    status = reach.include_file.parent.stat()
+    return _FILE_MODE, status.st_uid, status.st_gid
+
+
+def _set_dynamic(session: Session, now: Mapping[str, Variable], wanted: Mapping[str, Value]) -> None:
+    """SET GLOBAL for what differs.
+
+    Raises:
+        ApplyError: the server refuses a value.
+    """
+    for _ in range(_ROUNDS):
+        late = [n for n, v in now.items() if v.is_dynamic and n in wanted and not is_same(v.value, wanted[n])]
+        if not late:
+            return
+        for name in late:
+            _set(session, name, wanted[name])
+        now = {name: _refreshed(session, now[name]) for name in late}
+
+
+def _set(session: Session, name: str, value: Value) -> None:
+    try:
+        session.execute(f"SET GLOBAL `{name}` = {sql_literal(value)}")
+    except StatementError as error:
+        if error.is_lost:
+            raise TargetError(
+                f"the connection was lost while setting {name}={option_text(value)}: {error.message}", hint=error.hint
+            ) from error
+        raise ApplyError(
+            f"the server refuses {name}={option_text(value)}: {error.message}", hint="see `trimtab knobs` for ranges"
+        ) from error
+    if name == "innodb_buffer_pool_size":
+        _await_resize(session, value)
+
+
+def _await_resize(session: Session, value: Value) -> None:
+    """MySQL resizes the buffer pool in the background; the variable shows the new size at once or at its end."""
+    until = time.monotonic() + _RESIZE_S
+    while time.monotonic() < until:
+        rows = session.execute("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_status'")
+        text = str(rows[0][1]).lower() if rows else ""
+        if not text or "complet" in text or "not started" in text or "failed" in text:
+            return
+        time.sleep(_POLL_S)
+
+
+def _refreshed(session: Session, variable: Variable) -> Variable:
+    value = session.value(f"SELECT @@GLOBAL.`{variable.name}`")
+    text = "" if value is None else str(value)
+    if variable.kind == "bool":
+        text = "ON" if text in ("1", "ON") else "OFF"
+    return replace(variable, text=text)
+
+
+def _needs_restart(now: Mapping[str, Variable], wanted: Mapping[str, Value]) -> bool:
+    return any(
+        not variable.is_dynamic and name in wanted and not is_same(variable.value, wanted[name])
+        for name, variable in now.items()
+    )
+
+
+def _check(now: Mapping[str, Variable], base: Snapshot, config: Config) -> None:
+    """That each knob has moved from where it was, to what was asked or to what the server made of it.
+
+    Raises:
+        ApplyError: one kept its old value, although another was asked for.
+    """
+    for name, value in config.items():
+        if name not in now:
+            continue
+        found = now[name].value
+        if is_same(found, value) or not is_same(found, base.values.get(name, found)):
+            continue
+        where = f" ({now[name].source} {now[name].path})".rstrip() if now[name].path else ""
+        raise ApplyError(
+            f"the server keeps {name}={option_text(found)}{where} although {option_text(value)} was set",
+            hint="another file or option wins over Trimtab's own, or the value is beyond a limit of the server's",
+        )
+
+
+def put_back(reach: Reach, catalogue: Catalogue, snapshot: Snapshot) -> bool:
+    """Puts file and values of `snapshot` back exactly; returns whether the server was restarted. Idempotent.
+
+    Raises:
+        RestoreError: the file cannot be written, the server does not come up, or does not use the old values.
+    """
+    try:
+        _put_file_back(reach, snapshot)
+        restarted = bring_up(reach, snapshot)
+        with reach.connect() as session:
+            _set_dynamic(session, catalogue.variables(session), snapshot.values)
+            now = catalogue.variables(session)
+        if _needs_restart(now, snapshot.values) and not reach.no_restart:
+            restarted = True
+            reach.restart()
+            with reach.connect() as session:
+                # What had been changed by SET GLOBAL before we came is in no file.
+                _set_dynamic(session, catalogue.variables(session), snapshot.values)
+                now = catalogue.variables(session)
+    except TargetError as error:
+        raise RestoreError(
+            f"the server could not be put back as it was found: {error.message}", hint=_by_hand(snapshot)
+        ) from error
+    wrong = [
+        f"{name}={option_text(now[name].value)}"
+        for name, value in snapshot.values.items()
+        if name in now and not is_same(now[name].value, value)
+    ]
+    if wrong:
+        raise RestoreError(
+            f"after the restore the server still uses other values than before: {', '.join(wrong)}",
+            hint=_by_hand(snapshot),
+        )
+    return restarted
+
+
+def _put_file_back(reach: Reach, snapshot: Snapshot) -> None:
+    for text, table in snapshot.files.items():
+        path, copy = Path(text), file_from_json(table)
+        if copy is None:
+            reach.host.remove_file(path)
+        elif reach.host.read_file(path) != copy:
+            reach.host.write_file(path, copy)
+
+
+def _by_hand(snapshot: Snapshot) -> str:
+    files = ", ".join(snapshot.files) or "no file"
+    return f"put back by hand: {files} as in the journal, then restart the server; `trimtab recover` tries again"

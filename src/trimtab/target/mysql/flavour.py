@@ -1,0 +1,60 @@
+"""Flavour: which of the two products a server is, and its version; what differs between them is data, not branches elsewhere."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from trimtab.errors import TargetError
+
+__all__ = ["Flavour", "Product", "read_flavour"]
+
+Product = Literal["mariadb", "mysql"]
+
+_NUMBER = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_KNOWN: dict[Product, tuple[tuple[int, int], tuple[int, int]]] = {
+    "mariadb": ((10, 6), (11, 8)),
+    "mysql": ((8, 0), (8, 4)),
+}
+_NAMES: dict[Product, str] = {"mariadb": "MariaDB", "mysql": "MySQL"}
+
+
+@dataclass(frozen=True, slots=True)
+class Flavour:
+    """A product and its version.
+
+    Attributes:
+        product: "mariadb" or "mysql".
+        version: major, minor, patch.
+    """
+
+    product: Product
+    version: tuple[int, int, int]
+
+    def __str__(self) -> str:
+        return f"{_NAMES[self.product]} {'.'.join(map(str, self.version))}"
+
+
+def read_flavour(version: str) -> Flavour:
+    """The flavour behind a server's own `version()`.
+
+    Raises:
+        TargetError: it cannot be read, or is one that the catalogue does not know; nothing was changed.
+    """
+    match = _NUMBER.match(version.removeprefix("5.5.5-"))  # MariaDB puts that before its own for very old clients
+    product: Product = "mariadb" if "mariadb" in version.lower() else "mysql"
+    if match is None:
+        raise TargetError(f"the server's version={version!r} cannot be read", hint="is it MySQL or MariaDB?")
+    flavour = Flavour(product, (int(match[1]), int(match[2]), int(match[3])))
+    low, high = _KNOWN[product]
+    if not low <= flavour.version[:2] <= high:
+        raise TargetError(
+            f"version={flavour} is not known to the catalogue",
+            hint=f"{_NAMES[product]} {_dotted(low)} to {_dotted(high)} is; nothing was changed",
+        )
+    return flavour
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))

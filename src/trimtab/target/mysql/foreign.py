@@ -1,0 +1,170 @@
+"""Foreign changes: whether the server, its option files and its settings are still as we left them.
+
+A `Picture` is what we left: which server it is, its role, its process, a digest of every option file that is known to be
+read, and the settings that matter. `differences` tells what somebody else has done since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trimtab.errors import TargetError
+from trimtab.host import process_mark
+from trimtab.records import Fault
+from trimtab.target.forensic import Disturbance
+from trimtab.target.mysql.options import option_files
+from trimtab.target.mysql.reach import Reach
+from trimtab.target.mysql.session import Session, StatementError
+from trimtab.target.mysql.variables import Variable
+
+__all__ = ["Picture", "differences", "take_picture"]
+
+_SHOWN = 5
+_UPTIME_SLACK_S = 3.0
+"""Uptime counts whole seconds."""
+
+_STOPPED = "tuning was stopped, so as not to fight over the configuration; find out who changed it, then start again"
+_WATCHED = ("autocommit", "general_log", "slow_query_log", "sql_mode", "transaction_isolation", "tx_isolation")
+"""Beside the knobs of the catalogue: what changes a measurement without being a knob of ours."""
+
+Read = Callable[[Session], Mapping[str, Variable]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A server as it was left; "" and {} where this user may not see.
+
+    Attributes:
+        identifier: its own, made with its data directory.
+        role: "" for a server that takes writes, else why it does not.
+        process: mark of its process; "" when that is on another machine.
+        started_s: when it began, on this process's monotonic clock; from its uptime, so to a second.
+        files: path -> digest.
+        ours: the option file of our own.
+        settings: variable -> (value as text, where it comes from).
+    """
+
+    identifier: str
+    role: str
+    process: str
+    started_s: float
+    files: Mapping[str, str]
+    ours: str
+    settings: Mapping[str, tuple[str, str]]
+
+    def after_own_change(self, before: Picture | None) -> Picture:
+        """This picture, taken after a change of our own: what we do not change must be as it was `before` it."""
+        if before is None:
+            return self
+        files = {path: digest for path, digest in before.files.items() if path != self.ours}
+        files |= {path: digest for path, digest in self.files.items() if path == self.ours}
+        return replace(self, files=files, identifier=before.identifier, role=before.role)
+
+    def is_same_server(self, other: Picture) -> bool:
+        """Whether both are of one server in one role."""
+        return (self.identifier, self.role) == (other.identifier, other.role)
+
+
+def take_picture(reach: Reach, read: Read, curated: frozenset[str]) -> Picture:
+    """The server as it is now; `read` reads its variables, of which `curated` are watched.
+
+    Raises:
+        TargetError: it does not answer.
+    """
+    with reach.connect() as session:
+        variables = read(session)
+        watched = {name: variables[name] for name in sorted({*curated, *_WATCHED}) if name in variables}
+        uptime = session.execute("SHOW GLOBAL STATUS LIKE 'Uptime'")
+        identifier = "".join(str(_asked(session, f"@@GLOBAL.{name}")) for name in ("server_uid", "server_uuid"))
+        role = _role(session, variables)
+    pid = reach.pid
+    return Picture(
+        identifier=identifier,
+        role=role,
+        process=f"{pid} {process_mark(pid)}" if pid is not None else "",
+        started_s=time.monotonic() - float(uptime[0][1]) if uptime else 0.0,
+        files={str(path): _digest(path, reach) for path in option_files(reach)},
+        ours=str(reach.include_file or ""),
+        settings={name: (variable.text, _where(variable)) for name, variable in watched.items()},
+    )
+
+
+def _asked(session: Session, what: str) -> str:
+    try:
+        return str(session.value(f"SELECT {what}") or "")
+    except StatementError:  # MariaDB has one, MySQL the other
+        return ""
+
+
+def _role(session: Session, variables: Mapping[str, Variable]) -> str:
+    if any(name in variables and variables[name].value is True for name in ("read_only", "super_read_only")):
+        return "read-only"
+    try:
+        return "a replica" if session.execute("SHOW SLAVE STATUS") else ""
+    except StatementError:
+        return ""
+
+
+def _where(variable: Variable) -> str:
+    return f"{variable.source} {variable.path}".rstrip()
+
+
+def _digest(path: Path, reach: Reach) -> str:
+    try:
+        copy = reach.host.read_file(path)
+    except TargetError:
+        return "unreadable"
+    return hashlib.sha256(copy.content).hexdigest() if copy is not None else "missing"
+
+
+def differences(left: Picture, now: Picture) -> Iterator[Disturbance]:
+    """What somebody else has done between the two; the most serious first."""
+    if left.identifier and now.identifier and left.identifier != now.identifier:
+        text = f"another server answers here: server_uid={now.identifier}, it was {left.identifier}"
+        yield _stop(text, "the wrong server is never tuned: check what the url leads to, then start again")
+        return
+    if left.role != now.role:
+        words = [role or "a server that takes writes" for role in (now.role, left.role)]
+        text = f"the server's role has changed (failover): it is {words[0]} now, it was {words[1]}"
+        yield _stop(text, "the wrong node is never tuned: point the url at the server to tune, then start again")
+        return
+    changed = [*_file_changes(left.files, now.files)]
+    if changed:
+        yield _stop("; ".join(changed), _STOPPED)
+    else:
+        settings = [*_setting_changes(left.settings, now.settings)]
+        if settings:
+            more = f" and {len(settings) - _SHOWN} more" if len(settings) > _SHOWN else ""
+            yield _stop(f"somebody else changed settings: {', '.join(settings[:_SHOWN])}{more}", _STOPPED)
+    if _was_restarted(left, now):
+        yield Disturbance(
+            fault=Fault.ENVIRONMENT, text="the server was restarted by somebody else, or crashed", stops=False
+        )
+
+
+def _was_restarted(left: Picture, now: Picture) -> bool:
+    if left.process and now.process:
+        return left.process != now.process
+    return now.started_s > left.started_s + _UPTIME_SLACK_S
+
+
+def _stop(text: str, hint: str) -> Disturbance:
+    return Disturbance(fault=Fault.ENVIRONMENT, text=text, stops=True, hint=hint)
+
+
+def _file_changes(left: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    for path in sorted({*left, *now}):
+        before, after = left.get(path, "missing"), now.get(path, "missing")
+        if before != after:
+            what = "removed" if after == "missing" else "added" if before == "missing" else "changed"
+            yield f"file={path!r} was {what} by somebody else"
+
+
+def _setting_changes(left: Mapping[str, tuple[str, str]], now: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    for name, (value, where) in now.items():
+        if name in left and left[name][0] != value:
+            yield f"{name}={value} ({where}), it was {left[name][0]}"

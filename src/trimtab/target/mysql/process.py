@@ -1,0 +1,108 @@
+"""Daemon: a mariadbd process of our own: start, find again, stop, and its log."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from trimtab.errors import TargetError
+from trimtab.records import Endpoint
+from trimtab.target.account import Account
+from trimtab.target.mysql.session import connect
+from trimtab.target.process import ServerProcess
+
+__all__ = ["PROGRAM_FOLDERS", "Daemon", "find_program"]
+
+PROGRAM_FOLDERS = ("/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/libexec", "/usr/local/mysql/bin")
+_STOP_S = 60.0
+_KILL_S = 15.0
+
+
+def find_program(*names: str) -> Path | None:
+    """The first of `names` that is installed, on the PATH or where packages put servers; None when none is."""
+    path = os.pathsep.join([os.environ.get("PATH", ""), *PROGRAM_FOLDERS])
+    for name in names:
+        found = shutil.which(name, path=path)
+        if found is not None:
+            return Path(found)
+    return None
+
+
+class Daemon(ServerProcess):
+    """One server that reads one option file.
+
+    Attributes:
+        log: the file its log goes to.
+    """
+
+    def __init__(self, program: Path, option_file: Path, pid_file: Path, account: Account, log: Path) -> None:
+        super().__init__(account, log)
+        self._program = program
+        self._option_file = option_file
+        self._pid_file = pid_file
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The command that starts it; no further option may stand before the file's."""
+        return (str(self._program), f"--defaults-file={self._option_file}")
+
+    def _recorded_pid(self) -> int | None:
+        try:
+            return int(self._pid_file.read_text().strip())
+        except (OSError, ValueError):
+            return None
+
+    def _is_ours(self, pid: int) -> bool:
+        """Only a server with this very option file."""
+        try:
+            return os.fsencode(self.argv[1]) in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return False
+
+    def start(self, endpoint: Endpoint, timeout_s: float, *, extra: Sequence[str] = (),
+              on_spawn: Callable[[int], None] | None = None) -> None:  # fmt: skip
+        """Starts the server and waits until a login works. `extra` are further options, which win over the file's.
+
+        Raises:
+            TargetError: it ended again, or was not ready within `timeout_s` (it is then stopped); see `excerpt`.
+        """
+        deadline = time.monotonic() + timeout_s
+        self._spawn([*self.argv, *extra], self._option_file.parent, on_spawn)
+        while self._child is not None and self._child.poll() is None:
+            if _answers(endpoint):
+                return
+            if time.monotonic() > deadline:
+                self.stop(immediate=True)
+                raise TargetError(f"the server was not ready within timeout_s={timeout_s:g}", hint=f"see {self.log}")
+            time.sleep(self.POLL_S)
+        raise TargetError(f"the server did not start: exit_code={self.exit_code}", hint=f"see {self.log}")
+
+    def stop(self, *, immediate: bool) -> None:
+        """Stops the server, if it runs: in order, and by force (with crash recovery at the next start) if `immediate`.
+
+        Raises:
+            TargetError: it does not stop.
+        """
+        pid = self.pid
+        if pid is None:
+            return
+        steps = [(signal.SIGTERM, _STOP_S), *([(signal.SIGKILL, _KILL_S)] if immediate else [])]
+        if self._end(pid, steps):
+            return
+        raise TargetError(
+            f"the server does not stop: pid={pid}",
+            hint="look at what it does (SHOW PROCESSLIST); immediate_stop = true lets it be killed, to recover at the next start",
+        )
+
+
+def _answers(endpoint: Endpoint) -> bool:
+    try:
+        with connect(endpoint) as session:
+            session.execute("SELECT 1")
+    except TargetError:
+        return False
+    return True

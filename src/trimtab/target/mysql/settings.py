@@ -1,0 +1,112 @@
+"""The [target.NAME] table of a MySQL or MariaDB target: keys, defaults and what may be combined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from pydantic import Field, SecretStr, model_validator
+
+from trimtab.errors import UsageError
+from trimtab.records import Endpoint
+from trimtab.target.settings import ServerSettings, read_table
+
+__all__ = ["Settings", "read_settings"]
+
+_PORT = 3306
+_OPTIONS = ("socket", "sslmode", "sslrootcert")
+
+
+class Settings(ServerSettings):
+    """What the study file may say about a MySQL or MariaDB target."""
+
+    WAYS: ClassVar[str] = 'embedded = "mariadb" and url = "mysql://..."'
+    ONLY_URL: ClassVar[tuple[str, ...]] = ("data_dir", "include_file", "restart", "log_file")
+
+    kind: Literal["mysql", "mariadb"] = "mysql"
+    embedded: Literal["mariadb"] | None = Field(
+        None, description="a private server of the mariadbd that is installed here, with a data directory of its own"
+    )
+    url: SecretStr | None = Field(
+        None, description='a running server: "mysql://user@host:3306/db", or "mysql://user@localhost/db?socket=/run/…"'
+    )
+    include_file: str | None = Field(
+        None,
+        description="option file of Trimtab's own that the server reads last, such as /etc/mysql/mariadb.conf.d/zz-trimtab.cnf",
+    )
+    restart: str | None = Field(None, description='command that restarts it, such as "systemctl restart mariadb"')
+    log_file: str | None = Field(None, description="the server's error log, for the lines shown after a failure")
+    immediate_stop: bool | None = Field(
+        None,
+        description="whether a server that does not stop within a minute may be killed (it recovers at the next start); "
+        "default: only an embedded one",
+    )
+
+    @model_validator(mode="after")
+    def _restart_needs_file(self) -> Settings:
+        if self.restart is not None and self.include_file is None:
+            raise ValueError("restart needs include_file too: without a file nothing would outlive the restart")
+        return self
+
+    def endpoint(self) -> Endpoint:
+        """The server that `url` names, with its password.
+
+        Raises:
+            UsageError: it is no such URL.
+        """
+        try:
+            return self._parsed()
+        except ValueError:
+            # The text is not repeated: it may hold a password.
+            raise UsageError(
+                "url is no MySQL connection string",
+                hint="write it as in: mysql://user@host:3306/database, or mysql://user@localhost/database?socket=/run/mysqld/mysqld.sock",
+            ) from None
+
+    def _parsed(self) -> Endpoint:
+        parts = urlsplit(self.url.get_secret_value() if self.url is not None else "")
+        options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
+        if parts.scheme not in ("mysql", "mariadb") or not parts.username or set(options) - set(_OPTIONS):
+            raise ValueError
+        socket = options.pop("socket", "")
+        if socket and not socket.startswith("/"):
+            raise ValueError
+        return Endpoint(
+            protocol="mysql",
+            host=socket or parts.hostname or "localhost",
+            port=parts.port or _PORT,
+            user=unquote(parts.username),
+            password=None if parts.password is None else unquote(parts.password),
+            database=unquote(parts.path.removeprefix("/")) or "mysql",
+            options=options,
+        )
+
+    @property
+    def safe_url(self) -> str | None:
+        """The URL without its password."""
+        if self.url is None:
+            return None
+        endpoint = self.endpoint()
+        options = dict(endpoint.options)
+        host = endpoint.host
+        if host.startswith("/"):
+            options, host = {"socket": endpoint.host, **options}, "localhost"
+        query = "&".join(f"{name}={quote(value, safe='/')}" for name, value in options.items())
+        user, database = quote(endpoint.user, safe=""), quote(endpoint.database, safe="")
+        shown = f"[{host}]" if ":" in host else host
+        return f"mysql://{user}@{shown}:{endpoint.port}/{database}" + (f"?{query}" if query else "")
+
+    def check_url(self) -> None:
+        """See `ServerSettings`."""
+        if self.url is not None:
+            self.endpoint()
+
+
+def read_settings(name: str, table: Mapping[str, Any]) -> Settings:
+    """Checks a [target.NAME] table.
+
+    Raises:
+        UsageError: an unknown key (with the closest name), a wrong value or combination.
+    """
+    return read_table(Settings, name, table)

@@ -1,0 +1,321 @@
+"""MysqlTarget: a MySQL or MariaDB server as a target; ties the parts of this folder together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import ApplyError, LockedError, TargetError
+from trimtab.records import Context, DataRights
+from trimtab.space import Config, Constraint
+from trimtab.target.base import Applied, KnobState, Snapshot, Vitals
+from trimtab.target.discovery import FoundServer
+from trimtab.target.forensic import Disturbance, Evidence, Withdrawal
+from trimtab.target.gate import check_config
+from trimtab.target.mysql import advice, doctor, grant, memory, preflight, vitals
+from trimtab.target.mysql.catalogue import Facts, curated_for, knob_states, require_changeable, selected_names
+from trimtab.target.mysql.change import Catalogue, put_back, set_config, take_snapshot
+from trimtab.target.mysql.counters import read_counters
+from trimtab.target.mysql.discover import discover, embedded
+from trimtab.target.mysql.embedded import EmbeddedReach
+from trimtab.target.mysql.flavour import Flavour, read_flavour
+from trimtab.target.mysql.fragment import fragment_text
+from trimtab.target.mysql.lock import TunerLock
+from trimtab.target.mysql.reach import Reach
+from trimtab.target.mysql.remote import ConnectionReach, LocalReach
+from trimtab.target.mysql.sentry import Sentry
+from trimtab.target.mysql.session import LoginRefusedError, Session, StatementError
+from trimtab.target.mysql.settings import Settings, read_settings
+from trimtab.target.mysql.variables import MARIADB_QUERY, MYSQL_QUERY, Variable, from_mariadb, from_mysql
+from trimtab.target.overlay import Bounds
+from trimtab.target.server import LOG_LINES, ServerTarget
+
+__all__ = ["MysqlTarget"]
+
+
+class MysqlTarget(ServerTarget[Settings, Reach]):
+    """MySQL 8.0 to 8.4 and MariaDB 10.6 to 11: embedded, on this machine, or by connection alone. A `Target`.
+
+    Attributes:
+        name: of the table in the study file.
+        kind: "mysql", whichever of the two products it is.
+        settings: the table, checked.
+        SETTINGS: its model, for the reference page.
+    """
+
+    kind = "mysql"
+    SETTINGS = Settings
+
+    def __init__(self, name: str, settings: Settings, state_dir: Path, reach: Reach | None = None) -> None:
+        super().__init__(name, settings, reach if reach is not None else _reach(name, settings))
+        self._sentry = Sentry(self._reach, lambda: self._catalogue)
+        self._flavour: Flavour | None = None
+        self._lock = TunerLock(self._lock_file(state_dir), lambda: self._reach.connect())
+
+    @classmethod
+    def from_settings(cls, name: str, settings: Mapping[str, Any], *, state_dir: Path) -> MysqlTarget:
+        """A target from its [target.NAME] table; touches nothing.
+
+        Raises:
+            UsageError: an unknown key or a wrong value.
+        """
+        return cls(name, read_settings(name, settings), state_dir)
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot, *, state_dir: Path) -> MysqlTarget:
+        """The target that a journalled snapshot came from, ready for `restore`; needs neither study file nor `open`.
+
+        A password is taken from MYSQL_PWD or ~/.my.cnf: the journal holds none.
+        """
+        settings = read_settings(snapshot.target, snapshot.reach["settings"])
+        reach: Reach | None = None
+        if settings.embedded is not None:
+            reach = EmbeddedReach(
+                snapshot.target,
+                folder=Path(snapshot.reach["folder"]),
+                immediate_stop=settings.immediate_stop is not False,
+            )
+        return cls(snapshot.target, settings, state_dir, reach)
+
+    @classmethod
+    def found_servers(cls) -> Sequence[FoundServer]:
+        """Those that run on this machine."""
+        return discover()
+
+    @classmethod
+    def embedded_server(cls) -> FoundServer | None:
+        """A private MariaDB; None when it is not installed."""
+        return embedded()
+
+    def _flavour_of(self, session: Session) -> Flavour:
+        if self._flavour is None:
+            self._flavour = read_flavour(str(session.value("SELECT VERSION()")))
+        return self._flavour
+
+    def _variables(self, session: Session) -> dict[str, Variable]:
+        flavour = self._flavour_of(session)
+        if flavour.product == "mariadb":
+            return from_mariadb(session.execute(MARIADB_QUERY))
+        return from_mysql(session.execute(MYSQL_QUERY), curated_for(flavour))
+
+    def _look(self) -> tuple[dict[str, Variable], Facts]:
+        with self._reach.connect() as session:
+            variables = self._variables(session)
+            grants = [str(row[0]) for row in session.execute("SHOW GRANTS")]
+            facts = Facts(
+                flavour=self._flavour_of(session),
+                may_set=grant.may_set(grants),
+                beyond_rights=grant.beyond_rights(self._flavour_of(session), grants),
+                has_replica=_has_replica(session),
+                has_mapped_log="innodb_log_file_mmap" in variables and variables["innodb_log_file_mmap"].value is True,
+            )
+        return variables, facts
+
+    @property
+    def _catalogue(self) -> Catalogue:
+        with self._reach.connect() as session:
+            ours = frozenset(curated_for(self._flavour_of(session)))
+        return Catalogue(self._variables, ours)
+
+    def _bounds(self, variables: Mapping[str, Variable]) -> Bounds:
+        return self._bounds_with(float(variables["max_connections"].value))
+
+    def _version(self) -> str:
+        with self._reach.connect() as session:
+            return str(self._flavour_of(session))
+
+    def states(self) -> Mapping[str, KnobState]:
+        """Every knob of the live server, by name."""
+        variables, facts = self._look()
+        return knob_states(variables, facts, self._bounds(variables), self.settings, self._reach.no_restart)
+
+    def selection(self, context: Context) -> tuple[str, ...]:
+        """The knobs that the settings ask to tune; of a set only those that a workload like `context` can feel.
+
+        Raises:
+            UsageError: an unknown name, or one that is named and locked.
+            TargetError: this user lets no knob be changed at all.
+        """
+        states = self.states()
+        require_changeable(states)
+        return selected_names(self.settings.knobs, states, reads_only=context.read_share == 1.0)
+
+    def advise(self, context: Context) -> Config:
+        """A rule-based config over the changeable knobs (see `advice`)."""
+        variables, _ = self._look()
+        return advice.advise(self.states(), context, self._bounds(variables), self.machine())
+
+    def constraints(self, names: Sequence[str], context: Context) -> tuple[Constraint, ...]:
+        """The memory budget and the orders over those of `names` that matter (see `memory`)."""
+        return memory.constraints(names, self._states_as_found(), context, self.budget_bytes)
+
+    def memory_use(self, config: Config, context: Context) -> Mapping[str, float]:
+        """Bytes by consumer under `config` over the values as found, and "budget"."""
+        return memory.memory_use(config, self._states_as_found(), context, self.budget_bytes)
+
+    def preflight(self, config: Config) -> None:
+        """Everything that can be known without changing anything.
+
+        Raises:
+            ApplyError: the config cannot work, with the reason.
+        """
+        states = self._states_as_found()
+        check_config(config, states)
+        preflight.check_orders(config, states)
+        preflight.check_memory(config, states, self.budget_bytes)
+        preflight.check_disk(config, states, self._reach)
+        preflight.check_start(config, states, self._reach)
+
+    def snapshot(self) -> Snapshot:
+        """The configuration as it is; later applies count from here.
+
+        Raises:
+            TargetError: a restart of ours would bring about changes of somebody else's.
+        """
+        can_restart = self.settings.allow_restart and not self._reach.no_restart
+        self._base = take_snapshot(
+            self.name, self.kind, self._reach, self._catalogue, self.settings.public(), can_restart=can_restart
+        )
+        self._sentry.begin()
+        return self._base
+
+    def apply(self, config: Config) -> Applied:
+        """Sets exactly `config` over the last snapshot (taken now when there is none), all or nothing.
+
+        Raises:
+            ApplyError: the server refused it or did not come back with it; it is back as in the snapshot.
+            RestoreError: it could not even be put back.
+        """
+        base = self._base if self._base is not None else self.snapshot()
+        is_touched = False
+        try:
+            check_config(config, self.states())
+            self._sentry.changing(config)
+            is_touched = True
+            applied = set_config(self._reach, self._catalogue, base, config)
+            self.health()
+            self._sentry.changed(config, applied.effective)
+        except TargetError as error:
+            if isinstance(error, ApplyError) and not is_touched:
+                raise
+            excerpt = self._reach.log_excerpt(LOG_LINES)
+            self._sentry.failed()
+            put_back(self._reach, Catalogue(self._variables, frozenset(base.values)), base)
+            self._sentry.restored()
+            self._lock.renew()
+            if isinstance(error, LockedError):
+                raise
+            raise ApplyError(error.message, hint=error.hint, log_excerpt=excerpt) from error
+        self._lock.renew()
+        return applied
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Puts file and values back exactly; works on a closed target and a server that is down. Idempotent.
+
+        Raises:
+            RestoreError: it cannot be done; the hint says how to do it by hand.
+        """
+        put_back(self._reach, Catalogue(self._variables, frozenset(snapshot.values)), snapshot)
+        self._base = snapshot
+        self._sentry.restored()
+        with suppress(LoginRefusedError):  # who revoked our login meanwhile must not keep us from the restore
+            self._lock.renew()
+
+    def persist(self, config: Config) -> Snapshot:
+        """As `apply`, to stay; returns the configuration from before, for a rollback.
+
+        Raises:
+            ApplyError: as `apply`, or nothing would outlive the server's next restart; nothing is changed then.
+        """
+        if self._reach.include_file is None:
+            raise ApplyError(
+                "the config cannot be made to stay: Trimtab has no option file on this server",
+                hint="set include_file in the target's table, or put the printed settings into the server's own file",
+            )
+        before = self.snapshot()
+        self.apply(config)
+        return before
+
+    def health(self) -> None:
+        """A fresh login and a query.
+
+        Raises:
+            TargetError: the server does not answer.
+        """
+        with self._reach.connect() as session:
+            session.execute("SELECT 1")
+
+    def evidence(self) -> Evidence:
+        """What is known of the last failure."""
+        return self._sentry.evidence()
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        """What somebody else did to the server since we last left it.
+
+        Raises:
+            TargetError: it does not answer.
+        """
+        return self._sentry.disturbances()
+
+    def withdraw(self, snapshot: Snapshot) -> Withdrawal:
+        """Takes back what is ours and still stands; see `withdraw`."""
+        return self._sentry.withdraw(snapshot)
+
+    def notes(self) -> tuple[str, ...]:
+        """Nothing: a set of knobs leaves out what a server does not have."""
+        return ()
+
+    def fragment(self, config: Config) -> str:
+        """`config` as text for an option file."""
+        return fragment_text(config, self._states_as_found())
+
+    def counters(self) -> Mapping[str, float]:
+        """What the server has counted of its own work since its start."""
+        with self._reach.connect() as session:
+            return read_counters(session)
+
+    def vitals(self) -> Vitals:
+        """What server and machine use now; see `Watchable`."""
+        return vitals.read_vitals(self._reach, self.settings.memory)
+
+    def data_bytes(self) -> int | None:
+        """What the server occupies on its volume."""
+        return vitals.data_bytes(self._reach)
+
+    def unwatch(self) -> None:
+        """Nothing is kept open."""
+
+    def grant_sql(self, context: Context, rights: DataRights | None, *, role: str) -> tuple[str, bool]:
+        """The user that tuning needs, as SQL for an administrator; see `GrantingTarget`."""
+        variables, facts = self._look()
+        allowed = replace(facts, may_set=True, beyond_rights=frozenset())
+        states = knob_states(variables, allowed, self._bounds(variables), self.settings, self._reach.no_restart)
+        names = selected_names(self.settings.knobs, states, reads_only=context.read_share == 1.0)
+        user = role or (self._reach.endpoint().user if not facts.may_set else grant.DEFAULT_USER)
+        return grant.grant_text(facts.flavour, len(names), rights, user)
+
+    def doctor(self) -> Sequence[tuple[str, bool, str]]:
+        """(check, is_fine, explanation) lines; changes nothing."""
+        _, facts = self._look()
+        return doctor.examine(self._reach, self.settings, self.states(), facts, self.budget_bytes, self.limits)
+
+
+def _has_replica(session: Session) -> bool:
+    """Whether another server takes part; False when this user may not know."""
+    try:
+        if session.execute("SHOW SLAVE STATUS"):
+            return True
+        rows = session.execute("SELECT 1 FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' LIMIT 1")
+    except StatementError:
+        return False
+    return bool(rows)
+
+
+def _reach(name: str, settings: Settings) -> Reach:
+    if settings.embedded is not None:
+        limit, is_immediate = settings.memory_limit_bytes, settings.immediate_stop is not False
+        return EmbeddedReach(name, memory_limit_bytes=limit, immediate_stop=is_immediate)
+    return LocalReach(settings) if settings.include_file is not None else ConnectionReach(settings)

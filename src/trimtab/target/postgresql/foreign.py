@@ -1,0 +1,192 @@
+"""Foreign changes: whether the server, its files and its settings are still as we left them.
+
+A `Picture` is what we left: which server it is (system identifier, timeline, role, start), a digest of every configuration
+file that it reads, and its settings. `differences` tells what somebody else has done since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from trimtab.errors import TargetError
+from trimtab.records import Fault
+from trimtab.target.forensic import Disturbance
+from trimtab.target.postgresql.catalogue import Row, read_rows
+from trimtab.target.postgresql.classes import SECRET
+from trimtab.target.postgresql.reach import AUTO_CONF, Reach
+from trimtab.target.postgresql.session import Connection
+from trimtab.units import format_value
+
+__all__ = ["Picture", "differences", "take_picture"]
+
+_SHOWN = 5
+_STOPPED = "tuning was stopped, so as not to fight over the configuration; find out who changed it, then start again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A server as it was left; "" and {} where this user may not see.
+
+    Attributes:
+        identifier: system identifier of the cluster.
+        timeline: of its write-ahead log; 0 unknown.
+        is_standby: whether it is in recovery.
+        started_at: of the postmaster.
+        files: path -> digest.
+        settings: knob -> (value as text, where it comes from).
+    """
+
+    identifier: str
+    timeline: int
+    is_standby: bool
+    started_at: str
+    files: Mapping[str, str]
+    settings: Mapping[str, tuple[str, str]]
+
+    def after_own_change(self, before: Picture | None) -> Picture:
+        """This picture, taken after a change of our own: what we do not change must be as it was `before` it."""
+        if before is None:
+            return self
+        files = {path: digest for path, digest in before.files.items() if not _is_ours(path)}
+        ours = {path: digest for path, digest in self.files.items() if _is_ours(path)}
+        return replace(self, files={**files, **ours}, identifier=before.identifier, is_standby=before.is_standby)
+
+
+def _is_ours(path: str) -> bool:
+    return Path(path).name == AUTO_CONF
+
+
+def take_picture(reach: Reach) -> Picture:
+    """The server as it is now.
+
+    Raises:
+        TargetError: it does not answer.
+    """
+    try:
+        with reach.connect() as connection:
+            is_standby, started_at = _one(
+                connection, "SELECT pg_is_in_recovery(), pg_postmaster_start_time()::text"
+            ) or (False, "")
+            rows = read_rows(connection)
+            return Picture(
+                identifier=str(_first(connection, "SELECT system_identifier::text FROM pg_control_system()") or ""),
+                timeline=_timeline(connection, is_standby),
+                is_standby=bool(is_standby),
+                started_at=str(started_at),
+                files=_files(connection, reach),
+                settings={name: _shown(row) for name, row in rows.items() if _is_watched(row)},
+            )
+    except psycopg.Error as error:
+        raise TargetError(f"the server cannot be looked at: {str(error).strip()}", hint="see its log") from error
+
+
+def _one(connection: Connection, query: str) -> tuple[Any, ...] | None:
+    try:
+        return connection.execute(query).fetchone()
+    except psycopg.errors.InsufficientPrivilege:
+        return None
+
+
+def _first(connection: Connection, query: str) -> Any:
+    found = _one(connection, query)
+    return found[0] if found is not None else None
+
+
+def _timeline(connection: Connection, is_standby: bool) -> int:
+    if is_standby:
+        return int(_first(connection, "SELECT timeline_id FROM pg_control_checkpoint()") or 0)
+    name = _first(connection, "SELECT pg_walfile_name(pg_current_wal_lsn())")
+    return int(str(name)[:8], 16) if name else 0
+
+
+def _is_watched(row: Row) -> bool:
+    return row.context != "internal" and row.source not in ("client", "session") and row.name not in SECRET
+
+
+def _shown(row: Row) -> tuple[str, str]:
+    where = f"{row.source} {row.file}:{row.line}" if row.file else row.source
+    return format_value(row.value, row.unit), where
+
+
+def _files(connection: Connection, reach: Reach) -> dict[str, str]:
+    """Digests of the files that the server would read now: of their bytes where they can be read, else of their entries."""
+    entries: dict[str, list[str]] = {}
+    try:
+        cursor = connection.execute("SELECT sourcefile, name, setting, error FROM pg_file_settings ORDER BY seqno")
+        for path, *entry in cursor:
+            entries.setdefault(path or "", []).append(repr(entry))
+    except psycopg.errors.InsufficientPrivilege:
+        entries = {}
+    if reach.data_dir is not None:
+        config = _first(connection, "SELECT current_setting('config_file', true)")
+        for path in (str(reach.data_dir / AUTO_CONF), *([str(config)] if config else [])):
+            entries.setdefault(path, [])
+    return {path: _digest(path, lines, reach) for path, lines in entries.items() if path}
+
+
+def _digest(path: str, lines: list[str], reach: Reach) -> str:
+    content: bytes | None = "\n".join(lines).encode()
+    if reach.data_dir is not None:
+        try:
+            copy = reach.host.read_file(Path(path))
+            content = copy.content if copy is not None else None
+        except TargetError:
+            pass  # the server may read it, this user may not: its entries must do
+    return hashlib.sha256(content).hexdigest() if content is not None else "missing"
+
+
+def differences(left: Picture, now: Picture) -> Iterator[Disturbance]:
+    """What somebody else has done between the two; the most serious first."""
+    if left.identifier and now.identifier and left.identifier != now.identifier:
+        text = f"another server answers here: system_identifier={now.identifier}, it was {left.identifier}"
+        yield _stop(text, "the wrong server is never tuned: check what the url leads to, then start again")
+        return
+    role = _role(left, now)
+    if role:
+        yield _stop(role, "the wrong node is never tuned: point the url at the server to tune, then start again")
+        return
+    files = list(_file_changes(left.files, now.files))
+    if files:
+        yield _stop("; ".join(files), _STOPPED)
+    else:
+        settings = list(_setting_changes(left.settings, now.settings))
+        if settings:
+            more = f" and {len(settings) - _SHOWN} more" if len(settings) > _SHOWN else ""
+            yield _stop(f"somebody else changed settings: {', '.join(settings[:_SHOWN])}{more}", _STOPPED)
+    if left.started_at != now.started_at:
+        text = f"the server was restarted by somebody else: it started at {now.started_at}, not at {left.started_at}"
+        yield Disturbance(fault=Fault.ENVIRONMENT, text=text, stops=False)
+
+
+def _stop(text: str, hint: str) -> Disturbance:
+    return Disturbance(fault=Fault.ENVIRONMENT, text=text, stops=True, hint=hint)
+
+
+def _role(left: Picture, now: Picture) -> str:
+    words = ("a primary", "a standby")
+    if left.is_standby != now.is_standby:
+        return f"the server's role has changed (failover): it is {words[now.is_standby]} now, it was {words[left.is_standby]}"
+    if left.timeline and now.timeline and left.timeline != now.timeline:
+        return f"the server's timeline has changed (failover): timeline={now.timeline}, it was {left.timeline}"
+    return ""
+
+
+def _file_changes(left: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    for path in sorted({*left, *now}):
+        before, after = left.get(path, "missing"), now.get(path, "missing")
+        if before == after:
+            continue
+        what = "removed" if after == "missing" else "added" if before == "missing" else "changed"
+        yield f"file={path!r} was {what} by somebody else"
+
+
+def _setting_changes(left: Mapping[str, tuple[str, str]], now: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    for name, (value, where) in now.items():
+        if name in left and left[name][0] != value:
+            yield f"{name}={value} ({where}), it was {left[name][0]}"
