@@ -6,6 +6,8 @@ from trimtab.workload.base import (
     Preparation,
     RatedWorkload,
     ResettableWorkload,
+    RightsWorkload,
+    ScriptedWorkload,
     StartState,
     Workload,
 )
@@ -18,6 +20,8 @@ __all__ = [
     "Preparation",
     "RatedWorkload",
     "ResettableWorkload",
+    "RightsWorkload",
+    "ScriptedWorkload",
     "StartState",
     "Workload",
 ]

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from trimtab.measure import QueryLog, SecondLog
-from trimtab.records import Context, Endpoint
+from trimtab.records import Context, DataRights, Endpoint
 
-__all__ = ["Frame", "LoadRun", "Preparation", "RatedWorkload", "ResettableWorkload", "StartState", "Workload"]
+__all__ = [
+    "Frame",
+    "LoadRun",
+    "Preparation",
+    "RatedWorkload",
+    "ResettableWorkload",
+    "RightsWorkload",
+    "ScriptedWorkload",
+    "StartState",
+    "Workload",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +107,8 @@ class Workload(Protocol):
     * `start(endpoint, seed, duration_s)`: starts the load and returns at once. The same seed gives the same operations.
       It ends by itself after `duration_s` (the cap), or by `stop`.
 
-    What only some workloads can do is in protocols of its own: `ResettableWorkload`, `RatedWorkload`.
+    What only some workloads can do is in protocols of their own: `RightsWorkload`, `ScriptedWorkload`, `ResettableWorkload`,
+    `RatedWorkload`.
     """
 
     kind: str
@@ -107,6 +118,23 @@ class Workload(Protocol):
     def context(self) -> Context: ...
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation: ...
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun: ...
+
+
+@runtime_checkable
+class RightsWorkload(Workload, Protocol):
+    """A workload that can say what a user must be allowed to do with data."""
+
+    @property
+    def rights(self) -> DataRights: ...
+
+
+@runtime_checkable
+class ScriptedWorkload(Workload, Protocol):
+    """A workload of statements that the user wrote."""
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """Label -> text of each; the history keeps digests of them unless the user asks for the texts."""
 
 
 @runtime_checkable

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
-import shutil
 from typing import Any
 
 import psycopg
@@ -12,7 +10,7 @@ from psycopg.conninfo import make_conninfo
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
 
-__all__ = ["Connection", "connect", "free_bytes_of", "is_local", "password_of"]
+__all__ = ["Connection", "connect", "password_of"]
 
 Connection = psycopg.Connection[tuple[object, ...]]
 
@@ -58,24 +56,3 @@ def password_of(endpoint: Endpoint) -> str | None:
         return endpoint.password
     with connect(endpoint) as connection:
         return connection.info.password or None
-
-
-def is_local(host: str) -> bool:
-    """Whether `host` names this machine without a look-up: a socket directory, localhost or a loopback address."""
-    if host.startswith("/") or host in ("", "localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def free_bytes_of(endpoint: Endpoint, connection: Connection) -> int | None:
-    """Free bytes where the server keeps its data; None when they cannot be seen from here."""
-    if not is_local(endpoint.host):
-        return None
-    try:
-        row = connection.execute("SHOW data_directory").fetchone()
-        return None if row is None else shutil.disk_usage(str(row[0])).free
-    except (psycopg.errors.InsufficientPrivilege, OSError):
-        return None

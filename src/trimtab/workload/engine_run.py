@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from psycopg.pq import DiagnosticField, ExecStatus
 
 from trimtab.errors import LoadError, UsageError
 from trimtab.measure.second_log import HISTOGRAMS, Buckets, SecondLog
 from trimtab.records import Endpoint
+from trimtab.redact import hide_literals, hide_values
 from trimtab.workload.base import Frame
-from trimtab.workload.connection import Connection, password_of
 from trimtab.workload.scripts import ScriptText
+from trimtab.workload.server import Server, Session, server_of
 
 if TYPE_CHECKING:
     from trimtab._native import Load, Model, Mysql, Postgres, RunLog, Scripts, Ycsb, YcsbRows
@@ -91,7 +91,7 @@ def to_second_log(log: RunLog) -> SecondLog:
         n_threads=log.n_threads,
         users=log.users,
         is_open=log.is_open,
-        errors=tuple(log.errors),
+        errors=tuple(map(hide_literals, log.errors)),
         memory_bytes=log.memory_bytes,
     )
     result.check()
@@ -114,21 +114,23 @@ def driver_of(endpoint: Endpoint, *, settings: Sequence[tuple[str, str]] = ()) -
     Raises:
         LoadError: no driver speaks the endpoint's protocol, or one of its options makes no sense.
     """
-    from trimtab._native import Postgres
+    from trimtab._native import Mysql, Postgres
 
-    if endpoint.protocol != "postgresql":
+    drivers: dict[str, type[Postgres | Mysql]] = {"postgresql": Postgres, "mysql": Mysql}
+    if endpoint.protocol not in drivers:
         raise LoadError(
-            f"the load engine does not speak protocol={endpoint.protocol}", hint="use a target of kind postgresql"
+            f"the load engine does not speak protocol={endpoint.protocol}",
+            hint=f"use a target that speaks one of: {', '.join(drivers)}",
         )
     # As libpq does for a unix socket: there is nobody to hide from.
     mode = "disable" if endpoint.host.startswith("/") else endpoint.options.get("sslmode", "prefer")
     try:
-        return Postgres(
+        return drivers[endpoint.protocol](
             host=endpoint.host,
             port=endpoint.port,
             user=endpoint.user,
             database=endpoint.database,
-            password=password_of(endpoint),
+            password=server_of(endpoint).password,
             settings=settings,
             tls=mode,
             root_certificates=endpoint.options.get("sslrootcert"),
@@ -177,7 +179,7 @@ def start_load(
     except ValueError as error:
         raise LoadError(
             f"the load cannot start: endpoint={endpoint}: {error}",
-            hint="check the statements with psql on this database",
+            hint="try the statements by hand on this database",
         ) from error
     return EngineRun(load)
 
@@ -211,10 +213,10 @@ def compile_scripts(
 
 
 def check_scripts(
-    connection: Connection,
+    server: Server,
+    session: Session,
     parts: Sequence[ScriptPart],
     *,
-    dialect: str,
     mode: str = "prepared",
     variables: Sequence[tuple[str, str]] = (),
 ) -> None:
@@ -228,25 +230,25 @@ def check_scripts(
         # A script may use what another one sets: here, where one is looked at at a time, everything is set.
         known = dict.fromkeys(_VARIABLE.findall(text.text), "0") | dict(variables)
         alone: ScriptPart = (kind, replace(text, weight=1.0), parameters, wrap)
-        compiled = compile_scripts([alone], dialect=dialect, users=1, mode=mode, variables=tuple(known.items()))
+        compiled = compile_scripts(
+            [alone], dialect=server.endpoint.protocol, users=1, mode=mode, variables=tuple(known.items())
+        )
         for statement in compiled.statements:
-            _check(connection, statement, text.source or text.label)
+            _check(server, session, statement, text.source or text.label)
 
 
 _VARIABLE = re.compile(r":([A-Za-z_]\w*)")
 
 
-def _check(connection: Connection, statement: str, script: str) -> None:
-    # The protocol's own Parse, as the load does it: SQL's PREPARE takes fewer statements (no CALL).
-    result = connection.pgconn.prepare(b"", statement.encode(connection.info.encoding))
-    if result.status == ExecStatus.COMMAND_OK:
+def _check(server: Server, session: Session, statement: str, script: str) -> None:
+    refusal = server.refusal(session, statement)
+    if not refusal:
         return
-    refusal = (result.error_field(DiagnosticField.MESSAGE_PRIMARY) or b"").decode(connection.info.encoding, "replace")
-    words = " ".join(statement.split())
+    words = hide_values(" ".join(statement.split()))
     shown = words if len(words) <= _SHOWN else words[:_SHOWN] + "..."
     raise LoadError(
-        f"the server does not understand a statement of script={script!r}: {refusal}: {shown}",
-        hint=f"try it with psql on database {connection.info.dbname}",
+        f"the server does not understand a statement of script={script!r}: {hide_literals(refusal)}: {shown}",
+        hint=f"try it by hand on database {server.endpoint.database}",
     )
 
 

@@ -81,5 +81,5 @@ class EngineWorkload(ABC):
         if endpoint.protocol not in self.protocols:
             raise LoadError(
                 f"workload={self.kind} cannot drive protocol={endpoint.protocol}",
-                hint="use a target of kind postgresql",
+                hint=f"use a target that speaks one of: {', '.join(self.protocols)}",
             )

@@ -65,12 +65,13 @@ def _read(name: object, directory: Path) -> ScriptText:
         if file.stat().st_size > _MAX_BYTES:
             raise UsageError(f"script={path!r} is larger than 1 MiB", hint="a transaction has some dozen lines")
         text = file.read_text(encoding="utf-8")
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            raise UsageError(f"script={path!r} is not UTF-8 text: {error}", hint="write it as UTF-8") from error
         raise UsageError(
-            f"cannot read script={path!r}: {error.strerror}", hint="paths are relative to the study file"
+            f"cannot read script={path!r}: {getattr(error, 'strerror', None) or error}",
+            hint="paths are relative to the study file",
         ) from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"script={path!r} is not UTF-8 text: {error}", hint="write it as UTF-8") from error
     return ScriptText(file.stem, weight, text, path)
 
 

@@ -1,4 +1,4 @@
-"""A load of SQL streams over the PostgreSQL protocol: starts the native engine and gives its log as a QueryLog."""
+"""A load of SQL streams: starts the native engine and gives its log as a QueryLog."""
 
 from __future__ import annotations
 

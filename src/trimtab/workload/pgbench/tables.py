@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from trimtab.records import Endpoint
-from trimtab.workload.connection import Connection, connect
 from trimtab.workload.database import Dataset
+from trimtab.workload.server import Session, server_of
 
 __all__ = ["ACCOUNTS_PER_BRANCH", "dataset"]
 
@@ -40,13 +40,13 @@ def dataset(scale: int) -> Dataset:
     content: dict[str, Any] = {"workload": "pgbench", "version": 1, "scale": scale}
 
     def fill(there: Endpoint, report: Callable[[str], None]) -> None:
-        with connect(there) as connection:
-            _fill(connection, scale, report)
+        with server_of(there).connect() as session:
+            _fill(session, scale, report)
 
-    def check(connection: Connection) -> str:
-        row = connection.execute("SELECT count(*) FROM pgbench_accounts").fetchone()
+    def check(session: Session) -> str:
+        (found,) = session.execute("SELECT count(*) FROM pgbench_accounts")[0]
         expected = scale * ACCOUNTS_PER_BRANCH
-        return "" if row == (expected,) else f"pgbench_accounts has rows={row and row[0]}, expected rows={expected}"
+        return "" if found == expected else f"pgbench_accounts has rows={found}, expected rows={expected}"
 
     return Dataset(
         database=f"trimtab_pgbench_{scale}",
@@ -57,25 +57,25 @@ def dataset(scale: int) -> Dataset:
     )
 
 
-def _fill(connection: Connection, scale: int, report: Callable[[str], None]) -> None:
-    connection.execute(_TABLES.format(aid="int" if scale < _LARGEST_INT_SCALE else "bigint"))
+def _fill(session: Session, scale: int, report: Callable[[str], None]) -> None:
+    session.execute(_TABLES.format(aid="int" if scale < _LARGEST_INT_SCALE else "bigint"))
     # Only for this session; a crash is recognised by the marker, and a checkpoint ends the load.
-    connection.execute("SET synchronous_commit = off")
-    connection.execute("SET maintenance_work_mem = '128MB'")
-    connection.execute("INSERT INTO pgbench_branches SELECT b, 0, '' FROM generate_series(1, %s) b", (scale,))
-    connection.execute(
+    session.execute("SET synchronous_commit = off")
+    session.execute("SET maintenance_work_mem = '128MB'")
+    session.execute("INSERT INTO pgbench_branches SELECT b, 0, '' FROM generate_series(1, %s) b", (scale,))
+    session.execute(
         "INSERT INTO pgbench_tellers SELECT t, (t - 1) / %s + 1, 0, '' FROM generate_series(1, %s) t",
         (_TELLERS_PER_BRANCH, scale * _TELLERS_PER_BRANCH),
     )
     n_accounts = scale * ACCOUNTS_PER_BRANCH
     for first in range(1, n_accounts + 1, _MOST_ACCOUNTS_A_STATEMENT):
         last = min(first + _MOST_ACCOUNTS_A_STATEMENT - 1, n_accounts)
-        connection.execute(
+        session.execute(
             "INSERT INTO pgbench_accounts SELECT a, (a - 1) / %s + 1, 0, '' FROM generate_series(%s::bigint, %s) a",
             (ACCOUNTS_PER_BRANCH, first, last),
         )
         report(f"loaded {last} of {n_accounts} accounts")
     for statement in _KEYS:
-        connection.execute(statement)
+        session.execute(statement)
     for table in ("branches", "tellers", "accounts", "history"):
-        connection.execute(f"VACUUM (ANALYZE) pgbench_{table}")
+        session.execute(f"VACUUM (ANALYZE) pgbench_{table}")

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimtab.records import Context, Endpoint
+from trimtab.records import Context, DataRights, Endpoint
 from trimtab.workload.base import Preparation
-from trimtab.workload.connection import connect
 from trimtab.workload.database import ensure
 from trimtab.workload.engine_run import ScriptPart, check_scripts, compile_scripts
 from trimtab.workload.engine_workload import EngineWorkload
@@ -16,6 +15,7 @@ from trimtab.workload.pgbench.settings import PgbenchSettings, parse_settings
 from trimtab.workload.pgbench.tables import dataset
 from trimtab.workload.run_database import RunDatabase
 from trimtab.workload.scripts import ScriptText, digest
+from trimtab.workload.server import server_of
 
 if TYPE_CHECKING:
     from trimtab._native import Scripts
@@ -60,6 +60,21 @@ class PgbenchWorkload(EngineWorkload):
         features = {"scale": float(settings.scale)} | settings.load.features
         return Context(f"pgbench {name} {where}", settings.load.users, reads, features)
 
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """Label -> text of each script."""
+        return {script.label: script.text for script in self.settings.scripts}
+
+    @property
+    def rights(self) -> DataRights:
+        """What a user must be allowed to do with the data."""
+        return DataRights(
+            database=self.database.data,
+            makes_databases=not self.settings.database or self.database.is_copied,
+            is_users_own=bool(self.settings.database),
+            reads_only=self.context.read_share == 1.0,
+        )
+
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
         """Makes pgbench's tables exist, or looks at the user's own database; checks every statement there.
 
@@ -73,11 +88,12 @@ class PgbenchWorkload(EngineWorkload):
         if not self.settings.database:
             preparation = ensure(endpoint, dataset(self.settings.scale), report)
         there = endpoint.with_database(self.database.data)
-        with connect(there) as connection:
+        server = server_of(there)
+        with server.connect() as session:
             check_scripts(
-                connection,
+                server,
+                session,
                 self._parts(),
-                dialect=there.protocol,
                 mode=self.settings.protocol,
                 variables=self._variables(),
             )

@@ -16,7 +16,7 @@ from typing import Any
 from trimtab.errors import UsageError
 from trimtab.workload.table import Table
 
-__all__ = ["UNKNOWN", "Generator", "parse_generators"]
+__all__ = ["DISTRIBUTIONS", "UNKNOWN", "Generator", "parse_generators"]
 
 UNKNOWN = "?"
 """Type of a generator that `trimtab profile` could not know; the user has to fill it in."""
@@ -35,13 +35,13 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "bool": ("share",),
     "column": ("table", "column", "limit", *_SKEWED),
 }
-_DISTRIBUTIONS: Mapping[str, tuple[float, float, float]] = {
-    # Default, least and greatest skew.
+DISTRIBUTIONS: Mapping[str, tuple[float, float, float]] = {
     "uniform": (0.0, 0.0, 0.0),
     "zipfian": (1.1, 1.001, 1000.0),
     "gaussian": (2.5, 2.0, 1000.0),
     "exponential": (2.5, 1e-6, 1000.0),
 }
+"""Name -> default, least and greatest skew."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _INT64 = 2**63 - 1
 _LONGEST_TEXT = 1_000_000
@@ -99,8 +99,8 @@ def _generator(name: str, value: object) -> Generator:
     if kind not in _KEYS:
         raise UsageError(f"{where} type={kind!r} is not known", hint=f"use one of: {', '.join(_KEYS)}")
     table = Table(value, where, (*_SHARED, *_KEYS[kind]))
-    distribution = table.choice("distribution", tuple(_DISTRIBUTIONS), "uniform")
-    default, low, high = _DISTRIBUTIONS[distribution]
+    distribution = table.choice("distribution", tuple(DISTRIBUTIONS), "uniform")
+    default, low, high = DISTRIBUTIONS[distribution]
     return Generator(
         name=name,
         type=kind,

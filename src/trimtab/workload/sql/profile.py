@@ -17,6 +17,7 @@ import psycopg
 
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
+from trimtab.redact import hide_literals, hide_values
 from trimtab.workload.connection import Connection, connect
 from trimtab.workload.sql.columns import Catalogue, guess
 from trimtab.workload.sql.generators import UNKNOWN
@@ -76,7 +77,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A statement that is not in the mix, and why."""
+    """A statement that is not in the mix, without the values in it, and why."""
 
     text: str
     reason: str
@@ -209,7 +210,7 @@ def _propose(
         if reason is None:
             continue
         if reason:
-            left_out.append(LeftOut(statement.text, reason, statement.calls, statement.time_ms))
+            left_out.append(LeftOut(hide_values(statement.text), reason, statement.calls, statement.time_ms))
             continue
         missing = _Seen("", missing.calls - statement.calls, missing.time_ms - statement.time_ms)
         proposals.append(_proposal(statement, len(proposals) + 1, catalogue))
@@ -238,7 +239,7 @@ def _reason(connection: Connection, statement: _Seen) -> str | None:
     try:
         connection.execute(f"PREPARE trimtab_profile AS {statement.text}")
     except psycopg.Error as error:
-        return "cannot be prepared: " + str(error).strip().splitlines()[0]
+        return "cannot be prepared: " + hide_literals(str(error).strip().splitlines()[0])
     connection.execute("DEALLOCATE trimtab_profile")
     return ""
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import psycopg
-from psycopg import sql
-
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
-from trimtab.workload.connection import Connection, connect
+from trimtab.workload.server import Server, ServerError, Session, server_of
 from trimtab.workload.sql.generators import Generator
 
 __all__ = ["native_generators"]
@@ -24,16 +21,17 @@ def native_generators(endpoint: Endpoint, generators: Mapping[str, Generator]) -
     """
     if not any(generator.type == "column" for generator in generators.values()):
         return [_native(generator, None) for generator in generators.values()]
-    with connect(endpoint) as connection:
-        return [_native(generator, connection) for generator in generators.values()]
+    server = server_of(endpoint)
+    with server.connect() as session:
+        return [_native(generator, (server, session)) for generator in generators.values()]
 
 
-def _native(generator: Generator, connection: Connection | None) -> dict[str, Any]:
+def _native(generator: Generator, source: tuple[Server, Session] | None) -> dict[str, Any]:
     shared = {"name": generator.name, "each": generator.is_fresh, "null_share": generator.null_share}
     skewed = {"distribution": generator.distribution, "skew": generator.skew}
     options = dict(generator.options)
-    if generator.type == "column" and connection is not None:
-        values = _sample(connection, generator)
+    if generator.type == "column" and source is not None:
+        values = _sample(*source, generator)
         return shared | skewed | {"type": "rows", "values": values}
     if generator.type in ("date", "timestamp"):
         low, high = (options[key].isoformat(*(() if generator.type == "date" else (" ",))) for key in ("from", "to"))
@@ -41,20 +39,15 @@ def _native(generator: Generator, connection: Connection | None) -> dict[str, An
     return shared | skewed | options | {"type": generator.type}
 
 
-def _sample(connection: Connection, generator: Generator) -> list[str]:
+def _sample(server: Server, session: Session, generator: Generator) -> list[str]:
     """Values of the column as text, in an order that the next call repeats on unchanged data."""
     options = generator.options
-    table = sql.SQL(".").join(sql.Identifier(part) for part in _parts(options["table"]))
-    # Ordered by a hash: the same rows each time, spread over the table, whatever the server's own order is.
-    statement = sql.SQL(
-        "SELECT v FROM (SELECT {column}::text AS v FROM {table} WHERE {column} IS NOT NULL) s ORDER BY hashtext(v), v LIMIT {n}"
-    ).format(column=sql.Identifier(options["column"]), table=table, n=sql.Literal(options["limit"]))
     where = f"parameter={generator.name} table={options['table']} column={options['column']}"
     try:
-        values = [str(row[0]) for row in connection.execute(statement)]
-    except psycopg.Error as error:
+        values = server.sample(session, _parts(options["table"]), options["column"], options["limit"])
+    except ServerError as error:
         raise LoadError(
-            f"cannot sample {where}: {str(error).strip().splitlines()[0]}",
+            f"cannot sample {where}: {error.message.splitlines()[0]}",
             hint="check the names and the role's privileges",
         ) from error
     if not values:

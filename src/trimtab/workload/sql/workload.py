@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psycopg
-
 from trimtab.errors import LoadError, UsageError
-from trimtab.records import Context, Endpoint
+from trimtab.records import Context, DataRights, Endpoint
 from trimtab.workload.base import Preparation, StartState
-from trimtab.workload.connection import connect
 from trimtab.workload.engine_run import ScriptPart, check_scripts, compile_scripts
 from trimtab.workload.engine_workload import EngineWorkload
 from trimtab.workload.run_database import RunDatabase
 from trimtab.workload.scripts import digest
+from trimtab.workload.server import ServerError, server_of
 from trimtab.workload.sql.samples import native_generators
 from trimtab.workload.sql.settings import SqlSettings, parse_settings
 
@@ -40,6 +39,7 @@ class SqlWorkload(EngineWorkload):
     """
 
     kind = "sql"
+    protocols = ("postgresql", "mysql")
     settings: SqlSettings
 
     def __init__(self, settings: SqlSettings) -> None:
@@ -78,6 +78,22 @@ class SqlWorkload(EngineWorkload):
         name = f"sql {settings.database} {len(settings.scripts)} scripts {digest(settings.scripts)}"
         return Context(name, settings.load.users, reads, shares | settings.load.features)
 
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """Label -> text of each script."""
+        undo = {"undo": self.settings.undo} if self.settings.undo else {}
+        return {script.label: script.text for script in self.settings.scripts} | undo
+
+    @property
+    def rights(self) -> DataRights:
+        """What a user must be allowed to do with the data."""
+        return DataRights(
+            database=self.settings.database,
+            makes_databases=self.database.is_copied,
+            is_users_own=True,
+            reads_only=self.context.read_share == 1.0,
+        )
+
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
         """Checks that the database is there and that the server understands every statement; changes nothing.
 
@@ -86,12 +102,13 @@ class SqlWorkload(EngineWorkload):
         """
         self.require_protocol(endpoint)
         there = endpoint.with_database(self.settings.database)
-        with connect(there) as connection:
-            row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
-            check_scripts(connection, self._parts(there), dialect=there.protocol)
+        server = server_of(there)
+        with server.connect() as session:
+            size_bytes = server.size_bytes(session, there.database)
+            check_scripts(server, session, self._parts(there))
         for name in self._unused():
             report(f"no script uses the parameter {name}")
-        return Preparation(0.0, int(str(row[0])) if row else 0, True, "the database is the user's own")
+        return Preparation(0.0, size_bytes, True, "the database is the user's own")
 
     def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
         """The start state as [workload] start_state says; None when nothing has to be done."""
@@ -103,17 +120,15 @@ class SqlWorkload(EngineWorkload):
         return super().reset(endpoint, report)
 
     def _undo(self, there: Endpoint) -> StartState:
+        started = time.monotonic()
         try:
-            with connect(there) as connection:
-                started = connection.execute("SELECT clock_timestamp()").fetchone()
-                connection.execute(self.settings.undo)
-                row = connection.execute("SELECT extract(epoch FROM clock_timestamp() - %s)", started).fetchone()
-        except psycopg.Error as error:
+            server_of(there).run_script(self.settings.undo)
+        except ServerError as error:
             raise LoadError(
-                f"the undo script failed on database={there.database}: {str(error).strip()}",
+                f"the undo script failed on database={there.database}: {error.message}",
                 hint="a run must find the same data each time: mend the script",
             ) from error
-        return StartState("the undo script of the study", float(str(row[0])) if row else 0.0)
+        return StartState("the undo script of the study", time.monotonic() - started)
 
     def clean_up(self, endpoint: Endpoint) -> None:
         """Undoes the last run, or drops the copy that runs used.

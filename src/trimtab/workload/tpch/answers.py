@@ -16,7 +16,7 @@ from importlib.resources import files
 
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
-from trimtab.workload.connection import connect
+from trimtab.workload.server import server_of
 from trimtab.workload.tpch import marker
 from trimtab.workload.tpch.parameters import QUERIES
 from trimtab.workload.tpch.queries import validation_query
@@ -45,8 +45,8 @@ class AnswerCheck:
 
 
 def _normal(value: object) -> str:
-    """A value as text: numbers to a hundredth, texts without the padding of char(n)."""
-    if isinstance(value, Decimal | float):
+    """A value as text: numbers to a hundredth, whatever type the server has for them; texts without padding of char(n)."""
+    if isinstance(value, int | float | Decimal):
         return str(Decimal(str(value)).quantize(_CENT, ROUND_HALF_UP))
     return str(value).strip()
 
@@ -91,8 +91,9 @@ def check_answers(endpoint: Endpoint) -> list[AnswerCheck]:
     Raises:
         LoadError: the database does not hold finished TPC-H data of scale 1.
     """
-    with connect(endpoint) as connection:
-        found = marker.read(connection)
+    server = server_of(endpoint)
+    with server.connect() as session:
+        found = marker.read(server, session, endpoint.database)
         if found is None or found.state != "loaded" or found.scale != 1.0:
             raise LoadError(
                 f"database={endpoint.database} does not hold TPC-H data of scale=1",
@@ -100,6 +101,5 @@ def check_answers(endpoint: Endpoint) -> list[AnswerCheck]:
             )
         expected = published()
         return [
-            compare(query, summarise(connection.execute(validation_query(query)).fetchall()), expected[query])
-            for query in QUERIES
+            compare(query, summarise(session.execute(validation_query(query))), expected[query]) for query in QUERIES
         ]

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from psycopg import sql
-
 from trimtab.errors import LoadError
-from trimtab.workload.connection import Connection
+from trimtab.workload.server import Server, Session
 from trimtab.workload.tpch.schema import TABLES, SchemaName
 
 __all__ = ["FORMAT_VERSION", "Marker", "count_rows", "foreign_tables", "read", "write"]
@@ -32,28 +30,28 @@ class Marker:
     row_counts: Mapping[str, int]
 
 
-def read(connection: Connection) -> Marker | None:
+def read(server: Server, session: Session, database: str) -> Marker | None:
     """The database's marker; None when it has none.
 
     Raises:
         LoadError: there is a table of its name that we did not write.
     """
-    if connection.execute("SELECT to_regclass(%s)", (f"public.{_TABLE}",)).fetchone() == (None,):
+    if _TABLE not in server.tables(session, database):
         return None
-    row = connection.execute(sql.SQL("SELECT content FROM {}").format(sql.Identifier(_TABLE))).fetchone()
-    if row is None:
+    rows = session.execute(f"SELECT content FROM {_TABLE}")
+    if not rows:
         return None
     try:
-        content = json.loads(str(row[0]))
+        content = json.loads(str(rows[0][0]))
         return Marker(content["version"], content["scale"], content["schema"], content["state"], content["row_counts"])
     except (ValueError, KeyError, TypeError) as error:
         raise LoadError(
-            f"the marker of this database cannot be read: table={_TABLE} content={str(row[0])[:80]!r}",
+            f"the marker of this database cannot be read: table={_TABLE} content={str(rows[0][0])[:80]!r}",
             hint="drop this database, or name another one in [workload]",
         ) from error
 
 
-def write(connection: Connection, marker: Marker) -> None:
+def write(session: Session, marker: Marker) -> None:
     """Replaces the marker, in one transaction."""
     content = {
         "workload": "tpch",
@@ -63,31 +61,23 @@ def write(connection: Connection, marker: Marker) -> None:
         "state": marker.state,
         "row_counts": dict(marker.row_counts),
     }
-    table = sql.Identifier(_TABLE)
-    with connection.transaction():
-        connection.execute(sql.SQL("CREATE TABLE IF NOT EXISTS {} (content text NOT NULL)").format(table))
-        connection.execute(sql.SQL("DELETE FROM {}").format(table))
-        connection.execute(sql.SQL("INSERT INTO {} VALUES (%s)").format(table), (json.dumps(content),))
+    session.execute(f"CREATE TABLE IF NOT EXISTS {_TABLE} (content text NOT NULL)")
+    session.execute("START TRANSACTION")
+    session.execute(f"DELETE FROM {_TABLE}")
+    session.execute(f"INSERT INTO {_TABLE} VALUES (%s)", (json.dumps(content),))
+    session.execute("COMMIT")
 
 
-def foreign_tables(connection: Connection) -> list[str]:
-    """Tables of the database that Trimtab did not make, by name."""
-    ours = [table.name for table in TABLES] + [_TABLE]
-    rows = connection.execute(
-        "SELECT schemaname || '.' || tablename FROM pg_tables"
-        " WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
-        " AND NOT (schemaname = 'public' AND tablename = ANY(%s)) ORDER BY 1",
-        (ours,),
-    )
-    return [str(row[0]) for row in rows]
+def foreign_tables(server: Server, session: Session, database: str) -> list[str]:
+    """What is in a database beside a marker, by name; without a marker that says so, none of it is ours."""
+    return [name for name in server.tables(session, database) if name != _TABLE]
 
 
-def count_rows(connection: Connection) -> dict[str, int]:
+def count_rows(server: Server, session: Session, database: str) -> dict[str, int]:
     """Rows of each table, counted; a table that is missing is not in the answer."""
-    counts = {}
-    for table in TABLES:
-        if connection.execute("SELECT to_regclass(%s)", (f"public.{table.name}",)).fetchone() == (None,):
-            continue
-        row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table.name))).fetchone()
-        counts[table.name] = int(str(row[0])) if row else 0
-    return counts
+    there = server.tables(session, database)
+    return {
+        table.name: int(session.execute(f"SELECT count(*) FROM {table.name}")[0][0])
+        for table in TABLES
+        if table.name in there
+    }

@@ -5,17 +5,14 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-
-import psycopg
-from psycopg import sql
 
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
 from trimtab.workload.base import Preparation
-from trimtab.workload.connection import Connection, connect, free_bytes_of
+from trimtab.workload.server import Server, ServerError, Session, server_of
 from trimtab.workload.tpch import generator, marker
 from trimtab.workload.tpch.marker import FORMAT_VERSION, Marker
 from trimtab.workload.tpch.refresh import remove_leftovers
@@ -31,9 +28,6 @@ from trimtab.workload.tpch.schema import (
 __all__ = ["Disk", "Report", "prepare"]
 
 Report = Callable[[str], None]
-
-_LOCK_KEY = 7_247_001
-"""Advisory lock of a load, so that two tuners do not load one database at the same time."""
 
 _N_LOADERS = 2
 """lineitem is 70 % of the data and stays with one connection, in key order; a second one takes the other tables."""
@@ -58,104 +52,125 @@ def prepare(
     started = time.monotonic()
     wanted = Marker(FORMAT_VERSION, scale, schema, "loading", {})
     try:
-        size, was_cached = _prepare(endpoint, database, wanted, report, disk or Disk())
-    except psycopg.errors.DiskFull as error:
+        size, was_cached = _Preparer(server_of(endpoint), database, wanted, report, disk or Disk()).run()
+    except ServerError as error:
+        if error.reason == "disk_full":
+            raise LoadError(
+                f"the server's disk is full while loading database={database}",
+                hint="free some space and start again: the unfinished load is recognised and redone",
+            ) from error
         raise LoadError(
-            f"the server's disk is full while loading database={database}",
-            hint="free some space and start again: the unfinished load is recognised and redone",
-        ) from error
-    except psycopg.Error as error:
-        raise LoadError(
-            f"preparing database={database} failed: {str(error).strip()}",
+            f"preparing database={database} failed: {error.message}",
             hint="start again: an unfinished load is recognised and redone",
         ) from error
     return Preparation(time.monotonic() - started, size, was_cached)
 
 
-def _prepare(endpoint: Endpoint, database: str, wanted: Marker, report: Report, disk: Disk) -> tuple[int, bool]:
-    """The database's size in bytes and whether everything was there already."""
-    there = endpoint.with_database(database)
-    with connect(endpoint) as admin:
-        exists = _exists(admin, database)
-        if exists:
-            with connect(there) as connection:
-                if _is_complete(connection, database, wanted, lambda line: None):
-                    return _size(connection), True
-        _check_disk(disk, endpoint, admin, wanted.scale, report)
-        generator.find_generator()
-        if not exists:
-            report(f"creating database {database}")
-            _create(admin, endpoint, database)
-    with connect(there) as connection:
-        _lock(connection, report)
-        # Whoever held the lock may have loaded it meanwhile.
-        was_cached = _is_complete(connection, database, wanted, report)
-        if not was_cached:
-            _load(there, connection, wanted, report)
-        return _size(connection), was_cached
+@dataclass(frozen=True, slots=True)
+class _Preparer:
+    """Makes one database hold what is wanted."""
 
+    server: Server
+    database: str
+    wanted: Marker
+    report: Report
+    disk: Disk
 
-def _exists(admin: Connection, database: str) -> bool:
-    return admin.execute("SELECT 1 FROM pg_database WHERE datname = %s", (database,)).fetchone() is not None
+    def run(self) -> tuple[int, bool]:
+        """The database's size in bytes and whether everything was there already."""
+        server = self.server
+        with server.connect() as admin:
+            is_cached = self._is_there(admin)
+            if not is_cached:
+                _check_disk(self.disk, server, admin, self.wanted.scale, self.report)
+                generator.find_generator()
+                is_cached = self._make(admin)
+            return server.size_bytes(admin, self.database), is_cached
 
+    def _is_there(self, admin: Session) -> bool:
+        if not self.server.exists(admin, self.database):
+            return False
+        with self.server.connect(self.database) as session:
+            return self._is_complete(session, lambda line: None)
 
-def _size(connection: Connection) -> int:
-    row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
-    return int(str(row[0])) if row else 0
+    def _make(self, admin: Session) -> bool:
+        """Whether somebody else has made it while we waited for the lock."""
+        if not self.server.lock(admin, self.database, wait=False):
+            self.report("another Trimtab is loading this database; waiting for it")
+            self.server.lock(admin, self.database, wait=True)
+        if not self.server.exists(admin, self.database):
+            self.report(f"creating database {self.database}")
+            self.server.create(admin, self.database)
+        with self.server.connect(self.database) as session:
+            was_made = self._is_complete(session, self.report)
+            if not was_made:
+                self._load(session)
+            return was_made
 
-
-def _is_complete(connection: Connection, database: str, wanted: Marker, report: Report) -> bool:
-    """Whether the database holds exactly what is wanted; raises when it is not ours to change."""
-    found = marker.read(connection)
-    if found is None:
-        foreign = marker.foreign_tables(connection)
-        if foreign or marker.count_rows(connection):
+    def _is_complete(self, session: Session, report: Report) -> bool:
+        """Whether the database holds exactly what is wanted; raises when it is not ours to change."""
+        database, wanted = self.database, self.wanted
+        found = marker.read(self.server, session, database)
+        if found is None:
+            foreign = marker.foreign_tables(self.server, session, database)
+            if foreign:
+                raise LoadError(
+                    f"database={database} exists and was not made by Trimtab: tables={foreign[:5]}",
+                    hint='name another one: database = "..." in [workload]; Trimtab creates it',
+                )
+            return False
+        if (found.scale, found.schema) != (wanted.scale, wanted.schema):
             raise LoadError(
-                f"database={database} exists and was not made by Trimtab: tables={foreign[:5]}",
-                hint='name another one: database = "..." in [workload]; Trimtab creates it',
+                f"database={database} holds scale={found.scale:g} schema={found.schema}, "
+                f"not scale={wanted.scale:g} schema={wanted.schema}",
+                hint="leave out `database` in [workload] (each scale and schema gets a name of its own), or drop it",
             )
-        return False
-    if (found.scale, found.schema) != (wanted.scale, wanted.schema):
-        raise LoadError(
-            f"database={database} holds scale={found.scale:g} schema={found.schema}, "
-            f"not scale={wanted.scale:g} schema={wanted.schema}",
-            hint="leave out `database` in [workload] (each scale and schema gets a name of its own), or drop it",
-        )
-    if found.state == "loading":
-        report(f"the last load of {database} was interrupted; loading again")
-        return False
-    if found.version != wanted.version:
-        report(f"{database} was loaded by another version; loading again")
-        return False
-    return _rows_are_right(connection, found, report)
+        if found.state == "loading":
+            report(f"the last load of {database} was interrupted; loading again")
+            return False
+        if found.version != wanted.version:
+            report(f"{database} was loaded by another version; loading again")
+            return False
+        return self._rows_are_right(session, found, report)
 
+    def _rows_are_right(self, session: Session, found: Marker, report: Report) -> bool:
+        counts = marker.count_rows(self.server, session, self.database)
+        if counts != found.row_counts:
+            # A run with refresh functions that was cut off leaves its orders in the key gaps; those are easily taken back.
+            is_whole = {"orders", "lineitem"} <= counts.keys()
+            n_removed = remove_leftovers(self.server, session) if is_whole else 0
+            if n_removed:
+                report(f"removed {n_removed} orders that an interrupted run had left")
+                counts = marker.count_rows(self.server, session, self.database)
+        if counts != found.row_counts:
+            changed = {name: counts.get(name, 0) for name, n in found.row_counts.items() if counts.get(name, 0) != n}
+            report(f"row counts have changed ({changed}); loading again")
+            return False
+        return True
 
-def _rows_are_right(connection: Connection, found: Marker, report: Report) -> bool:
-    counts = marker.count_rows(connection)
-    if counts != found.row_counts:
-        # A run with refresh functions that was cut off leaves its orders in the key gaps; those are easily taken back.
-        n_removed = remove_leftovers(connection) if {"orders", "lineitem"} <= counts.keys() else 0
-        if n_removed:
-            report(f"removed {n_removed} orders that an interrupted run had left")
-            counts = marker.count_rows(connection)
-    if counts != found.row_counts:
-        changed = {name: counts.get(name, 0) for name, n in found.row_counts.items() if counts.get(name, 0) != n}
-        report(f"row counts have changed ({changed}); loading again")
-        return False
-    return True
+    def _load(self, session: Session) -> None:
+        wanted = self.wanted
+        marker.write(session, wanted)
+        for table in TABLES:
+            session.execute(f"DROP TABLE IF EXISTS {table.name}")
+        counts = _load_tables(self.server, self.database, wanted, self.report)
+        note = self.server.settle(session)
+        if note:
+            self.report(note)
+        marker.write(session, Marker(wanted.version, wanted.scale, wanted.schema, "loaded", counts))
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
     """How to learn the free bytes on the server (None: it cannot be seen from here) and in the client's cache."""
 
-    server: Callable[[Endpoint, Connection], int | None] = free_bytes_of
+    server: Callable[[Server, Session], int | None] = lambda server, session: server.free_bytes(session)
     client: Callable[[], int] = lambda: shutil.disk_usage(generator.cache_directory()).free
 
 
-def _check_disk(disk: Disk, endpoint: Endpoint, admin: Connection, scale: float, report: Report) -> None:
+def _check_disk(disk: Disk, server: Server, admin: Session, scale: float, report: Report) -> None:
     needed = {"server": int(scale * (DATABASE_BYTES_PER_SCALE + LOAD_BYTES_PER_SCALE))}
-    free = {"server": disk.server(endpoint, admin)}
+    free = {"server": disk.server(server, admin)}
     if scale <= generator.LARGEST_SCALE_IN_FILES:
         needed["client"] = int(scale * generator.FILE_BYTES_PER_SCALE)
         free["client"] = disk.client()
@@ -170,38 +185,7 @@ def _check_disk(disk: Disk, endpoint: Endpoint, admin: Connection, scale: float,
             )
 
 
-def _create(admin: Connection, endpoint: Endpoint, database: str) -> None:
-    # The C collation makes plans and times independent of the locale the server was set up with; TPC-H text is ASCII.
-    statement = sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'")
-    try:
-        admin.execute(statement.format(sql.Identifier(database)))
-    except psycopg.errors.InsufficientPrivilege as error:
-        raise LoadError(
-            f"user={endpoint.user} may not create database={database}",
-            hint=f'as a superuser: ALTER ROLE "{endpoint.user}" CREATEDB, or '
-            f'CREATE DATABASE "{database}" OWNER "{endpoint.user}"',
-        ) from error
-    except (psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
-        # Another tuner was faster; the advisory lock decides who loads.
-        return
-
-
-def _lock(connection: Connection, report: Report) -> None:
-    if connection.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK_KEY,)).fetchone() == (False,):
-        report("another Trimtab is loading this database; waiting for it")
-        connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK_KEY,))
-
-
-def _load(endpoint: Endpoint, connection: Connection, wanted: Marker, report: Report) -> None:
-    marker.write(connection, wanted)
-    for table in TABLES:
-        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table.name)))
-    counts = _load_tables(endpoint, wanted, report)
-    _checkpoint(connection, report)
-    marker.write(connection, Marker(wanted.version, wanted.scale, wanted.schema, "loaded", counts))
-
-
-def _load_tables(endpoint: Endpoint, wanted: Marker, report: Report) -> dict[str, int]:
+def _load_tables(server: Server, database: str, wanted: Marker, report: Report) -> dict[str, int]:
     """Row counts by table; the first failure stops the other connections and is raised."""
     is_stopped = threading.Event()
     report(f"generating TPC-H data of scale={wanted.scale:g}")
@@ -209,7 +193,7 @@ def _load_tables(endpoint: Endpoint, wanted: Marker, report: Report) -> dict[str
         generator.generated(wanted.scale) as rows,
         ThreadPoolExecutor(_N_LOADERS, thread_name_prefix="tpch-load") as pool,
     ):
-        loader = _Loader(endpoint, wanted, report, rows, is_stopped)
+        loader = _Loader(server, database, wanted, report, rows, is_stopped)
         futures = {pool.submit(loader.load, table): table for table in TABLES}
         try:
             wait(futures, return_when=FIRST_EXCEPTION)
@@ -233,7 +217,8 @@ class _StoppedError(Exception):
 class _Loader:
     """Loads one table after the other over connections of its own."""
 
-    endpoint: Endpoint
+    server: Server
+    database: str
     wanted: Marker
     report: Report
     rows: generator.Rows
@@ -242,42 +227,23 @@ class _Loader:
     def load(self, table: Table) -> int:
         """Creates, fills, indexes and analyses `table`; returns its number of rows."""
         started = time.monotonic()
-        with connect(self.endpoint) as connection:
-            # Only for these sessions; a crash is recognised by the marker, and a checkpoint ends the load.
-            connection.execute("SET synchronous_commit = off")
-            connection.execute("SET maintenance_work_mem = '128MB'")
-            n_rows = self._copy(connection, table)
+        with self.server.connect(self.database) as session:
+            n_rows = self.server.fill_table(session, table.name, table.columns, table.key, self._chunks(table))
             expected = table.expected_rows(self.wanted.scale)
             if expected is not None and n_rows != expected:
                 raise LoadError(
                     f"table={table.name} got rows={n_rows}, expected rows={expected} at scale={self.wanted.scale:g}",
                     hint="reinstall tpchgen-cli",
                 )
-            self._index(connection, table)
+            for name, index in extra_indexes(self.wanted.schema, self.server.endpoint.protocol):
+                if name == table.name:
+                    session.execute(index)
+            self.server.analyse(session, (table.name,))
         self.report(f"loaded {table.name}: {n_rows} rows in {time.monotonic() - started:.1f} s")
         return n_rows
 
-    def _copy(self, connection: Connection, table: Table) -> int:
-        """Creates and fills in one transaction, which lets COPY FREEZE spare the later vacuum a rewrite."""
-        with connection.transaction(), connection.cursor() as cursor:
-            cursor.execute(f"CREATE TABLE {table.name} ({table.columns})")
-            with cursor.copy(f"COPY {table.name} FROM STDIN WITH (DELIMITER '|', FREEZE)") as copy:
-                for chunk in self.rows(table.name):
-                    if self.is_stopped.is_set():
-                        raise _StoppedError(table.name)
-                    copy.write(chunk)
-            return cursor.rowcount
-
-    def _index(self, connection: Connection, table: Table) -> None:
-        connection.execute(f"ALTER TABLE {table.name} ADD PRIMARY KEY ({', '.join(table.key)})")
-        for name, index in extra_indexes(self.wanted.schema):
-            if name == table.name:
-                connection.execute(index)
-        connection.execute(f"VACUUM (ANALYZE) {table.name}")
-
-
-def _checkpoint(connection: Connection, report: Report) -> None:
-    try:
-        connection.execute("CHECKPOINT")
-    except psycopg.errors.InsufficientPrivilege:
-        report("no privilege for CHECKPOINT: the first trials may share the disk with the end of the load")
+    def _chunks(self, table: Table) -> Iterator[bytes]:
+        for chunk in self.rows(table.name):
+            if self.is_stopped.is_set():
+                raise _StoppedError(table.name)
+            yield chunk

@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from trimtab.workload.connection import Connection
+from trimtab.workload.server import Server, Session
 from trimtab.workload.tpch.schema import TABLES
 
 __all__ = ["RefreshPair", "gap_keys", "refresh_pair", "remove_leftovers"]
@@ -69,15 +69,15 @@ def refresh_pair(pair: int, *, scale: float, seed: int) -> RefreshPair:
     return RefreshPair(keys, tuple(inserts), tuple(deletes))
 
 
-def remove_leftovers(connection: Connection) -> int:
+def remove_leftovers(server: Server, session: Session) -> int:
     """Deletes all orders in the key gaps, with their lines; returns how many orders there were."""
-    row = connection.execute("SELECT count(*) FROM orders WHERE o_orderkey % 32 >= 8").fetchone()
-    n = int(str(row[0])) if row else 0
+    n = int(session.execute("SELECT count(*) FROM orders WHERE o_orderkey % 32 >= 8")[0][0])
     if n:
-        with connection.transaction():
-            connection.execute("DELETE FROM lineitem WHERE l_orderkey % 32 >= 8")
-            connection.execute("DELETE FROM orders WHERE o_orderkey % 32 >= 8")
-        connection.execute("VACUUM (ANALYZE) orders, lineitem")
+        session.execute("START TRANSACTION")
+        session.execute("DELETE FROM lineitem WHERE l_orderkey % 32 >= 8")
+        session.execute("DELETE FROM orders WHERE o_orderkey % 32 >= 8")
+        session.execute("COMMIT")
+        server.analyse(session, ("orders", "lineitem"))
     return n
 
 

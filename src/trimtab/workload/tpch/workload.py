@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psycopg
-
 from trimtab.errors import LoadError
-from trimtab.records import Context, Endpoint
+from trimtab.records import Context, DataRights, Endpoint
 from trimtab.workload.base import LoadRun, Preparation, StartState
-from trimtab.workload.connection import connect
+from trimtab.workload.server import ServerError, server_of
 from trimtab.workload.sql_run import start_sql_load
 from trimtab.workload.tpch.orders import order_of
 from trimtab.workload.tpch.parameters import QUERIES
@@ -42,7 +40,7 @@ class TpchWorkload:
     """
 
     kind = "tpch"
-    protocols: tuple[str, ...] = ("postgresql",)
+    protocols: tuple[str, ...] = ("postgresql", "mysql")
 
     def __init__(self, settings: TpchSettings, *, disk: Disk | None = None) -> None:
         self.settings = settings
@@ -83,6 +81,16 @@ class TpchWorkload:
         settings = self.settings
         return settings.run == "throughput" and settings.has_refresh and not settings.is_repeated
 
+    @property
+    def rights(self) -> DataRights:
+        """What a user must be allowed to do with the data."""
+        return DataRights(
+            database=self.settings.database,
+            makes_databases=True,
+            is_users_own=False,
+            reads_only=not self.settings.has_refresh,
+        )
+
     def prepare(self, endpoint: Endpoint, report: Report) -> Preparation:
         """Makes the database exist with all its data; what is there already is verified and kept."""
         self._check_protocol(endpoint)
@@ -117,11 +125,12 @@ class TpchWorkload:
         started = time.monotonic()
         there = endpoint.with_database(self.settings.database)
         try:
-            with connect(there) as connection:
-                n = remove_leftovers(connection)
-        except psycopg.Error as error:
+            server = server_of(there)
+            with server.connect() as session:
+                n = remove_leftovers(server, session)
+        except ServerError as error:
             raise LoadError(
-                f"cannot undo the refresh functions of the last run: endpoint={there}: {str(error).strip()}",
+                f"cannot undo the refresh functions of the last run: endpoint={there}: {error.message}",
                 hint="prepare the data again",
             ) from error
         return StartState("inverse operations", time.monotonic() - started, f"orders taken back the first time: {n}")
@@ -137,7 +146,8 @@ class TpchWorkload:
     def _check_protocol(self, endpoint: Endpoint) -> None:
         if endpoint.protocol not in self.protocols:
             raise LoadError(
-                f"workload=tpch cannot drive protocol={endpoint.protocol}", hint="use a target of kind postgresql"
+                f"workload=tpch cannot drive protocol={endpoint.protocol}",
+                hint=f"use a target that speaks one of: {', '.join(self.protocols)}",
             )
 
     def operations(self, seed: int) -> list[list[tuple[str, Statements]]]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
-from trimtab.workload.connection import Connection, connect
 from trimtab.workload.database import Dataset
 from trimtab.workload.engine_run import driver_of, start_load
+from trimtab.workload.server import Session, server_of
 from trimtab.workload.ycsb.settings import YcsbSettings
 
 if TYPE_CHECKING:
@@ -24,6 +24,11 @@ _LOAD_CAP_S = 86_400.0
 _BATCH_TIMEOUT_S = 120.0
 _WAL_AND_COPY = 3
 """The rows, their write-ahead log, and a copy for runs that write."""
+
+_QUICK = {"postgresql": (("synchronous_commit", "off"),), "mysql": (("unique_checks", "0"),)}
+"""Only for the loading sessions; a crash is recognised by the marker."""
+
+_FINISH = {"postgresql": f"VACUUM (ANALYZE) {TABLE}", "mysql": f"ANALYZE TABLE {TABLE}"}
 
 
 def schema_of(settings: YcsbSettings) -> dict[str, Any]:
@@ -45,11 +50,9 @@ def dataset(settings: YcsbSettings) -> Dataset:
         _insert(there, settings, report)
         _finish(there)
 
-    def check(connection: Connection) -> str:
-        row = connection.execute(f"SELECT count(*) FROM {TABLE}").fetchone()
-        return (
-            "" if row == (settings.records,) else f"{TABLE} has rows={row and row[0]}, expected rows={settings.records}"
-        )
+    def check(session: Session) -> str:
+        (found,) = session.execute(f"SELECT count(*) FROM {TABLE}")[0]
+        return "" if found == settings.records else f"{TABLE} has rows={found}, expected rows={settings.records}"
 
     return Dataset(
         database=settings.database,
@@ -62,15 +65,14 @@ def dataset(settings: YcsbSettings) -> Dataset:
 
 def _create(there: Endpoint, settings: YcsbSettings) -> None:
     fields = ", ".join(f"field{i} text" for i in range(settings.fields))
-    with connect(there) as connection:
-        connection.execute(f"CREATE TABLE {TABLE} (ycsb_key varchar(255) PRIMARY KEY, {fields})")
+    with server_of(there).connect() as session:
+        session.execute(f"CREATE TABLE {TABLE} (ycsb_key varchar(255) PRIMARY KEY, {fields})")
 
 
 def _insert(there: Endpoint, settings: YcsbSettings, report: Callable[[str], None]) -> None:
     users = min(_LOADERS, max(1, settings.records // settings.batch))
     run = start_load(
-        # Only for these sessions; a crash is recognised by the marker, and a checkpoint ends the load.
-        driver_of(there, settings=(("synchronous_commit", "off"),)),
+        driver_of(there, settings=_QUICK[there.protocol]),
         _source(there, settings, users),
         endpoint=there,
         users=users,
@@ -114,5 +116,5 @@ def _source(there: Endpoint, settings: YcsbSettings, users: int) -> YcsbRows:
 
 
 def _finish(there: Endpoint) -> None:
-    with connect(there) as connection:
-        connection.execute(f"VACUUM (ANALYZE) {TABLE}")
+    with server_of(there).connect() as session:
+        session.execute(_FINISH[there.protocol])

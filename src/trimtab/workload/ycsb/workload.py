@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab.records import Context, Endpoint
-from trimtab.workload.base import Preparation
-from trimtab.workload.database import ensure
-from trimtab.workload.engine_workload import EngineWorkload
-from trimtab.workload.run_database import RunDatabase
+from trimtab.workload.database import Dataset
+from trimtab.workload.generated_workload import GeneratedWorkload
 from trimtab.workload.ycsb.rows import TABLE, dataset, schema_of
 from trimtab.workload.ycsb.settings import YcsbSettings, parse_settings
 
@@ -24,18 +22,15 @@ _LIKELY_RATE_PER_S = 5_000
 to know beforehand how many those will be."""
 
 
-class YcsbWorkload(EngineWorkload):
+class YcsbWorkload(GeneratedWorkload):
     """Short operations on single records: YCSB's core workloads A to F and mixes of your own.
 
     See `Workload`; immutable after construction.
     """
 
     kind = "ycsb"
+    protocols = ("postgresql", "mysql")
     settings: YcsbSettings
-
-    def __init__(self, settings: YcsbSettings) -> None:
-        is_copied = settings.start_state == "template" or (settings.start_state == "auto" and not settings.is_read_only)
-        super().__init__(settings, RunDatabase(settings.database, is_copied))
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], *, directory: Path = Path()) -> YcsbWorkload:
@@ -59,10 +54,10 @@ class YcsbWorkload(EngineWorkload):
             features | {"records": float(settings.records)} | settings.load.features,
         )
 
-    def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
-        """Makes the database exist with all records; what is there already is verified and kept."""
-        self.require_protocol(endpoint)
-        return ensure(endpoint, dataset(self.settings), report)
+    @property
+    def dataset(self) -> Dataset:
+        """What the database is to hold."""
+        return dataset(self.settings)
 
     def source(self, there: Endpoint, duration_s: float) -> Ycsb:
         """The operations as the load engine takes them."""

@@ -1,0 +1,40 @@
+"""GeneratedWorkload: what the workloads share whose data Trimtab makes itself, and copies for runs that write."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from trimtab.records import DataRights, Endpoint
+from trimtab.workload.base import Preparation
+from trimtab.workload.database import Dataset, ensure
+from trimtab.workload.engine_workload import EngineWorkload
+from trimtab.workload.run_database import RunDatabase
+
+__all__ = ["GeneratedWorkload"]
+
+
+class GeneratedWorkload(EngineWorkload):
+    """An `EngineWorkload` on data of our own; its settings have `database`, `start_state` and `is_read_only` besides."""
+
+    def __init__(self, settings: Any) -> None:
+        is_copied = settings.start_state == "template" or (settings.start_state == "auto" and not settings.is_read_only)
+        super().__init__(settings, RunDatabase(settings.database, is_copied))
+
+    @property
+    @abstractmethod
+    def dataset(self) -> Dataset:
+        """What the database is to hold."""
+
+    @property
+    def rights(self) -> DataRights:
+        """What a user must be allowed to do with the data."""
+        return DataRights(
+            database=self.database.data, makes_databases=True, is_users_own=False, reads_only=self.settings.is_read_only
+        )
+
+    def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
+        """Makes the database exist with all its rows; what is there already is verified and kept."""
+        self.require_protocol(endpoint)
+        return ensure(endpoint, self.dataset, report)

@@ -1,0 +1,165 @@
+"""Server and Session: databases of our own on somebody's server, whatever it speaks: made, looked at, copied, dropped."""
+
+from __future__ import annotations
+
+import ipaddress
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self
+
+from trimtab.errors import LoadError
+from trimtab.records import Endpoint
+
+__all__ = ["Reason", "Server", "ServerError", "Session", "free_bytes_at", "is_local"]
+
+Reason = Literal["disk_full", "read_only", "in_use", "no_privilege", "other"]
+
+
+class ServerError(LoadError):
+    """The server refused a statement; `message` has its words, `reason` is what they mean for us."""
+
+    def __init__(self, message: str, *, reason: Reason = "other", hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.reason: Reason = reason
+
+
+class Session(Protocol):
+    """One autocommit connection, closed when its with block is left. Every statement may raise `ServerError`."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of one statement, [] when it has none; `%s` stands for a parameter (only when there are any)."""
+
+
+class Server(ABC):
+    """A database server as the preparation of data sees it.
+
+    Attributes:
+        endpoint: where, as whom, and the database that a connection enters when no other is named.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+
+    @abstractmethod
+    def connect(self, database: str | None = None) -> Session:
+        """A session without time-outs, whatever the server's config says.
+
+        Raises:
+            LoadError: the server does not let us in; the message has its words and never the password.
+        """
+
+    @property
+    @abstractmethod
+    def password(self) -> str | None:
+        """The endpoint's password, or the one in the system's own files."""
+
+    @abstractmethod
+    def quote(self, name: str) -> str:
+        """`name` as an identifier in a statement."""
+
+    @abstractmethod
+    def lock(self, session: Session, name: str, *, wait: bool) -> bool:
+        """Takes the lock of that name until the session ends; False when somebody else has it and we do not wait."""
+
+    @abstractmethod
+    def exists(self, session: Session, database: str) -> bool:
+        """Whether there is such a database."""
+
+    @abstractmethod
+    def size_bytes(self, session: Session, database: str) -> int:
+        """Bytes of the database on the server's disk, as the server counts them."""
+
+    @abstractmethod
+    def tables(self, session: Session, database: str) -> tuple[str, ...]:
+        """Everything that anybody has made in the database, by name; `session` is connected to it."""
+
+    @abstractmethod
+    def create(self, session: Session, database: str) -> None:
+        """Makes an empty database for text in UTF-8 with a collation by bytes.
+
+        Raises:
+            LoadError: this user may not.
+        """
+
+    @abstractmethod
+    def fill_table(self, session: Session, table: str, columns: str, key: Sequence[str], rows: Iterable[bytes]) -> int:
+        """Makes a table and fills it; `session` is connected to its database, and is of no other use afterwards.
+
+        Args:
+            columns: their definitions, in SQL that every server understands.
+            key: columns of the primary key.
+            rows: in key order, in chunks of whole lines; values are divided by "|" and hold neither that nor "\\".
+
+        Returns:
+            the number of rows.
+        """
+
+    @abstractmethod
+    def analyse(self, session: Session, tables: Sequence[str]) -> None:
+        """Gathers the statistics of these tables anew, after large changes."""
+
+    @abstractmethod
+    def drop(self, session: Session, database: str) -> None:
+        """Drops the database, whoever is connected to it; nothing happens when there is none."""
+
+    @abstractmethod
+    def clone(self, session: Session, source: str, copy: str) -> None:
+        """Makes the database `copy`, with the data of `source` and a mark that `is_clone` knows."""
+
+    @abstractmethod
+    def is_clone(self, session: Session, database: str) -> bool:
+        """Whether `clone` has made that database, or was killed while it did."""
+
+    @abstractmethod
+    def settle(self, session: Session) -> str:
+        """Lets the server finish what a load has left to do; why that was not possible, "" when it was."""
+
+    @abstractmethod
+    def data_directory(self, session: Session) -> str | None:
+        """Where the server keeps its data, on its own machine; None when it does not say."""
+
+    @abstractmethod
+    def refusal(self, session: Session, statement: str) -> str:
+        """Why the server does not understand `statement`, "" when it does; the statement is not run."""
+
+    @abstractmethod
+    def run_script(self, text: str) -> None:
+        """Runs several statements, in the endpoint's database.
+
+        Raises:
+            ServerError: one of them failed.
+        """
+
+    @abstractmethod
+    def sample(self, session: Session, table: Sequence[str], column: str, limit: int) -> list[str]:
+        """Values of a column as text, spread over the table, in an order that repeats on unchanged data."""
+
+    def free_bytes(self, session: Session) -> int | None:
+        """Free bytes where the server keeps its data; None when they cannot be seen from here."""
+        return free_bytes_at(self.endpoint.host, self.data_directory(session))
+
+
+def is_local(host: str) -> bool:
+    """Whether `host` names this machine without a look-up: a socket, localhost or a loopback address."""
+    if host.startswith("/") or host in ("", "localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def free_bytes_at(host: str, directory: str | None) -> int | None:
+    """Free bytes of the volume that holds `directory` of `host`; None when `host` is another machine or we may not look."""
+    if directory is None or not is_local(host):
+        return None
+    try:
+        return shutil.disk_usage(directory).free
+    except OSError:
+        return None

@@ -1,0 +1,234 @@
+"""MysqlServer: databases of our own on a MySQL or MariaDB server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import pymysql
+from pymysql.constants import CLIENT, ER
+
+from trimtab.errors import LoadError
+from trimtab.host.mysql_client import login, password_from_files
+from trimtab.workload.server.base import Reason, Server, ServerError, Session
+
+__all__ = ["MysqlServer", "pieces"]
+
+_MARK = "trimtab_copy"
+"""A table that tells our copies from other databases; it is made first, and an empty database is nobody's loss."""
+
+_LOGIN_S = 10
+_LONGEST_WAIT_S = 86_400
+_LONGEST_LOCK_NAME = 64
+
+_REASONS: dict[int, Reason] = {
+    ER.DISK_FULL: "disk_full",
+    ER.RECORD_FILE_FULL: "disk_full",
+    ER.OPTION_PREVENTS_STATEMENT: "read_only",
+    ER.DBACCESS_DENIED_ERROR: "no_privilege",
+    ER.TABLEACCESS_DENIED_ERROR: "no_privilege",
+    ER.SPECIFIC_ACCESS_DENIED_ERROR: "no_privilege",
+}
+
+
+class _Session:
+    """See `Session`."""
+
+    def __init__(self, connection: pymysql.Connection[Any]) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._connection.open:
+            self._connection.close()
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(statement, tuple(parameters) or None)
+                rows = list(cursor.fetchall()) if cursor.description is not None else []
+                while cursor.nextset():  # of a script: an error in a later statement is raised here
+                    pass
+                return rows
+        except pymysql.MySQLError as error:
+            raise _translated(error) from error
+
+
+def _translated(error: pymysql.MySQLError) -> ServerError:
+    code, words = (error.args[0], str(error.args[1])) if len(error.args) > 1 else (0, str(error))
+    # InnoDB tells a full disk by the operating system's own number inside the text.
+    reason = "disk_full" if "No space left on device" in words else _REASONS.get(code, "other")
+    return ServerError(words.strip(), reason=reason)
+
+
+class MysqlServer(Server):
+    """See `Server`."""
+
+    def connect(self, database: str | None = None) -> _Session:
+        """A session in `database`, or in the endpoint's."""
+        return self._connect(self.endpoint.database if database is None else database)
+
+    def _connect(self, database: str, *, client_flag: int = 0) -> _Session:
+        endpoint = self.endpoint
+        try:
+            connection = login(
+                endpoint.host, endpoint.port, endpoint.options, user=endpoint.user, password=self.password or "",
+                login_timeout_s=_LOGIN_S, database=database or None, client_flag=client_flag,
+            )  # fmt: skip
+        except (pymysql.MySQLError, RuntimeError, OSError) as error:
+            words = error.args[-1] if error.args else error
+            raise LoadError(
+                f"cannot connect: endpoint={endpoint.with_database(database)}: {words}",
+                hint="check that the server runs and that this user may log in to this database",
+            ) from error
+        session = _Session(connection)
+        # A config under trial may set these so low that the data check itself would be cut off.
+        for name in ("wait_timeout", "net_read_timeout", "net_write_timeout"):
+            session.execute(f"SET SESSION {name} = 28800")
+        return session
+
+    @property
+    def password(self) -> str | None:
+        """The endpoint's, or that of MYSQL_PWD or ~/.my.cnf."""
+        return self.endpoint.password if self.endpoint.password is not None else password_from_files()
+
+    def quote(self, name: str) -> str:
+        """In backticks."""
+        return "`" + name.replace("`", "``") + "`"
+
+    def lock(self, session: Session, name: str, *, wait: bool) -> bool:
+        """A named lock of the server."""
+        full = f"trimtab:{name}"[:_LONGEST_LOCK_NAME]
+        return session.execute("SELECT GET_LOCK(%s, %s)", (full, _LONGEST_WAIT_S if wait else 0)) == [(1,)]
+
+    def exists(self, session: Session, database: str) -> bool:
+        """By the information schema."""
+        return bool(session.execute("SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", (database,)))
+
+    def size_bytes(self, session: Session, database: str) -> int:
+        """Of data and indexes, as InnoDB's statistics have them."""
+        rows = session.execute(
+            "SELECT COALESCE(SUM(data_length + index_length), 0) FROM information_schema.tables WHERE table_schema = %s",
+            (database,),
+        )
+        return int(rows[0][0])
+
+    def tables(self, session: Session, database: str) -> tuple[str, ...]:
+        """Tables and views."""
+        rows = session.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = %s ORDER BY 1", (database,)
+        )
+        return tuple(str(row[0]) for row in rows)
+
+    def create(self, session: Session, database: str) -> None:
+        """The binary collation compares as PostgreSQL's "C" does."""
+        try:
+            session.execute(f"CREATE DATABASE {self.quote(database)} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
+        except ServerError as error:
+            if error.reason != "no_privilege":
+                raise
+            raise LoadError(
+                f"user={self.endpoint.user} may not create database={database}",
+                hint=f"as an administrator: GRANT ALL ON {self.quote(database)}.* TO that user",
+            ) from error
+
+    def fill_table(self, session: Session, table: str, columns: str, key: Sequence[str], rows: Iterable[bytes]) -> int:
+        """By INSERT statements of many rows each.
+
+        LOAD DATA LOCAL would need a right that servers refuse by default, and a client that sends any file it is asked for.
+        """
+        # Strict, so that nothing is cut to fit; without escapes, only the quote is special in a text.
+        session.execute("SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES', unique_checks = 0")
+        largest = int(session.execute("SELECT @@max_allowed_packet")[0][0]) // 4
+        name = self.quote(table)
+        # The key comes first: InnoDB keeps rows in its order, and another one later would write them all again.
+        session.execute(
+            f"CREATE TABLE {name} ({columns}, PRIMARY KEY ({', '.join(map(self.quote, key))})) ENGINE=InnoDB"
+        )
+        n_rows = 0
+        for some in pieces(rows, largest):
+            values = some.rstrip(b"\n").replace(b"'", b"''").replace(b"|", b"','").replace(b"\n", b"'),('")
+            session.execute(f"INSERT INTO {name} VALUES ('{values.decode()}')")
+            n_rows += some.count(b"\n")
+        return n_rows
+
+    def analyse(self, session: Session, tables: Sequence[str]) -> None:
+        """Of columns as well where the server has statistics of that kind in the same statement, which MariaDB does."""
+        is_mariadb = "MariaDB" in str(session.execute("SELECT VERSION()")[0][0])
+        if is_mariadb:
+            session.execute("SET SESSION analyze_sample_percentage = 0")  # the server chooses by the table's size
+        for table in tables:
+            session.execute(f"ANALYZE TABLE {self.quote(table)}{' PERSISTENT FOR ALL' if is_mariadb else ''}")
+
+    def drop(self, session: Session, database: str) -> None:
+        """Waits for statements that use its tables."""
+        session.execute(f"DROP DATABASE IF EXISTS {self.quote(database)}")
+
+    def clone(self, session: Session, source: str, copy: str) -> None:
+        """Table by table, by the server itself."""
+        self.create(session, copy)
+        session.execute(f"CREATE TABLE {self.quote(copy)}.{self.quote(_MARK)} (made int) ENGINE=InnoDB")
+        session.execute("SET SESSION unique_checks = 0, foreign_key_checks = 0")
+        rows = session.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type = 'BASE TABLE'",
+            (source,),
+        )
+        for (table,) in rows:
+            old, new = (f"{self.quote(database)}.{self.quote(str(table))}" for database in (source, copy))
+            session.execute(f"CREATE TABLE {new} LIKE {old}")
+            session.execute(f"INSERT INTO {new} SELECT * FROM {old}")
+        for (table,) in rows:
+            session.execute(f"ANALYZE TABLE {self.quote(copy)}.{self.quote(str(table))}")
+
+    def is_clone(self, session: Session, database: str) -> bool:
+        """Marked, or so empty that nobody misses it."""
+        tables = self.tables(session, database)
+        return not tables or _MARK in tables
+
+    def settle(self, session: Session) -> str:
+        """Nothing can be asked of this server that would not change its settings."""
+        return ""
+
+    def data_directory(self, session: Session) -> str | None:
+        """As the server says."""
+        rows = session.execute("SELECT @@datadir")
+        return str(rows[0][0]) if rows and rows[0][0] else None
+
+    def refusal(self, session: Session, statement: str) -> str:
+        """By PREPARE."""
+        try:
+            session.execute("PREPARE trimtab_check FROM %s", (statement,))
+        except ServerError as error:
+            return error.message
+        session.execute("DEALLOCATE PREPARE trimtab_check")
+        return ""
+
+    def run_script(self, text: str) -> None:
+        """In one round trip; only here may one text hold several statements."""
+        with self._connect(self.endpoint.database, client_flag=CLIENT.MULTI_STATEMENTS) as session:
+            session.execute(text)
+
+    def sample(self, session: Session, table: Sequence[str], column: str, limit: int) -> list[str]:
+        """Ordered by a hash: the same rows each time, whatever the server's own order is."""
+        where, what = ".".join(self.quote(part) for part in table), self.quote(column)
+        rows = session.execute(
+            f"SELECT v FROM (SELECT CAST({what} AS CHAR) AS v FROM {where} WHERE {what} IS NOT NULL) s"
+            f" ORDER BY MD5(v), v LIMIT {limit:d}"
+        )
+        return [str(row[0]) for row in rows]
+
+
+def pieces(chunks: Iterable[bytes], largest: int) -> Iterator[bytes]:
+    """The chunks, those of more than `largest` bytes in parts of whole lines, of which each has one at least."""
+    for chunk in chunks:
+        start = 0
+        while start < len(chunk):
+            end = chunk.rfind(b"\n", start, start + largest) + 1 if len(chunk) - start > largest else len(chunk)
+            end = end or chunk.find(b"\n", start) + 1 or len(chunk)
+            yield chunk[start:end]
+            start = end

@@ -1,0 +1,213 @@
+"""PostgresServer: databases of our own on a PostgreSQL server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+from psycopg import errors
+from psycopg.pq import DiagnosticField, ExecStatus
+
+from trimtab.errors import LoadError
+from trimtab.redact import hide_literals
+from trimtab.workload.connection import Connection, connect, password_of
+from trimtab.workload.server.base import Reason, Server, ServerError, Session
+
+__all__ = ["PostgresServer"]
+
+_LOCK_CLASS = 7_247_002
+"""First half of the advisory lock of a load; the second is a hash of the database's name."""
+
+_FILE_COPY_VERSION = 150_000
+"""From PostgreSQL 15 on, CREATE DATABASE writes every page to the WAL unless it is told to copy files."""
+
+_COPY_MARK = 724_700
+"""A connection limit that limits nothing tells our copies from other databases: unlike a comment, it is set in the very
+statement that makes the copy, so that no kill leaves one without it."""
+
+_REASONS: tuple[tuple[type[psycopg.Error], Reason], ...] = (
+    (errors.DiskFull, "disk_full"),
+    (errors.ReadOnlySqlTransaction, "read_only"),
+    (errors.ObjectInUse, "in_use"),
+    (errors.InsufficientPrivilege, "no_privilege"),
+)
+
+
+class _Session:
+    """See `Session`; `connection` is psycopg's own."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.connection.close()
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        try:
+            # As bytes: psycopg takes a text for a statement only when it is written in the code.
+            cursor = self.connection.execute(statement.encode(), tuple(parameters) or None)
+            return cursor.fetchall() if cursor.description is not None else []
+        except psycopg.Error as error:
+            raise _translated(error) from error
+
+    def copy(self, create: str, table: str, rows: Iterable[bytes]) -> int:
+        """Creates and fills in one transaction, which lets COPY FREEZE spare the later vacuum a rewrite."""
+        try:
+            with self.connection.transaction(), self.connection.cursor() as cursor:
+                cursor.execute(create.encode())
+                with cursor.copy(f"COPY {table} FROM STDIN WITH (DELIMITER '|', FREEZE)".encode()) as copy:
+                    for chunk in rows:
+                        copy.write(chunk)
+                return cursor.rowcount
+        except psycopg.Error as error:
+            raise _translated(error) from error
+
+
+def _translated(error: psycopg.Error) -> ServerError:
+    return ServerError(hide_literals(str(error).strip()), reason=_reason(error))
+
+
+def _own(session: Session) -> _Session:
+    if not isinstance(session, _Session):
+        raise TypeError(f"session is of another server: type={type(session).__name__}")
+    return session
+
+
+def _reason(error: psycopg.Error) -> Reason:
+    for kind, reason in _REASONS:
+        if isinstance(error, kind):
+            return reason
+    return "other"
+
+
+class PostgresServer(Server):
+    """See `Server`."""
+
+    def connect(self, database: str | None = None) -> _Session:
+        """A session in `database`, or in the endpoint's."""
+        there = self.endpoint if database is None else self.endpoint.with_database(database)
+        return _Session(connect(there))
+
+    @property
+    def password(self) -> str | None:
+        """The endpoint's, or what libpq finds in .pgpass or a service file."""
+        return password_of(self.endpoint)
+
+    def quote(self, name: str) -> str:
+        """In double quotes."""
+        return '"' + name.replace('"', '""') + '"'
+
+    def lock(self, session: Session, name: str, *, wait: bool) -> bool:
+        """An advisory lock, which is known in the endpoint's own database only."""
+        function = "pg_advisory_lock" if wait else "pg_try_advisory_lock"
+        rows = session.execute(f"SELECT {function}(%s, hashtext(%s))", (_LOCK_CLASS, name))
+        return rows[0][0] is not False
+
+    def exists(self, session: Session, database: str) -> bool:
+        """By the catalogue of databases."""
+        return bool(session.execute("SELECT 1 FROM pg_database WHERE datname = %s", (database,)))
+
+    def size_bytes(self, session: Session, database: str) -> int:
+        """Of its files."""
+        return int(session.execute("SELECT pg_database_size(%s)", (database,))[0][0])
+
+    def tables(self, session: Session, database: str) -> tuple[str, ...]:
+        """Relations of every kind, indexes too."""
+        rows = session.execute(
+            "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') ORDER BY relname"
+        )
+        return tuple(str(row[0]) for row in rows)
+
+    def create(self, session: Session, database: str) -> None:
+        """The C collation makes plans and times independent of the locale that the server was set up with."""
+        try:
+            session.execute(
+                f"CREATE DATABASE {self.quote(database)} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'"
+            )
+        except ServerError as error:
+            if error.reason != "no_privilege":
+                raise
+            raise LoadError(
+                f"user={self.endpoint.user} may not create database={database}",
+                hint=f'as a superuser: ALTER ROLE "{self.endpoint.user}" CREATEDB, or '
+                f'CREATE DATABASE "{database}" OWNER "{self.endpoint.user}"',
+            ) from error
+
+    def fill_table(self, session: Session, table: str, columns: str, key: Sequence[str], rows: Iterable[bytes]) -> int:
+        """By COPY; the key is made at the end, which is faster than row by row."""
+        # Only for this session: whoever loads knows an unfinished load, and `settle` ends it.
+        session.execute("SET synchronous_commit = off")
+        session.execute("SET maintenance_work_mem = '128MB'")
+        name = self.quote(table)
+        n_rows = _own(session).copy(f"CREATE TABLE {name} ({columns})", name, rows)
+        session.execute(f"ALTER TABLE {name} ADD PRIMARY KEY ({', '.join(map(self.quote, key))})")
+        return n_rows
+
+    def analyse(self, session: Session, tables: Sequence[str]) -> None:
+        """Vacuums them as well."""
+        session.execute(f"VACUUM (ANALYZE) {', '.join(map(self.quote, tables))}")
+
+    def drop(self, session: Session, database: str) -> None:
+        """Throws out who is connected."""
+        session.execute(f"DROP DATABASE IF EXISTS {self.quote(database)} WITH (FORCE)")
+
+    def clone(self, session: Session, source: str, copy: str) -> None:
+        """By copying files."""
+        version = int(session.execute("SELECT current_setting('server_version_num')")[0][0])
+        strategy = " STRATEGY = file_copy" if version >= _FILE_COPY_VERSION else ""
+        names = f"{self.quote(copy)} TEMPLATE {self.quote(source)}"
+        session.execute(f"CREATE DATABASE {names} CONNECTION LIMIT {_COPY_MARK}{strategy}")
+
+    def is_clone(self, session: Session, database: str) -> bool:
+        """By the mark that the copying statement set."""
+        return session.execute("SELECT datconnlimit FROM pg_database WHERE datname = %s", (database,)) == [
+            (_COPY_MARK,)
+        ]
+
+    def settle(self, session: Session) -> str:
+        """A checkpoint."""
+        try:
+            session.execute("CHECKPOINT")
+        except ServerError as error:
+            if error.reason != "no_privilege":
+                raise
+            return "no privilege for CHECKPOINT: the first trials may share the disk with the end of the load"
+        return ""
+
+    def data_directory(self, session: Session) -> str | None:
+        """None for who may not ask."""
+        try:
+            return str(session.execute("SHOW data_directory")[0][0])
+        except ServerError:
+            return None
+
+    def refusal(self, session: Session, statement: str) -> str:
+        """By the protocol's own Parse, as the load does it: SQL's PREPARE takes fewer statements (no CALL)."""
+        connection = _own(session).connection
+        encoding = connection.info.encoding
+        result = connection.pgconn.prepare(b"", statement.encode(encoding))
+        if result.status == ExecStatus.COMMAND_OK:
+            return ""
+        return (result.error_field(DiagnosticField.MESSAGE_PRIMARY) or b"").decode(encoding, "replace")
+
+    def run_script(self, text: str) -> None:
+        """As one transaction, unless the script says otherwise."""
+        with self.connect() as session:
+            session.execute(text)
+
+    def sample(self, session: Session, table: Sequence[str], column: str, limit: int) -> list[str]:
+        """Ordered by a hash: the same rows each time, whatever the server's own order is."""
+        where, what = ".".join(self.quote(part) for part in table), self.quote(column)
+        rows = session.execute(
+            f"SELECT v FROM (SELECT {what}::text AS v FROM {where} WHERE {what} IS NOT NULL) s"
+            f" ORDER BY hashtext(v), v LIMIT {limit:d}"
+        )
+        return [str(row[0]) for row in rows]
