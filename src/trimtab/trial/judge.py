@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
-from trimtab.measure import Measurement
+from trimtab.measure import Measurement, mix_shift
 from trimtab.records import Objective, Status
 from trimtab.trial.load import End, LoadResult, MeasurePlan
 
-__all__ = ["judge"]
+__all__ = ["is_worth_another_run", "judge"]
+
+_MAX_MIX_SHIFT = 0.2
+"""Hellinger distance between the operation shares of a window's halves; a mix of 50:50 that becomes 95:5 has 0.39."""
 
 _SHOWN_ERRORS = 3
 _SHOWN_CHARACTERS = 200
@@ -19,12 +23,19 @@ def judge(result: LoadResult, plan: MeasurePlan, objective: Objective) -> tuple[
     """Status and reason of a run against a target that is well.
 
     * A generator that was itself the bottleneck, or that ended without an error, says nothing of the config: INFRASTRUCTURE.
+      So does a load that changed half way, that nobody asked anything of, or whose figures are no numbers.
+    * A guardrail that ended the run has said why; of a slow run its figures must be believable besides.
     * Wrong answers, too many errors, and (when the objective has to do with latency) an open loop that was not kept up with:
       FAILED_LOAD. Nothing done at all: TIMED_OUT.
     """
-    measurement = result.measurement
+    measurement, breach = result.measurement, result.breach
+    if breach is not None and not breach.status.is_measured:
+        errors = _classes(result.error_classes) + _first_errors(result.errors)
+        return breach.status, breach.reason + (errors if breach.status is Status.FAILED_LOAD else "")
     if measurement is None or result.end is End.DIED:
-        return _died(result)
+        return _died(result) if breach is None else (Status.FAILED_LOAD, breach.reason)
+    if nonsense := _nonsense(measurement):
+        return Status.INFRASTRUCTURE, f"invalid run: {nonsense}"
     failure = _failure(measurement, plan)
     if failure:
         return Status.FAILED_LOAD, failure + _first_errors(measurement.errors)
@@ -41,9 +52,33 @@ def judge(result: LoadResult, plan: MeasurePlan, objective: Objective) -> tuple[
             f"overloaded: {measurement.overload}; throughput={measurement.throughput.estimate:.4g}/s "
             f"of offered={measurement.offered_per_s:.4g}/s, so that latencies grow without bound",
         )
+    if breach is not None:
+        return breach.status, breach.reason
     if result.end is End.STOPPED_EARLY:
         return Status.STOPPED_EARLY, "clearly worse than the best so far"
     return Status.OK, ""
+
+
+def is_worth_another_run(status: Status, result: LoadResult) -> bool:
+    """Whether a second run may tell more: after a fault of the generator, and when no operation even ended, for a hung server
+    and a hung generator look alike. Not while a resource is short: that must end first."""
+    if result.breach is not None:
+        return False
+    m = result.measurement
+    did_nothing = m is not None and m.n_ok + m.n_error + m.n_timed_out == 0 and m.throughput.estimate <= 0
+    return status is Status.INFRASTRUCTURE or did_nothing
+
+
+def _nonsense(measurement: Measurement) -> str:
+    """Why the run shows nothing of any config; "" when it may."""
+    if not math.isfinite(measurement.throughput.estimate):
+        return f"throughput={measurement.throughput.estimate}/s is no number"
+    if measurement.is_open and measurement.offered_per_s == 0:
+        return "no traffic: no request was due in the whole window"
+    shift = mix_shift(measurement)
+    if shift > _MAX_MIX_SHIFT:
+        return f"the workload changed half way: mix_shift={shift:.2f} between its halves (limit {_MAX_MIX_SHIFT:g})"
+    return ""
 
 
 def _died(result: LoadResult) -> tuple[Status, str]:

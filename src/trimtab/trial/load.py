@@ -12,6 +12,8 @@ import numpy as np
 from trimtab.errors import LoadError
 from trimtab.measure import EarlyStop, Measurement, SecondLog, SteadyDetector, batch_means_interval, summarise
 from trimtab.records import Endpoint
+from trimtab.trial.guard import Breach, GuardLimits, Guardrails
+from trimtab.trial.watch import Watch
 from trimtab.workload import Frame, LoadRun, Workload
 
 __all__ = ["End", "LoadResult", "MeasurePlan", "measure_load"]
@@ -54,6 +56,8 @@ class End(StrEnum):
 
     COMPLETE = "complete"
     STOPPED_EARLY = "stopped_early"
+    GUARDED = "guarded"
+    """A guardrail ended it; see `LoadResult.breach`."""
     INTERRUPTED = "interrupted"
     DIED = "died"
     """The engine ended by itself before the window was complete."""
@@ -61,7 +65,17 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What a run showed; `measurement` is None when there was no window at all. Errors are those of the whole run."""
+    """What a run showed.
+
+    Attributes:
+        end: why it ended.
+        measurement: None when there was no window at all.
+        warmup_s, measure_s: its two parts.
+        errors, error_classes: of the whole run.
+        breach: the guardrail that ended it; None when none did.
+        peaks: largest use of the target's resources, by name; empty when they cannot be seen.
+        counters_before, counters_after: what the target counts of its work (see `CountingTarget`); empty when nothing.
+    """
 
     end: End
     measurement: Measurement | None
@@ -69,6 +83,10 @@ class LoadResult:
     measure_s: float
     errors: tuple[str, ...] = ()
     error_classes: Mapping[str, int] = field(default_factory=dict)
+    breach: Breach | None = None
+    peaks: Mapping[str, float] = field(default_factory=dict)
+    counters_before: Mapping[str, float] = field(default_factory=dict)
+    counters_after: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -116,6 +134,7 @@ def measure_load(
     *,
     seed: int,
     early_stop: EarlyStop | None = None,
+    watch: Watch | None = None,
     is_interrupted: Callable[[], bool] = lambda: False,
     on_frame: Callable[[Frame], None] = lambda frame: None,
 ) -> LoadResult:
@@ -127,45 +146,64 @@ def measure_load(
         plan: how long.
         seed: of the operations; the same seed gives the same operations.
         early_stop: fed with every second of the window; ends the run when it says so.
+        watch: the guardrails, fed with every second of the run; those of the error rate alone when None.
         is_interrupted: asked every second; ends the run.
         on_frame: told every second.
 
     Raises:
-        LoadError: the load cannot be started.
+        LoadError: the load cannot be started, or its engine sends no seconds, or nonsense.
     """
-    run = workload.start(endpoint, seed=seed, duration_s=plan.longest_s + 2.0)
-    try:
-        window = _Window(plan, SteadyDetector(floor_s=plan.warmup_floor_s, cap_s=plan.warmup_cap_s))
-        end = _follow(run, window, early_stop, is_interrupted, on_frame)
-    finally:
-        log = run.stop()
+    if watch is None:
+        watch = Watch(Guardrails(GuardLimits(), max_error_rate=plan.max_error_rate), None, 1.0)
+    with watch:
+        run = workload.start(endpoint, seed=seed, duration_s=plan.longest_s + 2.0)
+        try:
+            window = _Window(plan, SteadyDetector(floor_s=plan.warmup_floor_s, cap_s=plan.warmup_cap_s))
+            end, breach = _follow(run, window, early_stop, watch, is_interrupted, on_frame)
+        finally:
+            log = run.stop()
     classes = log.error_classes if isinstance(log, SecondLog) else {}
     if window.started is None or not window.credited:
-        return LoadResult(end, None, log.duration_s, 0.0, log.errors, classes)
+        return LoadResult(end, None, log.duration_s, 0.0, log.errors, classes, breach, watch.peaks)
     bounds = (float(window.started), float(len(window.frames)))
     measurement = summarise(log, window_s=bounds, is_steady=window.steady.is_steady)
-    return LoadResult(end, measurement, bounds[0], bounds[1] - bounds[0], log.errors, classes)
+    return LoadResult(end, measurement, bounds[0], bounds[1] - bounds[0], log.errors, classes, breach, watch.peaks)
 
 
 def _follow(
     run: LoadRun,
     window: _Window,
     early_stop: EarlyStop | None,
+    watch: Watch,
     is_interrupted: Callable[[], bool],
     on_frame: Callable[[Frame], None],
-) -> End:
+) -> tuple[End, Breach | None]:
     while True:
         frame = run.frame(_FRAME_PATIENCE_S)
         if frame is None:
             if run.is_done:
-                return End.DIED
+                return End.DIED, None
             raise LoadError(
                 f"the load engine sent no frame for {_FRAME_PATIENCE_S:g} s",
                 hint="the machine may be overloaded or suspended; run the trial again",
             )
+        _check(frame)
         on_frame(frame)
         end = window.take(frame, early_stop)
+        breach = watch.second(frame, in_window=window.started is not None)
+        if breach is not None:
+            return End.GUARDED, breach
         if end is not None:
-            return end
+            return end, None
         if is_interrupted():
-            return End.INTERRUPTED
+            return End.INTERRUPTED, None
+
+
+def _check(frame: Frame) -> None:
+    """No second of a load can look otherwise: whatever comes after such a one cannot be believed either."""
+    if not (math.isfinite(frame.credited) and frame.credited >= 0 and min(frame.n_ok, frame.n_error) >= 0):
+        raise LoadError(
+            f"the load engine sent nonsense: second={frame.second} credited={frame.credited} n_ok={frame.n_ok} "
+            f"n_error={frame.n_error}",
+            hint="the fault lies with the load engine and not with the server; run the trial again",
+        )

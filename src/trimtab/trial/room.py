@@ -13,56 +13,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
-from trimtab.errors import ApplyError, LoadError, TargetError, TrimtabError
+from trimtab.errors import ApplyError, ForeignChangeError, LoadError, RestoreError, TargetError
 from trimtab.measure import EarlyStop, Measurement
-from trimtab.records import Objective, Role, Status, Trial
+from trimtab.records import Fault, Objective, Role, Status, Trial
 from trimtab.space import Config, Space, Value
-from trimtab.target import Snapshot, Target
+from trimtab.target import Snapshot, Target, check_harmless
+from trimtab.trial.counting import complete, counted, versions_of
+from trimtab.trial.deadman import DeadMan
+from trimtab.trial.forensics import Sentinel, retried, told
+from trimtab.trial.guard import GuardLimits
+from trimtab.trial.guarding import Guarding
 from trimtab.trial.journal import Entry, Journal
-from trimtab.trial.judge import judge
+from trimtab.trial.judge import is_worth_another_run, judge
+from trimtab.trial.listener import Costs, Silent, TrialListener
 from trimtab.trial.load import End, LoadResult, MeasurePlan, measure_load
-from trimtab.units import format_duration
-from trimtab.workload import Frame, ResettableWorkload, StartState, Workload
+from trimtab.trial.pause import unless_paused
+from trimtab.trial.signals import signals_wait
+from trimtab.trial.start_state import StartStates
+from trimtab.trial.stop import Interrupted
+from trimtab.workload import Workload
 
 __all__ = ["Interrupted", "TrialListener", "TrialRoom"]
 
 _MAX_INFRASTRUCTURE_RETRIES = 2
 _MAX_INVALID_RETRIES = 1
 """Of a run that measured the generator: a busy moment passes, a generator that is too small stays so."""
-
-
-class Interrupted(Exception):  # noqa: N818 - not an error: the user asked to stop
-    """The user asked to stop while a trial ran; the trial is not a result. The target is already restored."""
-
-
-class TrialListener(Protocol):
-    """Who wants to see a trial while it runs."""
-
-    def step(self, name: str) -> None: ...
-    def second(self, frame: Frame) -> None: ...
-
-
-class _Silent:
-    def step(self, name: str) -> None:
-        pass
-
-    def second(self, frame: Frame) -> None:
-        pass
-
-
-@dataclass(slots=True)
-class _Costs:
-    """Seconds by step."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    def add(self, step: str, seconds: float) -> None:
-        self.seconds[step] = self.seconds.get(step, 0.0) + seconds
 
 
 class TrialRoom:
@@ -79,6 +59,7 @@ class TrialRoom:
         purpose: "tune" or "bench".
         listener: told of steps and seconds.
         is_interrupted: asked every second.
+        guarding: what trials may do to the target; the default limits, and STATE/stop as kill switch, when None.
         say: told once how every trial gets the same start state, and of what else people should know.
     """
 
@@ -95,6 +76,7 @@ class TrialRoom:
         purpose: str = "tune",
         listener: TrialListener | None = None,
         is_interrupted: Callable[[], bool] = lambda: False,
+        guarding: Guarding | None = None,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._target = target
@@ -105,38 +87,49 @@ class TrialRoom:
         self._journal = Journal(state_dir)
         self._study = study
         self._purpose = purpose
-        self._listener: TrialListener = listener or _Silent()
+        self._listener: TrialListener = listener or Silent()
         self._is_interrupted = is_interrupted
+        self.guarding = guarding or Guarding(GuardLimits(), state_dir / "stop")
         self._say = say
-        self._has_told_reset = False
+        self._start_states = StartStates(target, say)
         self._entry: Entry | None = None
+        self._deadman: DeadMan | None = None
         self._is_changed = False
+        self._sentinel = Sentinel(target)
+        self._has_failed = False
+        self._outcome = "restored"
 
     def __enter__(self) -> Self:
         self._entry = self._journal.begin(self._target.snapshot(), study=self._study, purpose=self._purpose)
+        try:
+            self._deadman = DeadMan.start(self._entry)
+        except TargetError:
+            self._entry.close("nothing was changed")
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.restore()
-        self._opened.close("restored")
-        self._clean_up()
-
-    def _clean_up(self) -> None:
-        """What runs have left on the server goes; the target itself is restored already, so a failure is told, not raised."""
-        if not self._has_told_reset or not isinstance(self._workload, ResettableWorkload):
-            return
         try:
-            self._workload.clean_up(self._target.endpoint())
-        except TrimtabError as error:
-            self._say(f"the data of the last run is still on the server: {error.message}")
+            with signals_wait():
+                self.restore()
+                self._opened.close(self._outcome)
+        finally:
+            self._guard.stop()
+        self._start_states.clean_up(self._workload)
 
     @property
     def _opened(self) -> Entry:
         if self._entry is None:
             raise RuntimeError("TrialRoom is used outside its with block")
         return self._entry
+
+    @property
+    def _guard(self) -> DeadMan:
+        if self._deadman is None:
+            raise RuntimeError("TrialRoom is used outside its with block")
+        return self._deadman
 
     @property
     def snapshot(self) -> Snapshot:
@@ -148,16 +141,46 @@ class TrialRoom:
         self._workload = workload
 
     def restore(self) -> float:
-        """Puts the target back as it was found; seconds it took. Does nothing when nothing is changed."""
+        """Puts the target back as it was found; seconds it took. Does nothing when nothing is changed.
+
+        Raises:
+            ForeignChangeError: somebody else changed it meanwhile: only what is still ours was taken back.
+        """
+        self._resync()
         if not self._is_changed:
             return 0.0
         started = time.monotonic()
         self._listener.step("restore")
-        self._opened.note("restore")
-        self._target.restore(self._opened.snapshot)
+        try:
+            self._sentinel.look()
+        except ForeignChangeError as error:
+            raise self._withdrawn(error) from error
+        self._opened.note_if_possible("restore")
+        try:
+            self._guard.guard(lambda: self._target.restore(self._opened.snapshot), even_alone=True)
+        except RestoreError as error:
+            if self._has_failed:
+                raise _cleared(error) from error
+            raise
         self._is_changed = False
-        self._opened.note("restored")
+        self._opened.note_if_possible("restored")
         return time.monotonic() - started
+
+    def _resync(self) -> None:
+        """After the dead-man has put the target back under a tuner that stood still: the target learns that it is as found."""
+        if self._guard.has_fired():
+            self._guard.guard(lambda: self._target.restore(self._opened.snapshot), even_alone=True)
+            self._is_changed = False
+
+    def _withdrawn(self, error: ForeignChangeError) -> ForeignChangeError:
+        """Takes back what is ours of a target that somebody else has changed; the error with what became of it."""
+        if not self._is_changed:
+            return error
+        self._opened.note_if_possible("withdraw")
+        done = self._guard.guard(lambda: self._sentinel.withdraw(self._opened.snapshot), even_alone=True)
+        self._is_changed = False
+        self._outcome = f"withdrawn; left: {'; '.join(done.left) or 'nothing'}"
+        return told(error, done)
 
     def run(
         self,
@@ -177,12 +200,37 @@ class TrialRoom:
             Interrupted: the user asked to stop.
             TargetError: the target cannot be restored, or is gone with its own config.
             LoadError: the load cannot be started although the target is well (after retries).
+            ForeignChangeError: somebody else changed the target; what is ours was taken back where that is safe.
         """
+
+        def once() -> Trial:
+            trial = self._run_once(config, number, role, plan, seed, early_stop, hand_over, searcher)
+            return replace(trial, seed=seed, versions=versions_of(self._workload))
+
+        try:
+            return retried(lambda: unless_paused(self._guard, once, resync=self._resync, say=self._say), self._say)
+        except ForeignChangeError as error:
+            raise self._withdrawn(error) from error
+
+    def _run_once(
+        self,
+        config: Config,
+        number: int,
+        role: Role,
+        plan: MeasurePlan,
+        seed: int,
+        early_stop: EarlyStop | None,
+        hand_over: bool,
+        searcher: str,
+    ) -> Trial:
+        self.guarding.switch.stop_if_on()
+        if self._is_interrupted():
+            raise Interrupted
         started_at = time.time()
-        costs = _Costs()
+        costs = Costs()
 
         def ended(status: Status, reason: str = "", *, effective: Mapping[str, Value] | None = None,
-                  measurement: Measurement | None = None) -> Trial:  # fmt: skip
+                  measurement: Measurement | None = None, fault: Fault = Fault.NONE) -> Trial:  # fmt: skip
             excess = self._objective.excess(measurement) if measurement is not None else 0.0
             return Trial(
                 number=number,
@@ -197,64 +245,112 @@ class TrialRoom:
                 cost_s=dict(costs.seconds),
                 started_at=started_at,
                 searcher=searcher,
+                fault=fault,
             )
 
         refused = self._check(self._changes(config), config, costs)
         if refused is not None:
-            return ended(*refused)
+            status, reason, fault = refused
+            return ended(status, reason, fault=fault)
         try:
             effective = self._apply(config, number, costs)
         except ApplyError as error:
-            costs.add("restore", self.restore())
-            return ended(Status.CRASHED, _with_log(error.message, error.log_excerpt))
-        status, reason, result = self._load(plan, seed, early_stop, costs)
-        if not (hand_over and status.is_measured):
-            costs.add("restore", self.restore())
+            found = self._sentinel.refused(error)
+            costs.add("restore", self._control())
+            return ended(found.status, found.reason, fault=found.fault)
+        is_baseline = not self._changes(config)
+        status, reason, result = self._load(plan, seed, early_stop, is_baseline, costs)
+        breach = result.breach if result is not None else None
+        found = self._sentinel.examine(status, reason)
+        reason, fault = found.reason, found.fault
+        if breach is None or breach.fault is Fault.NONE:
+            status = found.status
+        else:
+            fault = breach.fault  # the guard has seen who took it; the log only says that it was gone
+        if breach is not None or not (hand_over and status.is_measured):
+            costs.add("restore", self.restore() if status.is_measured else self._control())
         measurement = result.measurement if result is not None and status.is_measured else None
-        return ended(status, reason, effective=effective, measurement=measurement)
+        trial = ended(status, reason, effective=effective, measurement=measurement, fault=fault)
+        if breach is not None and breach.metric != self._objective.metric:
+            # What the objective does not see must not look like a good config to the searcher.
+            trial = replace(trial, excess=trial.excess + breach.excess)
+        return complete(trial, result)
+
+    def _control(self) -> float:
+        """Restores after a failure; a target that does not run with its last good config either clears the one tried."""
+        self._has_failed = True
+        seconds = self.restore()
+        self._has_failed = False
+        return seconds
+
+    def _look(self) -> tuple[Status, str, Fault] | None:
+        """What stands in the way of a trial; a target that somebody has stopped since the last one is brought up."""
+        try:
+            found = self._sentinel.before()
+        except ForeignChangeError:
+            raise
+        except TargetError as error:
+            self._say(f"the target does not answer between two trials: {error.message}; it is restored")
+            self._is_changed = True
+            self._control()
+            found = self._sentinel.before()
+        return None if found is None else (Status.INFRASTRUCTURE, found.text, found.fault)
 
     def _changes(self, config: Config) -> Config:
         return Config({name: config[name] for name in config.difference(self._baseline)})
 
-    def _check(self, changes: Config, config: Config, costs: _Costs) -> tuple[Status, str] | None:
+    def _check(self, changes: Config, config: Config, costs: Costs) -> tuple[Status, str, Fault] | None:
         """Everything that can be known without touching the target. The baseline runs already: it needs no permission."""
-        if not changes:
-            return None
+        if (disturbed := self._look()) is not None or not changes:
+            return disturbed
         self._listener.step("check")
         started = time.monotonic()
         try:
             violations = self._space.violations(config)
             if violations:
-                return Status.INFEASIBLE, "; ".join(violations)
+                return Status.INFEASIBLE, "; ".join(violations), Fault.CONFIG
+            if full := self.guarding.shortage(self._target):
+                return Status.INFRASTRUCTURE, full, Fault.RESOURCE
+            check_harmless(changes)
             self._target.preflight(changes)
         except ApplyError as error:
-            return Status.REJECTED, error.message
+            fault = Fault(error.fault or Fault.CONFIG)
+            return (Status.REJECTED if fault is Fault.CONFIG else Status.INFRASTRUCTURE), error.message, fault
+        except TargetError as error:
+            return Status.INFRASTRUCTURE, error.message, Fault.ENVIRONMENT
         finally:
             costs.add("preflight", time.monotonic() - started)
         return None
 
-    def _apply(self, config: Config, number: int, costs: _Costs) -> Mapping[str, Value]:
+    def _apply(self, config: Config, number: int, costs: Costs) -> Mapping[str, Value]:
         self._listener.step("apply")
-        self._opened.note("apply", {"trial": number, "changes": dict(self._changes(config))})
+        changes = self._changes(config)
+        self._guard.wait_ready()
+        old = {name: self._baseline[name] for name in changes}
+        method = sorted({str(self._space.knobs[name].restart) for name in changes})
+        self._opened.note("apply", {"trial": number, "changes": dict(changes), "old": old, "method": method})
         self._is_changed = True
         started = time.monotonic()
         try:
-            return dict(self._target.apply(self._changes(config)).effective)
+            return dict(self._guard.guard(lambda: self._target.apply(changes)).effective)
+        except RestoreError:
+            self._has_failed = True
+            raise
         finally:
             costs.add("apply", time.monotonic() - started)
 
     def _load(
-        self, plan: MeasurePlan, seed: int, early_stop: EarlyStop | None, costs: _Costs
+        self, plan: MeasurePlan, seed: int, early_stop: EarlyStop | None, is_baseline: bool, costs: Costs
     ) -> tuple[Status, str, LoadResult | None]:
         """Runs the load, retrying what is nobody's fault; restores before it raises."""
         n_failed = n_invalid = 0
         while True:
             started = time.monotonic()
             try:
-                self._reset(costs)
+                self._start_states.reset(self._workload, costs)
                 started = time.monotonic()
                 self._listener.step("load")
-                result = self._measure(plan, seed, early_stop)
+                result = self._measure(plan, seed, early_stop, is_baseline)
             except (LoadError, ConnectionError) as error:
                 costs.add("failed", time.monotonic() - started)
                 fault = self._sickness()
@@ -270,10 +366,11 @@ class TrialRoom:
                 raise
             if result.end is End.INTERRUPTED:
                 self.restore()
+                self.guarding.switch.stop_if_on()
                 raise Interrupted
             status, reason = self._judge(result, plan)
             elapsed = time.monotonic() - started
-            if status is Status.INFRASTRUCTURE and n_invalid < _MAX_INVALID_RETRIES:
+            if is_worth_another_run(status, result) and n_invalid < _MAX_INVALID_RETRIES:
                 n_invalid += 1
                 costs.add("failed", elapsed)
                 continue
@@ -282,27 +379,17 @@ class TrialRoom:
             costs.add("other", max(0.0, elapsed - result.warmup_s - result.measure_s))
             return status, reason, result
 
-    def _reset(self, costs: _Costs) -> None:
-        """The same start state for every run of a workload that writes."""
-        if not isinstance(self._workload, ResettableWorkload):
-            return
-        started = time.monotonic()
-        state = self._workload.reset(self._target.endpoint(), self._say)
-        if state is None:
-            return
-        costs.add("reset", time.monotonic() - started)
-        if not self._has_told_reset:
-            self._has_told_reset = True
-            self._say(_reset_text(state))
-
-    def _measure(self, plan: MeasurePlan, seed: int, early_stop: EarlyStop | None) -> LoadResult:
-        return measure_load(
+    def _measure(self, plan: MeasurePlan, seed: int, early_stop: EarlyStop | None, is_baseline: bool) -> LoadResult:
+        return counted(
+            self._target,
+            measure_load,
             self._workload,
             self._target.endpoint(),
             plan,
             seed=seed,
             early_stop=early_stop,
-            is_interrupted=self._is_interrupted,
+            watch=self.guarding.watch(self._target, is_baseline=is_baseline, max_error_rate=plan.max_error_rate),
+            is_interrupted=lambda: self._is_interrupted() or self.guarding.switch.is_on,
             on_frame=self._listener.second,
         )
 
@@ -326,9 +413,9 @@ class TrialRoom:
         return status, reason
 
 
-def _reset_text(state: StartState) -> str:
-    note = f" ({state.note})" if state.note else ""
-    return f"every run starts from the same data: {state.method}, {format_duration(state.duration_s)} before each run{note}"
+def _cleared(error: RestoreError) -> RestoreError:
+    text = "the target does not run with its last good config either, so that the environment is at fault and not the config"
+    return error if text in error.message else RestoreError(f"{text}: {error.message}", hint=error.hint)
 
 
 def _with_log(message: str, log_excerpt: str) -> str:

@@ -1,0 +1,45 @@
+"""Guarding: the guards of a whole study, which make those of each run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trimtab.target import Target, Watchable
+from trimtab.trial.guard import GuardLimits, Guardrails, Yardstick, shortage
+from trimtab.trial.stop import KillSwitch
+from trimtab.trial.watch import Watch
+
+__all__ = ["Guarding"]
+
+
+class Guarding:
+    """What a study allows its trials to do to the target.
+
+    Attributes:
+        limits: see `GuardLimits`.
+        switch: the kill switch.
+        yardstick: what the baseline shows; kept up to date by whoever runs the study.
+    """
+
+    def __init__(self, limits: GuardLimits, stop_file: Path) -> None:
+        self.limits = limits
+        self.switch = KillSwitch(stop_file)
+        self.yardstick: Yardstick | None = None
+
+    def watch(self, target: Target, *, is_baseline: bool, max_error_rate: float) -> Watch:
+        """The guards of one run; alive inside the `with` block of what is returned."""
+        source = target if isinstance(target, Watchable) else None
+        return Watch(
+            Guardrails(self.limits, max_error_rate=max_error_rate, yardstick=self.yardstick, is_baseline=is_baseline),
+            source,
+            self.limits.interval_s,
+        )
+
+    def shortage(self, target: Target) -> str:
+        """Why no config may be applied now; "" when one may."""
+        if not isinstance(target, Watchable):
+            return ""
+        try:
+            return shortage(target.vitals(), self.limits)
+        finally:
+            target.unwatch()

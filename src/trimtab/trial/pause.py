@@ -1,0 +1,52 @@
+"""A trial during which Trimtab stood still (SIGSTOP, a sleeping laptop) is made again: it shows nothing of its config."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from trimtab.errors import LoadError, TrimtabError
+from trimtab.records import Trial
+from trimtab.trial.deadman import DeadMan
+from trimtab.units import format_duration
+
+__all__ = ["unless_paused"]
+
+_MAX_RUNS = 3
+
+
+def unless_paused(
+    deadman: DeadMan, once: Callable[[], Trial], *, resync: Callable[[], None], say: Callable[[str], None]
+) -> Trial:
+    """Runs `once`, and again when Trimtab stood still in it; what that took is the cost "failed" of the trial.
+
+    Args:
+        deadman: knows of pauses.
+        once: one run of the trial.
+        resync: called before each run, for a target that the dead-man has put back.
+        say: told of a pause.
+
+    Raises:
+        LoadError: Trimtab stood still in every run.
+    """
+    lost_s = 0.0
+    for _ in range(_MAX_RUNS):
+        deadman.paused_s()
+        resync()
+        started = time.monotonic()
+        try:
+            trial = once()
+        except TrimtabError:
+            if not (paused_s := deadman.paused_s()):
+                raise
+        else:
+            paused_s = deadman.paused_s()
+            if not paused_s:
+                return replace(trial, cost_s={**trial.cost_s, "failed": lost_s}) if lost_s else trial
+        lost_s += time.monotonic() - started
+        say(f"Trimtab stood still for {format_duration(paused_s)}: the trial is made again")
+    raise LoadError(
+        "Trimtab was stopped in every run of a trial",
+        hint="keep the machine from suspending, and do not stop the process; then start the command again",
+    )

@@ -1,0 +1,55 @@
+"""The start state of runs: the same data before each run of a workload that writes, and what they left is removed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from trimtab.errors import TrimtabError
+from trimtab.target import Target
+from trimtab.trial.listener import Costs
+from trimtab.units import format_duration
+from trimtab.workload import ResettableWorkload, StartState, Workload
+
+__all__ = ["StartStates"]
+
+
+class StartStates:
+    """Those of the runs on one target.
+
+    Args:
+        target: open.
+        say: told once how every run gets the same start state, and when its data could not be removed.
+    """
+
+    def __init__(self, target: Target, say: Callable[[str], None]) -> None:
+        self._target = target
+        self._say = say
+        self._has_told = False
+
+    def reset(self, workload: Workload, costs: Costs) -> None:
+        """The same start state for every run of a workload that writes."""
+        if not isinstance(workload, ResettableWorkload):
+            return
+        started = time.monotonic()
+        state = workload.reset(self._target.endpoint(), self._say)
+        if state is None:
+            return
+        costs.add("reset", time.monotonic() - started)
+        if not self._has_told:
+            self._has_told = True
+            self._say(_told(state))
+
+    def clean_up(self, workload: Workload) -> None:
+        """What runs have left on the server goes; the target itself is restored already, so a failure is told, not raised."""
+        if not self._has_told or not isinstance(workload, ResettableWorkload):
+            return
+        try:
+            workload.clean_up(self._target.endpoint())
+        except TrimtabError as error:
+            self._say(f"the data of the last run is still on the server: {error.message}")
+
+
+def _told(state: StartState) -> str:
+    note = f" ({state.note})" if state.note else ""
+    return f"every run starts from the same data: {state.method}, {format_duration(state.duration_s)} before each run{note}"

@@ -1,0 +1,65 @@
+"""Watch: looks at a target's resources from a thread of its own while a load runs, and tells the guards."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Self
+
+from trimtab.target import Watchable
+from trimtab.trial.guard import Breach, Guardrails
+from trimtab.workload import Frame
+
+__all__ = ["Watch"]
+
+
+class Watch:
+    """The guards of one run, alive inside its `with` block.
+
+    The thread asks for vitals every `interval_s`, whatever the load does: a server that swaps keeps its load waiting, too.
+    """
+
+    def __init__(self, guards: Guardrails, source: Watchable | None, interval_s: float) -> None:
+        """Takes the guards and the target; None for a target whose resources cannot be seen."""
+        self._guards = guards
+        self._source = source
+        self._interval_s = interval_s
+        self._ended = threading.Event()
+        self._hard: Breach | None = None
+
+    def __enter__(self) -> Self:
+        if self._source is not None:
+            self._hard = self._guards.vitals(self._source.vitals())
+            # A daemon: a look at a server that hangs must not keep the tuner from ending.
+            threading.Thread(target=self._look, args=(self._source,), name="trimtab-watch", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        if self._source is not None:
+            self._source.unwatch()
+
+    def _look(self, source: Watchable) -> None:
+        before = source.data_bytes()
+
+        def grown_bytes() -> int | None:
+            now = source.data_bytes()
+            return None if now is None or before is None else now - before
+
+        self._guards.grown_bytes = grown_bytes
+        while not self._ended.wait(self._interval_s):
+            breach = self._guards.vitals(source.vitals())
+            if breach is not None:
+                self._hard = breach
+                return
+
+    def second(self, frame: Frame, *, in_window: bool) -> Breach | None:
+        """The limit that is broken now, by the load's last second or by the target's resources; None when none is."""
+        return self._hard or self._guards.second(frame, in_window=in_window)
+
+    @property
+    def peaks(self) -> dict[str, float]:
+        """Largest use seen so far, by name."""
+        return dict(self._guards.peaks)
