@@ -15,20 +15,21 @@ from typing import Any
 import numpy as np
 
 from trimtab.errors import HistoryError
+from trimtab.history.record import StudyRecord
 from trimtab.measure import Interval, LabelStats, Measurement
-from trimtab.records import Context, Machine, Role, Status, Trial
-from trimtab.space import Config, Knob, KnobKind, RestartClass, SafetyClass, Space
+from trimtab.records import Context, Fault, Machine, Role, Status, Trial
+from trimtab.space import Config
 
 __all__ = [
     "context_to_json",
     "dumps",
-    "knobs_from_json",
     "loads",
     "machine_to_json",
     "read_context",
     "read_machine",
+    "read_study",
     "read_trial",
-    "space_to_json",
+    "study_to_json",
     "trial_to_json",
 ]
 
@@ -62,29 +63,6 @@ def loads(text: str) -> Any:
     return json.loads(text)
 
 
-def space_to_json(space: Space) -> dict[str, Any]:
-    """A space as `{"knobs": [...], "constraints": [...]}`: the form of `StudyRecord.space`."""
-    return {
-        "knobs": [{field.name: getattr(knob, field.name) for field in fields(knob)} for knob in space.knobs.values()],
-        "constraints": [{"text": constraint.text, "name": constraint.name} for constraint in space.constraints],
-    }
-
-
-def knobs_from_json(space: Mapping[str, Any]) -> dict[str, Knob]:
-    """The knobs of a stored space, by name."""
-    return {entry["name"]: _knob(entry) for entry in space.get("knobs", ())}
-
-
-def _knob(entry: Mapping[str, Any]) -> Knob:
-    values = dict(entry)
-    values["kind"] = KnobKind(values["kind"])
-    values["restart"] = RestartClass(values["restart"])
-    values["safety"] = SafetyClass(values["safety"])
-    values["choices"] = tuple(values["choices"])
-    values["special"] = tuple(values["special"])
-    return Knob(**values)
-
-
 def machine_to_json(machine: Machine) -> dict[str, Any]:
     """All fields of a machine by name."""
     return asdict(machine)
@@ -103,6 +81,31 @@ def context_to_json(context: Context) -> dict[str, Any]:
 def read_context(values: Mapping[str, Any]) -> Context:
     """What `context_to_json` was given."""
     return Context(**values)
+
+
+def study_to_json(record: StudyRecord) -> dict[str, Any]:
+    """What stays of a study once it has begun: all fields but id, name, created_at, status, verdict and origin."""
+    return {
+        "settings": record.settings,
+        "space": record.space,
+        "objective": record.objective,
+        "baseline": record.baseline,
+        "machine": machine_to_json(record.machine),
+        "context": context_to_json(record.context),
+        "fingerprint": record.fingerprint,
+    }
+
+
+def read_study(values: Mapping[str, Any]) -> StudyRecord:
+    """A study from what `study_to_json` gave and the fields that it leaves out."""
+    return StudyRecord(
+        **{
+            **values,
+            "baseline": Config(values["baseline"]),
+            "machine": read_machine(values["machine"]),
+            "context": read_context(values["context"]),
+        }
+    )
 
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:
@@ -131,6 +134,7 @@ def read_trial(values: Mapping[str, Any], histogram: bytes) -> Trial:
             **values,
             "role": Role(values["role"]),
             "status": Status(values["status"]),
+            "fault": Fault(values.get("fault", "")),
             "config": Config(values["config"]),
             "context": read_context(values["context"]),
             "measurement": None if measurement is None else _read_measurement(measurement, histogram),

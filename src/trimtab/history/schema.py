@@ -1,14 +1,17 @@
 """The tables of a history, and the engine that reaches them: SQLite by path or URL, PostgreSQL by URL.
 
-Whatever can hold odd characters or non-finite numbers is in JSON text columns; the columns beside are for finding rows.
+Whatever can hold odd characters or non-finite numbers is in JSON columns; the columns beside are for finding rows.
 """
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Column,
     Connection,
     Double,
@@ -22,25 +25,28 @@ from sqlalchemy import (
     Text,
     create_engine,
     event,
-    inspect,
-    select,
-    text,
 )
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from trimtab.errors import HistoryError
 
-__all__ = ["SCHEMA_VERSION", "event_table", "make_engine", "prepare", "study_table", "trial_table"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "event_table",
+    "make_engine",
+    "make_private",
+    "meta_table",
+    "metadata",
+    "study_table",
+    "trial_table",
+]
 
-SCHEMA_VERSION = 1
-"""Counts up when the tables, or the JSON in them, change so that older code cannot read them."""
+SCHEMA_VERSION = 2
+"""Counts up when the tables, or the JSON in them, change so that older code cannot read them (see `migration`)."""
 
 LOCK_TIMEOUT_S = 30.0
 """How long a writer waits for another one; writes take milliseconds, so this is only met by a stuck process."""
-
-_PREPARE_LOCK = 0x7472696D746162
-"""Key of the PostgreSQL advisory lock under which the tables are made ("trimtab" in ASCII)."""
 
 metadata = MetaData()
 
@@ -57,7 +63,15 @@ study_table = Table(
     Column("created_at", Double, nullable=False),
     Column("body", Text, nullable=False),
     Column("verdict", Text, nullable=False),
+    Column("target", Text, nullable=False, server_default=""),
+    Column("server_version", Text, nullable=False, server_default=""),
+    Column("workload", Text, nullable=False, server_default=""),
+    Column("objective", Text, nullable=False, server_default=""),
+    Column("cores", Integer, nullable=False, server_default="0"),
+    Column("memory_bytes", BigInteger, nullable=False, server_default="0"),
+    Column("origin", Text, nullable=False, server_default=""),
     Index("trimtab_study_name", "name"),
+    Index("trimtab_study_created", "created_at"),
     sqlite_autoincrement=True,
 )
 
@@ -70,6 +84,10 @@ trial_table = Table(
     Column("status", Text, nullable=False),
     Column("body", Text, nullable=False),
     Column("histogram", LargeBinary, nullable=False),
+    Column("started_at", Double, nullable=False, server_default="0"),
+    Column("loss", Double),
+    Column("config", Text, nullable=False, server_default="{}"),
+    Column("detail", LargeBinary, nullable=False),
 )
 
 event_table = Table(
@@ -83,16 +101,20 @@ event_table = Table(
 )
 
 
-def make_engine(url_or_path: str | Path) -> Engine:
+def make_engine(url_or_path: str | Path, *, is_there: bool = False) -> Engine:
     """An engine for a path (SQLite), a `sqlite:///` URL or a `postgresql://` URL; nothing is opened yet.
 
     Transactions of an engine with the execution option `trimtab_write` take the write lock at once, so that they wait
     for another writer instead of failing half-way.
 
+    With `is_there` no file is made: it must be there already.
+
     Raises:
-        HistoryError: the URL cannot be read or is of another system, or the directory cannot be made.
+        HistoryError: the URL cannot be read or is of another system, the directory cannot be made, or there is no file.
     """
     url = _url(url_or_path)
+    if is_there and url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
+        raise HistoryError(f"there is no history={url.database!r}", hint="`trimtab tune` makes one")
     if url.get_backend_name() == "postgresql":
         return _postgresql(url)
     if url.get_backend_name() != "sqlite":
@@ -134,6 +156,7 @@ def _make_commits_durable(connection: Any, _record: object) -> None:
 def _sqlite(url: URL) -> Engine:
     if url.database:
         _make_directory(Path(url.database).parent)
+        make_private(Path(url.database))
     # The driver must not open transactions on its own: `_begin` does.
     engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT_S, "isolation_level": None})
     event.listen(engine, "connect", _set_pragmas)
@@ -151,6 +174,13 @@ def _make_directory(directory: Path) -> None:
         ) from error
 
 
+def make_private(path: Path) -> None:
+    """A new file is its owner's alone: reasons and settings speak of servers. One that is there keeps its mode."""
+    # a file that cannot be made is told by the driver, with its name
+    with suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
 def _set_pragmas(connection: Any, _record: object) -> None:
     connection.execute("PRAGMA foreign_keys=ON")
     connection.execute("PRAGMA synchronous=FULL")
@@ -159,54 +189,3 @@ def _set_pragmas(connection: Any, _record: object) -> None:
 def _begin(connection: Connection) -> None:
     is_write = connection.get_execution_options().get("trimtab_write", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if is_write else "BEGIN")
-
-
-def prepare(engine: Engine, shown: str) -> None:
-    """Checks that the database is a sound history of a known version, and makes the tables when there are none.
-
-    An unsound or foreign database is left exactly as it is.
-
-    Raises:
-        HistoryError: damaged, not a history, or of a newer version.
-    """
-    if engine.dialect.name == "sqlite":
-        _check_soundness(engine, shown)
-    with engine.execution_options(trimtab_write=True).begin() as connection:
-        if engine.dialect.name == "postgresql":
-            connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": _PREPARE_LOCK})
-        if not inspect(connection).has_table(meta_table.name):
-            metadata.create_all(connection)
-            connection.execute(meta_table.insert().values(key="schema_version", value=str(SCHEMA_VERSION)))
-        _check_version(connection, shown)
-
-
-def _check_soundness(engine: Engine, shown: str) -> None:
-    with engine.connect() as connection:
-        finding = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
-        if finding != "ok":
-            raise HistoryError(
-                f"history={shown} is damaged: {finding}",
-                hint="nothing was changed; restore a copy of it, or give another path",
-            )
-        tables = inspect(connection).get_table_names()
-    if tables and meta_table.name not in tables:
-        raise HistoryError(
-            f"history={shown} is a database of another program: tables={', '.join(sorted(tables)[:3])}",
-            hint="nothing was changed; give another path",
-        )
-    raw = engine.raw_connection()
-    try:
-        raw.cursor().execute("PRAGMA journal_mode=WAL")
-    finally:
-        raw.close()
-
-
-def _check_version(connection: Connection, shown: str) -> None:
-    found = connection.scalar(select(meta_table.c.value).where(meta_table.c.key == "schema_version"))
-    if found is None or not found.isdecimal():
-        raise HistoryError(f"history={shown} has schema_version={found!r}", hint="it is damaged; restore a copy of it")
-    if int(found) > SCHEMA_VERSION:
-        raise HistoryError(
-            f"history={shown} has schema_version={found}, this Trimtab knows schema_version={SCHEMA_VERSION}",
-            hint="upgrade Trimtab, or give another path",
-        )

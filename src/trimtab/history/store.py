@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Engine, Row, select, update
+from sqlalchemy import Engine, Select, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from trimtab.errors import HistoryError
-from trimtab.history import codec
-from trimtab.history.record import STUDY_STATUSES, Event, StudyRecord
-from trimtab.history.schema import event_table, make_engine, prepare, study_table, trial_table
+from trimtab.history import codec, rows
+from trimtab.history.prepare import prepare
+from trimtab.history.query import StudyQuery, run_query
+from trimtab.history.record import STUDY_STATUSES, Event, StudyCopy, StudyRecord, StudySummary, TrialSummary
+from trimtab.history.schema import event_table, make_engine, study_table, trial_table
 from trimtab.records import Context, Machine, Trial
 from trimtab.space import Config
 
-__all__ = ["History"]
+__all__ = ["History", "translated"]
 
 _HINTS = {
     "locked": "another process holds the history for long; end it, or give another path",
@@ -30,6 +33,9 @@ _HINTS = {
     "connection": "check that the server runs and that the URL is right",
 }
 """Word in the driver's message -> what to do."""
+
+_MOST_NAMED = 500
+"""Studies that one query names: databases limit the variables of a statement."""
 
 
 class History:
@@ -64,7 +70,7 @@ class History:
         engine = make_engine(url_or_path)
         shown = _shown(engine)
         try:
-            with _translated(shown):
+            with translated(shown):
                 prepare(engine, shown)
         except HistoryError:
             engine.dispose()
@@ -104,36 +110,58 @@ class History:
         """
         _check_name(name)
         _check_status(status)
-        body = codec.dumps(
-            {
-                "settings": settings,
-                "space": space,
-                "objective": objective,
-                "baseline": baseline,
-                "machine": codec.machine_to_json(machine),
-                "context": codec.context_to_json(context),
-                "fingerprint": fingerprint,
-            }
+        record = StudyRecord(
+            id=0,
+            name=name,
+            settings=settings,
+            space=space,
+            objective=objective,
+            baseline=baseline,
+            machine=machine,
+            context=context,
+            created_at=created_at,
+            status=status,
+            verdict={},
+            fingerprint=fingerprint,
         )
-        values = {"name": name, "status": status, "created_at": created_at, "body": body, "verdict": "{}"}
-        with _translated(self._shown), self._writer.begin() as connection:
+        values = rows.study_values(record)
+        with translated(self._shown), self._writer.begin() as connection:
             row = connection.execute(study_table.insert().values(values).returning(*study_table.c)).one()
-        return _study(row)
+        return rows.read_study_row(row)
 
-    def find_study(self, name: str) -> StudyRecord | None:
-        """The newest study of that name; None when there is none."""
+    def find_study(self, name: str, *, is_own: bool = False) -> StudyRecord | None:
+        """The newest study of that name (with `is_own`: that was not imported); None when there is none."""
         query = select(study_table).where(study_table.c.name == name).order_by(study_table.c.id.desc()).limit(1)
-        with _translated(self._shown), self._engine.connect() as connection:
+        return self._one(query.where(study_table.c.origin == "") if is_own else query)
+
+    def study(self, study_id: int) -> StudyRecord:
+        """The study of that id.
+
+        Raises:
+            HistoryError: no such study.
+        """
+        found = self._one(select(study_table).where(study_table.c.id == study_id))
+        if found is None:
+            raise _no_study(self._shown, study_id)
+        return found
+
+    def _one(self, query: Select[Any]) -> StudyRecord | None:
+        with translated(self._shown), self._engine.connect() as connection:
             row = connection.execute(query).one_or_none()
         with _readable(self._shown):
-            return None if row is None else _study(row)
+            return None if row is None else rows.read_study_row(row)
 
     def studies(self) -> list[StudyRecord]:
         """Every study, oldest first."""
-        with _translated(self._shown), self._engine.connect() as connection:
-            rows = connection.execute(select(study_table).order_by(study_table.c.id)).all()
+        with translated(self._shown), self._engine.connect() as connection:
+            found = connection.execute(select(study_table).order_by(study_table.c.id)).all()
         with _readable(self._shown):
-            return [_study(row) for row in rows]
+            return [rows.read_study_row(row) for row in found]
+
+    def summaries(self, query: StudyQuery | None = None) -> list[StudySummary]:
+        """Studies that fit `query` (default: all), oldest first, without their bodies: quick for thousands of them."""
+        with translated(self._shown), self._engine.connect() as connection:
+            return run_query(connection, query or StudyQuery())
 
     def update_study(
         self, study_id: int, *, status: str | None = None, verdict: Mapping[str, Any] | None = None
@@ -151,7 +179,7 @@ class History:
             values["verdict"] = codec.dumps(verdict)
         if not values:
             return
-        with _translated(self._shown), self._writer.begin() as connection:
+        with translated(self._shown), self._writer.begin() as connection:
             result = connection.execute(update(study_table).where(study_table.c.id == study_id).values(values))
             if result.rowcount == 0:
                 raise _no_study(self._shown, study_id)
@@ -162,16 +190,9 @@ class History:
         Raises:
             HistoryError: no such study, or it has a trial of that number.
         """
-        values = {
-            "study_id": study_id,
-            "number": trial.number,
-            "role": trial.role.value,
-            "status": trial.status.value,
-            "body": codec.dumps(codec.trial_to_json(trial)),
-            "histogram": b"" if trial.measurement is None else trial.measurement.histogram,
-        }
+        values = rows.trial_values(study_id, trial)
         try:
-            with _translated(self._shown), self._writer.begin() as connection:
+            with translated(self._shown), self._writer.begin() as connection:
                 connection.execute(trial_table.insert().values(values))
         except _RefusedError as error:
             if not self._has_study(study_id):
@@ -183,15 +204,28 @@ class History:
 
     def trials(self, study_id: int) -> list[Trial]:
         """The trials of a study in the order of their numbers, exactly as they were added."""
-        query = (
-            select(trial_table.c.body, trial_table.c.histogram)
-            .where(trial_table.c.study_id == study_id)
-            .order_by(trial_table.c.number)
-        )
-        with _translated(self._shown), self._engine.connect() as connection:
-            rows = connection.execute(query).all()
+        query = select(trial_table).where(trial_table.c.study_id == study_id).order_by(trial_table.c.number)
+        with translated(self._shown), self._engine.connect() as connection:
+            found = connection.execute(query).all()
         with _readable(self._shown):
-            return [codec.read_trial(codec.loads(row.body), bytes(row.histogram)) for row in rows]
+            return [rows.read_trial_row(row) for row in found]
+
+    def trial_summaries(self, study_ids: Iterable[int]) -> dict[int, list[TrialSummary]]:
+        """Config, status and loss of every trial of some studies, by study and in the order of their numbers.
+
+        Quick for tens of thousands of trials, because no measurement is read.
+        """
+        asked = list(study_ids)
+        columns = [trial_table.c[name] for name in ("study_id", "number", "role", "status", "loss", "config")]
+        order = (trial_table.c.study_id, trial_table.c.number)
+        found: dict[int, list[TrialSummary]] = {study_id: [] for study_id in asked}
+        with translated(self._shown), self._engine.connect() as connection, _readable(self._shown):
+            for start in range(0, len(asked), _MOST_NAMED):
+                some = asked[start : start + _MOST_NAMED]
+                query = select(*columns).where(trial_table.c.study_id.in_(some)).order_by(*order)
+                for row in connection.execute(query):
+                    found[row.study_id].append(rows.read_trial_summary(row))
+        return found
 
     def add_event(self, study_id: int, kind: str, text: str, at: float) -> None:
         """Keeps an event; `at` is in seconds since the epoch.
@@ -199,9 +233,9 @@ class History:
         Raises:
             HistoryError: no such study.
         """
-        values = {"study_id": study_id, "at": at, "body": codec.dumps({"kind": kind, "text": text})}
+        values = rows.event_values(study_id, Event(kind, text, at))
         try:
-            with _translated(self._shown), self._writer.begin() as connection:
+            with translated(self._shown), self._writer.begin() as connection:
                 connection.execute(event_table.insert().values(values))
         except _RefusedError as error:
             raise _no_study(self._shown, study_id) from error
@@ -209,13 +243,52 @@ class History:
     def events(self, study_id: int) -> list[Event]:
         """The events of a study in the order in which they were added."""
         query = select(event_table).where(event_table.c.study_id == study_id).order_by(event_table.c.id)
-        with _translated(self._shown), self._engine.connect() as connection:
-            rows = connection.execute(query).all()
+        with translated(self._shown), self._engine.connect() as connection:
+            found = connection.execute(query).all()
         with _readable(self._shown):
-            return [Event(at=row.at, **codec.loads(row.body)) for row in rows]
+            return [rows.read_event_row(row) for row in found]
+
+    def copy(self, study_id: int) -> StudyCopy:
+        """Everything that is kept of a study.
+
+        Raises:
+            HistoryError: no such study.
+        """
+        return StudyCopy(self.study(study_id), self.trials(study_id), self.events(study_id))
+
+    def add_copies(self, copies: Iterable[StudyCopy]) -> list[int]:
+        """Keeps whole studies, all of them or none; their ids, in order. `record.id` is not used.
+
+        What `copies` raises while it is read passes through, and then nothing has been kept.
+
+        Raises:
+            HistoryError: a name that cannot be stored, two trials of one number, or values that are not JSON.
+        """
+        # Everything is made ready first: the lock is held for the writing only, since others may be measuring.
+        ready = [self._ready(copy) for copy in copies]
+        ids = []
+        with translated(self._shown), self._writer.begin() as connection:
+            for study, trials, events in ready:
+                study_id = connection.execute(
+                    study_table.insert().values(study).returning(study_table.c.id)
+                ).scalar_one()
+                for table, values in ((trial_table, trials), (event_table, events)):
+                    if values:
+                        connection.execute(table.insert(), [{**row, "study_id": study_id} for row in values])
+                ids.append(study_id)
+        return ids
+
+    def _ready(self, copy: StudyCopy) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
+        _check_name(copy.record.name)
+        _check_status(copy.record.status)
+        numbers = [trial.number for trial in copy.trials]
+        if len(set(numbers)) < len(numbers):
+            raise HistoryError(f"study={copy.record.name!r} has two trials of one number", hint="its source is damaged")
+        trials = [rows.trial_values(0, trial) for trial in copy.trials]
+        return rows.study_values(copy.record), trials, [rows.event_values(0, event) for event in copy.events]
 
     def _has_study(self, study_id: int) -> bool:
-        with _translated(self._shown), self._engine.connect() as connection:
+        with translated(self._shown), self._engine.connect() as connection:
             return connection.scalar(select(study_table.c.id).where(study_table.c.id == study_id)) is not None
 
 
@@ -224,13 +297,18 @@ class _RefusedError(HistoryError):
 
 
 @contextmanager
-def _translated(shown: str) -> Iterator[None]:
+def translated(shown: str) -> Iterator[None]:
+    """Turns the drivers' errors into HistoryError, with what to do."""
     try:
         yield
     except IntegrityError as error:
         raise _RefusedError(f"history={shown}: {error.orig}") from error
-    except DBAPIError as error:
-        reason = str(error.orig).strip()
+    except UnicodeDecodeError as error:
+        # the driver decodes what stands in a table's own definition
+        raise HistoryError(f"history={shown} is damaged: {error}", hint="restore a copy of it") from error
+    except (DBAPIError, sqlite3.Error) as error:
+        # an error while a connection is being made comes as the driver's own
+        reason = str(error.orig if isinstance(error, DBAPIError) else error).strip()
         hint = next((hint for word, hint in _HINTS.items() if word in reason), None)
         raise HistoryError(f"history={shown} cannot be used: {reason}", hint=hint) from error
 
@@ -239,7 +317,7 @@ def _translated(shown: str) -> Iterator[None]:
 def _readable(shown: str) -> Iterator[None]:
     try:
         yield
-    except (KeyError, TypeError, ValueError) as error:
+    except rows.UNREADABLE as error:
         raise HistoryError(
             f"history={shown} has a row that cannot be read: {error}", hint="it is damaged; restore a copy of it"
         ) from error
@@ -249,24 +327,6 @@ def _shown(engine: Engine) -> str:
     if engine.dialect.name == "sqlite":
         return repr(engine.url.database)
     return engine.url.set(drivername="postgresql").render_as_string(hide_password=True)
-
-
-def _study(row: Row[Any]) -> StudyRecord:
-    body = codec.loads(row.body)
-    return StudyRecord(
-        id=row.id,
-        name=row.name,
-        settings=body["settings"],
-        space=body["space"],
-        objective=body["objective"],
-        baseline=Config(body["baseline"]),
-        machine=codec.read_machine(body["machine"]),
-        context=codec.read_context(body["context"]),
-        created_at=row.created_at,
-        status=row.status,
-        verdict=codec.loads(row.verdict),
-        fingerprint=body["fingerprint"],
-    )
 
 
 def _no_study(shown: str, study_id: int) -> HistoryError:

@@ -1,0 +1,198 @@
+"""Studies from elsewhere: taken in whole or not at all, known ones recognised, none ever overwritten."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+from typing import Any
+
+from trimtab.errors import HistoryError
+from trimtab.history import codec
+from trimtab.history.formats import Format, Imported
+from trimtab.history.record import StudyCopy
+from trimtab.history.store import History
+from trimtab.history.validate import check_copy
+
+__all__ = ["Arrival", "Arrivals", "digest", "export_studies", "import_file", "merge"]
+
+_LOCAL = ("apply_command", "undo_command", "fragment_path")
+"""Keys of a verdict that only mean something where the study was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One study that came: under which name it is kept now, None when it was here already."""
+
+    name: str
+    kept_as: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """What an import or a merge did.
+
+    Attributes:
+        studies: one entry for each study of the source, in its order.
+        notes: what could not be mapped.
+    """
+
+    studies: tuple[Arrival, ...]
+    notes: tuple[str, ...] = ()
+
+
+def digest(copy: StudyCopy) -> str:
+    """A hash of all that a study holds, but for its name, where it came from, and what only holds where it was made."""
+    record = copy.record
+    verdict = {key: value for key, value in record.verdict.items() if key not in _LOCAL}
+    head = {
+        **codec.study_to_json(record),
+        "created_at": float(record.created_at),
+        "status": record.status,
+        "verdict": verdict,
+    }
+    found = hashlib.sha256(_canonical(head))
+    for trial in sorted(copy.trials, key=lambda trial: trial.number):
+        found.update(_canonical(codec.trial_to_json(trial)))
+        found.update(b"" if trial.measurement is None else trial.measurement.histogram)
+    for event in copy.events:
+        found.update(_canonical([event.kind, event.text, float(event.at)]))
+    return found.hexdigest()
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(json.loads(codec.dumps(value)), sort_keys=True).encode()
+
+
+def export_studies(history: History, study_ids: Iterable[int], target: Format, place: str) -> tuple[str, ...]:
+    """Writes studies to a file (or database) of format `target`; says what that cannot hold.
+
+    Raises:
+        HistoryError: no such study, or the format cannot hold one of them; the place cannot be written.
+    """
+    try:
+        return tuple(target.write((history.copy(study_id) for study_id in study_ids), place))
+    except OSError as error:
+        raise HistoryError(
+            f"cannot write {place!r}: {error.strerror}", hint="give a path that you may write to"
+        ) from error
+
+
+def import_file(history: History, source: Format, place: str) -> Arrivals:
+    """Takes in every study of a file (or database), in one transaction.
+
+    A study that is here already, under whatever name, is left out. One whose name is taken gets a name of its own:
+    studies of one file that share a name share the new one.
+
+    Raises:
+        HistoryError: the file is not of that format, damaged, or holds what no study can hold. Nothing is kept then.
+    """
+    try:
+        imported = source.read(place)
+        return _take(history, imported, place)
+    except OSError as error:
+        raise HistoryError(f"cannot read {place!r}: {error.strerror}", hint="give a file that you may read") from error
+
+
+def merge(history: History, place: str) -> Arrivals:
+    """Takes in every study of another history, as `import_file` does. A file is not changed, whatever its version.
+
+    Raises:
+        HistoryError: it is no history, is damaged, or holds what no study can hold. Nothing is kept then.
+    """
+    with _opened_copy(place) as other:
+        copies = (other.copy(summary.id) for summary in other.summaries())
+        return _take(history, Imported(copies), place)
+
+
+@contextmanager
+def _opened_copy(place: str) -> Iterator[History]:
+    if "://" in place and not place.startswith("sqlite:"):
+        with History.open(place) as history:
+            yield history
+        return
+    path = Path(place.removeprefix("sqlite:///")).expanduser()
+    if not path.is_file():
+        raise HistoryError(f"there is no history={place!r}", hint="give the file of another history")
+    with tempfile.TemporaryDirectory(prefix="trimtab-merge-") as directory:
+        copy = Path(directory) / "history.db"
+        try:
+            uri = f"{path.resolve().as_uri()}?mode=ro"
+            with closing(sqlite3.connect(uri, uri=True)) as source, closing(sqlite3.connect(copy)) as target:
+                source.backup(target)
+        except sqlite3.Error as error:
+            raise HistoryError(f"history={place!r} cannot be used: {error}", hint="nothing was changed") from error
+        with History.open(copy) as history:
+            yield history
+
+
+@dataclass(slots=True)
+class _Arriving:
+    """Decides on each study that comes: is it known, and what is it called here."""
+
+    history: History
+    origin: str
+    arrivals: list[Arrival] = field(default_factory=list)
+    _taken: set[str] = field(default_factory=set)
+    _by_time: dict[float, list[int]] = field(default_factory=dict)
+    _digests: set[str] = field(default_factory=set)
+    _renamed: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for summary in self.history.summaries():
+            self._taken.add(summary.name)
+            self._by_time.setdefault(summary.created_at, []).append(summary.id)
+
+    def chosen(self, copies: Iterable[StudyCopy], place: str) -> Iterator[StudyCopy]:
+        """The studies that are new, as they are to be kept."""
+        for copy in copies:
+            check_copy(copy, place)
+            own = digest(copy)
+            # Only a study of the same second of birth can be the same: few need to be read.
+            for study_id in self._by_time.pop(copy.record.created_at, ()):
+                self._digests.add(digest(self.history.copy(study_id)))
+            if own in self._digests:
+                self.arrivals.append(Arrival(copy.record.name, None))
+                continue
+            self._digests.add(own)
+            name = self._name_for(copy.record.name)
+            self.arrivals.append(Arrival(copy.record.name, name))
+            verdict = _at_home(copy.record.verdict, name)
+            yield replace(copy, record=replace(copy.record, name=name, origin=self.origin, verdict=verdict))
+
+    def _name_for(self, name: str) -> str:
+        if name not in self._renamed:
+            found, n = name, 1
+            while found in self._taken:
+                n += 1
+                found = f"{name}-{n}"
+            self._renamed[name] = found
+            self._taken.add(found)
+        return self._renamed[name]
+
+
+def _take(history: History, imported: Imported, place: str) -> Arrivals:
+    arriving = _Arriving(history, _origin(place))
+    history.add_copies(arriving.chosen(imported.studies, place))
+    return Arrivals(tuple(arriving.arrivals), tuple(imported.notes))
+
+
+def _origin(place: str) -> str:
+    """The name of the file or database: its directories and the server's user are nobody's business."""
+    name = PurePath(place.partition("?")[0]).name
+    return "".join(char if char.isprintable() else "?" for char in name) or "another history"
+
+
+def _at_home(verdict: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The verdict with commands that hold here: a file must not put commands into a report."""
+    found = {key: value for key, value in verdict.items() if key not in _LOCAL}
+    for key, command in (("apply_command", "apply"), ("undo_command", "rollback")):
+        if key in verdict:
+            found[key] = f"trimtab {command} {shlex.quote(name)}"
+    return found

@@ -1,0 +1,123 @@
+"""Opening a history: is it sound, is it one at all, of which version; tables are made and former versions brought up."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, inspect, select, text, update
+
+from trimtab.errors import HistoryError
+from trimtab.history.migration import STEPS
+from trimtab.history.schema import SCHEMA_VERSION, make_private, meta_table, metadata
+
+__all__ = ["prepare"]
+
+_PREPARE_LOCK = 0x7472696D746162
+"""Key of the PostgreSQL advisory lock under which the tables are made ("trimtab" in ASCII)."""
+
+_WHOLE_CHECK_BYTES = 32 << 20
+"""A larger file is not read through at every opening, which would take seconds: `trimtab history check` does that."""
+
+_SMALL_TABLES = ("trimtab_meta", "trimtab_study")
+
+
+def prepare(engine: Engine, shown: str) -> None:
+    """Checks that the database is a sound history of a known version, makes the tables when there are none, and brings a
+    former version up to this one, in one transaction, after a copy of a SQLite file has been put beside it.
+
+    An unsound or foreign database is left exactly as it is.
+
+    Raises:
+        HistoryError: damaged, not a history, or of a newer version.
+    """
+    if engine.dialect.name == "sqlite":
+        _check_soundness(engine, shown)
+    with engine.execution_options(trimtab_write=True).begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": _PREPARE_LOCK})
+        if not inspect(connection).has_table(meta_table.name):
+            metadata.create_all(connection)
+            connection.execute(meta_table.insert().values(key="schema_version", value=str(SCHEMA_VERSION)))
+        version = _version(connection, shown)
+        if version < SCHEMA_VERSION:
+            if engine.url.database and engine.dialect.name == "sqlite":
+                _copy_file(Path(engine.url.database), version, shown)
+            _migrate(connection, version)
+
+
+def _check_soundness(engine: Engine, shown: str) -> None:
+    with engine.connect() as connection:
+        tables = inspect(connection).get_table_names()
+        if tables and meta_table.name not in tables:
+            raise HistoryError(
+                f"history={shown} is a database of another program: tables={', '.join(sorted(tables)[:3])}",
+                hint="nothing was changed; give another path",
+            )
+        finding = _finding(connection)
+        if finding != "ok":
+            raise HistoryError(
+                f"history={shown} is damaged: {finding}",
+                hint="nothing was changed; restore a copy of it, or give another path",
+            )
+    raw = engine.raw_connection()
+    try:
+        raw.cursor().execute("PRAGMA journal_mode=WAL")
+    except sqlite3.Error as error:
+        raise HistoryError(
+            f"history={shown} cannot be used: {error}",
+            hint="is its folder writable, and has its file system space and inodes left?",
+        ) from error
+    finally:
+        raw.close()
+
+
+def _finding(connection: Connection) -> str:
+    """The first thing that is wrong with the file, or "ok"."""
+    pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+    size = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
+    if pages * size <= _WHOLE_CHECK_BYTES:
+        return str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
+    found = (connection.exec_driver_sql(f"PRAGMA quick_check({table})").scalar() for table in _SMALL_TABLES)
+    return next((str(finding) for finding in found if finding != "ok"), "ok")
+
+
+def _version(connection: Connection, shown: str) -> int:
+    found = connection.scalar(select(meta_table.c.value).where(meta_table.c.key == "schema_version"))
+    if found is None or not (found.isascii() and found.isdecimal()) or int(found[:9]) < 1:
+        raise HistoryError(f"history={shown} has schema_version={found!r}", hint="it is damaged; restore a copy of it")
+    if int(found[:9]) > SCHEMA_VERSION:
+        raise HistoryError(
+            f"history={shown} has schema_version={found}, this Trimtab knows schema_version={SCHEMA_VERSION}",
+            hint="upgrade Trimtab, or give another path",
+        )
+    return int(found)
+
+
+def _copy_file(path: Path, version: int, shown: str) -> None:
+    """A copy of the file as it was, beside it: `history.db.v1`; an older copy of that name is kept."""
+    kept = path.with_name(f"{path.name}.v{version}")
+    n = 1
+    while kept.exists():
+        n += 1
+        kept = path.with_name(f"{path.name}.v{version}-{n}")
+    part = kept.with_name(f"{kept.name}.part")
+    try:
+        part.unlink(missing_ok=True)
+        make_private(part)
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(part)) as copy:
+            source.backup(copy)
+        part.replace(kept)
+    except (sqlite3.Error, OSError) as error:
+        part.unlink(missing_ok=True)
+        raise HistoryError(
+            f"history={shown} is of schema_version={version} and cannot be copied before it is brought up: {error}",
+            hint="nothing was changed; free some space beside it and run the same command again",
+        ) from error
+
+
+def _migrate(connection: Connection, version: int) -> None:
+    for former in range(version, SCHEMA_VERSION):
+        STEPS[former](connection)
+    connection.execute(update(meta_table).where(meta_table.c.key == "schema_version").values(value=str(SCHEMA_VERSION)))

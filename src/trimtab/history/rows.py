@@ -1,0 +1,132 @@
+"""Between records and the rows of the tables, as they are in this version of the schema."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Row
+
+from trimtab.history import codec
+from trimtab.history.record import Event, StudyRecord, TrialSummary
+from trimtab.records import Role, Status, Trial
+from trimtab.space import Config
+
+__all__ = [
+    "UNREADABLE",
+    "event_values",
+    "read_event_row",
+    "read_study_row",
+    "read_trial_row",
+    "read_trial_summary",
+    "study_values",
+    "target_kinds",
+    "trial_values",
+]
+
+UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, RecursionError, zlib.error)
+"""What reading a damaged row may raise."""
+
+_LARGEST_DETAIL = 64 << 20
+"""Of a trial's detail once it is inflated; kilobytes are usual."""
+
+_COMPACT = ("measurement", "counters_before", "counters_after")
+"""Fields of a trial that are long and never searched: they go compressed into one column."""
+
+
+def study_values(record: StudyRecord) -> dict[str, Any]:
+    """The row of a study, without its id."""
+    body = codec.study_to_json(record)
+    return {
+        "name": record.name,
+        "status": record.status,
+        "created_at": record.created_at,
+        "verdict": codec.dumps(record.verdict),
+        "body": codec.dumps(body),
+        "target": _shown(target_kinds(record.settings)),
+        "server_version": _shown(record.machine.server_version),
+        "workload": _shown(record.context.workload),
+        "objective": _shown(record.objective),
+        "cores": record.machine.cores,
+        "memory_bytes": record.machine.memory_bytes,
+        "origin": record.origin,
+    }
+
+
+def target_kinds(settings: Mapping[str, Any]) -> str:
+    """Kinds of the targets in a study's settings, joined by "+"; "" when there are none."""
+    targets = settings.get("target")
+    tables = targets.values() if isinstance(targets, Mapping) else ()
+    return "+".join(str(entry.get("kind", "")) for entry in tables if isinstance(entry, Mapping))
+
+
+def _shown(value: str) -> str:
+    """What a text column can hold of it: no NUL, no lone surrogates. The whole is in the body."""
+    return value.replace("\0", " ").encode(errors="replace").decode()
+
+
+def read_study_row(row: Row[Any]) -> StudyRecord:
+    """What `study_values` was given."""
+    values = codec.loads(row.body)
+    stored = {
+        "id": row.id,
+        "name": row.name,
+        "created_at": row.created_at,
+        "status": row.status,
+        "verdict": codec.loads(row.verdict),
+        "origin": row.origin,
+    }
+    return codec.read_study({**values, **stored})
+
+
+def trial_values(study_id: int, trial: Trial) -> dict[str, Any]:
+    """The row of a trial."""
+    body = codec.trial_to_json(trial)
+    config = body.pop("config")
+    compact = {name: body.pop(name) for name in _COMPACT}
+    is_known = trial.loss is not None and math.isfinite(trial.loss)
+    return {
+        "study_id": study_id,
+        "number": trial.number,
+        "role": trial.role.value,
+        "status": trial.status.value,
+        "started_at": trial.started_at if math.isfinite(trial.started_at) else 0.0,
+        "loss": float(trial.loss) if is_known and trial.loss is not None else None,
+        "config": codec.dumps(config),
+        "body": codec.dumps(body),
+        "detail": zlib.compress(codec.dumps(compact).encode()) if any(compact.values()) else b"",
+        "histogram": b"" if trial.measurement is None else trial.measurement.histogram,
+    }
+
+
+def read_trial_row(row: Row[Any]) -> Trial:
+    """What `trial_values` was given; `Measurement.log` is None."""
+    compact = codec.loads(_inflate(row.detail).decode()) if row.detail else {}
+    values = {"measurement": None, **codec.loads(row.body), "config": codec.loads(row.config), **compact}
+    return codec.read_trial(values, bytes(row.histogram))
+
+
+def _inflate(data: bytes) -> bytes:
+    stream = zlib.decompressobj()
+    found = stream.decompress(data, _LARGEST_DETAIL)
+    if not stream.eof:
+        raise ValueError(f"a trial's detail is cut, or holds more than {_LARGEST_DETAIL} bytes")
+    return found
+
+
+def read_trial_summary(row: Row[Any]) -> TrialSummary:
+    """What needs no more than the short columns of a trial."""
+    config = Config(codec.loads(row.config))
+    return TrialSummary(number=row.number, role=Role(row.role), status=Status(row.status), config=config, loss=row.loss)
+
+
+def event_values(study_id: int, event: Event) -> dict[str, Any]:
+    """The row of an event."""
+    return {"study_id": study_id, "at": event.at, "body": codec.dumps({"kind": event.kind, "text": event.text})}
+
+
+def read_event_row(row: Row[Any]) -> Event:
+    """What `event_values` was given."""
+    return Event(at=row.at, **codec.loads(row.body))

@@ -1,0 +1,256 @@
+"""Looking after a history: is all of it readable, a copy of it, its space on disk."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, func, select
+
+from trimtab.errors import HistoryError
+from trimtab.history import rows
+from trimtab.history.schema import (
+    SCHEMA_VERSION,
+    event_table,
+    make_engine,
+    make_private,
+    meta_table,
+    metadata,
+    study_table,
+    trial_table,
+)
+from trimtab.history.space import space_from_json
+from trimtab.history.store import History, translated
+from trimtab.measure import decode_histogram
+
+__all__ = ["Health", "back_up", "check", "compact"]
+
+_MOST_FINDINGS = 100
+_BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What a check found.
+
+    Attributes:
+        findings: what is damaged, at most some hundred lines; empty when nothing is.
+        notes: what is worth knowing but no damage.
+        n_studies, n_trials: that were read.
+    """
+
+    findings: tuple[str, ...]
+    notes: tuple[str, ...]
+    n_studies: int
+    n_trials: int
+
+
+def _file_of(engine: Engine) -> Path | None:
+    return Path(engine.url.database) if engine.dialect.name == "sqlite" and engine.url.database else None
+
+
+def _existing(place: str | Path) -> Engine:
+    """An engine for a history that is there already: looking after nothing makes no file."""
+    return make_engine(place, is_there=True)
+
+
+def check(place: str | Path) -> Health:
+    """Reads everything that a history holds, and changes nothing.
+
+    Raises:
+        HistoryError: there is none, or it cannot be reached.
+    """
+    engine = _existing(place)
+    path = _file_of(engine)
+    if path is not None:
+        damage = _damage_of_file(path)
+        if damage:
+            return Health(tuple(damage), (), 0, 0)
+    try:
+        with translated(str(place)), engine.connect() as connection:
+            version = connection.scalar(select(meta_table.c.value).where(meta_table.c.key == "schema_version"))
+            if version != str(SCHEMA_VERSION):
+                note = f"it has schema_version={version}, this Trimtab reads {SCHEMA_VERSION}: rows were not looked at"
+                return Health((), (note,), 0, 0)
+            return _health(connection)
+    finally:
+        engine.dispose()
+
+
+def _damage_of_file(path: Path) -> list[str]:
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            tables = {row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")}
+            if meta_table.name not in tables:
+                return ["it is no history: it has no table trimtab_meta"]
+            lines = [row[0] for row in connection.execute(f"PRAGMA integrity_check({_MOST_FINDINGS})")]
+            found = [line for line in lines if line != "ok"]
+            orphans = connection.execute("PRAGMA foreign_key_check").fetchmany(_MOST_FINDINGS)
+            return found + [f"{table}: row {row} belongs to a study that is gone" for table, row, *_ in orphans]
+    except sqlite3.Error as error:
+        return [f"the file cannot be read: {error}"]
+
+
+def _health(connection: Connection) -> Health:
+    findings: list[str] = []
+    notes: list[str] = []
+    n_studies = n_trials = 0
+    for study_id in connection.execute(select(study_table.c.id).order_by(study_table.c.id)).scalars().all():
+        n_studies += 1
+        study_findings, study_notes = _check_study(connection, study_id)
+        findings += study_findings
+        notes += study_notes
+        for finding in _check_trials(connection, study_id):
+            n_trials += 1
+            if finding:
+                findings.append(finding)
+        if len(findings) >= _MOST_FINDINGS:
+            findings.append("… and perhaps more: the check ends here")
+            break
+    return Health(tuple(findings), tuple(notes), n_studies, n_trials)
+
+
+def _check_study(connection: Connection, study_id: int) -> tuple[list[str], list[str]]:
+    try:
+        record = rows.read_study_row(connection.execute(select(study_table).where(study_table.c.id == study_id)).one())
+        _, notes = space_from_json(record.space)
+        for row in connection.execute(select(event_table).where(event_table.c.study_id == study_id)):
+            rows.read_event_row(row)
+    except (HistoryError, *rows.UNREADABLE) as error:
+        return [f"study id={study_id} cannot be read: {_reason(error)}"], []
+    return [], [f"study {record.name!r}: {note}" for note in notes]
+
+
+def _check_trials(connection: Connection, study_id: int) -> Iterator[str]:
+    """For each trial what is wrong with it, or ""."""
+    query = select(trial_table).where(trial_table.c.study_id == study_id).order_by(trial_table.c.number)
+    for row in connection.execution_options(yield_per=_BATCH).execute(query):
+        finding = ""
+        try:
+            trial = rows.read_trial_row(row)
+            if trial.measurement is not None:
+                decode_histogram(trial.measurement.histogram)
+            if (trial.number, trial.role, trial.status) != (row.number, row.role, row.status):
+                finding = f"trial {row.number} of study id={study_id}: its columns and its body differ"
+        except (HistoryError, *rows.UNREADABLE) as error:
+            finding = f"trial {row.number} of study id={study_id} cannot be read: {_reason(error)}"
+        yield finding
+
+
+def _reason(error: Exception) -> str:
+    return error.message if isinstance(error, HistoryError) else f"{type(error).__name__}: {error}"
+
+
+def back_up(place: str | Path, target: Path) -> int:
+    """A copy of the whole history in one SQLite file, as it is at this moment, while others may write; its bytes.
+
+    Raises:
+        HistoryError: there is none, `target` exists, or it cannot be written. No half copy stays.
+    """
+    engine = _existing(place)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        _reserve(target)
+        try:
+            make_private(part)
+            _copy_to(engine, part)
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+            part.replace(target)
+        except BaseException:
+            target.unlink()
+            raise
+    except (OSError, sqlite3.Error) as error:
+        raise HistoryError(
+            f"cannot write backup={str(target)!r}: {getattr(error, 'strerror', None) or error}",
+            hint="give a path that you may write to, with free space",
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
+        engine.dispose()
+    return target.stat().st_size
+
+
+def _reserve(target: Path) -> None:
+    try:
+        target.open("x").close()
+    except FileExistsError as error:
+        raise HistoryError(
+            f"backup={str(target)!r} exists already", hint="give another path; a backup is never overwritten"
+        ) from error
+
+
+def _copy_to(engine: Engine, part: Path) -> None:
+    path = _file_of(engine)
+    if path is None:
+        with translated(engine.url.render_as_string()):
+            _copy_rows(engine, part)
+        return
+    uri = f"{path.resolve().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True)) as source, closing(sqlite3.connect(part)) as copy:
+        source.backup(copy)
+        _seal(copy)
+
+
+def _seal(copy: sqlite3.Connection) -> None:
+    """One file, sound: a backup nobody can read is none."""
+    copy.execute("PRAGMA journal_mode=DELETE")
+    finding = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if finding != "ok":
+        raise HistoryError(f"the history is damaged and was not copied: {finding}", hint="run `trimtab history check`")
+
+
+def _copy_rows(engine: Engine, path: Path) -> None:
+    """Every row of a PostgreSQL history as it is, ids too, from one snapshot."""
+    History.open(engine.url.render_as_string(hide_password=False)).close()
+    target = make_engine(path)
+    try:
+        with engine.connect().execution_options(isolation_level="REPEATABLE READ") as source, target.begin() as copy:
+            metadata.create_all(copy)
+            for table in metadata.sorted_tables:
+                found = source.execution_options(yield_per=_BATCH).execute(select(table))
+                for batch in found.mappings().partitions(_BATCH):
+                    copy.execute(table.insert(), [dict(row) for row in batch])
+    finally:
+        target.dispose()
+
+
+def compact(place: str | Path) -> tuple[int, int]:
+    """Gives back the space that is not used, and renews the planner's figures; bytes before and after.
+
+    Others may read and write; on PostgreSQL they wait while a table is written anew.
+
+    Raises:
+        HistoryError: there is none, it is damaged, or there is no room for the copy that this makes meanwhile.
+    """
+    engine = _existing(place)
+    try:
+        History.open(place).close()
+        with translated(str(place)):
+            before = _size(engine)
+            with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                if engine.dialect.name == "sqlite":
+                    raw = connection.connection.driver_connection
+                    for statement in ("VACUUM", "PRAGMA optimize=0x10002", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                        if raw is not None:
+                            raw.execute(statement).fetchall()
+                else:
+                    for table in metadata.tables:
+                        connection.exec_driver_sql(f"vacuum (full, analyze) {table}")
+            return before, _size(engine)
+    finally:
+        engine.dispose()
+
+
+def _size(engine: Engine) -> int:
+    path = _file_of(engine)
+    if path is not None:
+        beside = (path.with_name(path.name + end) for end in ("", "-wal"))
+        return sum(file.stat().st_size for file in beside if file.exists())
+    with engine.connect() as connection:
+        sizes = (connection.scalar(select(func.pg_total_relation_size(table))) for table in metadata.tables)
+        return sum(int(size or 0) for size in sizes)
