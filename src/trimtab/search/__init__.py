@@ -6,9 +6,23 @@ from trimtab import plugins
 from trimtab.search.base import Options, SearcherBase
 from trimtab.search.guard import GuardedSearcher
 from trimtab.search.ledger import Evidence, Ledger
+from trimtab.search.past import PastStudy, fitted
 from trimtab.search.searcher import Searcher, SearchProblem
+from trimtab.search.steadfast import SteadfastSearcher
 
-__all__ = ["Evidence", "GuardedSearcher", "Ledger", "Options", "SearchProblem", "Searcher", "SearcherBase", "create"]
+__all__ = [
+    "Evidence",
+    "GuardedSearcher",
+    "Ledger",
+    "Options",
+    "PastStudy",
+    "SearchProblem",
+    "Searcher",
+    "SearcherBase",
+    "SteadfastSearcher",
+    "create",
+    "fitted",
+]
 
 
 def create(name: str, problem: SearchProblem) -> GuardedSearcher:

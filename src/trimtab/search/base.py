@@ -26,6 +26,9 @@ _DRAWS = 16
 _ROUNDS = 8
 """How hard a new random config is looked for before one that was seen already is asked again."""
 
+_N_STARTS = 3
+"""Configs of past studies that a searcher tries first."""
+
 _SMALL = 1000
 """Spaces of at most so many configs are enumerated."""
 
@@ -55,6 +58,7 @@ class SearcherBase(ABC):
         self.ledger = Ledger(problem.space, self.filler)
         self.pending: Counter[Config] = Counter()
         self.n_asked = 0
+        self._opened: dict[int, list[Config]] = {}
 
     @property
     def is_exhausted(self) -> bool:
@@ -86,7 +90,9 @@ class SearcherBase(ABC):
             raise UsageError(f"cannot ask for n={n} configs", hint="ask for at least 1")
         configs = []
         for _ in range(n):
-            config = self._propose(np.random.default_rng([self.problem.seed, self.n_asked]))
+            rng = np.random.default_rng([self.problem.seed, self.n_asked])
+            config = self._opening() if self.problem.starts else None
+            config = self._propose(rng) if config is None else config
             self.pending[config] += 1
             self.n_asked += 1
             configs.append(config)
@@ -132,11 +138,27 @@ class SearcherBase(ABC):
         unasked = [config for config in drawn if config not in self.pending]
         return next(filter(self._is_new, unasked), unasked[0] if unasked else drawn[0])
 
-    def _openers(self) -> list[Config]:
-        """The advice, as configs of the space, best first, without repeats."""
-        known = (self.ledger.own(config) for config in self.problem.advice)
-        repaired = (self.space.repair(config) for config in known if config is not None)
-        return list(dict.fromkeys(repaired))
+    @property
+    def _n_starts(self) -> int:
+        """How many of the problem's starts are tried."""
+        return _N_STARTS
+
+    def _opening(self) -> Config | None:
+        """The next of the advice and the starts; None when all are tried, or the starts turn out worse than the baseline."""
+        starts = self._openers()[len(self._openers(n_starts=0)) :]
+        tried = [e for config in starts if (e := self.ledger.get(config)) is not None]
+        base = self.ledger.get(self.filler)
+        is_bad = base is not None and tried and not any(e.is_acceptable and e.loss < base.loss for e in tried)
+        return self._first_new(self._openers(n_starts=0 if is_bad else None))
+
+    def _openers(self, n_starts: int | None = None) -> list[Config]:
+        """The advice and then the starts, as configs of the space, best first, without repeats."""
+        n = self._n_starts if n_starts is None else n_starts
+        if n not in self._opened:
+            known = (self.ledger.own(config) for config in (*self.problem.advice, *self.problem.starts[:n]))
+            repaired = (self.space.repair(config) for config in known if config is not None)
+            self._opened[n] = list(dict.fromkeys(repaired))
+        return list(self._opened[n])
 
     def _require(self, name: str, is_met: bool, rule: str) -> None:
         """Checks the option `name`.

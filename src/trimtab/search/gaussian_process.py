@@ -212,7 +212,7 @@ class Posterior:
     """
 
     def __init__(self, x: Array, y: Array, v: Array, hyper: Kernel, known: Posterior | None = None) -> None:
-        self._x, self.hyper = x, hyper
+        self._x, self._y, self.hyper = x, y, hyper
         self._root = self._factor(v) if known is None else self._grown(known, v)
         ones = linalg.cho_solve((self._root, True), np.ones(len(y)), check_finite=False)
         self.mean = float(ones @ y / ones.sum())
@@ -250,6 +250,11 @@ class Posterior:
         half = linalg.solve_triangular(self._root, cross.T, lower=True, check_finite=False)
         variance = self.hyper.variance(x) - np.einsum("ij,ij->j", half, half)
         return self.mean + cross @ self._alpha, np.sqrt(np.maximum(variance, 1e-12))
+
+    def left_out(self) -> Array:
+        """Mean at each of the n points, without its own measurement: (n,); GPML, eq. 5.12."""
+        inverse = linalg.cho_solve((self._root, True), np.eye(len(self)), check_finite=False)
+        return np.asarray(self._y - self._alpha / np.diag(inverse))
 
     def draw(self, x: Array, rng: np.random.Generator) -> Array:
         """One function drawn from the posterior, at the rows of `x` (m, f): (m,); costs m³ (GPML, A.2)."""

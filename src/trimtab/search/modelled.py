@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from trimtab.search.lhs import latin_hypercube
 from trimtab.search.searcher import SearchProblem
 from trimtab.space import Config, RestartClass
 
-__all__ = ["Model", "ModelSearcher"]
+__all__ = ["Model", "ModelSearcher", "single_threaded"]
 
 Array = NDArray[np.float64]
 
@@ -47,6 +48,12 @@ _SMALL_GAINS = 10
 @cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+def single_threaded() -> AbstractContextManager[Any]:
+    """While inside, linear algebra uses one thread."""
+    limiter: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
+    return limiter
 
 
 class Model(Protocol):
@@ -139,7 +146,7 @@ class ModelSearcher(SearcherBase):
             return self._remote(rng)
         # One thread: matrices this small gain nothing from more, threads wait for each other on a loaded machine (seconds
         # instead of milliseconds), and the order of sums, so the next ask, would depend on the number of cores.
-        with _blas().limit(limits=1, user_api="blas"):
+        with single_threaded():
             return self._chosen(self._model(evidence, rng), rng)
 
     def _planned(self) -> Config | None:

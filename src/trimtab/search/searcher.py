@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from trimtab.records import Context, Trial
+from trimtab.search.past import PastStudy
 from trimtab.space import Config, Space
 
 __all__ = ["SearchProblem", "Searcher"]
@@ -20,6 +21,8 @@ class SearchProblem:
         space: what may change.
         baseline: the config the target had when we came; may lie outside the space's useful ranges.
         advice: rule-based configs worth trying first, best first.
+        starts: configs that did well in past studies, best first; they need not be feasible here.
+        past: what past studies measured, nearest first: a prior for searchers that have a model.
         context: the workload.
         seed: the only source of randomness.
         budget_trials: how many trials are to be expected; None when unknown.
@@ -29,6 +32,8 @@ class SearchProblem:
     space: Space
     baseline: Config
     advice: Sequence[Config] = ()
+    starts: Sequence[Config] = ()
+    past: Sequence[PastStudy] = ()
     context: Context | None = None
     seed: int = 0
     budget_trials: int | None = None

@@ -86,6 +86,11 @@ class SimplexSearcher(SteppedSearcher):
     def _transform(self, simplex: list[Config]) -> Steps:
         """One step of the strategy on `simplex`, which is sorted by loss and changed in place."""
 
+    @property
+    def _n_starts(self) -> int:
+        """As many as the initial simplex, which they form, has vertices."""
+        return self._n_vertices()
+
     def _n_vertices(self) -> int:
         return self.space.n_dims + 1
 
@@ -94,7 +99,7 @@ class SimplexSearcher(SteppedSearcher):
 
     def _run(self) -> Steps:
         yield from self._probe()
-        method = str(self.options["init"])
+        method = "prior" if self.problem.starts else str(self.options["init"])
         while True:
             before = self._best_loss()
             yield from self._descend(self._simplex(self._best_or_random(), method))
@@ -104,10 +109,11 @@ class SimplexSearcher(SteppedSearcher):
             self._stale_restarts = 0 if progressed else self._stale_restarts + 1
 
     def _probe(self) -> Steps:
-        """The advice and random configs; at least one config is known then."""
+        """The advice and random configs, or what past studies found best instead; at least one config is known then."""
         openers = self._openers()
         n_least = 0 if openers or len(self.ledger) else 1
-        yield openers + self.space.sample(max(n_least, int(self.options["probes"])), self._rng)
+        n = 0 if self.problem.starts else int(self.options["probes"])
+        yield openers + self.space.sample(max(n_least, n), self._rng)
 
     def _best_or_random(self) -> Config:
         best = self.ledger.best()

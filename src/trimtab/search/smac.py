@@ -12,7 +12,7 @@ import warnings
 import weakref
 from typing import Any, ClassVar
 
-from trimtab.errors import UsageError
+from trimtab.errors import InternalError, UsageError
 from trimtab.search.base import Options
 from trimtab.search.configspace import configspace_of
 from trimtab.search.flat import Values
@@ -26,8 +26,8 @@ _ENOUGH = 1_000_000
 
 
 def _never(config: Any, seed: int = 0) -> float:
-    """The target function, which ask and tell do not call."""
-    raise NotImplementedError
+    """SMAC wants a target function, and calls it only in its own loop, which is not used here."""
+    raise InternalError("SMAC3 has called its target function, although it is driven by ask and tell")
 
 
 class SmacSearcher(GuestSearcher):

@@ -119,6 +119,10 @@ class Surrogate:
         order = np.argsort(believed, kind="stable")
         return [evidence[rows[i]] for i in order], float(believed[order[0]])
 
+    def left_out(self) -> Array:
+        """What is expected at each measured config when it is left out itself, (n,); the order is that of the evidence."""
+        return self.base.left_out()
+
     def risk(self, features: Array) -> Array:
         """What is added to the logarithm of a worth for the probability of being acceptable, (m,); at most 0."""
         if self.acceptable is None:

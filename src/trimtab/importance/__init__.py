@@ -1,0 +1,42 @@
+"""EXPLAIN: which knobs matter; pure functions of space and trials."""
+
+from trimtab.importance.consensus import Consensus, default_rankers, rank_knobs
+from trimtab.importance.designs import (
+    DESIGNS,
+    Design,
+    lhs_design,
+    make_design,
+    one_at_a_time,
+    sard_design,
+    sobol_design,
+)
+from trimtab.importance.interactions import Pair, top_pairs
+from trimtab.importance.knee import knee_of
+from trimtab.importance.rank_check import RankCheck, check_ranks
+from trimtab.importance.ranking import KnobRank, Ranker, Ranking, RankProblem
+from trimtab.importance.slices import Dependence, Slice, slice_of
+
+__all__ = [
+    "DESIGNS",
+    "Consensus",
+    "Dependence",
+    "Design",
+    "KnobRank",
+    "Pair",
+    "RankCheck",
+    "RankProblem",
+    "Ranker",
+    "Ranking",
+    "Slice",
+    "check_ranks",
+    "default_rankers",
+    "knee_of",
+    "lhs_design",
+    "make_design",
+    "one_at_a_time",
+    "rank_knobs",
+    "sard_design",
+    "slice_of",
+    "sobol_design",
+    "top_pairs",
+]

@@ -1,0 +1,184 @@
+"""Consensus: one ranking out of several, how many of its knobs are worth tuning, and whether it may be believed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from trimtab import plugins
+from trimtab.errors import UsageError
+from trimtab.importance.knee import knee_of
+from trimtab.importance.ranking import KnobRank, Ranker, Ranking, RankProblem
+from trimtab.importance.resample import knob_ranks, overlap_verdict, shares
+from trimtab.importance.samples import Samples, samples_of
+from trimtab.importance.sard import has_two_levels
+from trimtab.importance.slices import Dependence, Slice
+from trimtab.importance.surrogate import cross_validate
+from trimtab.space import Knob
+
+__all__ = ["Consensus", "default_rankers", "rank_knobs"]
+
+Array = NDArray[np.float64]
+
+_DESIGN_RANKER = "sard"
+_DRAWS = 300
+_LEAST_TO_TRIM = 4
+_SPREAD = 3.29
+"""Standard deviations between the ends of a 90 % interval of the normal distribution."""
+_LEAST_GAIN = 0.01
+"""What the best value must gain over the baseline's for tuning the knob to pay: 1 %."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consensus:
+    """What several rankers say together.
+
+    Attributes:
+        knobs: every knob of the space, most important first.
+        rankings: of each ranker that took part.
+        knee: how many knobs, from the front of `knobs`, are worth tuning (see `knee_of`); 0 when no effect was seen.
+        verdict: "" when the ranks may be used, else "not enough data to tell ..." in one sentence.
+        notes: what else people should know, one sentence each.
+        not_worth: knob -> why tuning it does not pay although it is before the knee (its best value is its own).
+        n_trials: measured trials.
+        r2: cross-validated share of the loss's variance that a surrogate predicts, at most 1; 0 and less: no better
+            than the mean.
+    """
+
+    knobs: tuple[KnobRank, ...]
+    rankings: tuple[Ranking, ...]
+    knee: int
+    verdict: str = ""
+    notes: tuple[str, ...] = ()
+    not_worth: Mapping[str, str] = field(default_factory=dict)
+    n_trials: int
+    r2: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Knobs, most important first."""
+        return tuple(entry.knob for entry in self.knobs)
+
+
+def rank_knobs(problem: RankProblem, rankers: Sequence[Ranker] | None = None) -> Consensus:
+    """Ranks the knobs by all `rankers` (default: those whose kind of trials is there).
+
+    The consensus is by the mean rank over the rankers, weighted by how narrow each one's interval is, and of four or more
+    without each knob's best and worst, so that no single one has a veto: `shapley` asks another question, and is blind to
+    what is best already. Its intervals come from drawing rankers with replacement and, of each, ranks from its own
+    intervals, so both their doubts and their disagreement count. A knob's score is the mean of its scores. Rankers with a
+    verdict of their own are left out while others have none.
+
+    Raises:
+        UsageError: as `samples_of`; no ranker can take these trials.
+    """
+    samples = samples_of(problem)
+    rankings, refusals = _rankings(problem, default_rankers(problem) if rankers is None else rankers)
+    if not rankings:
+        raise UsageError(
+            f"no ranker can rank n_trials={samples.n_trials}: {'; '.join(refusals) or 'none was given'}",
+            hint="use one of: " + ", ".join(plugins.names("rankers")),
+        )
+    used = [ranking for ranking in rankings if not ranking.verdict] or rankings
+    knobs = _together(samples.names, used, problem.seed)
+    fit = cross_validate(samples, problem.seed)
+    knee = knee_of([entry.score for entry in knobs])
+    verdict = _verdict(used, knobs, samples, fit.r2, fit.is_better)
+    not_worth = {} if verdict else _not_worth(problem, samples, [entry.knob for entry in knobs[:knee]])
+    left_out = [f"{r.ranker} is left out: {r.verdict}." for r in rankings if r not in used]
+    notes = dict.fromkeys([*(note for ranking in rankings for note in ranking.notes), *left_out, *refusals])
+    return Consensus(
+        knobs=knobs, rankings=tuple(rankings), knee=knee, verdict=verdict, notes=tuple(notes), not_worth=not_worth,
+        n_trials=samples.n_trials, r2=fit.r2,
+    )  # fmt: skip
+
+
+def default_rankers(problem: RankProblem) -> list[Ranker]:
+    """Every registered ranker whose kind of trials is there: `sard` only where there is a two-level design."""
+    names = plugins.names("rankers")
+    is_designed = has_two_levels(problem)
+    return [plugins.load("rankers", name)() for name in names if is_designed or name != _DESIGN_RANKER]
+
+
+def _rankings(problem: RankProblem, rankers: Sequence[Ranker]) -> tuple[list[Ranking], list[str]]:
+    """What the rankers say, and why those do not that cannot."""
+    found, refusals = [], []
+    for ranker in rankers:
+        try:
+            found.append(ranker.rank(problem))
+        except UsageError as error:
+            refusals.append(f"{ranker.name} takes no part: {error.message}")
+    return found, refusals
+
+
+def _columns(names: Sequence[str], ranking: Ranking) -> Array:
+    """(4, d) score, rank, and the ends of the rank's interval, in the order of `names`."""
+    by_name = {entry.knob: entry for entry in ranking.knobs}
+    rows = [by_name[name] for name in names]
+    return np.array([[e.score, e.rank, e.rank_low, e.rank_high] for e in rows]).T
+
+
+def _together(names: Sequence[str], rankings: Sequence[Ranking], seed: int) -> tuple[KnobRank, ...]:
+    columns = np.array([_columns(names, ranking) for ranking in rankings])
+    scores, ranks = columns[:, 0], columns[:, 1]
+    rng = np.random.default_rng([seed, 41])
+    width = columns[:, 3] - columns[:, 2]
+    spread, weights = width / _SPREAD, 1.0 / (1.0 + width)
+    mean_ranks, mean_scores = [_place(ranks, weights)], [scores.mean(axis=0)]
+    for _ in range(_DRAWS):
+        chosen = rng.integers(len(rankings), size=len(rankings))
+        drawn = np.clip(ranks + spread * rng.standard_normal(ranks.shape), columns[:, 2], columns[:, 3])
+        mean_ranks.append(_place(drawn[chosen], weights[chosen]))
+        mean_scores.append(scores[chosen].mean(axis=0))
+    order = np.array(mean_ranks)
+    return knob_ranks(names, shares(mean_scores[0]), np.array([shares(row) for row in mean_scores]), ranks=order)
+
+
+def _place(ranks: Array, weights: Array) -> Array:
+    """(d,) the ranks of the weighted means of `ranks` (r, d), each knob's best and worst left out if r is four or more."""
+    order = np.argsort(ranks, axis=0, kind="stable")
+    order = order[1:-1] if len(order) >= _LEAST_TO_TRIM else order
+    means = np.average(
+        np.take_along_axis(ranks, order, axis=0), axis=0, weights=np.take_along_axis(weights, order, axis=0)
+    )
+    return np.asarray(rankdata(np.round(means, 9), method="average"))
+
+
+def _verdict(used: Sequence[Ranking], knobs: Sequence[KnobRank], samples: Samples, r2: float, is_better: bool) -> str:
+    doubts = [ranking.verdict for ranking in used if ranking.verdict]
+    if len(doubts) == len(used):
+        return doubts[0]
+    is_designed = any(ranking.ranker == _DESIGN_RANKER for ranking in used)
+    if not is_better and not is_designed:
+        return (
+            f"not enough data to tell: from n_configs={len(samples)} no model predicts the losses well enough "
+            f"(cross-validated R2={r2:.2f})"
+        )
+    return overlap_verdict(knobs)
+
+
+def _not_worth(problem: RankProblem, samples: Samples, names: Sequence[str]) -> dict[str, str]:
+    """Of the knobs `names` those whose best value gains nothing over the baseline's.
+
+    Source: V. Fernando, "Auto-tuning Multi-tiered Applications for Performance", MSc thesis, University of Moratuwa, 2016,
+    §5.3, which compares the mean value in the best configs with the default; here the expected losses are compared, which
+    also works for choices.
+    """
+    dependence = Dependence(problem, samples)
+    found = {}
+    for name in names:
+        cut = dependence.slice_of(name)
+        if cut.gain_low < _LEAST_GAIN:
+            found[name] = _reason(problem.space.knobs[name], cut, problem)
+    return found
+
+
+def _reason(knob: Knob, cut: Slice, problem: RankProblem) -> str:
+    own = knob.format(problem.baseline[knob.name])
+    if cut.best == problem.baseline[knob.name]:
+        return f"its best value is the one it has ({own})"
+    return f"no value is proven to be {_LEAST_GAIN:.0%} better than the one it has ({own})"

@@ -1,0 +1,265 @@
+"""Designs: which configs to measure so that knobs can be ranked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import qmc
+
+from trimtab.errors import UsageError
+from trimtab.importance.hadamard import plackett_burman
+from trimtab.space import Config, Knob, Space, Value
+
+__all__ = [
+    "DESIGNS",
+    "Design",
+    "lhs_design",
+    "make_design",
+    "one_at_a_time",
+    "sard_design",
+    "sobol_design",
+    "two_levels",
+]
+
+DESIGNS = ("sard", "lhs", "sobol", "one-at-a-time")
+"""Names that `make_design` takes."""
+
+LEAST_RUNS = 8
+"""Fewer configs rank nothing (see `samples`)."""
+_RUNS_PER_KNOB = 3
+_LEAST_DEFAULT = 30
+"""Size of a sample when none is asked for: three configs a knob, 30 at least."""
+_LATIN_DRAWS = 20
+"""Hypercubes drawn, of which the one with the least correlation between knobs is taken."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """Configs to measure, in the order in which they should be.
+
+    Attributes:
+        kind: one of `DESIGNS`.
+        configs: all valid, canonical and feasible; a config may come twice where infeasible rows were repaired.
+        notes: what people should know (aliasing, repaired rows, ...), one sentence each.
+    """
+
+    kind: str
+    configs: tuple[Config, ...]
+    notes: tuple[str, ...] = ()
+
+
+def make_design(kind: str, space: Space, baseline: Config, runs: int | None = None, seed: int = 1) -> Design:
+    """The design `kind` of at most `runs` configs; None: as many as it needs (samples: three a knob, at least 30).
+
+    `sard` gives up its fold-over where `runs` are too few for both halves; `one-at-a-time` tries as many levels of
+    each knob as `runs` allow.
+
+    Raises:
+        UsageError: unknown kind, no knob that can vary, or too few runs for the design.
+    """
+    if kind not in DESIGNS:
+        raise UsageError(f"unknown design={kind!r}", hint=f"use one of: {', '.join(DESIGNS)}")
+    varying = _varying(space)
+    if kind == "sard":
+        size = len(plackett_burman(len(varying)))
+        _require_runs(kind, runs, size, f"{len(varying)} knobs need {size} runs, {2 * size} with fold-over")
+        return sard_design(space, baseline, fold_over=runs is None or runs >= 2 * size)
+    if kind == "one-at-a-time":
+        _require_runs(kind, runs, len(varying), f"{len(varying)} knobs need a run each")
+        return one_at_a_time(space, baseline, 2 if runs is None else runs // len(varying))
+    if runs is None:
+        runs = max(_LEAST_DEFAULT, _RUNS_PER_KNOB * len(varying))
+    return (lhs_design if kind == "lhs" else sobol_design)(space, baseline, runs, seed)
+
+
+def _require_runs(kind: str, runs: int | None, least: int, why: str) -> None:
+    if runs is not None and runs < least:
+        raise UsageError(f"runs={runs} are too few for design={kind!r}", hint=f"ask for {least} or more: {why}")
+
+
+def _varying(space: Space) -> list[str]:
+    names = [name for name in space.knobs if space.n_levels(name) > 1]
+    if not names:
+        raise UsageError(
+            f"n_knobs={len(space.knobs)}, of which none has two values",
+            hint="open knobs that can vary, or their ranges",
+        )
+    return names
+
+
+def two_levels(knob: Knob) -> tuple[Value, Value]:
+    """The low and the high level of a knob: the ends of its useful range, or its first and last label.
+
+    Special values are left out.
+    """
+    if not knob.is_numeric:
+        return knob.labels[0], knob.labels[-1]
+    if knob.low is None or knob.high is None:
+        raise UsageError(f"knob={knob.name!r} has no range", hint="give it low and high")
+    return knob.clip(knob.low), knob.clip(knob.high)
+
+
+def sard_design(space: Space, baseline: Config, *, fold_over: bool = True) -> Design:
+    """A Plackett-Burman design: every knob low in half of the runs and high in the other, independently of all others.
+
+    With fold-over every run is followed by its mirror image, so that interactions of two knobs cannot pass for the
+    effect of one. Runs: the next size above the number of knobs, usually a multiple of 4, twice that with fold-over.
+
+    Source: B. Debnath, D. Lilja, M. Mokbel, "SARD: A statistical approach for ranking database tuning parameters",
+    ICDE Workshops 2008.
+
+    Raises:
+        UsageError: no knob can vary.
+        SpaceError: nothing is feasible.
+    """
+    names = [name for name in _varying(space) if len(set(two_levels(space.knobs[name]))) == 2]
+    signs = plackett_burman(len(names))[:, : len(names)]
+    if fold_over:
+        signs = np.stack([signs, -signs], axis=1).reshape(-1, len(names))
+    levels = [two_levels(space.knobs[name]) for name in names]
+    rows = [
+        baseline.replace({name: pair[int(sign > 0)] for name, pair, sign in zip(names, levels, row, strict=True)})
+        for row in signs
+    ]
+    configs, notes = _feasible(space, rows)
+    return Design(kind="sard", configs=configs, notes=(*_sard_notes(space, names, fold_over), *notes))
+
+
+def _sard_notes(space: Space, names: Sequence[str], fold_over: bool) -> list[str]:
+    notes = [
+        "Main effects are free of two-factor interactions; the interactions themselves are aliased with each other and "
+        "cannot be told apart."
+        if fold_over
+        else "Without fold-over the main effect of each knob is aliased with interactions of two others: a strong pair "
+        "can pass for a third knob."
+    ]
+    untried = [name for name in names if len(space.knobs[name].choices) > 2]
+    if untried:
+        notes.append(f"Only the first and the last choice are tried of: {', '.join(untried)}.")
+    special = [name for name in names if space.knobs[name].special]
+    if special:
+        notes.append(f"Special values are not tried of: {', '.join(special)}.")
+    left = [name for name in space.knobs if name not in names]
+    if left:
+        notes.append(f"Held at the baseline, having one value only: {', '.join(left)}.")
+    return notes
+
+
+def _feasible(space: Space, rows: Sequence[Config]) -> tuple[tuple[Config, ...], list[str]]:
+    """The rows as feasible, canonical configs, and what had to be changed."""
+    configs, n_repaired = [], 0
+    for row in rows:
+        config = space.canonical(row)
+        if not space.is_feasible(config):
+            config, n_repaired = space.repair(config), n_repaired + 1
+        configs.append(config)
+    notes = []
+    if n_repaired:
+        notes.append(
+            f"{n_repaired} of {len(rows)} runs broke a constraint of the space and were moved to the nearest feasible "
+            "config, so some knobs are not at the value that the design asks for."
+        )
+    n_again = len(configs) - len(set(configs))
+    if n_again:
+        notes.append(f"{n_again} of {len(rows)} runs repeat an earlier config.")
+    return tuple(configs), notes
+
+
+def _require_sample(kind: str, space: Space, runs: int) -> None:
+    _varying(space)
+    _require_runs(kind, runs, LEAST_RUNS, "fewer rank nothing")
+
+
+def lhs_design(space: Space, baseline: Config, runs: int, seed: int = 1) -> Design:
+    """A Latin hypercube of `runs` configs: each knob's axis is met once in each of `runs` equal parts.
+
+    The least correlated of 20 hypercubes. `baseline` is not used: every knob varies.
+
+    Raises:
+        UsageError: fewer than 8 runs, or no knob can vary.
+        SpaceError: nothing is feasible.
+    """
+    _require_sample("lhs", space, runs)
+    rng = np.random.default_rng([seed, runs])
+    cubes = [_latin(runs, space.n_dims, rng) for _ in range(_LATIN_DRAWS if space.n_dims > 1 else 1)]
+    configs, notes = _feasible(space, space.decode_many(min(cubes, key=_worst_correlation)))
+    return Design(kind="lhs", configs=configs, notes=tuple(notes))
+
+
+def _latin(n: int, d: int, rng: np.random.Generator) -> Floats:
+    cells = rng.permuted(np.tile(np.arange(n), (d, 1)), axis=1).T
+    return np.asarray((cells + rng.random((n, d))) / n)
+
+
+def _worst_correlation(points: Floats) -> float:
+    if points.shape[1] < 2:
+        return 0.0
+    return float(np.abs(np.triu(np.corrcoef(points, rowvar=False), 1)).max())
+
+
+def sobol_design(space: Space, baseline: Config, runs: int, seed: int = 1) -> Design:
+    """`runs` points of a scrambled Sobol sequence. `baseline` is not used: every knob varies.
+
+    Raises:
+        UsageError: fewer than 8 runs, or no knob can vary.
+        SpaceError: nothing is feasible.
+    """
+    _require_sample("sobol", space, runs)
+    engine = qmc.Sobol(space.n_dims, scramble=True, seed=np.random.default_rng([seed, 7]))
+    points = engine.random_base2(max(0, math.ceil(math.log2(runs))))[:runs]
+    configs, notes = _feasible(space, space.decode_many(points))
+    if runs & (runs - 1):
+        notes.append(f"runs={runs} is no power of 2, so the points are not perfectly balanced.")
+    return Design(kind="sobol", configs=configs, notes=tuple(notes))
+
+
+def one_at_a_time(space: Space, baseline: Config, levels: int = 2) -> Design:
+    """The baseline with one knob changed, for each knob and up to `levels` of its values, spread evenly.
+
+    Interactions cannot be seen. Values that the constraints do not allow are left out rather than repaired.
+
+    Raises:
+        UsageError: `levels` below 1, or no knob can vary.
+    """
+    if levels < 1:
+        raise UsageError(f"levels={levels} of a one-at-a-time design", hint="try at least 1 value of each knob")
+    start = space.canonical(baseline)
+    configs, skipped = [], []
+    for name in _varying(space):
+        found = [space.canonical(start.replace({name: value})) for value in _spread(space, name, start[name], levels)]
+        allowed = [config for config in found if config != start and space.is_feasible(config)]
+        configs += allowed
+        if len(allowed) < len(found):
+            skipped.append(name)
+    notes = ["Interactions cannot be seen: each knob is changed while all others stay at the baseline."]
+    if skipped:
+        notes.append(
+            f"Some values are not allowed, or have no effect, with the baseline's other values: {', '.join(skipped)}."
+        )
+    return Design(kind="one-at-a-time", configs=tuple(configs), notes=tuple(notes))
+
+
+def _spread(space: Space, name: str, own: Value, levels: int) -> list[Value]:
+    """Up to `levels` values other than `own`, both ends first."""
+    knob = space.knobs[name]
+    every = [v for v in space.levels(name, 4 * levels + 8) if not (knob.is_numeric and v in knob.special)]
+    others = [value for value in every if value != own]
+    if len(others) <= levels:
+        return others
+    if levels == 1:
+        # The end that is farther from the baseline shows most.
+        return [others[-1] if _is_low(every, own) else others[0]]
+    places = np.unique(np.linspace(0, len(others) - 1, levels).round().astype(int))
+    return [others[place] for place in places]
+
+
+def _is_low(every: Sequence[Value], own: Value) -> bool:
+    """Whether `own` lies in the lower half of the values `every`."""
+    below = [v for v in every if not isinstance(v, str) and not isinstance(own, str) and v < own]
+    return 2 * (every.index(own) if own in every else len(below)) < len(every)

@@ -1,0 +1,141 @@
+"""The ranking-weighted ensemble: models of past studies and of this one, weighted by how well they rank this one's trials.
+
+Source: M. Feurer, B. Letham, E. Bakshy, "Scalable Meta-Learning for Bayesian Optimization using Ranking-Weighted Gaussian
+Process Ensembles", AutoML workshop at ICML 2018: eq. 2 (misranked pairs), §3.2 (this study's own model is judged by
+leave-one-out), eq. 3 (mean and variance). Changed: the past is seen through forests, which take hundreds of trials in
+milliseconds; the trials are drawn again instead of the models' predictions; pairs whose difference is noise do not count;
+and a model that ranks no better than chance is dropped for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.search.acquisition import LossScale, log_expected_improvement
+from trimtab.search.ledger import Evidence
+from trimtab.search.past import PastStudy
+from trimtab.search.surrogate import Surrogate, measured
+from trimtab.search.trees import Forest
+from trimtab.space import Space
+
+__all__ = ["PastModel", "RankingEnsemble", "misranked", "shares_won"]
+
+Array = NDArray[np.float64]
+
+_N_DRAWS = 200
+_SURE = 0.05
+"""No chance of working that the past tells is below this: it was another machine or workload."""
+
+
+class PastModel:
+    """One past study as a model over the features of this problem's space.
+
+    Args:
+        study: at least two configs.
+        space: of this problem.
+        seed: of the forests.
+    """
+
+    def __init__(self, study: PastStudy, space: Space, seed: int) -> None:
+        self.study = study
+        features = space.features(list(study.configs))
+        losses = np.array(study.losses)
+        self._loss = Forest(features, LossScale.of(losses).forward(losses), np.ones(len(losses)), seed)
+        self._works: Forest | None = None
+        if study.failed:
+            both = np.vstack([features, space.features(list(study.failed))])
+            works = np.r_[np.ones(len(features)), np.zeros(len(study.failed))]
+            self._works = Forest(both, works, np.ones(len(both)), seed)
+        self.importance = self._loss.importance
+
+    def predict(self, features: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation of the loss on a scale of this study's own, at the rows of `features`: (m,) each."""
+        return self._loss.predict(features)
+
+    def risk(self, features: Array) -> Array:
+        """Logarithm of the chance that a config works, (m,); at most 0."""
+        if self._works is None:
+            return np.zeros(len(features))
+        return np.asarray(np.log(np.clip(self._works.predict_mean(features), _SURE, 1.0)))
+
+
+def misranked(predicted: Array, losses: Array, se: Array, rng_seed: Sequence[int]) -> Array:
+    """Share of the pairs of trials that `predicted` puts in the wrong order, in each of 200 draws of the trials: (200,).
+
+    Ties of the prediction count half; a pair of losses closer than its standard error is left out. 0.5, which is chance, in
+    draws that have no pair.
+    """
+    n = len(losses)
+    gap = losses[:, None] - losses[None, :]
+    clear = np.triu(np.abs(gap) > np.hypot(se[:, None], se[None, :]), 1)
+    agreement = np.sign(gap) * np.sign(predicted[:, None] - predicted[None, :])
+    wrong = np.where(clear, (1.0 - agreement) / 2.0, 0.0)
+    rng = np.random.default_rng(list(rng_seed))
+    times = rng.multinomial(n, np.full(n, 1.0 / n), size=_N_DRAWS).astype(float)
+    pairs = np.einsum("si,ij,sj->s", times, clear.astype(float), times)
+    found = np.einsum("si,ij,sj->s", times, wrong, times)
+    return np.where(pairs > 0, found / np.maximum(pairs, 1.0), 0.5)
+
+
+def shares_won(losses: Array) -> Array:
+    """How often each model (row of `losses`, (k, draws)) misranks least; draws with several winners are shared: (k,)."""
+    winners = losses == losses.min(axis=0)
+    return np.asarray((winners / winners.sum(axis=0)).mean(axis=1))
+
+
+class RankingEnsemble:
+    """A `Model`: the weighted sum of what past studies and this one's own surrogate expect.
+
+    Args:
+        past: models with their weights.
+        own: this study's surrogate; None while it has too few trials.
+        own_weight: its weight; all weights add up to 1.
+        evidence: of this study, at least one config measured.
+        caution: exponent of the chance that a config works.
+    """
+
+    def __init__(
+        self,
+        past: Sequence[tuple[PastModel, float]],
+        own: Surrogate | None,
+        own_weight: float,
+        evidence: Sequence[Evidence],
+        caution: float,
+    ) -> None:
+        self._past, self._own, self._own_weight, self._caution = past, own, own_weight, caution
+        some = measured(evidence)
+        known = [e for e in some if e.is_acceptable] or some
+        believed = self.predict(np.array([e.features for e in known]))[0]
+        order = np.argsort(believed, kind="stable")
+        self.leaders = [known[i] for i in order]
+        self.incumbent = float(believed[order[0]])
+        self._scale = LossScale.of(np.array([e.loss for e in some]))
+
+    def predict(self, features: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation at the rows of `features` (m, f), on no scale in particular: (m,) each."""
+        mean, variance = np.zeros(len(features)), np.zeros(len(features))
+        parts = [(model.predict(features), weight) for model, weight in self._past]
+        if self._own is not None:
+            parts.append((self._own.process.predict(features), self._own_weight))
+        for (part, sd), weight in parts:
+            mean += weight * part
+            variance += (weight * sd) ** 2
+        return mean, np.sqrt(variance)
+
+    def worth(self, features: Array) -> Array:
+        """Log expected improvement plus the log chance of working, at the rows of `features` (m, f)."""
+        mean, sd = self.predict(features)
+        risk = np.zeros(len(features)) if self._own is None else self._own.risk(features)
+        total = sum(weight for _, weight in self._past) or 1.0
+        for model, weight in self._past:
+            risk = risk + self._caution * weight / total * model.risk(features)
+        return log_expected_improvement(mean, sd, self.incumbent) + risk
+
+    def expected_gain(self, features: Array) -> float:
+        """Expected improvement at one row (1, f), about in units of the loss."""
+        mean, sd = self.predict(features)
+        gain = float(np.exp(log_expected_improvement(mean, sd, self.incumbent))[0])
+        return gain * self._scale.scale * self._scale.spread

@@ -1,0 +1,154 @@
+"""SteadfastSearcher: a study goes on when its searcher does not.
+
+Whatever a searcher raises by mistake, and whatever it answers that is no config of the space, is made good here: a value out
+of range is brought into it, a missing or senseless one is taken from the best config so far, and where there is no answer at
+all, or the same one over and over, one is drawn at random near the best config (a trust region of 0.1 of each range). After
+three failures in a row the searcher is not asked any more. Each of these is said once in words, with the searcher's name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from trimtab.errors import InternalError, SpaceError
+from trimtab.records import Trial
+from trimtab.search.searcher import Searcher
+from trimtab.space import Config, Space, Value
+
+__all__ = ["SteadfastSearcher"]
+
+Result = TypeVar("Result")
+
+_MAX_FAILURES = 3
+_MAX_SAME = 3
+"""Asks in a row that may be for one config: more of them are no search."""
+
+_RADIUS = 0.1
+
+
+class SteadfastSearcher:
+    """`inner` with every failure made good; deterministic like any searcher: it draws from the problem's seed.
+
+    Args:
+        inner: a guarded searcher: all that it raises by mistake is `InternalError`.
+        space, baseline, seed: of the problem that it was made for.
+        say: told of each failure in a line, and of one that comes again only once.
+    """
+
+    def __init__(
+        self, inner: Searcher, *, space: Space, baseline: Config, seed: int, say: Callable[[str], None]
+    ) -> None:
+        self._inner = inner
+        self._space = space
+        self._baseline = baseline
+        self._seed = seed
+        self._tell_user = say
+        self._said: set[str] = set()
+        self._best: Trial | None = None
+        self._n_asked = 0
+        self._n_failures = 0
+        self._last: Config | None = None
+        self._n_same = 0
+
+    @property
+    def is_exhausted(self) -> bool:
+        """As the searcher says; False when it cannot say or is not asked any more."""
+        return not self._is_given_up and self._tried(lambda: self._inner.is_exhausted, False)
+
+    @property
+    def is_converged(self) -> bool:
+        """As the searcher says; False when it cannot say or is not asked any more."""
+        return not self._is_given_up and self._tried(lambda: self._inner.is_converged, False)
+
+    @property
+    def _is_given_up(self) -> bool:
+        return self._n_failures >= _MAX_FAILURES
+
+    def tell(self, trial: Trial) -> None:
+        """Passes the trial on, and keeps the best."""
+        best = math.inf if self._best is None or self._best.loss is None else self._best.loss
+        if trial.is_feasible and trial.loss is not None and trial.loss < best:
+            self._best = trial
+        if not self._is_given_up:
+            self._tried(lambda: self._inner.tell(trial), None)
+
+    def best(self) -> Trial | None:
+        """The feasible trial with the least loss that was told."""
+        return self._best
+
+    def ask(self, n: int = 1) -> list[Config]:
+        """Configs of the space, whatever the searcher answers."""
+        return [self._one() for _ in range(n)]
+
+    def _one(self) -> Config:
+        self._n_asked += 1
+        answer = None if self._is_given_up else self._tried(lambda: self._inner.ask(1)[0], None)
+        config = None if answer is None else self._mended(answer)
+        if config is None:
+            return self._near()
+        self._n_failures = 0
+        self._n_same = self._n_same + 1 if config == self._last else 0
+        self._last = config
+        if self._n_same >= _MAX_SAME:
+            self._say(
+                "the searcher asks for one config over and over: a random one near the best is tried in its place"
+            )
+            return self._near()
+        return config
+
+    def _tried(self, call: Callable[[], Result], otherwise: Result) -> Result:
+        try:
+            return call()
+        except InternalError as error:
+            self._n_failures += 1
+            self._say(f"{error.message}; the study goes on without what it would have said")
+            if self._is_given_up:
+                self._say(
+                    f"the searcher failed {_MAX_FAILURES} times in a row: random configs near the best one from here on"
+                )
+            return otherwise
+
+    def _say(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._tell_user(text)
+
+    def _mended(self, config: Config) -> Config | None:
+        """`config` itself when it is one of the space; else brought into it; None when nothing of it can be used."""
+        space = self._space
+        try:
+            return space.validate(config)
+        except SpaceError as error:
+            values = self._clipped(config)
+            self._say(f"the searcher gave a config that is none: {error.message}; it was brought into the space")
+        try:
+            return space.repair(space.canonical(space.validate(values)))
+        except SpaceError:
+            return None
+
+    def _clipped(self, config: Config) -> dict[str, Value]:
+        center = self._center
+        values: dict[str, Value] = {}
+        for name, knob in self._space.knobs.items():
+            value = knob.cast(config[name]) if name in config else None
+            if value is not None and knob.is_numeric and not isinstance(value, str | bool):
+                value = knob.clip(value)
+            values[name] = value if value is not None and knob.contains(value) else center[name]
+        return values
+
+    @property
+    def _center(self) -> Config:
+        return self._best.config if self._best is not None else self._baseline
+
+    def _near(self) -> Config:
+        """Random around the best config, feasible; anywhere in the space when nothing near it is."""
+        space, random = self._space, np.random.default_rng([self._seed, self._n_asked])
+        point = space.encode(space.canonical(self._center)) + random.normal(0.0, _RADIUS, space.n_dims)
+        try:
+            return space.repair(space.decode(np.clip(point, 0.0, 1.0)))
+        except SpaceError:
+            return space.sample(1, random)[0]

@@ -1,0 +1,209 @@
+"""WarmSearcher: past studies propose the first trials, for as long as they rank this study's trials better than it does itself.
+
+The advice comes first, then the best config of the nearest past study, then what a ranking-weighted ensemble of past models
+holds for most promising (see `trimtab.search.rgpe`). The searcher itself takes over when its own model ranks better, and at
+once when no past study ranks the trials better than chance: negative transfer costs a few trials. All is a function of the
+problem and the trials told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.records import Trial
+from trimtab.search.acceptability import kept
+from trimtab.search.base import Options
+from trimtab.search.guard import GuardedSearcher
+from trimtab.search.ledger import Evidence
+from trimtab.search.modelled import Model, ModelSearcher, single_threaded
+from trimtab.search.past import PastStudy, fitted
+from trimtab.search.rgpe import PastModel, RankingEnsemble, misranked, shares_won
+from trimtab.search.searcher import SearchProblem
+from trimtab.search.surrogate import Surrogate, fit_surrogate, measured
+from trimtab.space import Config
+
+__all__ = ["WarmLog", "WarmSearcher", "warmed"]
+
+Array = NDArray[np.float64]
+
+_LEAST_JUDGED = 4
+"""Measured configs, the baseline among them, before a past study is judged."""
+
+_WELL_JUDGED = 8
+"""Measured configs from which on a past study must rank better than chance in three of four draws of them, not in half."""
+
+_CHANCE = 0.5
+"""Share of misranked pairs of a prior that knows nothing."""
+
+_MIXED_FROM, _MOST = 6, 30
+"""Asks from which on the searcher gets every other, and from which on it gets all."""
+
+_HANDED = 0.6
+"""Weight of this study's own model from which the searcher takes over."""
+
+_FIT_CAP = 200
+
+
+@dataclass(slots=True)
+class WarmLog:
+    """What became of the prior, for the study to tell and to keep.
+
+    Attributes:
+        dropped: reason by the name of a past study that is not used any more.
+        weights: of each past study at the last ask that the ensemble answered.
+        n_asks: asks that the ensemble answered.
+        lines: what has not been told yet.
+    """
+
+    dropped: dict[str, str] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
+    n_asks: int = 0
+    lines: list[str] = field(default_factory=list)
+
+    def take(self) -> list[str]:
+        """What has been decided since this was last called, one line each."""
+        lines, self.lines = self.lines, []
+        return lines
+
+    def drop(self, name: str, reason: str) -> None:
+        """Notes, once, that a past study is used no more."""
+        if name not in self.dropped:
+            self.dropped[name] = reason
+            self.lines.append(f"the prior of study={name!r} is dropped: {reason}")
+
+
+def warmed(name: str, problem: SearchProblem, log: WarmLog) -> GuardedSearcher:
+    """The searcher registered as `name`; one that works with a model gets `problem.past` as a prior, any other the starts.
+
+    Raises:
+        UsageError, InternalError: as `create`.
+    """
+    from trimtab.search import create
+
+    plain = create(name, replace(problem, past=()))
+    if not problem.past or not isinstance(plain.inner, ModelSearcher) or not problem.space.knobs:
+        return plain
+    inner = create(name, replace(problem, past=(), starts=())).inner
+    if not isinstance(inner, ModelSearcher):
+        return plain
+    return GuardedSearcher(name, lambda given: WarmSearcher(given, inner, log), replace(problem, options={}))
+
+
+class WarmSearcher(ModelSearcher):
+    """`inner` with a prior.
+
+    Args:
+        problem: with `past` and perhaps `starts`.
+        inner: for the same problem without them; it must have been told nothing.
+        log: told what happens.
+    """
+
+    NAME: ClassVar[str] = "warm"
+    OPTIONS: ClassVar[Options] = ModelSearcher.OPTIONS
+
+    def __init__(self, problem: SearchProblem, inner: ModelSearcher, log: WarmLog) -> None:
+        super().__init__(problem)
+        self._inner, self._log = inner, log
+        self._past = [
+            PastModel(_in_space(study, self), self.space, problem.seed)
+            for study in problem.past
+            if len(study.configs) > 1
+        ]
+        self._weights: list[float] = []
+        self._own: Surrogate | None = None
+        self._own_weight = 0.0
+
+    @property
+    def is_converged(self) -> bool:
+        """As the searcher says."""
+        return self._inner.is_converged
+
+    def tell(self, trial: Trial) -> None:
+        """Learns from `trial`, and passes it on."""
+        super().tell(trial)
+        self._inner.tell(trial)
+
+    @property
+    def _n_starts(self) -> int:
+        return 1
+
+    def _effects(self) -> Array | None:
+        return None if not self._past else np.mean([model.importance for model in self._past], axis=0) + 1e-9
+
+    def _propose(self, rng: np.random.Generator) -> Config:
+        opener = self._first_new(self._openers())
+        if opener is not None:
+            return opener
+        evidence = kept(list(self.ledger), _FIT_CAP)
+        if self._is_turn and sum(bool(e.measured) for e in evidence) >= 2:
+            with single_threaded():
+                self._own = self._believed(evidence)
+                self._own_weight = self._weigh(measured(evidence))
+                if self._past and self._own_weight <= _HANDED:
+                    return self._most_promising(self._model(evidence, rng), rng)
+        config = self._inner.ask(1)[0]
+        return config if config not in self.pending else self._random_new(rng)
+
+    @property
+    def _is_turn(self) -> bool:
+        """Whether this ask is one for the ensemble, if it is to be trusted."""
+        return bool(self._past) and self.n_asked < _MOST and (self.n_asked < _MIXED_FROM or self.n_asked % 2 == 0)
+
+    def _believed(self, evidence: list[Evidence]) -> Surrogate | None:
+        """This study's own model; None while it has too few trials."""
+        if len(measured(evidence)) < _LEAST_JUDGED:
+            return None
+        hyper = fit_surrogate(evidence, _FIT_CAP)
+        caution = self.options["caution"]
+        return Surrogate(evidence, self._pending_features(), hyper, cap=_FIT_CAP, caution=caution)
+
+    def _model(self, evidence: list[Evidence], rng: np.random.Generator) -> Model:
+        self._log.n_asks += 1
+        self._log.weights = {m.study.name: round(w, 3) for m, w in zip(self._past, self._weights, strict=True)}
+        pairs = list(zip(self._past, self._weights, strict=True))
+        return RankingEnsemble(pairs, self._own, self._own_weight, evidence, self.options["caution"])
+
+    def _weigh(self, some: list[Evidence]) -> float:
+        """Weighs the past studies, drops those that rank like chance, and returns the own model's weight."""
+        if self._own is None:
+            nearness = np.array([model.study.nearness for model in self._past])
+            self._weights = (nearness / nearness.sum()).tolist()
+            return 0.0
+        losses, features = np.array([e.loss for e in some]), np.array([e.features for e in some])
+        se = np.array([e.se or 0.0 for e in some])
+        seed = (self.problem.seed, len(some), 7)
+        theirs = [misranked(model.predict(features)[0], losses, se, seed) for model in self._past]
+        level = 0.75 if len(some) >= _WELL_JUDGED else 0.5
+        shares = [float(np.quantile(draws, level)) for draws in theirs]
+        left = [i for i, model in enumerate(self._past) if not self._is_dropped(model, shares[i])]
+        self._past = [self._past[i] for i in left]
+        mine = misranked(self._own.left_out(), losses, se, seed)
+        won = shares_won(np.array([*(theirs[i] for i in left), mine]))
+        self._weights = won[:-1].tolist()
+        return float(won[-1])
+
+    def _is_dropped(self, model: PastModel, share: float) -> bool:
+        if share < _CHANCE:
+            return False
+        self._log.drop(
+            model.study.name,
+            f"it may well put {share:.0%} of the pairs of this study's trials in the wrong order; knowing nothing is as good",
+        )
+        return True
+
+
+def _in_space(study: PastStudy, searcher: ModelSearcher) -> PastStudy:
+    """In the space of the searcher, which may have fewer knobs than the study."""
+
+    knobs = set(searcher.space.knobs)
+    if all(set(config) == knobs for config in (*study.configs, *study.failed)):
+        return study
+
+    def own(configs: tuple[Config, ...]) -> tuple[Config, ...]:
+        return tuple(fitted(searcher.space, searcher.filler, config) for config in configs)
+
+    return replace(study, configs=own(study.configs), failed=own(study.failed))
