@@ -10,7 +10,7 @@ from trimtab.errors import LoadError, UsageError
 from trimtab.measure import Interval, NoiseFloor, noise_floor, pooled_interval
 from trimtab.records import Objective, Role, Status, Trial
 from trimtab.space import Config, Value
-from trimtab.study.file import StudyFile
+from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.stage import Stage, open_stage
 from trimtab.trial import TrialListener, TrialRoom
 
@@ -90,6 +90,7 @@ def bench(
             study=file.study.name,
             purpose="bench",
             listener=listener,
+            guarding=guarding_of(file, state_dir),
             say=say,
         ) as room:
             for number in range(n_runs):

@@ -13,15 +13,18 @@ from dataclasses import replace
 from typing import Protocol
 
 from trimtab.history import History
-from trimtab.measure import BaselineTrack, EarlyStop, Interval
+from trimtab.measure import BaselineTrack, EarlyStop, Interval, Measurement
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
+from trimtab.study.regression import RegressionMeter
 from trimtab.study.stage import Stage
-from trimtab.trial import MeasurePlan, TrialRoom
+from trimtab.trial import MeasurePlan, TrialRoom, Yardstick
 
 __all__ = ["Evaluator", "StudyListener"]
 
 _BASELINE_ROLES = (Role.BASELINE, Role.PROOF_BASELINE)
+_YARDSTICK_RUNS = 6
+"""Latest runs of the baseline that the guards compare a trial with."""
 
 
 class StudyListener(Protocol):
@@ -37,7 +40,8 @@ class Evaluator:
 
     Attributes:
         trials: all so far, in order.
-        track: baseline over time.
+        track: baseline over the seconds spent: a step of the machine's clock must not change the order.
+        regression: what the trials have cost the users of the target.
         n_replayed: how many were answered from the history.
     """
 
@@ -60,12 +64,15 @@ class Evaluator:
         self._listener = listener
         self.trials: list[Trial] = []
         self.track = BaselineTrack()
+        self.regression = RegressionMeter()
+        self._baselines: deque[Measurement] = deque(maxlen=_YARDSTICK_RUNS)
+        self._spent_s = 0.0
         self.n_replayed = 0
 
     @property
     def spent_s(self) -> float:
         """Seconds that the trials so far have cost, interrupted runs' included."""
-        return sum(sum(trial.cost_s.values()) for trial in self.trials)
+        return self._spent_s
 
     @property
     def mean_cost_s(self) -> float:
@@ -106,6 +113,8 @@ class Evaluator:
             self.n_replayed += 1
             self._learn_baseline(trial)
         self.trials.append(trial)
+        self._spent_s += sum(trial.cost_s.values())
+        self.regression.take(trial)
         self._listener.trial_ended(trial, self._best_gain(), self._time_left_s())
         return trial
 
@@ -131,6 +140,7 @@ class Evaluator:
         number = self._next_number
         self._next_number += 1
         self._listener.trial_started(number, role, self._changed_texts(config))
+        self._room.guarding.yardstick = Yardstick.of(tuple(self._baselines))
         trial = self._room.run(
             config,
             number=number,
@@ -144,7 +154,23 @@ class Evaluator:
         if ask_s:
             trial = replace(trial, cost_s={**trial.cost_s, "ask": ask_s})
         self._learn_baseline(trial)
+        self._tell_twin(trial)
         return self._scored(trial)
+
+    def _tell_twin(self, trial: Trial) -> None:
+        """Says so when the target rounds or derives values such that another config runs with the very same ones."""
+        if not trial.status.is_measured:
+            return
+        used = {**self._stage.baseline, **trial.effective}
+        for earlier in reversed(self.trials):
+            is_same = earlier.status.is_measured and used == {**self._stage.baseline, **earlier.effective}
+            if is_same and earlier.config != trial.config:
+                names = ", ".join(trial.config.difference(earlier.config))
+                self._listener.phase(
+                    f"trial {trial.number} ran with the same effective values as trial {earlier.number}: the target makes"
+                    f" no difference between their {names}"
+                )
+                return
 
     def _changed_texts(self, config: Config) -> dict[str, str]:
         knobs = self._stage.space.knobs
@@ -153,7 +179,8 @@ class Evaluator:
     def _learn_baseline(self, trial: Trial) -> None:
         if trial.role in _BASELINE_ROLES and trial.measurement is not None:
             value = self._stage.objective.value(trial.measurement)
-            self.track.add(trial.started_at, value.estimate, _se(value))
+            self._baselines.append(trial.measurement)
+            self.track.add(self._spent_s, value.estimate, _se(value))
 
     def _scored(self, trial: Trial) -> Trial:
         """With its loss against the baseline as it was at that time."""
@@ -161,7 +188,7 @@ class Evaluator:
             return trial
         objective = self._stage.objective
         value = objective.value(trial.measurement)
-        baseline, baseline_se = self.track.at(trial.started_at)
+        baseline, baseline_se = self.track.at(self._spent_s)
         loss = objective.loss(value.estimate, baseline)
         if not math.isfinite(loss):
             return replace(trial, status=Status.FAILED_LOAD, measurement=None,
@@ -175,7 +202,7 @@ class Evaluator:
         budget = self._stage.file.budget
         if budget.seconds is not None:
             return max(0.0, budget.seconds - self.spent_s)
-        n_search = sum(trial.role in (Role.SEARCH, Role.ADVICE) for trial in self.trials)
+        n_search = sum(trial.role in (Role.SEARCH, Role.ADVICE, Role.DESIGN) for trial in self.trials)
         return max(0, (budget.trials or 0) - n_search) * self.mean_cost_s
 
     def _best_gain(self) -> float | None:

@@ -8,29 +8,26 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from trimtab.measure import EarlyStop, Interval
 from trimtab.records import Role, Status, Trial
-from trimtab.search import GuardedSearcher, Searcher, SearchProblem, create
+from trimtab.search import GuardedSearcher, Searcher, SearchProblem, SteadfastSearcher
+from trimtab.search.warm import WarmLog, warmed
 from trimtab.space import Config
+from trimtab.study.ablate import ablation_allowance
 from trimtab.study.evaluate import Evaluator
 from trimtab.study.file import Budget
+from trimtab.study.prune import IMPROVEMENT, PruningSearcher
+from trimtab.study.prune_plan import PrunePlan
 from trimtab.study.stage import Stage
+from trimtab.study.warm_start import WarmStart
 
-__all__ = ["N_BASELINE_FIRST", "explore", "finalists", "mean_loss", "start_searcher"]
-
-N_BASELINE_FIRST = 3
-"""Baseline runs before anything else: the machine's noise floor (an A/A test) comes from them."""
+__all__ = ["explore", "finalists", "mean_loss", "start_searcher"]
 
 _N_FINALISTS = 3
-_IMPROVEMENT = 0.01
-"""A new best counts against patience only when it is at least this much better (relative)."""
-
 _STOP_MARGIN = 0.10
 """A trial is stopped early when it is surely at least this much worse than the best."""
-
-_N_ABLATIONS = 8
-"""Trials that the removal of needless knobs may be expected to need."""
 
 _FINISH_SHARE = 0.6
 """Share of a wall-clock budget kept for the finalists, the removal of needless knobs and the proof, at most."""
@@ -45,7 +42,7 @@ class _Progress:
 
     def take(self, trial: Trial) -> None:
         self.since += 1
-        if trial.is_feasible and trial.loss is not None and trial.loss < self.best - _IMPROVEMENT:
+        if trial.is_feasible and trial.loss is not None and trial.loss < self.best - IMPROVEMENT:
             self.best, self.since = trial.loss, 0
 
 
@@ -59,58 +56,97 @@ def expected_trials(stage: Stage, evaluator: Evaluator) -> int | None:
     return max(1, int(left / cost * every / (every + 1)))
 
 
-def start_searcher(stage: Stage, budget_trials: int | None) -> GuardedSearcher:
-    """The searcher that the study file names.
+def start_searcher(
+    stage: Stage,
+    budget_trials: int | None,
+    plan: PrunePlan | None = None,
+    warm: WarmStart | None = None,
+    log: WarmLog | None = None,
+) -> GuardedSearcher | PruningSearcher:
+    """The searcher that the study file names; over few knobs first when `plan` says so, from the past that `warm` holds.
+
+    `log` is told what becomes of that past.
 
     Raises:
         UsageError: unknown searcher or option.
         InternalError: the searcher is a plug-in and broken.
     """
+    warm = warm or WarmStart()
     problem = SearchProblem(
         space=stage.space,
         baseline=stage.baseline,
         advice=() if stage.advice == stage.baseline else (stage.advice,),
+        starts=warm.starts,
+        past=warm.past,
         context=stage.workload.context,
         seed=stage.file.study.seed,
         budget_trials=budget_trials,
         options=stage.file.search.options,
     )
-    return create(stage.file.search.searcher, problem)
+    table, log = stage.file.search, log or WarmLog()
+    if plan is None:
+        return warmed(table.searcher, problem, log)
+    return PruningSearcher(problem, plan, partial(warmed, table.searcher, log=log), patience=table.patience)
 
 
 def finish_reserve_s(stage: Stage, budget_s: float, mean_cost_s: float) -> float:
     """Seconds to keep back for what comes after the search."""
     arms = 3 if stage.file.proof.advice else 2
-    needed = (_N_FINALISTS + _N_ABLATIONS + arms * stage.file.proof.min_pairs) * mean_cost_s
-    return min(needed, _FINISH_SHARE * budget_s)
+    needed = (_N_FINALISTS + arms * stage.file.proof.min_pairs) * mean_cost_s
+    return min(needed + ablation_allowance(stage)[0], _FINISH_SHARE * budget_s)
 
 
-def explore(stage: Stage, evaluator: Evaluator, searcher: Searcher, *, say: Callable[[str], None]) -> str:
-    """Runs the search phase; returns why it ended, in words."""
+def explore(
+    stage: Stage, evaluator: Evaluator, searcher: Searcher, *, say: Callable[[str], None], log: WarmLog | None = None
+) -> str:
+    """Runs the search phase; returns why it ended, in words. `say` is told what `log` notes as well."""
     budget, table = stage.file.budget, stage.file.search
+    steady = SteadfastSearcher(
+        searcher, space=stage.space, baseline=stage.baseline, seed=stage.file.study.seed, say=say
+    )
     for trial in evaluator.trials:
-        searcher.tell(trial)
+        steady.tell(trial)
     progress, n_search = _Progress(), 0
     while True:
-        reason = _end_reason(stage, evaluator, searcher, budget, progress, n_search)
+        reason = _end_reason(stage, evaluator, steady, budget, progress, n_search)
         if reason:
             return reason
         if n_search and n_search % table.baseline_every == 0:
-            searcher.tell(evaluator.measure(stage.baseline, Role.BASELINE))
+            steady.tell(evaluator.measure(stage.baseline, Role.BASELINE))
         started = time.monotonic()
-        config = searcher.ask(1)[0]
+        config = steady.ask(1)[0]
+        for line in log.take() if log is not None else ():
+            say(line)
+        role = _role(stage, searcher, config)
         trial = evaluator.measure(
             config,
-            Role.ADVICE if config == stage.advice else Role.SEARCH,
-            early_stop=_early_stop(stage, evaluator),
+            role,
+            # A ranking needs to know how bad a bad config is.
+            early_stop=None if role is Role.DESIGN else _early_stop(stage, evaluator),
             searcher=table.searcher,
             ask_s=time.monotonic() - started,
         )
-        searcher.tell(trial)
+        steady.tell(trial)
         progress.take(trial)
+        if isinstance(searcher, PruningSearcher):
+            progress.since = 0 if _said(searcher, say) or searcher.is_ranking else progress.since
         n_search += 1
         if trial.status is Status.INFRASTRUCTURE:
             say(f"trial {trial.number}: {trial.reason}; not counted")
+
+
+def _said(searcher: PruningSearcher, say: Callable[[str], None]) -> bool:
+    """Passes on what the pruning has decided; whether it has decided anything."""
+    lines = searcher.news()
+    for line in lines:
+        say(line)
+    return bool(lines)
+
+
+def _role(stage: Stage, searcher: Searcher, config: Config) -> Role:
+    if config == stage.advice:
+        return Role.ADVICE
+    return Role.DESIGN if isinstance(searcher, PruningSearcher) and searcher.is_ranking else Role.SEARCH
 
 
 def _end_reason(
@@ -129,8 +165,14 @@ def _end_reason(
         return "the searcher has tried everything there is"
     if searcher.is_converged:
         return "the searcher has converged"
+    most = stage.file.guard.regression_budget_s
+    if most and evaluator.regression.lost_s >= most:
+        return (
+            f"the regression budget of {most:g} s of user time is spent (lost {evaluator.regression.lost_s:.4g} s): "
+            "nothing new is tried any more"
+        )
     if progress.since >= stage.file.search.patience:
-        return f"no improvement of {_IMPROVEMENT:.0%} in {progress.since} trials"
+        return f"no improvement of {IMPROVEMENT:.0%} in {progress.since} trials"
     return ""
 
 
@@ -140,7 +182,7 @@ def _early_stop(stage: Stage, evaluator: Evaluator) -> EarlyStop | None:
         return None
     losses = [t.loss for t in evaluator.trials if t.is_feasible and t.status is Status.OK and t.loss is not None]
     best = min(losses, default=0.0)
-    value = evaluator.track.at(time.time())[0] * math.exp(-best)
+    value = evaluator.track.at(evaluator.spent_s)[0] * math.exp(-best)
     spread = 1.96 * evaluator.noise_sd * value
     incumbent = Interval(value, value - spread, value + spread, se=spread / 1.96)
     return EarlyStop(incumbent, is_maximised=True, margin=_STOP_MARGIN)

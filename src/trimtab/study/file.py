@@ -15,23 +15,26 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from trimtab.errors import UsageError
 from trimtab.records import Objective
-from trimtab.trial import MeasurePlan
-from trimtab.units import parse_duration
+from trimtab.trial import Guarding, GuardLimits, MeasurePlan
+from trimtab.units import parse_duration, parse_size
 
 __all__ = [
     "Budget",
+    "GuardTable",
     "MeasureTable",
     "ProofTable",
     "SearchTable",
     "StudyFile",
     "StudyTable",
+    "guarding_of",
     "load_study_file",
     "plan_of",
 ]
 
 _MAX_BYTES = 1 << 20
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
-_TRIALS = re.compile(r"^\s*(\d+)\s*trials?\s*$")
+_TRIALS = re.compile(r"^\s*(\d{1,20})\s*trials?\s*$")
+_MAX_TRIALS = 1_000_000
 
 
 class Budget(BaseModel):
@@ -51,8 +54,9 @@ class Budget(BaseModel):
         match = _TRIALS.match(text)
         hint = 'write a duration such as "5m", or a number of trials such as "40 trials"'
         if match:
-            if int(match[1]) < 1:
-                raise UsageError(f"budget={text!r} holds no trial", hint=hint)
+            if not 1 <= int(match[1]) <= _MAX_TRIALS:
+                few = "no trial" if int(match[1]) < 1 else f"more than {_MAX_TRIALS} trials"
+                raise UsageError(f"budget={text!r} holds {few}", hint=hint)
             return cls(trials=int(match[1]))
         try:
             seconds = parse_duration(text)
@@ -79,6 +83,9 @@ class StudyTable(_Table):
     budget: str = Field("30m", description='a duration ("5m", "1h30m") or a number of trials ("40 trials")')
     seed: int = Field(1, ge=0, lt=2**32, description="of the search and of the load's parameters")
     history: str | None = Field(None, description="file or postgresql:// URL of the history; default: STATE/history.db")
+    keep_query_text: bool = Field(
+        False, description="keep the texts of own statements in the history, not only digests"
+    )
 
     @field_validator("name")
     @classmethod
@@ -106,6 +113,55 @@ class ProofTable(_Table):
     min_pairs: int = Field(3, ge=2, le=100, description="pairs measured at least")
     max_pairs: int = Field(8, ge=2, le=100, description="pairs measured at most")
     advice: bool = Field(True, description="measure the rule-based advice beside the two")
+    tolerance: float = Field(0.05, ge=0, lt=1, description="share by which p99, mean latency or throughput, where they are not "
+                             "the objective, may be shown worse before a winner is refused")  # fmt: skip
+    max_noise: float = Field(0.2, gt=0, lt=10, description="scatter of the baseline from run to run (relative standard "
+                             "deviation) above which nothing is accepted")  # fmt: skip
+    ablate: bool = Field(True, description="take from the winner what it does not need, and measure each line's worth")
+    ablation_share: float = Field(0.25, ge=0, le=0.8, description="share of the whole study's time (budget in seconds) "
+                                  "or trials that the ablation may use; at least 16 trials")  # fmt: skip
+
+
+class GuardTable(_Table):
+    """[guard]: what a trial may do to the server before it is ended; 0 switches a guard off."""
+
+    latency_factor: float = Field(2.0, ge=0, description="p99 surely this many times the baseline's ends a trial")
+    throughput_factor: float = Field(0.5, ge=0, le=1, description="throughput surely below this share of the baseline's "
+                                     "ends a trial")  # fmt: skip
+    memory: float = Field(
+        0.95, ge=0, le=2, description="share of the memory budget that the server's processes may use"
+    )
+    swap: str = Field("256MB", description="that the machine may swap in and out during one trial")
+    disk: float = Field(0.85, ge=0, le=1, description="used share of the server's volumes; one that is fuller before a trial "
+                        "may be filled half way")  # fmt: skip
+    disk_growth: str = Field("0", description="that a volume may grow by in one trial; 0: half of what was free")
+    lag: str = Field("10s", description="that a standby may fall behind during a trial, beyond what it was before")
+    regression_budget: str = Field("0", description="user time that slow and failed trials may cost in all (clients x seconds "
+                                   "lost against the baseline), then the search ends; 0: unlimited")  # fmt: skip
+    stop_file: str | None = Field(None, description="kill switch: while this file exists, everything is restored and stops; "
+                                  "default: STATE/stop")  # fmt: skip
+
+    @property
+    def limits(self) -> GuardLimits:
+        """As the trial room wants them.
+
+        Raises:
+            UsageError: a size or duration that cannot be read.
+        """
+        return GuardLimits(
+            latency_factor=self.latency_factor,
+            throughput_factor=self.throughput_factor,
+            memory=self.memory,
+            swap_bytes=int(parse_size(self.swap)),
+            disk=self.disk,
+            disk_growth_bytes=int(parse_size(self.disk_growth)),
+            lag_s=parse_duration(self.lag),
+        )
+
+    @property
+    def regression_budget_s(self) -> float:
+        """Seconds of user time; 0: unlimited."""
+        return parse_duration(self.regression_budget)
 
 
 class SearchTable(BaseModel):
@@ -124,6 +180,34 @@ class SearchTable(BaseModel):
     patience: int = Field(
         40, ge=1, description="search trials without an improvement of 1 % after which the search ends"
     )
+    prune: int | str = Field(
+        "off",
+        description='rank the knobs first, then tune the first so many, more while it pays: "auto", a number, or "off"',
+    )
+    ranks: str | None = Field(
+        None,
+        description="study of the history whose ranks are taken over when this study's first trials agree with them",
+    )
+    warm_start: str | tuple[str, ...] = Field(
+        "off",
+        description='past studies whose trials this one starts from: "auto" (the nearest of the history), "off", or names',
+    )
+
+    @field_validator("prune", mode="before")
+    @classmethod
+    def _is_prune(cls, prune: object) -> object:
+        is_number = isinstance(prune, int) and not isinstance(prune, bool) and prune >= 1
+        if not is_number and prune not in ("auto", "off"):
+            raise ValueError('must be "auto", "off", or how many knobs to tune (1 or more)')
+        return prune
+
+    @field_validator("warm_start", mode="before")
+    @classmethod
+    def _is_warm_start(cls, value: object) -> object:
+        is_list = isinstance(value, list | tuple) and value and all(isinstance(each, str) and each for each in value)
+        if not is_list and value not in ("auto", "off"):
+            raise ValueError('must be "auto", "off", or a list of names of studies: ["tpch-june", "tpch-july"]')
+        return value
 
     @property
     def options(self) -> dict[str, Any]:
@@ -141,6 +225,7 @@ class StudyFile(BaseModel):
     search: SearchTable = SearchTable()
     measure: MeasureTable = MeasureTable()
     proof: ProofTable = ProofTable()
+    guard: GuardTable = GuardTable()
     _directory: Path = PrivateAttr(default=Path())
 
     @property
@@ -160,9 +245,13 @@ class StudyFile(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """Hash of everything that must agree for a resume; the budget may be raised between two runs."""
+        """Hash of everything that must agree for a resume; budget and guards may be changed between two runs."""
         data = self.model_dump(mode="json")
         data["study"].pop("budget")
+        data["study"].pop("keep_query_text")
+        if data["search"]["warm_start"] == "off":
+            data["search"].pop("warm_start")  # as in files of studies that began before there was this key
+        data.pop("guard")
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -175,6 +264,7 @@ _TABLES: Mapping[str, type[BaseModel]] = {
     "study": StudyTable,
     "measure": MeasureTable,
     "proof": ProofTable,
+    "guard": GuardTable,
     "search": SearchTable,
 }
 
@@ -205,6 +295,11 @@ def _read(path: Path) -> dict[str, Any]:
         ) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"study file={path.name} is not UTF-8 text: {error}", hint="write it as UTF-8") from error
+    except RecursionError as error:
+        raise UsageError(
+            f"study file={path.name} is nested too deeply",
+            hint="tables and lists need not be nested more than three deep",
+        ) from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(
             f"study file={path.name} is not TOML: {error}", hint="see docs/reference/study-file.md"
@@ -233,13 +328,24 @@ def load_study_file(path: Path) -> StudyFile:
                 f"a [target.NAME] or [workload] table in {path.name} lacks 'kind'",
                 hint='add kind = "postgresql" or kind = "tpch"',
             )
-    _ = file.objective, file.budget, plan_of(file)
+    _ = file.objective, file.budget, plan_of(file), file.guard.limits, file.guard.regression_budget_s
+    if file.search.ranks is not None and file.search.prune == "off":
+        raise UsageError(
+            f"search.ranks={file.search.ranks!r} has no effect while search.prune is off",
+            hint='add prune = "auto" to [search], or how many knobs to tune',
+        )
     if file.proof.min_pairs > file.proof.max_pairs:
         raise UsageError(
             f"proof.min_pairs={file.proof.min_pairs} is above proof.max_pairs={file.proof.max_pairs}",
             hint="raise max_pairs",
         )
     return file
+
+
+def guarding_of(file: StudyFile, state_dir: Path) -> Guarding:
+    """The [guard] table as the trial room wants it; a relative stop_file lies beside the study file."""
+    name = file.guard.stop_file
+    return Guarding(file.guard.limits, state_dir / "stop" if name is None else file.directory / name)
 
 
 def plan_of(file: StudyFile) -> MeasurePlan:

@@ -1,28 +1,22 @@
-"""The proof: baseline and candidate in alternating pairs (ABBA), looked at after each pair by a test that allows looking.
+"""The proof: baseline and candidate in alternating pairs (ABBA), looked at after each pair by tests that allow looking.
 
-Only a candidate whose lower bound lies above max(minimum gain, noise floor) is called better (DESIGN law 2).
+Only a candidate that meets every condition of the acceptance rule is called better (DESIGN law 2; see `acceptance`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
-from trimtab.measure import PairedComparison, PairedSequence, compare_pairs
+from trimtab.measure import PairedComparison, compare_pairs
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
+from trimtab.study.acceptance import Acceptance, AcceptanceRule, Condition, Sample
 from trimtab.study.evaluate import Evaluator
+from trimtab.study.pairs import believable, pair_plan
 from trimtab.study.stage import Stage
-from trimtab.trial import MeasurePlan
 
-__all__ = ["Proof", "prove"]
-
-
-_QUOTABLE = 1.25
-"""A proven gain is measured on, while the budget lasts, until its interval's ends are within this factor."""
-
-_MAX_INVALID_TRIALS = 2
-"""Times that a trial which was nobody's fault (a busy load generator) is made again before the proof gives up."""
+__all__ = ["Proof", "acceptance_rule", "prove"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +24,14 @@ class Proof:
     """What the pairs showed.
 
     Attributes:
-        is_better: whether the candidate may be called better.
+        is_better: whether the candidate may be called better: no failure, and every condition is met.
         gain: how many times better, with its always-valid interval; None when no pair was complete.
         advice_gain: the same for the rule-based advice, by Student's t over its own pairs; None when not measured.
         pairs: (baseline, candidate) values of the objective.
         advice_pairs: (baseline, advice) values.
         delta: the gain that had to be exceeded.
         failure: why the candidate failed in the proof, "" when it did not.
+        conditions: of the acceptance rule, each with its figures; empty when no pair was complete.
     """
 
     is_better: bool
@@ -46,54 +41,68 @@ class Proof:
     advice_pairs: tuple[tuple[float, float], ...]
     delta: float
     failure: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(slots=True)
+class _Pairs:
+    """What was measured so far."""
+
+    test: Acceptance
+    values: list[tuple[float, float]] = field(default_factory=list)
+    advice: list[tuple[float, float]] = field(default_factory=list)
+
+    def add(self, samples: dict[Role, Sample]) -> None:
+        baseline, candidate = samples[Role.PROOF_BASELINE], samples[Role.PROOF_CANDIDATE]
+        self.test.add(baseline, candidate)
+        self.values.append((baseline.value, candidate.value))
+        if Role.PROOF_ADVICE in samples:
+            self.advice.append((baseline.value, samples[Role.PROOF_ADVICE].value))
 
 
 def prove(stage: Stage, evaluator: Evaluator, candidate: Config, *, may_go_on: Callable[[], bool]) -> Proof:
-    """Measures pairs until the sequential test decides and the gain is known well, or pairs or budget are used up."""
-    table, objective = stage.file.proof, stage.objective
-    delta = max(table.min_gain, evaluator.noise_sd)
-    # Each pair sees the window's longest form: a proof is not the place to save seconds.
-    plan = replace(stage.plan, window_s=max(stage.plan.window_s, stage.plan.window_max_s / 2), precision=0.005)
-    sequence = PairedSequence(is_maximised=objective.is_maximised)
-    with_advice = table.advice and stage.advice not in (stage.baseline, candidate)
-    pairs, advice_pairs, failure = list[tuple[float, float]](), list[tuple[float, float]](), ""
+    """Measures pairs until the rule decides and the gain is known well, or pairs or budget are used up."""
+    table = stage.file.proof
+    rule = acceptance_rule(stage, evaluator, candidate)
+    pairs, failure = _Pairs(Acceptance(rule)), ""
     arms = [(Role.PROOF_BASELINE, stage.baseline), (Role.PROOF_CANDIDATE, candidate)]
-    if with_advice:
+    if table.advice and stage.advice not in (stage.baseline, candidate):
         arms.append((Role.PROOF_ADVICE, stage.advice))
-    while len(pairs) < table.max_pairs and (len(pairs) < table.min_pairs or may_go_on()):
-        block = arms if len(pairs) % 2 == 0 else arms[::-1]
-        values: dict[Role, float] = {}
-        for role, config in block:
-            trial = _believable(evaluator, config, role, plan)
+    while len(pairs.test) < table.max_pairs and (len(pairs.test) < table.min_pairs or may_go_on()):
+        samples: dict[Role, Sample] = {}
+        for role, config in arms if len(pairs.test) % 2 == 0 else arms[::-1]:
+            trial = believable(evaluator, config, role, pair_plan(stage))
             if trial.status is Status.OK and trial.measurement is not None and trial.excess == 0:
-                values[role] = objective.value(trial.measurement).estimate
+                samples[role] = Sample.of(trial, stage.objective)
             elif role is not Role.PROOF_ADVICE:
                 failure = _failure(trial)
         if failure:
             break
-        pairs.append((values[Role.PROOF_BASELINE], values[Role.PROOF_CANDIDATE]))
-        if Role.PROOF_ADVICE in values:
-            advice_pairs.append((values[Role.PROOF_BASELINE], values[Role.PROOF_ADVICE]))
-        sequence.add(*pairs[-1])
-        if len(pairs) >= table.min_pairs and _is_settled(sequence, delta):
+        pairs.add(samples)
+        if len(pairs.test) >= table.min_pairs and pairs.test.is_settled():
             break
-    return _conclude(stage, sequence, pairs, advice_pairs, delta, failure)
+    return _conclude(pairs, stage.objective.is_maximised, rule.delta, failure)
 
 
-def _believable(evaluator: Evaluator, config: Config, role: Role, plan: MeasurePlan) -> Trial:
-    """Measured again, a few times, when a fault that was not the config's made the trial worthless."""
-    trial = evaluator.measure(config, role, plan=plan)
-    for _ in range(_MAX_INVALID_TRIALS):
-        if trial.status is not Status.INFRASTRUCTURE:
-            break
-        trial = evaluator.measure(config, role, plan=plan)
-    return trial
+def acceptance_rule(stage: Stage, evaluator: Evaluator, candidate: Config) -> AcceptanceRule:
+    """What `candidate` must reach in this study."""
+    noise_sd = evaluator.noise_sd
+    changed = [name for name in candidate.difference(stage.baseline) if _is_unsafe(stage, name)]
+    locked = tuple(name for name in changed if stage.states[name].lock_reason)
+    return AcceptanceRule(
+        metric=stage.objective.metric,
+        is_maximised=stage.objective.is_maximised,
+        delta=max(stage.file.proof.min_gain, noise_sd),
+        tolerance=stage.file.proof.tolerance,
+        noise_sd=noise_sd,
+        max_noise=stage.file.proof.max_noise,
+        locked=locked,
+        opened=tuple(name for name in changed if name not in locked),
+    )
 
 
-def _is_settled(sequence: PairedSequence, delta: float) -> bool:
-    """Decided, and a gain is known well enough to be quoted."""
-    verdict, ratio = sequence.verdict(delta), sequence.ratio
-    return verdict == "not_better" or (verdict == "better" and ratio.high <= _QUOTABLE * ratio.low)
+def _is_unsafe(stage: Stage, name: str) -> bool:
+    return str(stage.space.knobs[name].safety) != "performance"
 
 
 def _failure(trial: Trial) -> str:
@@ -101,19 +110,19 @@ def _failure(trial: Trial) -> str:
     return f"trial {trial.number} ({trial.role}) ended as {trial.status}: {what}"
 
 
-def _conclude(
-    stage: Stage,
-    sequence: PairedSequence,
-    pairs: list[tuple[float, float]],
-    advice_pairs: list[tuple[float, float]],
-    delta: float,
-    failure: str,
-) -> Proof:
-    maximised = stage.objective.is_maximised
+def _conclude(pairs: _Pairs, is_maximised: bool, delta: float, failure: str) -> Proof:
     advice = None
-    if len(advice_pairs) >= 2:
-        baseline, advised = zip(*advice_pairs, strict=True)
-        advice = compare_pairs(baseline, advised, maximised)
-    gain = sequence.comparison() if len(pairs) >= 2 else None
-    is_better = not failure and gain is not None and sequence.verdict(delta) == "better"
-    return Proof(is_better, gain, advice, tuple(pairs), tuple(advice_pairs), delta, failure)
+    if len(pairs.advice) >= 2:
+        baseline, advised = zip(*pairs.advice, strict=True)
+        advice = compare_pairs(baseline, advised, is_maximised)
+    test = pairs.test
+    return Proof(
+        is_better=not failure and len(test) >= 2 and test.is_accepted,
+        gain=test.gain.comparison() if len(test) >= 2 else None,
+        advice_gain=advice,
+        pairs=tuple(pairs.values),
+        advice_pairs=tuple(pairs.advice),
+        delta=delta,
+        failure=failure,
+        conditions=test.conditions() if len(test) else (),
+    )

@@ -16,7 +16,7 @@ from trimtab.errors import LoadError, UsageError
 from trimtab.measure import Measurement
 from trimtab.records import MetricConstraint, Objective, Role, Status, Trial
 from trimtab.study.bench import parse_settings
-from trimtab.study.file import StudyFile
+from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.stage import open_stage
 from trimtab.trial import TrialListener, TrialRoom
 from trimtab.workload import RatedWorkload
@@ -233,6 +233,7 @@ def find_rate(
             state_dir=state_dir,
             study=file.study.name,
             purpose="bench",
+            guarding=guarding_of(file, state_dir),
             listener=listener,
             say=say,
         ) as room:

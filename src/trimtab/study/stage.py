@@ -14,7 +14,7 @@ from trimtab.errors import UsageError
 from trimtab.records import Machine, Objective
 from trimtab.space import Config, Constraint, Knob, KnobKind, Space, Value, base_value
 from trimtab.study.file import StudyFile, plan_of
-from trimtab.target import KnobState, Target
+from trimtab.target import KnobState, Target, require_open
 from trimtab.trial import MeasurePlan
 from trimtab.units import parse_value
 from trimtab.workload import Workload
@@ -122,6 +122,7 @@ def _space(
 ) -> tuple[Space, Config]:
     if not names:
         raise UsageError("the study has no knob to tune", hint="see `trimtab knobs` for what is locked, and why")
+    require_open(names, states)
     for table, keys in (("ranges", file.search.ranges), ("advice", file.search.advice)):
         for name in keys:
             if name not in names:
@@ -184,7 +185,12 @@ def _advice(
     if file.search.advice:
         return Config({name: _advised(space.knobs[name], value) for name, value in file.search.advice.items()})
     advice = target.advise(workload.context)
-    return Config({name: value for name, value in advice.items() if name in space.knobs})
+    return Config({name: _nearest(space.knobs[name], value) for name, value in advice.items() if name in space.knobs})
+
+
+def _nearest(knob: Knob, value: Value) -> Value:
+    """The legal value nearest to what the rules say: they know nothing of the user's own ranges."""
+    return value if isinstance(value, str | bool) else knob.clip(value)
 
 
 def _advised(knob: Knob, value: str | int | float | bool) -> Value:

@@ -1,78 +1,47 @@
 """tune: the off-line loop from the running config to a proven one, or to the plain word that there is none.
 
-baseline × 3 → search (baseline interleaved) → finalists again → needless knobs removed → proof in pairs → verdict; at the
-end the target is as it was found.
+baseline × 3 → search (baseline interleaved) → finalists again → needless knobs removed → proof in pairs → worth of each
+line → verdict; at the end the target is as it was found.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
-from trimtab.errors import HistoryError, LoadError
-from trimtab.history import History, StudyRecord, space_to_json
-from trimtab.records import Role, Status, Trial
+from trimtab.errors import HistoryError
+from trimtab.history import History, StudyRecord
+from trimtab.records import Status, Trial
+from trimtab.report.explain import explain, explanation_to_json
+from trimtab.search.warm import WarmLog
 from trimtab.space import Config
-from trimtab.study.evaluate import Evaluator, StudyListener
-from trimtab.study.explore import N_BASELINE_FIRST, expected_trials, explore, finalists, mean_loss, start_searcher
-from trimtab.study.file import StudyFile
-from trimtab.study.prove import prove
-from trimtab.study.simplify import simplify
+from trimtab.study.begin import (
+    TuneListener,
+    fingerprint_of,
+    first_signal_is_polite,
+    measure_baseline,
+    new_record,
+    open_evaluator,
+    open_history_at,
+    require_same_baseline,
+)
+from trimtab.study.evaluate import Evaluator
+from trimtab.study.explore import expected_trials, explore, finalists, mean_loss, start_searcher
+from trimtab.study.file import StudyFile, guarding_of
+from trimtab.study.finish import finish
+from trimtab.study.prune import PruningSearcher
+from trimtab.study.prune_plan import PrunePlan, check_pruning, settle_plan
 from trimtab.study.stage import Stage, build_target, build_workload, open_stage
 from trimtab.study.verdict import Outcome, make_verdict
-from trimtab.trial import Interrupted, TrialListener, TrialRoom
-from trimtab.workload import Workload
+from trimtab.study.warm_start import WarmStart, check_warm_start, settle_warm_start
+from trimtab.target import ForensicTarget
+from trimtab.trial import Interrupted
 
-_URL_PASSWORD = re.compile(r"(://[^/@:\s]*):[^/@\s]*@")
-_PASSWORD = re.compile(r"(password\s*=\s*)('[^']*'|[^\s&]+)", re.IGNORECASE)
-
-__all__ = ["TuneListener", "open_history_at", "tune"]
-
-
-class TuneListener(StudyListener, TrialListener, Protocol):
-    """Who wants to see everything."""
-
-    def study_started(self, name: str, budget_s: float | None) -> None: ...
-
-
-def open_history_at(url: str | None, state_dir: Path) -> History:
-    """The history at `url` (a file or a PostgreSQL URL), or the state directory's own.
-
-    Raises:
-        HistoryError: it cannot be opened.
-    """
-    if url is None:
-        state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return History.open(url or state_dir / "history.db")
-
-
-@contextmanager
-def _first_signal_is_polite() -> Iterator[Callable[[], bool]]:
-    """While inside, the first Ctrl-C or SIGTERM only sets a flag; the second raises KeyboardInterrupt as usual."""
-    asked = threading.Event()
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+__all__ = ["tune"]
 
 
 def tune(
@@ -94,10 +63,10 @@ def tune(
     """
     # A slip in the file must show as itself, and not as "another study" of a known name.
     build_target(file, state_dir)
-    fingerprint = _fingerprint(file, build_workload(file))
+    fingerprint = fingerprint_of(file, build_workload(file))
     history = open_history_at(file.study.history, state_dir)
     try:
-        found = None if again else history.find_study(file.study.name)
+        found = None if again else history.find_study(file.study.name, is_own=True)
         if found is not None and found.fingerprint != fingerprint:
             raise HistoryError(
                 f"the history holds another study named {file.study.name!r} (its file, or a script of its workload, differed)",
@@ -106,87 +75,38 @@ def tune(
         if found is not None and found.status in ("proven", "no_improvement"):
             return found, history.trials(found.id)
         with open_stage(file, state_dir) as stage, stage.target.lock(f"trimtab tune {file.study.name}"):
-            record = found or _new_record(history, stage, fingerprint)
-            _require_same_baseline(record, stage)
+            record = found or new_record(history, stage, fingerprint)
+            require_same_baseline(record, stage)
             return _run(stage, history, record, state_dir, listener)
     finally:
         history.close()
 
 
-def _fingerprint(file: StudyFile, workload: Workload) -> str:
-    """Of everything that must agree for a resume: the file, and what the workload has read from files of its own."""
-    return hashlib.sha256(f"{file.fingerprint} {workload.context.workload}".encode()).hexdigest()[:16]
-
-
-def _new_record(history: History, stage: Stage, fingerprint: str) -> StudyRecord:
-    return history.create_study(
-        name=stage.file.study.name,
-        settings=_without_secrets(stage.file.model_dump(mode="json")),
-        space=space_to_json(stage.space),
-        objective=str(stage.objective),
-        baseline=stage.baseline,
-        machine=stage.machine,
-        context=stage.workload.context,
-        fingerprint=fingerprint,
-        created_at=time.time(),
-    )
-
-
-def _require_same_baseline(record: StudyRecord, stage: Stage) -> None:
-    changed = record.baseline.difference(stage.baseline)
-    if changed:
-        shown = ", ".join(f"{name}={stage.baseline.get(name)!r}" for name in changed[:3])
-        raise HistoryError(
-            f"the server's running config has changed since study={record.name!r} began: {shown}",
-            hint="trials of two baselines cannot be mixed: start afresh with --again",
-        )
-
-
-def _without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as the history may keep them: no password in a URL."""
-    cleaned: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            cleaned[key] = _without_secrets(value)
-        elif isinstance(value, str):
-            cleaned[key] = "***" if key == "password" else _PASSWORD.sub(r"\1***", _URL_PASSWORD.sub(r"\1:***@", value))
-        else:
-            cleaned[key] = value
-    return cleaned
-
-
 def _run(
     stage: Stage, history: History, record: StudyRecord, state_dir: Path, listener: TuneListener
 ) -> tuple[StudyRecord, list[Trial]]:
-    outcome = Outcome()
+    outcome = Outcome(
+        pruned=dict(record.verdict.get("pruned", {})), warm_start=dict(record.verdict.get("warm_start", {}))
+    )
+    check_pruning(stage, history, record)
+    check_warm_start(stage, history, record)
     start_searcher(stage, None)  # a wrong searcher or option must show before anything is measured
     listener.study_started(stage.file.study.name, stage.file.budget.seconds)
+    guarding_of(stage.file, state_dir).switch.require_off()
     history.update_study(record.id, status="running")
-    with _first_signal_is_polite() as is_interrupted:
+    with first_signal_is_polite() as is_interrupted:
+        for note in stage.target.notes() if isinstance(stage.target, ForensicTarget) else ():
+            listener.phase(note)
         listener.phase("preparing the data")
         prepared = stage.workload.prepare(stage.target.endpoint(), listener.phase)
         outcome.prepare_s = prepared.duration_s
         started = time.monotonic()
-        with TrialRoom(
-            stage.target,
-            stage.workload,
-            stage.space,
-            stage.baseline,
-            objective=stage.objective,
-            state_dir=state_dir,
-            study=stage.file.study.name,
-            listener=listener,
-            is_interrupted=is_interrupted,
-            say=listener.phase,
-        ) as room:
-            evaluator = Evaluator(
-                stage, room, history, record.id, recorded=history.trials(record.id), listener=listener
-            )
+        with open_evaluator(stage, history, record, state_dir, listener, is_interrupted) as evaluator:
             try:
-                _phases(stage, evaluator, outcome, listener, is_interrupted)
-            except Interrupted:
+                _phases(stage, evaluator, outcome, listener, is_interrupted, partial(_prior, stage, history, record))
+            except Interrupted as interrupted:
                 outcome.is_interrupted = True
-                outcome.stop_reason = "stopped by the user"
+                outcome.stop_reason = interrupted.message
                 outcome.candidate = outcome.candidate or best_config(stage, evaluator)
             listener.phase("restoring the target")
         verdict = make_verdict(stage, evaluator, outcome, wall_s=time.monotonic() - started)
@@ -194,10 +114,19 @@ def _run(
         if verdict.get("fragment"):
             verdict["fragment_path"] = str(_write_fragment(state_dir, record.name, verdict["fragment"]))
         history.update_study(record.id, status=status, verdict=verdict)
+        if status != "interrupted":
+            listener.phase("ranking the knobs")
+            _keep_ranks(history, record, verdict, evaluator.trials)
     finished = history.find_study(record.name)
     if finished is None:
         raise HistoryError(f"study={record.name!r} vanished from the history", hint="somebody else changed the file")
     return finished, evaluator.trials
+
+
+def _keep_ranks(history: History, record: StudyRecord, verdict: dict[str, Any], trials: list[Trial]) -> None:
+    """Which knobs explain the gain, once and for all reports: ranking takes seconds."""
+    ranks = explanation_to_json(explain(replace(record, verdict=verdict), trials), len(trials))
+    history.update_study(record.id, verdict={**verdict, "importance": ranks})
 
 
 def _write_fragment(state_dir: Path, name: str, fragment: str) -> Path:
@@ -213,6 +142,7 @@ def _phases(
     outcome: Outcome,
     listener: TuneListener,
     is_interrupted: Callable[[], bool],
+    prior_for: Callable[[int | None, list[Trial]], tuple[WarmStart, PrunePlan | None]],
 ) -> None:
     def may_go_on() -> bool:
         if is_interrupted():
@@ -221,38 +151,32 @@ def _phases(
         return budget is None or evaluator.spent_s + evaluator.mean_cost_s <= budget
 
     listener.phase("measuring the baseline")
-    for _ in range(N_BASELINE_FIRST):
-        _require_baseline(evaluator.measure(stage.baseline, Role.BASELINE))
+    measure_baseline(evaluator, stage.baseline)
     listener.phase("searching")
-    searcher = start_searcher(stage, expected_trials(stage, evaluator))
-    if plan := searcher.describe():
-        listener.phase(plan)
-    outcome.stop_reason = explore(stage, evaluator, searcher, say=listener.phase)
+    n_expected = expected_trials(stage, evaluator)
+    warm, plan = prior_for(n_expected, evaluator.trials)
+    log = WarmLog()
+    searcher = start_searcher(stage, n_expected, plan, warm, log)
+    for line in filter(None, (warm.describe(), searcher.describe())):
+        listener.phase(line)
+    try:
+        outcome.stop_reason = explore(stage, evaluator, searcher, say=listener.phase, log=log)
+    finally:
+        outcome.pruned = searcher.summary() if isinstance(searcher, PruningSearcher) else {}
+        outcome.warm_start = warm.summary(log) if stage.file.search.warm_start != "off" else {}
     listener.phase("measuring the best again")
-    outcome.candidate = finalists(stage, evaluator)
-    if outcome.candidate is None:
-        return
-    listener.phase("removing needless knobs")
-    reserve = stage.file.proof.min_pairs * (3 if stage.file.proof.advice else 2)
-
-    def may_simplify() -> bool:
-        budget = stage.file.budget.seconds
-        return may_go_on() and (budget is None or evaluator.spent_s + (reserve + 1) * evaluator.mean_cost_s <= budget)
-
-    outcome.candidate, outcome.dropped = simplify(stage, evaluator, outcome.candidate, may_go_on=may_simplify)
-    listener.phase("proving the winner in alternating pairs")
-    outcome.proof = prove(stage, evaluator, outcome.candidate, may_go_on=may_go_on)
+    winner = finalists(stage, evaluator)
+    if winner is not None:
+        finish(stage, evaluator, outcome, winner, say=listener.phase, may_go_on=may_go_on)
 
 
-def _require_baseline(trial: Trial) -> None:
-    if trial.status is not Status.OK:
-        is_ours = trial.status is Status.INFRASTRUCTURE
-        raise LoadError(
-            f"the baseline itself cannot be measured: {trial.status}: {trial.reason}",
-            hint="lower the load, or give the generator free cores or real-time priority; `trimtab bench` shows it"
-            if is_ours
-            else "make the workload run on the server as it is; `trimtab bench` shows it",
-        )
+def _prior(
+    stage: Stage, history: History, record: StudyRecord, n_expected: int | None, trials: list[Trial]
+) -> tuple[WarmStart, PrunePlan | None]:
+    """What past studies give to this one, and the plan of its pruning."""
+    warm = settle_warm_start(stage, history, record, trials)
+    near = [str(each["study"]) for each in warm.facts]
+    return warm, settle_plan(stage, history, record, n_expected, near)
 
 
 def best_config(stage: Stage, evaluator: Evaluator) -> Config | None:

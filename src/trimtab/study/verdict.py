@@ -10,11 +10,12 @@ from typing import Any
 from trimtab.measure import Interval
 from trimtab.records import Role
 from trimtab.space import Config
+from trimtab.study.ablate import Ablation
 from trimtab.study.evaluate import Evaluator
 from trimtab.study.explore import mean_loss
 from trimtab.study.prove import Proof
-from trimtab.study.simplify import Dropped
 from trimtab.study.stage import Stage
+from trimtab.study.worth import Worth
 
 __all__ = ["Outcome", "make_verdict"]
 
@@ -27,8 +28,11 @@ class Outcome:
 
     stop_reason: str = ""
     candidate: Config | None = None
-    dropped: list[Dropped] = field(default_factory=list)
+    ablation: Ablation | None = None
     proof: Proof | None = None
+    worth: dict[str, Worth] = field(default_factory=dict)
+    pruned: dict[str, Any] = field(default_factory=dict)
+    warm_start: dict[str, Any] = field(default_factory=dict)
     is_interrupted: bool = False
     prepare_s: float = 0.0
 
@@ -56,12 +60,19 @@ def make_verdict(stage: Stage, evaluator: Evaluator, outcome: Outcome, *, wall_s
         "unlocked": _unlocked(stage),
         "log_lines": [],
     }
+    if outcome.pruned:
+        verdict["pruned"] = outcome.pruned
+    if outcome.warm_start:
+        # The past itself is only needed to go on.
+        gone = () if result == "interrupted" else ("past", "starts")
+        verdict["warm_start"] = {key: value for key, value in outcome.warm_start.items() if key not in gone}
     if candidate is not None:
         verdict |= _winner(stage, candidate)
-        verdict["dropped"] = [{"knob": d.knob, "reason": d.reason} for d in outcome.dropped]
         verdict["search_gain"] = _finite(math.exp(-mean_loss(evaluator.trials, candidate)))
     if proof is not None:
         verdict |= _proved(proof)
+    if candidate is not None and outcome.ablation is not None:
+        verdict |= _ablated(stage, candidate, outcome)
     return verdict
 
 
@@ -79,7 +90,61 @@ def _proved(proof: Proof) -> dict[str, Any]:
         "advice_pairs": [list(pair) for pair in proof.advice_pairs],
         "delta": proof.delta,
         "failure": proof.failure,
+        "conditions": [{"name": c.name, "is_met": c.is_met, "text": c.text} for c in proof.conditions],
+        "refused_by": [c.name for c in proof.conditions if not c.is_met],
     }
+
+
+def _ablated(stage: Stage, candidate: Config, outcome: Outcome) -> dict[str, Any]:
+    """`ablation`, `dropped` and `worth`, see docs/reference/history.md."""
+    ablation, proof = outcome.ablation, outcome.proof
+    if ablation is None:
+        return {}
+    changed = candidate.difference(stage.baseline)
+    worth = {name: _worth(outcome, ablation, name) for name in changed}
+    if len(changed) == 1 and proof is not None and proof.is_better and proof.gain is not None:
+        gain: dict[str, Any] = {"verdict": "proven", "reason": "it is the whole config: its worth is the proof's gain"}
+        for key in ("without", "alone"):
+            gain |= {key: _interval(proof.gain.ratio), f"{key}_pairs": len(proof.pairs)}
+        worth = {name: row | gain for name, row in worth.items()}
+    return {
+        "ablation": {
+            "end": ablation.end,
+            "tolerance": ablation.tolerance,
+            "runs": ablation.n_runs,
+            "went_back": ablation.went_back,
+            "full": {name: ablation.full[name] for name in ablation.full.difference(stage.baseline)},
+        },
+        "dropped": [
+            {"knob": d.knob, "reason": d.reason, "verdict": d.verdict, "group": list(d.group),
+             "worth": _interval(d.worth), "pairs": d.n_pairs}
+            for d in ablation.dropped
+        ],
+        "worth": worth,
+    }  # fmt: skip
+
+
+def _worth(outcome: Outcome, ablation: Ablation, name: str) -> dict[str, Any]:
+    """One line: the figures measured after the proof, and else what the ablation said of it."""
+    line = outcome.worth.get(name, Worth(knob=name))
+    kept = ablation.kept.get(name, "not_measured")
+    verdict = line.verdict if line.verdict == "proven" or kept == "not_measured" else kept
+    reasons = dict.fromkeys(reason for reason in (_kept_because(ablation, name, line), line.reason) if reason)
+    return {
+        "verdict": verdict,
+        "reason": "; ".join(reasons),
+        "without": None if line.without is None else _interval(line.without),
+        "without_pairs": line.without_pairs,
+        "beside": line.beside,
+        "alone": None if line.alone is None else _interval(line.alone),
+        "alone_pairs": line.alone_pairs,
+    }
+
+
+def _kept_because(ablation: Ablation, name: str, line: Worth) -> str:
+    if ablation.kept.get(name) == "undecided" and line.without is not None:
+        return "neither proven to bring something nor shown to be needless"
+    return ablation.reasons.get(name, "")
 
 
 def _winner(stage: Stage, candidate: Config) -> dict[str, Any]:

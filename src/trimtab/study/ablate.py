@@ -1,0 +1,324 @@
+"""Ablation of the winner: changed knobs go back to their old values, in groups, then singly, until only those with an
+effect remain, so that the user gets few settings and not ninety (DESIGN law 2, peers.md §4 point 3).
+
+Every removal is a duel in alternating pairs: the config as it is now against the one without the group. A group goes
+
+- when the interval shows that it is not worth more than the tolerance ("needless"), or
+- when all pairs it may have are used, they do not show a worth, and the estimate lies within the tolerance ("not told
+  apart": the simpler config is preferred);
+
+it stays (a group is halved and tried again) when its worth is proven, when the config fails without it, or when it seems
+worth more than the tolerance and pairs could not settle it ("undecided"). What the budget did not reach stays as well. The
+groups are tried from the weakest evidence on. All removals together may seem to cost at most twice the tolerance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.measure import Interval, PairedSequence
+from trimtab.records import Trial
+from trimtab.space import Config
+from trimtab.study.evaluate import Evaluator
+from trimtab.study.pairs import Duel, Purse, fight, noise_pool
+from trimtab.study.stage import Stage
+
+__all__ = ["Ablation", "Dropped", "ablate", "ablation_allowance", "evidence", "start_ablation"]
+
+_MIN_PAIRS = 2
+"""Fewer pairs drop nothing, unless the interval itself shows that the group is needless."""
+
+_LEAN_DROP, _LEAN_HALVE = 1.5, 1.0
+"""Standard errors by which an estimate must lie below (above) the tolerance to spare further pairs."""
+
+_MIN_RUNS = 16
+"""Runs that the ablation may make where the budget counts trials and is small."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """One knob put back to its old value, and what was seen without it.
+
+    Attributes:
+        knob: its name.
+        reason: a sentence with the figures.
+        verdict: "needless" or "not_told_apart", see the module.
+        worth: how many times better the config was with the whole group.
+        group: all knobs that went back together.
+        n_pairs: pairs behind `worth`.
+    """
+
+    knob: str
+    reason: str
+    verdict: str
+    worth: Interval
+    group: tuple[str, ...]
+    n_pairs: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Ablation:
+    """What the ablation came to, filled in step by step.
+
+    Attributes:
+        full: the winner before it.
+        current: the winner without what was dropped.
+        tolerance: worth (relative) that is not worth a setting.
+        dropped: knobs put back.
+        kept: knob -> why it stays: "proven", "undecided", "needed" (the config fails without it), "not_measured".
+        reasons: knob -> a sentence with the figures.
+        duels: all, in order.
+        end: why it ended: "finished", "budget", "off", "failed" (the winner itself could not be measured).
+        n_runs: runs that it took.
+        went_back: why the larger config was taken after all, "" when it was not.
+    """
+
+    full: Config
+    current: Config
+    tolerance: float
+    dropped: list[Dropped] = field(default_factory=list)
+    kept: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    duels: list[Duel] = field(default_factory=list)
+    end: str = "off"
+    n_runs: int = 0
+    went_back: str = ""
+
+    @property
+    def cost(self) -> float:
+        """Log of what all removals together seem to have cost; less than 0: they brought something."""
+        groups = {drop.group: drop.worth.estimate for drop in self.dropped}
+        return sum(math.log(worth) for worth in groups.values())
+
+    def take_back(self, reason: str) -> None:
+        """Makes the full winner the result again."""
+        for drop in self.dropped:
+            self.kept[drop.knob] = "not_measured"
+            self.reasons[drop.knob] = f"taken back after it had been dropped ({drop.reason})"
+        self.dropped, self.current, self.went_back = [], self.full, reason
+
+
+def evidence(stage: Stage, trials: Sequence[Trial], winner: Config) -> dict[str, float]:
+    """Changed knob -> how strongly trials nearer to the winner's value did better, as a t statistic; 0 when unknown.
+
+    Nearness runs from 0 (the baseline's value) to 1 (the winner's) on the knob's own scale; the loss is regressed on all of
+    them at once, with a ridge (Bayesian linear regression) because a study has few trials and many knobs. That is rough,
+    and decides only in which order removals are tried.
+    """
+    rows = [t for t in trials if t.is_feasible and t.loss is not None and set(t.config) == set(winner)]
+    names = winner.difference(stage.baseline)
+    index = {name: i for i, name in enumerate(stage.space.knobs)}
+    columns = [index[name] for name in names]
+    start, end = stage.space.encode(stage.baseline)[columns], stage.space.encode(winner)[columns]
+    way = np.where(end == start, np.inf, end - start)
+    points = np.array([stage.space.encode(t.config)[columns] for t in rows])
+    scores = _ridge_t(np.clip((points - start) / way, 0.0, 1.0), np.array([t.loss for t in rows], dtype=np.float64))
+    return dict(zip(names, scores.tolist(), strict=True))
+
+
+def _ridge_t(nearness: NDArray[np.float64], losses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Minus coefficient over its standard error, per column; a column that does not vary has 0."""
+    n, p = nearness.shape
+    spread = nearness.std(axis=0)
+    x = np.where(spread > 0, nearness - nearness.mean(axis=0), 0.0) / np.where(spread > 0, spread, 1.0)
+    y = losses - losses.mean()
+    # A prior under which each column explains as much of the variance as the others, and all of them half of it.
+    inverse = np.linalg.inv(x.T @ x + p * np.eye(p))
+    coefficients = inverse @ x.T @ y
+    rest = y - x @ coefficients
+    sd = math.sqrt(float(rest @ rest) / n) or 1.0
+    return np.asarray(-coefficients / (sd * np.sqrt(np.diag(inverse))), dtype=np.float64)
+
+
+def ablation_allowance(stage: Stage) -> tuple[float, int]:
+    """(seconds, runs) that the ablation may use: its share of all the time, or of all the trials."""
+    table, budget = stage.file.proof, stage.file.budget
+    if not table.ablate:
+        return 0.0, 0
+    runs = math.ceil((budget.trials or 0) * table.ablation_share / (1 - table.ablation_share))
+    return (budget.seconds or 0.0) * table.ablation_share, max(_MIN_RUNS, runs) if table.ablation_share else 0
+
+
+def start_ablation(stage: Stage, evaluator: Evaluator, winner: Config) -> Ablation:
+    """An ablation at its beginning."""
+    tolerance = max(stage.file.proof.min_gain, evaluator.noise_sd)
+    return Ablation(full=winner, current=winner, tolerance=tolerance)
+
+
+def ablate(
+    stage: Stage, evaluator: Evaluator, ablation: Ablation, purse: Purse, *, may_go_on: Callable[[], bool]
+) -> None:
+    """Takes from the winner what it does not need; `ablation.current` is what is left."""
+    worth = evidence(stage, evaluator.trials, ablation.full)
+    groups = _from_the_weakest(sorted(worth, key=lambda name: (worth[name], name)))
+    n_before = len(evaluator.trials)
+    ablation.end = "finished"
+    while groups:
+        group = [name for name in groups.pop(0) if ablation.current[name] != stage.baseline[name]]
+        if not group:
+            continue
+        # Two pairs, the first run of which may be there already: with fewer a duel would tell nothing.
+        if not (purse.n_runs >= 2 * _MIN_PAIRS - 1 and may_go_on()):
+            ablation.end = "budget"
+            _keep(ablation, group, "not_measured", "the budget of the ablation was used up before")
+            continue
+        is_settled = _try_without(stage, evaluator, ablation, group, purse, n_groups=len(groups) + 1)
+        if ablation.end == "failed":
+            break
+        if not is_settled:
+            half = len(group) // 2
+            groups = [group[:half], group[half:], *groups]
+    _settle_undecided(stage, evaluator, ablation, purse, may_go_on)
+    ablation.n_runs = len(evaluator.trials) - n_before
+
+
+def _settle_undecided(
+    stage: Stage, evaluator: Evaluator, ablation: Ablation, purse: Purse, may_go_on: Callable[[], bool]
+) -> None:
+    """What pairs are left go to the lines that a fair share could not settle; their duels go on where they can."""
+    open_ones = [name for name, verdict in ablation.kept.items() if verdict == "undecided"]
+    for n_left, name in zip(range(len(open_ones), 0, -1), open_ones, strict=True):
+        if ablation.end != "failed" and purse.n_runs >= 2 * _MIN_PAIRS and may_go_on():
+            _try_without(stage, evaluator, ablation, [name], purse, n_groups=n_left)
+
+
+def _from_the_weakest(names: list[str]) -> list[list[str]]:
+    """The weaker two thirds, then two thirds of the rest, and so on: few tests where the evidence is right."""
+    groups = []
+    while names:
+        n = max(1, 2 * len(names) // 3)
+        groups.append(names[:n])
+        names = names[n:]
+    return groups
+
+
+def _try_without(
+    stage: Stage, evaluator: Evaluator, ablation: Ablation, group: list[str], purse: Purse, *, n_groups: int
+) -> bool:
+    """One duel; False when the group must be halved."""
+    without, reason = _without(stage, ablation.current, group)
+    if without is None:
+        if len(group) == 1:
+            _keep(ablation, group, "needed", reason)
+        return len(group) == 1
+    duel = _duel_over(stage, evaluator, ablation, without)
+    n_pairs = max(_MIN_PAIRS, duel.n_pairs + purse.n_runs // (2 * n_groups))
+    fight(
+        stage,
+        evaluator,
+        duel,
+        n_pairs=min(stage.file.proof.max_pairs, n_pairs),
+        is_decided=lambda duel: _is_decided(duel, ablation.tolerance, is_group=len(group) > 1),
+        may_go_on=lambda: purse.n_runs >= 2,
+    )
+    return _judge(ablation, duel, [*without.difference(ablation.current)], group)
+
+
+def _duel_over(stage: Stage, evaluator: Evaluator, ablation: Ablation, without: Config) -> Duel:
+    """The duel of the present config against `without`: the one begun before, or a new one."""
+    for duel in ablation.duels:
+        if duel.reference == ablation.current and duel.challenger == without:
+            return duel
+    pool = noise_pool(evaluator, ablation.duels)
+    sequence = PairedSequence(is_maximised=stage.objective.is_maximised, pool=pool)
+    duel = Duel(reference=ablation.current, challenger=without, sequence=sequence)
+    ablation.duels.append(duel)
+    return duel
+
+
+def _without(stage: Stage, config: Config, group: list[str]) -> tuple[Config | None, str]:
+    """`config` with `group` back at the baseline; None with a reason when there is nothing to measure."""
+    candidate = stage.space.canonical(config.replace({name: stage.baseline[name] for name in group}))
+    if candidate == stage.baseline:
+        return None, "without it nothing is left but your config; the proof itself measures it"
+    broken = stage.space.violations(candidate)
+    if broken:
+        return None, f"without it the config would break a constraint: {'; '.join(broken)}"
+    return candidate, ""
+
+
+def _is_decided(duel: Duel, tolerance: float, *, is_group: bool) -> bool:
+    """Whether more pairs would be wasted: the interval tells, or the estimate is clear enough for what is no claim."""
+    ratio = duel.ratio
+    if ratio.high < 1 + tolerance:
+        return True
+    if ratio.low > 1:
+        # Halving a group claims nothing; the worth of a single knob will be quoted, and one pair is too little for that.
+        return is_group or duel.n_pairs >= _MIN_PAIRS
+    if not duel.n_pairs or math.isnan(ratio.se):
+        return False
+    estimate, within = math.log(ratio.estimate), math.log1p(tolerance)
+    if estimate + _LEAN_DROP * ratio.se <= within:
+        return duel.n_pairs >= _MIN_PAIRS
+    return is_group and estimate - _LEAN_HALVE * ratio.se > within
+
+
+def _judge(ablation: Ablation, duel: Duel, removed: list[str], group: list[str]) -> bool:
+    """Drops or keeps what the duel was about; False when the group must be halved."""
+    if duel.is_void:
+        ablation.end = "failed"
+        _keep(ablation, group, "not_measured", f"the winner itself failed: {duel.failure}")
+        return True
+    figures = _figures(duel)
+    if duel.failure:
+        verdict, reason = "needed", f"without it the config fails: {duel.failure}"
+    elif duel.ratio.high < 1 + ablation.tolerance:
+        return _drop(ablation, duel, removed, "needless", figures)
+    elif duel.ratio.low > 1:
+        verdict, reason = "proven", figures
+    elif duel.n_pairs < _MIN_PAIRS:
+        verdict, reason = "not_measured", f"the budget of the ablation ended after {duel.n_pairs} of {_MIN_PAIRS} pairs"
+    elif _seems_needless(ablation, duel):
+        return _drop(ablation, duel, removed, "not_told_apart", figures)
+    else:
+        verdict, reason = "undecided", f"{figures}: not proven, and too much to give away"
+    if len(group) > 1:
+        return False
+    _keep(ablation, group, verdict, reason)
+    return True
+
+
+def _seems_needless(ablation: Ablation, duel: Duel) -> bool:
+    within, estimate = math.log1p(ablation.tolerance), math.log(duel.ratio.estimate)
+    return estimate <= within and ablation.cost + estimate <= 2 * within
+
+
+def _figures(duel: Duel) -> str:
+    if not duel.n_pairs:
+        return ""
+    ratio = duel.ratio
+    interval = (
+        f"{ratio.level:.0%} interval {ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
+        if math.isfinite(ratio.high)
+        else "interval unknown"
+    )
+    pairs = "pair" if duel.n_pairs == 1 else "pairs"
+    return f"worth {ratio.estimate - 1:+.1%} ({interval}, {duel.n_pairs} {pairs})"
+
+
+def _drop(ablation: Ablation, duel: Duel, removed: list[str], verdict: str, figures: str) -> bool:
+    tolerance = f"{ablation.tolerance:.1%}"
+    reason = (
+        f"{figures}: not more than the tolerance of {tolerance}"
+        if verdict == "needless"
+        else f"{figures}: not told apart from nothing, and the simpler config is preferred"
+    )
+    if len(removed) > 1:
+        reason = f"all {len(removed)} together {reason}"
+    for knob in removed:
+        ablation.kept.pop(knob, None)
+        ablation.dropped.append(
+            Dropped(knob=knob, reason=reason, verdict=verdict, worth=duel.ratio, group=tuple(removed), n_pairs=duel.n_pairs)
+        )  # fmt: skip
+    ablation.current = duel.challenger
+    return True
+
+
+def _keep(ablation: Ablation, group: list[str], verdict: str, reason: str) -> None:
+    for knob in group:
+        ablation.kept[knob], ablation.reasons[knob] = verdict, reason

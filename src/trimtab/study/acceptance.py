@@ -1,0 +1,299 @@
+"""The acceptance rule: everything that must hold before a candidate may be called better, looked at after each pair.
+
+A gain alone is not enough: a config that is faster and answers its slowest clients later, fails more often, or is fast on
+one run and slow on the next, is not better. Each condition is a test that stays valid however often one looks; those
+that speak against the candidate are one-sided and quick, the one that speaks for it is strict (safety.md B5).
+
+    conditions    gain, baseline, latency_mean, latency_p99, throughput, error_rate, memory, disk, swap, stability, durability
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.measure import (
+    Interval,
+    Measurement,
+    PairedSequence,
+    anytime_interval,
+    relative_range,
+    spread_evidence,
+    spread_ratio,
+)
+from trimtab.records import Objective, Trial
+
+__all__ = ["Acceptance", "AcceptanceRule", "Condition", "Sample"]
+
+_QUOTABLE = 1.25
+"""A proven gain is measured on, while the budget lasts, until its interval's ends are within this factor."""
+
+_ALPHA = 0.05
+"""Of each condition that speaks against the candidate, one-sided."""
+
+_LEVEL = 1 - 2 * _ALPHA
+
+_LEAST_OPERATIONS = 300
+"""Operations of a run whose p99 is looked at: fewer do not bound it from above."""
+
+_ERROR_TOLERANCE = 0.001
+_DISK_TOLERANCE = 0.01
+_STEADY_SD = 0.05
+"""Scatter from run to run, and from second to second twice that, which harms nobody however little the baseline scatters."""
+
+_UNSTABLE_RANGE = 0.30
+"""Range of a config's runs beyond which it is not deployable (TUNA, EuroSys 2025), when the baseline's own is smaller."""
+
+_NAMES = {"throughput": "throughput", "latency_mean": "mean latency", "latency_p99": "p99"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptanceRule:
+    """What a candidate must reach.
+
+    Attributes:
+        metric, is_maximised: the objective.
+        delta: share by which the gain's lower bound must exceed 1: max(smallest gain worth claiming, noise floor).
+        tolerance: share by which another metric may be shown to be worse.
+        noise_sd: scatter of the baseline from run to run, relative.
+        max_noise: scatter of the baseline above which nothing can be claimed.
+        locked: knobs of a locked safety class that the candidate changes.
+        opened: the same of classes that the user has opened.
+    """
+
+    metric: str
+    is_maximised: bool
+    delta: float = 0.02
+    tolerance: float = 0.05
+    noise_sd: float = 0.0
+    max_noise: float = 0.2
+    locked: tuple[str, ...] = ()
+    opened: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What one run of a proof shows.
+
+    Attributes:
+        value: of the objective.
+        metrics: "throughput", "latency_mean", "latency_p99" as far as they are known and finite.
+        error_rate: share of failed operations.
+        unsteadiness: standard deviation of the seconds inside the window, relative; NaN when unknown.
+        memory_share, swap_share: of the memory budget; NaN when they cannot be seen.
+        disk_growth_share: of the target's volumes, during the run; NaN when it cannot be seen.
+    """
+
+    value: float
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    error_rate: float = 0.0
+    unsteadiness: float = math.nan
+    memory_share: float = math.nan
+    swap_share: float = math.nan
+    disk_growth_share: float = math.nan
+
+    @classmethod
+    def of(cls, trial: Trial, objective: Objective) -> Sample:
+        """From a measured trial.
+
+        Raises:
+            ValueError: it has no measurement.
+        """
+        m = trial.measurement
+        if m is None:
+            raise ValueError(f"trial {trial.number} has no measurement")
+        budget = trial.peaks.get("memory_limit_bytes", math.nan)
+        return cls(
+            value=objective.value(m).estimate,
+            metrics=_metrics(m),
+            error_rate=m.error_rate,
+            unsteadiness=_unsteadiness(m),
+            memory_share=trial.peaks.get("memory_bytes", math.nan) / budget,
+            swap_share=trial.peaks.get("swap_bytes", math.nan) / budget,
+            disk_growth_share=trial.peaks.get("disk_growth_share", math.nan),
+        )
+
+
+def _metrics(m: Measurement) -> dict[str, float]:
+    found = {"throughput": m.throughput.estimate, "latency_mean": m.latency_mean_ms.estimate}
+    if m.n_ok >= _LEAST_OPERATIONS and "p99" in m.latency_ms:
+        found["latency_p99"] = m.latency_ms["p99"].estimate
+    return {name: value for name, value in found.items() if 0 < value < math.inf}
+
+
+def _unsteadiness(m: Measurement) -> float:
+    low, high = (int(end) for end in m.window_s)
+    seconds = np.array(m.series_per_s[low:high], dtype=np.float64)
+    return float(seconds.std(ddof=1) / seconds.mean()) if len(seconds) >= 3 and seconds.mean() > 0 else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition: whether it holds, and the figures in words."""
+
+    name: str
+    is_met: bool
+    text: str
+
+
+class Acceptance:
+    """The pairs of one proof against a rule; every question may be asked after each pair."""
+
+    def __init__(self, rule: AcceptanceRule) -> None:
+        self._rule = rule
+        self._gain = PairedSequence(is_maximised=rule.is_maximised)
+        self._pairs: list[tuple[Sample, Sample]] = []
+
+    def add(self, baseline: Sample, candidate: Sample) -> None:
+        """Takes one more pair.
+
+        Raises:
+            LoadError: a value of the objective is not positive and finite.
+        """
+        self._gain.add(baseline.value, candidate.value)
+        self._pairs.append((baseline, candidate))
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    @property
+    def gain(self) -> PairedSequence:
+        """The pairs' values of the objective."""
+        return self._gain
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether every condition holds."""
+        return all(condition.is_met for condition in self.conditions())
+
+    def is_settled(self) -> bool:
+        """Whether more pairs would not change the answer: shown not better or harmful, or better, known well enough to be
+        quoted, and nothing looks worse than it may be."""
+        if any(not condition.is_met for condition in self.conditions() if condition.name != "gain"):
+            return True
+        verdict, ratio = self._gain.verdict(self._rule.delta), self._gain.ratio
+        if verdict != "better":
+            return verdict == "not_better"
+        return ratio.high <= _QUOTABLE * ratio.low and not self._is_doubtful()
+
+    def _is_doubtful(self) -> bool:
+        return any(self._worsening(name).estimate > math.log1p(self._rule.tolerance) for name in self._guarded())
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """Every condition, those first that decide most."""
+        found = [self._gain_condition(), self._baseline_condition()]
+        found += [self._metric_condition(name) for name in self._guarded()]
+        found += [self._errors(), *self._resources(), self._stability(), self._durability()]
+        return tuple(found)
+
+    def _gain_condition(self) -> Condition:
+        ratio, delta = self._gain.ratio, self._rule.delta
+        return Condition(
+            "gain",
+            self._gain.verdict(delta) == "better",
+            f"{ratio.estimate:.3g} times, at least {ratio.low:.3g}; needed: more than {1 + delta:.3g}",
+        )
+
+    def _baseline_condition(self) -> Condition:
+        """A baseline that varies that much cannot be compared with: its own luck would be claimed as a gain."""
+        sd, most = self.baseline_noise, self._rule.max_noise
+        text = f"the baseline varies by {sd:.0%} from run to run (at most {most:.0%} for any claim)"
+        return Condition("baseline", sd <= most, text)
+
+    @property
+    def baseline_noise(self) -> float:
+        """Relative standard deviation of the baseline from run to run: the larger of what was known before and of what the
+        pairs show, by successive differences, so that a slow drift does not count (von Neumann 1941)."""
+        logs = self._logs(0)
+        here = math.sqrt(float((np.diff(logs) ** 2).mean()) / 2) if len(logs) >= 3 else 0.0
+        return max(here, self._rule.noise_sd)
+
+    def _logs(self, arm: int) -> NDArray[np.float64]:
+        return np.asarray(np.log([pair[arm].value for pair in self._pairs]), dtype=np.float64)
+
+    def _guarded(self) -> Sequence[str]:
+        """Metrics beside the objective that every run of the pairs has."""
+        return [
+            name
+            for name in _NAMES
+            if name != self._rule.metric
+            and self._pairs
+            and all(name in sample.metrics for pair in self._pairs for sample in pair)
+        ]
+
+    def _worsening(self, name: str) -> Interval:
+        """log of how many times worse the candidate is, by the pairs."""
+        sign = -1.0 if name == "throughput" else 1.0
+        logs = [sign * math.log(c.metrics[name] / b.metrics[name]) for b, c in self._pairs]
+        return anytime_interval(np.array(logs), _LEVEL)
+
+    def _metric_condition(self, name: str) -> Condition:
+        worse = self._worsening(name)
+        # What may pass as noise in the objective may not count as harm in another metric.
+        tolerance = max(self._rule.tolerance, self._rule.delta)
+        change = math.expm1(-worse.estimate if name == "throughput" else worse.estimate)
+        least = (
+            f", surely at least {_percent(math.expm1(worse.low))} worse" if worse.low > math.log1p(tolerance) else ""
+        )
+        return Condition(name, not least, f"{_NAMES[name]} {_percent(change, sign=True)}{least}")
+
+    def _errors(self) -> Condition:
+        more = anytime_interval(np.array([c.error_rate - b.error_rate for b, c in self._pairs]), _LEVEL)
+        rates = [
+            float(np.mean([pair[arm].error_rate for pair in self._pairs])) if self._pairs else 0.0 for arm in (0, 1)
+        ]
+        text = f"errors {_percent(rates[0])} before, {_percent(rates[1])} after"
+        return Condition("error_rate", not more.low > _ERROR_TOLERANCE, text)
+
+    def _resources(self) -> list[Condition]:
+        """Only what was seen in every run. More memory is no harm in itself: going beyond the budget is."""
+        found = []
+        for name, share, is_difference, tolerance, words in (
+            ("memory", "memory_share", False, 1.0, "of the memory budget used"),
+            ("swap", "swap_share", True, _DISK_TOLERANCE, "of the memory budget in swap"),
+            ("disk", "disk_growth_share", True, _DISK_TOLERANCE, "of the volume written for good in a run"),
+        ):
+            rows = np.array([[getattr(sample, share) for sample in pair] for pair in self._pairs]).reshape(-1, 2)
+            if not len(rows) or not np.isfinite(rows).all():
+                continue
+            judged = rows[:, 1] - rows[:, 0] if is_difference else rows[:, 1]
+            before, after = rows.mean(axis=0)
+            text = f"{_percent(before)} {words} before, {_percent(after)} after"
+            found.append(Condition(name, not anytime_interval(judged, _LEVEL).low > tolerance, text))
+        return found
+
+    def _stability(self) -> Condition:
+        """The candidate's scatter from run to run, and from second to second, beside the baseline's."""
+        baseline, candidate = self._logs(0), self._logs(1)
+        sd = float(candidate.std(ddof=1)) if len(candidate) > 1 else 0.0
+        is_wild = sd > _STEADY_SD and spread_evidence(baseline, candidate) >= 1 / _ALPHA
+        ranges = relative_range(baseline), relative_range(candidate)
+        is_wide = ranges[1] > _UNSTABLE_RANGE and ranges[1] > 1.5 * ranges[0]
+        times = spread_ratio(baseline, candidate)
+        text = f"runs range over {_percent(ranges[0])} before, {_percent(ranges[1])} after"
+        if math.isfinite(times):
+            text += f" (scatter {times:.2g} times)"
+        return Condition("stability", not (is_wild or is_wide or self._is_jumpier()), text)
+
+    def _is_jumpier(self) -> bool:
+        rows = np.array([[sample.unsteadiness for sample in pair] for pair in self._pairs]).reshape(-1, 2)
+        if not len(rows) or not np.isfinite(rows).all() or not (rows > 0).all() or rows[:, 1].mean() <= 2 * _STEADY_SD:
+            return False
+        return anytime_interval(np.log(rows[:, 1] / rows[:, 0]), _LEVEL).low > math.log1p(self._rule.tolerance)
+
+    def _durability(self) -> Condition:
+        """Speed that was bought with durability, security or meaning is no gain, unless the user has said that it may be."""
+        rule = self._rule
+        if rule.locked:
+            return Condition("durability", False, f"changes {', '.join(rule.locked)}, whose safety class is locked")
+        return Condition(
+            "durability", True, f"lowered as you allow: {', '.join(rule.opened)}" if rule.opened else "unchanged"
+        )
+
+
+def _percent(share: float, *, sign: bool = False) -> str:
+    return f"{share:+.1%}" if sign else f"{share:.1%}"

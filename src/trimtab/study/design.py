@@ -1,0 +1,164 @@
+"""design: the runs of an experimental design, made to rank knobs, as trials of a study of their own.
+
+baseline × 3 → the design's configs, the baseline interleaved → verdict. It resumes like `tune`, and like there the target is
+as it was found at the end. A study named `s` has its designs under `s.rank-sard`, `s.rank-lhs`, ..., so that they never stand
+in the way of `tune`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import HistoryError, UsageError
+from trimtab.history import History, StudyRecord
+from trimtab.importance import DESIGNS, Design, make_design
+from trimtab.records import Role, Status, Trial
+from trimtab.space import Config
+from trimtab.study.begin import (
+    TuneListener,
+    fingerprint_of,
+    first_signal_is_polite,
+    measure_baseline,
+    new_record,
+    open_evaluator,
+    open_history_at,
+    require_same_baseline,
+)
+from trimtab.study.evaluate import Evaluator
+from trimtab.study.file import ProofTable, SearchTable, StudyFile
+from trimtab.study.rank import design_name
+from trimtab.study.stage import Stage, build_target, build_workload, open_stage
+from trimtab.study.verdict import Outcome, make_verdict
+from trimtab.trial import Interrupted
+
+__all__ = ["run_design"]
+
+_MAX_INVALID_TRIALS = 2
+"""Times that a run which was nobody's fault (a busy load generator) is made again before it is left out."""
+
+
+def run_design(
+    file: StudyFile, state_dir: Path, listener: TuneListener, *, kind: str, runs: int | None = None, again: bool = False
+) -> tuple[StudyRecord, list[Trial]]:
+    """Makes, or goes on with, the runs of a design over the knobs of `file`.
+
+    Args:
+        file: the study.
+        state_dir: journal, locks, history.
+        listener: told of everything.
+        kind: one of `DESIGNS`.
+        runs: how many configs to measure, baselines not counted; None: as many as the design needs. More than a finished
+            design has adds a further batch to it; fewer than one that was begun change nothing.
+        again: begin a new design.
+
+    Returns:
+        The design's record and its trials. One whose runs are all there is returned as it is.
+
+    Raises:
+        UsageError: an unknown design, or too few runs for it.
+        SpaceError, TargetError, LoadError, HistoryError: nothing is changed then, or it has been undone.
+    """
+    if kind not in DESIGNS:
+        raise UsageError(f"unknown design={kind!r}", hint=f"use one of: {', '.join(DESIGNS)}")
+    build_target(file, state_dir)
+    name = design_name(file.study.name, kind)
+    fingerprint = _fingerprint(file, kind)
+    with open_history_at(file.study.history, state_dir) as history:
+        found = None if again else history.find_study(name, is_own=True)
+        if found is not None and found.fingerprint != fingerprint:
+            raise HistoryError(
+                f"the history holds a design named {name!r} of another study file (or its workload's scripts differed)",
+                hint="give the study another name, or start afresh with --again",
+            )
+        if found is not None and found.status == "ranked" and (runs or 0) <= _n_planned(found):
+            return found, history.trials(found.id)
+        with open_stage(file, state_dir) as stage, stage.target.lock(f"trimtab rank {name}"):
+            design, batches = _designed(stage, kind, found, runs)
+            stage = replace(stage, file=_with_budget(file, len(design.configs)))
+            record = found or new_record(history, stage, fingerprint, name=name)
+            require_same_baseline(record, stage)
+            plan = {
+                "kind": kind, "batches": batches, "n_runs": len(design.configs), "notes": list(design.notes),
+            }  # fmt: skip
+            history.update_study(record.id, status="running", verdict={"design": plan})
+            return _run(stage, history, record, state_dir, listener, design.configs, plan)
+
+
+def _fingerprint(file: StudyFile, kind: str) -> str:
+    """Of what the runs depend on: how a winner would be searched and proven may change between two runs of `rank`."""
+    table = file.search
+    search = SearchTable(constraints=table.constraints, ranges=table.ranges, baseline_every=table.baseline_every)
+    needed = file.model_copy(update={"search": search, "proof": ProofTable()})
+    return hashlib.sha256(f"{fingerprint_of(needed, build_workload(file))} {kind}".encode()).hexdigest()[:16]
+
+
+def _n_planned(record: StudyRecord) -> int:
+    return int(record.verdict.get("design", {}).get("n_runs", 0))
+
+
+def _designed(stage: Stage, kind: str, found: StudyRecord | None, runs: int | None) -> tuple[Design, list[int | None]]:
+    """The design that was begun and, where more runs are asked for, a further batch; and what each batch was asked for."""
+    asked: list[int | None] = list(found.verdict.get("design", {}).get("batches", ())) if found else []
+    if found is None or not asked:
+        asked = [runs]
+    elif runs is not None and runs > _n_planned(found):
+        asked.append(runs - _n_planned(found))
+    seed = stage.file.study.seed
+    made = [make_design(kind, stage.space, stage.baseline, n, seed + i) for i, n in enumerate(asked)]
+    design = Design(
+        kind=kind,
+        configs=tuple(config for part in made for config in part.configs),
+        notes=tuple(dict.fromkeys(note for part in made for note in part.notes)),
+    )
+    return design, asked
+
+
+def _with_budget(file: StudyFile, n_runs: int) -> StudyFile:
+    """The file with the design's runs for its budget, by which progress tells the time left."""
+    return file.model_copy(update={"study": file.study.model_copy(update={"budget": f"{max(1, n_runs)} trials"})})
+
+
+def _run(
+    stage: Stage,
+    history: History,
+    record: StudyRecord,
+    state_dir: Path,
+    listener: TuneListener,
+    configs: Sequence[Config],
+    plan: Mapping[str, Any],
+) -> tuple[StudyRecord, list[Trial]]:
+    outcome = Outcome()
+    listener.study_started(record.name, None)
+    with first_signal_is_polite() as is_interrupted:
+        listener.phase("preparing the data")
+        outcome.prepare_s = stage.workload.prepare(stage.target.endpoint(), listener.phase).duration_s
+        started = time.monotonic()
+        with open_evaluator(stage, history, record, state_dir, listener, is_interrupted) as evaluator:
+            try:
+                _measure(stage, evaluator, configs, listener)
+                outcome.stop_reason = f"all {len(configs)} runs of the design are made"
+            except Interrupted:
+                outcome.is_interrupted, outcome.stop_reason = True, "stopped by the user"
+            listener.phase("restoring the target")
+        verdict = make_verdict(stage, evaluator, outcome, wall_s=time.monotonic() - started)
+    verdict |= {"design": plan} if outcome.is_interrupted else {"design": plan, "result": "design"}
+    status = "interrupted" if outcome.is_interrupted else "ranked"
+    history.update_study(record.id, status=status, verdict=verdict)
+    return replace(record, status=status, verdict=verdict), evaluator.trials
+
+
+def _measure(stage: Stage, evaluator: Evaluator, configs: Sequence[Config], listener: TuneListener) -> None:
+    listener.phase("measuring the baseline")
+    measure_baseline(evaluator, stage.baseline)
+    listener.phase(f"measuring the {len(configs)} runs of the design")
+    for number, config in enumerate(configs):
+        if number and number % stage.file.search.baseline_every == 0:
+            evaluator.measure(stage.baseline, Role.BASELINE)
+        for _ in range(1 + _MAX_INVALID_TRIALS):
+            if evaluator.measure(config, Role.DESIGN).status is not Status.INFRASTRUCTURE:
+                break

@@ -1,0 +1,194 @@
+"""Duels: a config against a reference in alternating pairs (AB BA AB ...), each with a sequence that may be looked at.
+
+The pairs of one study see the same noise, so a duel borrows what the baseline's repeats and earlier duels showed of its
+size (`NoisePool`): one or two pairs then tell a large effect, where a duel on its own needs three or more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from trimtab.measure import Interval, NoisePool, PairedSequence
+from trimtab.records import Role, Status, Trial
+from trimtab.space import Config
+from trimtab.study.evaluate import Evaluator
+from trimtab.study.stage import Stage
+from trimtab.trial import MeasurePlan
+
+__all__ = ["Duel", "Purse", "believable", "fight", "fight_block", "noise_pool", "pair_plan"]
+
+_MAX_INVALID_TRIALS = 2
+"""Times that a trial which was nobody's fault (a busy load generator) is made again."""
+
+_MAX_BORROWED = 12.0
+"""Degrees of freedom that a duel borrows at most: its own pairs shall still count should its noise be another."""
+
+_LEAST_NOISE = 0.001
+"""Relative standard deviation of one run; below it a few equal runs are luck and not certainty."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Duel:
+    """What pairs showed of two configs.
+
+    Attributes:
+        reference, challenger: the two.
+        logs: log of how many times better the reference was, per pair.
+        sequence: of the same pairs; its `ratio` is how many times better the reference is.
+        failure: why the challenger gave no value, "" when it did.
+        is_void: the reference itself could not be measured, so nothing is known.
+    """
+
+    reference: Config
+    challenger: Config
+    sequence: PairedSequence
+    logs: list[float] = field(default_factory=list)
+    failure: str = ""
+    is_void: bool = False
+
+    @property
+    def n_pairs(self) -> int:
+        """Complete pairs."""
+        return len(self.logs)
+
+    @property
+    def ratio(self) -> Interval:
+        """How many times better the reference is than the challenger."""
+        return self.sequence.ratio
+
+    def add(self, reference: float, challenger: float, is_maximised: bool) -> None:
+        """Takes one pair of values of the objective."""
+        # The sequence's "candidate" is the reference: its gain is what the challenger lacks.
+        self.sequence.add(challenger, reference)
+        log = math.log(reference / challenger)
+        self.logs.append(log if is_maximised else -log)
+
+
+class Purse:
+    """How many more runs a phase may make: its own allowance, and in seconds what must stay for the later phases."""
+
+    def __init__(self, stage: Stage, evaluator: Evaluator, *, seconds: float, runs: int, keep_runs: int = 0) -> None:
+        """Takes the allowance.
+
+        Args:
+            stage, evaluator: of the study.
+            seconds: allowance where the budget is in seconds.
+            runs: allowance where the budget is in trials.
+            keep_runs: full trials that must stay affordable afterwards (budgets in seconds).
+        """
+        self._budget_s = stage.file.budget.seconds
+        self._evaluator = evaluator
+        self._end_s = evaluator.spent_s + seconds
+        self._end_n = len(evaluator.trials) + runs
+        self._keep = keep_runs
+
+    @property
+    def n_runs(self) -> int:
+        """Runs that are left; 0 and less: none."""
+        evaluator = self._evaluator
+        if self._budget_s is None:
+            return self._end_n - len(evaluator.trials)
+        cost = max(evaluator.mean_cost_s, 1e-9)
+        left_s = min(self._end_s, self._budget_s - self._keep * cost) - evaluator.spent_s
+        return math.floor(left_s / cost)
+
+
+def pair_plan(stage: Stage) -> MeasurePlan:
+    """Each run of a pair sees the window's longest form: a comparison is not the place to save seconds."""
+    return replace(stage.plan, window_s=max(stage.plan.window_s, stage.plan.window_max_s / 2), precision=0.005)
+
+
+def noise_pool(evaluator: Evaluator, duels: Sequence[Duel]) -> NoisePool:
+    """What the baseline's repeats and earlier duels showed of the noise of one pair."""
+    # A line with a drift has been fitted through the repeats, hence two degrees of freedom less.
+    df = max(0.0, len(evaluator.track) - 2.0)
+    squares = df * 2 * max(evaluator.noise_sd, _LEAST_NOISE) ** 2
+    for duel in duels:
+        if duel.n_pairs > 1:
+            mean = sum(duel.logs) / duel.n_pairs
+            squares += sum((log - mean) ** 2 for log in duel.logs)
+            df += duel.n_pairs - 1
+    if df == 0:
+        return NoisePool()
+    borrowed = min(df, _MAX_BORROWED)
+    return NoisePool(borrowed * max(squares / df, 2 * _LEAST_NOISE**2), borrowed)
+
+
+def believable(evaluator: Evaluator, config: Config, role: Role, plan: MeasurePlan) -> Trial:
+    """A trial, made again a few times when a fault that was not the config's made it worthless."""
+    trial = evaluator.measure(config, role, plan=plan)
+    for _ in range(_MAX_INVALID_TRIALS):
+        if trial.status is not Status.INFRASTRUCTURE:
+            break
+        trial = evaluator.measure(config, role, plan=plan)
+    return trial
+
+
+def _failure(trial: Trial) -> str:
+    """Why `trial` gives no value; "" when it does."""
+    if trial.status is Status.OK and trial.measurement is not None and trial.excess == 0:
+        return ""
+    what = trial.reason.partition("\n")[0] or ("a constraint of the objective was missed" if trial.excess else "")
+    return f"trial {trial.number} ended as {trial.status}: {what}" if what else f"trial {trial.number}: {trial.status}"
+
+
+def fight(
+    stage: Stage, evaluator: Evaluator, duel: Duel, *, n_pairs: int, is_decided: Callable[[Duel], bool],
+    may_go_on: Callable[[], bool],
+) -> None:  # fmt: skip
+    """Adds pairs to `duel` until it is decided, fails, or has `n_pairs`."""
+    reused = _last_run(evaluator, duel.reference)
+    while duel.n_pairs < n_pairs and not is_decided(duel) and may_go_on():
+        sides = [duel.reference, duel.challenger]
+        if duel.n_pairs % 2:
+            sides.reverse()
+        values: dict[Config, float] = {}
+        for config in sides:
+            trial = reused if reused is not None and config == duel.reference else None
+            if trial is None:
+                trial = believable(evaluator, config, Role.ABLATION, pair_plan(stage))
+            reused = None
+            if not _take(stage, duel, trial, values):
+                return
+        duel.add(values[duel.reference], values[duel.challenger], stage.objective.is_maximised)
+
+
+def _last_run(evaluator: Evaluator, config: Config) -> Trial | None:
+    """The trial just made, when it is one of `config` that a pair may begin with: as near in time as one made anew."""
+    last = evaluator.trials[-1]
+    fits = last.role is Role.ABLATION and last.config == config and last.status is Status.OK and not last.excess
+    return last if fits else None
+
+
+def _take(stage: Stage, duel: Duel, trial: Trial, values: dict[Config, float]) -> bool:
+    """Notes the value of `trial`; False when the duel ends with it."""
+    failure = _failure(trial)
+    if failure:
+        duel.is_void = trial.config == duel.reference or trial.status is Status.INFRASTRUCTURE
+        duel.failure = failure
+        return False
+    if trial.measurement is not None:
+        values[trial.config] = stage.objective.value(trial.measurement).estimate
+    return True
+
+
+def fight_block(stage: Stage, evaluator: Evaluator, duels: Sequence[Duel], *, is_reversed: bool) -> None:
+    """One pair for every duel over the same reference, which is measured once: reference, challengers (or backwards)."""
+    reference = duels[0].reference
+    role = Role.BASELINE if reference == stage.baseline else Role.ABLATION
+    values: dict[Config, float] = {}
+    runs = [(reference, role), *((duel.challenger, Role.ABLATION) for duel in duels)]
+    by_challenger = {duel.challenger: duel for duel in duels}
+    for config, run_role in runs[::-1] if is_reversed else runs:
+        trial = believable(evaluator, config, run_role, pair_plan(stage))
+        failure = _failure(trial)
+        if not failure and trial.measurement is not None:
+            values[config] = stage.objective.value(trial.measurement).estimate
+        for duel in duels if config == reference else [by_challenger[config]]:
+            duel.failure = failure or duel.failure
+            duel.is_void = duel.is_void or bool(failure and config == reference)
+    for duel in duels:
+        if reference in values and duel.challenger in values:
+            duel.add(values[reference], values[duel.challenger], stage.objective.is_maximised)

@@ -1,0 +1,160 @@
+"""PrunePlan: what a pruned study has settled before it searches, and keeps, so that a resume goes the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from trimtab.errors import UsageError
+from trimtab.history import History, StudyRecord, read_space
+from trimtab.importance import Consensus, RankProblem, rank_knobs
+from trimtab.study.rank import find_ranked
+from trimtab.study.stage import Stage
+
+__all__ = ["PrunePlan", "check_pruning", "first_level_runs", "settle_plan", "tuning_order"]
+
+_SHARE = 1 / 3
+"""Of the search's trials that the first level may use."""
+
+_RUNS_PER_KNOB = 3
+_LEAST_RUNS = 12
+_LEAST_FORCED = 8
+"""Runs of the first level: three a knob if the share allows; below 12, and below one a knob, ranks would be chance. Where the
+user has said how many knobs to tune, or carried ranks are only checked, 8 must do."""
+
+_NAMES_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunePlan:
+    """What is settled before the search begins.
+
+    Attributes:
+        want: knobs to tune at first; 0: as many as the ranking says are worth it.
+        runs: of the first level; 0: the budget has no room for it, and all knobs are tuned.
+        carried: knobs as another study ranked them, most important first; empty for none.
+        carried_knee: how many of those are worth tuning.
+        source: what the carried ranks are of, in words.
+    """
+
+    want: int = 0
+    runs: int = 0
+    carried: tuple[str, ...] = ()
+    carried_knee: int = 0
+    source: str = ""
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> PrunePlan:
+        """What `to_json` gave."""
+        return cls(**{**values, "carried": tuple(values["carried"])})
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields by name."""
+        return {**asdict(self), "carried": list(self.carried)}
+
+
+def check_pruning(stage: Stage, history: History, record: StudyRecord) -> None:
+    """What can be wrong with [search] prune and ranks, before anything is measured.
+
+    Raises:
+        UsageError: more knobs to tune than there are, or ranks of a study that is unknown, this one, or of another space.
+    """
+    prune, ranks = stage.file.search.prune, stage.file.search.ranks
+    if isinstance(prune, int) and prune > len(stage.space.knobs):
+        raise UsageError(
+            f"search.prune={prune} is more than the n_knobs={len(stage.space.knobs)} of study={record.name!r}",
+            hint="give fewer, or leave prune out to tune all",
+        )
+    if ranks is None:
+        return
+    other = find_ranked(history, ranks)
+    if other.id == record.id:
+        raise UsageError(
+            f"search.ranks={ranks!r} is the study itself",
+            hint="name another study, or one of its designs (NAME.rank-lhs)",
+        )
+    missing = sorted(set(stage.space.knobs) - set(read_space(other).knobs))
+    if missing:
+        shown = ", ".join(missing[:_NAMES_SHOWN]) + (", …" if len(missing) > _NAMES_SHOWN else "")
+        raise UsageError(
+            f"search.ranks={ranks!r} is a study of another space: it knows nothing of {shown}",
+            hint="carry ranks from a study that had all knobs of this one, or leave ranks out",
+        )
+
+
+def settle_plan(
+    stage: Stage, history: History, record: StudyRecord, budget_trials: int | None, near: Sequence[str] = ()
+) -> PrunePlan | None:
+    """The study's plan, as it was settled when the study began; None when nothing is pruned.
+
+    Where the study file names no study whose ranks are to be carried, the first of `near` that can be ranked and had all
+    knobs offers its own; they are checked like any others.
+    """
+    prune, ranks = stage.file.search.prune, stage.file.search.ranks
+    if prune == "off":
+        return None
+    kept = record.verdict.get("pruned")
+    if kept is not None:
+        return PrunePlan.from_json(kept["plan"])
+    want = prune if isinstance(prune, int) else 0
+    carried = _carried(history, ranks) if ranks is not None else _offered(stage, history, near)
+    plan = PrunePlan(
+        want=want,
+        runs=first_level_runs(len(stage.space.knobs), budget_trials, is_forced=want > 0 or bool(carried)),
+        **carried,
+    )
+    history.update_study(record.id, verdict={**history.study(record.id).verdict, "pruned": {"plan": plan.to_json()}})
+    return plan
+
+
+def tuning_order(consensus: Consensus) -> tuple[tuple[str, ...], int]:
+    """The knobs in the order in which they should be tuned, and how many of them are worth it, at least one.
+
+    Knobs that matter but are best left at their default (Kanellis et al.) come after those that pay.
+    """
+    worth = [name for name in consensus.names if name not in consensus.not_worth]
+    n_worth = sum(name not in consensus.not_worth for name in consensus.names[: consensus.knee])
+    return (*worth, *(name for name in consensus.names if name in consensus.not_worth)), max(1, n_worth)
+
+
+def first_level_runs(n_knobs: int, budget_trials: int | None, *, is_forced: bool) -> int:
+    """Runs of the first level; 0 when the budget has no room for a ranking."""
+    asked = max(_LEAST_RUNS, _RUNS_PER_KNOB * n_knobs)
+    runs = asked if budget_trials is None else min(asked, int(_SHARE * budget_trials))
+    return runs if runs >= (_LEAST_FORCED if is_forced else max(_LEAST_RUNS, n_knobs)) else 0
+
+
+def _offered(stage: Stage, history: History, near: Sequence[str]) -> dict[str, Any]:
+    """The ranks of the first of `near` that has some for all knobs; none when no study has."""
+    for name in near:
+        found = history.find_study(name)
+        if found is None or not set(stage.space.knobs) <= set(read_space(found).knobs):
+            continue
+        try:
+            return _carried(history, name)
+        except UsageError:
+            continue
+    return {}
+
+
+def _carried(history: History, ranks: str) -> dict[str, Any]:
+    """The ranks to carry as fields of a plan.
+
+    Raises:
+        UsageError: the other study's trials cannot be ranked, or do not tell.
+    """
+    other = find_ranked(history, ranks)
+    trials = history.trials(other.id)
+    consensus = rank_knobs(RankProblem(space=read_space(other), baseline=other.baseline, trials=trials))
+    if consensus.verdict or not consensus.knee:
+        raise UsageError(
+            f"the ranks of search.ranks={ranks!r} cannot be carried: {consensus.verdict or 'no knob showed an effect'}",
+            hint=f"add runs to it (trimtab rank STUDY.toml --design lhs --runs {2 * len(trials)}), or leave ranks out",
+        )
+    order, n_worth = tuning_order(consensus)
+    return {
+        "carried": order,
+        "carried_knee": n_worth,
+        "source": f"study={other.name!r} ({consensus.n_trials} trials)",
+    }

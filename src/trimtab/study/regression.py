@@ -1,0 +1,57 @@
+"""The regression budget: what the search has cost the users of a live target so far, in seconds of their time.
+
+symbol   meaning
+T        seconds that a trial's load ran, warm-up included
+u        users that wait for answers (connections)
+x, x0    throughput of the trial and of the baseline
+l, l0    mean response time of the trial and of the baseline
+
+closed loop     u T max(0, 1 - x / x0)    what the same users would have got done with the baseline, as their time
+open loop       x T max(0, l - l0)        each request waits longer
+no measurement  u (apply + load + restore) where the config is to blame: nobody was served
+"""
+
+from __future__ import annotations
+
+from trimtab.records import Role, Trial
+
+__all__ = ["RegressionMeter"]
+
+_MS_PER_S = 1e3
+
+
+class RegressionMeter:
+    """Adds up the losses of trials against the baseline runs among them; gains do not pay losses back.
+
+    Attributes:
+        lost_s: user time lost so far, in seconds.
+    """
+
+    def __init__(self) -> None:
+        self.lost_s = 0.0
+        self._baselines: list[tuple[float, float]] = []
+
+    def take(self, trial: Trial) -> None:
+        """Learns from a trial; those before the first baseline cost nothing, for nothing is known to compare them with."""
+        if trial.role in (Role.BASELINE, Role.PROOF_BASELINE):
+            if trial.measurement is not None:
+                m = trial.measurement
+                self._baselines.append((m.throughput.estimate, m.latency_mean_ms.estimate))
+            return
+        self.lost_s += self._loss_s(trial)
+
+    def _loss_s(self, trial: Trial) -> float:
+        m, cost = trial.measurement, trial.cost_s
+        if m is None:
+            steps = ("apply", "warmup", "measure", "failed", "restore")
+            is_own = trial.status.is_config_fault
+            return trial.context.clients * sum(cost.get(step, 0.0) for step in steps) if is_own else 0.0
+        if not self._baselines:
+            return 0.0
+        throughput, latency_ms = (sum(column) / len(column) for column in zip(*self._baselines, strict=True))
+        ran_s = cost.get("warmup", 0.0) + cost.get("measure", 0.0)
+        if not m.is_open:
+            users = m.users or trial.context.clients
+            return float(users * ran_s * max(0.0, 1 - m.throughput.estimate / throughput))
+        longer_s = (min(m.latency_mean_ms.estimate, _MS_PER_S * ran_s) - latency_ms) / _MS_PER_S
+        return float(m.throughput.estimate * ran_s * max(0.0, longer_s))

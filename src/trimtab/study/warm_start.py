@@ -1,0 +1,228 @@
+"""Warm start: which past studies help a new one, settled and frozen when it begins, so that a resume goes the same way."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import islice
+from typing import Any
+
+from trimtab.errors import UsageError
+from trimtab.history import History, StudyRecord, TrialSummary, knobs_from_json
+from trimtab.records import Role, Trial
+from trimtab.search import PastStudy, fitted
+from trimtab.search.warm import WarmLog
+from trimtab.space import Config, Space
+from trimtab.study.change import find_study
+from trimtab.study.near import Near, Task, nearest
+from trimtab.study.stage import Stage
+
+__all__ = ["WarmStart", "check_warm_start", "settle_warm_start", "take_over"]
+
+_MOST_CONFIGS = 150
+"""Configs kept of one study: the best half, and the others spread evenly over the rest."""
+
+_N_STARTS = 16
+_ALL = 1.0
+"""Nearness of a study that the user has named, at least a hundredth of which counts: the user knows better."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmStart:
+    """What a study takes over from past ones.
+
+    Attributes:
+        facts: id, name, digest, nearness and its parts of each study; for people and for the verdict.
+        past: their trials in this study's space.
+        starts: the best configs of the past, the nearest study's first.
+    """
+
+    facts: tuple[Mapping[str, Any], ...] = ()
+    past: tuple[PastStudy, ...] = ()
+    starts: tuple[Config, ...] = ()
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> WarmStart:
+        """What `to_json` gave."""
+        past = tuple(_past_from_json(each) for each in values["past"])
+        starts = tuple(Config(each) for each in values["starts"])
+        return cls(facts=tuple(values["studies"]), past=past, starts=starts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that the search is a function of: the history may change."""
+        return {
+            "studies": [dict(each) for each in self.facts],
+            "past": [_past_to_json(each) for each in self.past],
+            "starts": [dict(config) for config in self.starts],
+        }
+
+    def summary(self, log: WarmLog) -> dict[str, Any]:
+        """For the verdict: which studies, how near, and whether each was used to the end or dropped, and why."""
+        studies = [
+            {
+                **each,
+                "dropped": log.dropped.get(str(each["name"]), ""),
+                "weight": log.weights.get(str(each["name"]), 0.0),
+            }
+            for each in self.facts
+        ]
+        return {**self.to_json(), "studies": studies, "n_asks": log.n_asks}
+
+    def describe(self) -> str:
+        """In a line; "" for nothing."""
+        shown = [
+            f"{each['name']!r} (nearness {each['nearness']:.2f}, {each['n_trials']} trials)" for each in self.facts
+        ]
+        return f"warm start from study {', '.join(shown)}" if shown else ""
+
+
+def _past_to_json(study: PastStudy) -> dict[str, Any]:
+    """By columns: the names of the knobs once."""
+    names = list(study.configs[0]) if study.configs else []
+    return {
+        "name": study.name,
+        "nearness": study.nearness,
+        "knobs": names,
+        "configs": [[config[name] for name in names] for config in study.configs],
+        "losses": list(study.losses),
+        "failed": [[config[name] for name in names] for config in study.failed],
+    }
+
+
+def _past_from_json(values: Mapping[str, Any]) -> PastStudy:
+    names = values["knobs"]
+
+    def configs(rows: Sequence[Sequence[Any]]) -> tuple[Config, ...]:
+        return tuple(Config(dict(zip(names, row, strict=True))) for row in rows)
+
+    return PastStudy(
+        name=values["name"],
+        nearness=values["nearness"],
+        configs=configs(values["configs"]),
+        losses=tuple(values["losses"]),
+        failed=configs(values["failed"]),
+    )
+
+
+def check_warm_start(stage: Stage, history: History, record: StudyRecord) -> None:
+    """What can be wrong with [search] warm_start, before anything is measured.
+
+    Raises:
+        UsageError: a study that is unknown, this one, or that has no knob in common with it.
+    """
+    named = stage.file.search.warm_start
+    if isinstance(named, str):
+        return
+    for name in named:
+        other = find_study(history, name)
+        if other.id == record.id:
+            raise UsageError(
+                f"search.warm_start names {name!r}, the study itself", hint="name other studies of the history"
+            )
+        if not set(knobs_from_json(other.space)) & set(stage.space.knobs):
+            raise UsageError(
+                f"search.warm_start names {name!r}, a study of another space: it has no knob of this one",
+                hint="name a study of the same kind of target",
+            )
+
+
+def settle_warm_start(stage: Stage, history: History, record: StudyRecord, trials: Sequence[Trial]) -> WarmStart:
+    """What the study takes over, as it was settled when its search began; nothing when it is off.
+
+    Args:
+        stage: of the study.
+        history: read, and given what was settled.
+        record: of the study, as it was when this run began.
+        trials: the runs of the baseline.
+    """
+    wanted = stage.file.search.warm_start
+    kept = record.verdict.get("warm_start")
+    if kept is not None and "past" in kept:
+        return WarmStart.from_json(kept)
+    if wanted == "off" or kept is not None or _has_searched(history, record):
+        return WarmStart()
+    names = () if isinstance(wanted, str) else wanted
+    task = Task(
+        target=stage.target.kind, space=stage.space, objective=stage.objective, machine=stage.machine,
+        context=stage.workload.context, trials=trials,
+    )  # fmt: skip
+    found = take_over(
+        history, stage.space, stage.baseline, nearest(history, task, except_id=record.id, names=names), names
+    )
+    history.update_study(record.id, verdict={**history.study(record.id).verdict, "warm_start": found.to_json()})
+    return found
+
+
+def _has_searched(history: History, record: StudyRecord) -> bool:
+    """Whether it began before it could be settled: what it has asked then was asked without a past."""
+    return any(trial.role is not Role.BASELINE for trial in history.trial_summaries([record.id])[record.id])
+
+
+def take_over(
+    history: History, space: Space, baseline: Config, found: Sequence[Near], names: Sequence[str] = ()
+) -> WarmStart:
+    """The trials of the studies `found`, in this space; those that the user has `names` for count however far they are."""
+    summaries = history.trial_summaries(near.record.id for near in found)
+    facts, past = [], []
+    names_found = [near.record.name for near in found]
+    for near in found:
+        name = near.record.name
+        label = name if names_found.count(name) == 1 else f"{name} (id {near.record.id})"
+        nearness = max(near.nearness, _ALL / 100) if names else near.nearness
+        study = _past(label, nearness, summaries[near.record.id], space, baseline)
+        if len(study.configs) < 2:
+            continue
+        past.append(study)
+        facts.append(
+            {"id": near.record.id, "study": name, "name": label, "digest": _digest(study),
+             "n_trials": len(summaries[near.record.id]), "nearness": round(near.nearness, 3), "overlap": round(near.overlap, 3),
+             "workload": round(near.workload, 3), "machine": round(near.machine, 3)}
+        )  # fmt: skip
+    return WarmStart(facts=tuple(facts), past=tuple(past), starts=_starts(past, space, baseline))
+
+
+def _digest(study: PastStudy) -> str:
+    """Of what was taken over."""
+    return hashlib.sha256(json.dumps(_past_to_json(study), sort_keys=True).encode()).hexdigest()
+
+
+def _past(name: str, nearness: float, trials: Sequence[TrialSummary], space: Space, baseline: Config) -> PastStudy:
+    """Mean loss of each config, and the configs that failed."""
+    losses: dict[Config, list[float]] = {}
+    failed: dict[Config, None] = {}
+    own = cache(partial(fitted, space, space.canonical(baseline)))
+    for trial in trials:
+        config = own(trial.config)
+        if trial.loss is not None:
+            losses.setdefault(config, []).append(trial.loss)
+        elif trial.status.is_config_fault:
+            failed[config] = None
+    means = {config: sum(values) / len(values) for config, values in losses.items()}
+    kept = _thinned(sorted(means, key=lambda config: means[config]))
+    return PastStudy(
+        name=name,
+        nearness=nearness,
+        configs=tuple(kept),
+        losses=tuple(means[config] for config in kept),
+        failed=tuple(config for config in failed if config not in means)[:_MOST_CONFIGS],
+    )
+
+
+def _thinned(ordered: list[Config]) -> list[Config]:
+    if len(ordered) <= _MOST_CONFIGS:
+        return ordered
+    half = _MOST_CONFIGS // 2
+    rest = ordered[half:]
+    return [*ordered[:half], *(rest[round(i * (len(rest) - 1) / (half - 1))] for i in range(half))]
+
+
+def _starts(past: Sequence[PastStudy], space: Space, baseline: Config) -> tuple[Config, ...]:
+    """The best configs that gained, the nearest study's best first, then the others' in turn; feasible here."""
+    here = space.canonical(baseline)
+    by_study = [[c for c, loss in zip(s.configs, s.losses, strict=True) if loss < 0] for s in past]
+    turns = [configs[rank] for rank in range(_MOST_CONFIGS) for configs in by_study if rank < len(configs)]
+    fit = (config for config in dict.fromkeys(turns) if config != here and space.is_feasible(config))
+    return tuple(islice(fit, _N_STARTS))
