@@ -5,6 +5,7 @@ TrimtabError                     base; `hint` says what to do
 │   └── SpaceError         2     a knob, value, constraint or space is not legal
 ├── TargetError            3     the system under tuning cannot be reached, read, changed or restored
 │   ├── LockedError        3     another tuner holds the target
+│   ├── ForeignChangeError 3     somebody else changed the target while it was being tuned
 │   ├── ApplyError         3     the target refused a config, or did not come back with it
 │   └── RestoreError       3     the target could not be put back as it was found
 ├── LoadError              4     the workload could not be prepared or run, or its measurement is invalid
@@ -16,8 +17,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from trimtab.redact import hide_literals, redact
+
 __all__ = [
     "ApplyError",
+    "ForeignChangeError",
     "HistoryError",
     "InternalError",
     "LoadError",
@@ -30,18 +34,28 @@ __all__ = [
 ]
 
 
+_LINE = 1000
+"""Characters of a line of a message: a value from outside may be as long as it likes."""
+
+
+def _shortened(text: str) -> str:
+    return "\n".join(line if len(line) <= _LINE else f"{line[: _LINE - 3]}..." for line in text.split("\n"))
+
+
 class TrimtabError(Exception):
     """Base of every error that Trimtab raises on purpose.
 
-    `message` says what happened, with `name=value`; `hint`, when there is one, says what to do about it.
+    `message` says what happened, with `name=value`; `hint`, when there is one, says what to do about it. Passwords are
+    taken out of both.
     """
 
     exit_code: ClassVar[int] = 70
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
+        message = _shortened(redact(message))
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = None if hint is None else _shortened(redact(hint))
 
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message}\nhint: {self.hint}"
@@ -67,16 +81,22 @@ class LockedError(TargetError):
     """Another tuner holds the target; the message names it."""
 
 
+class ForeignChangeError(TargetError):
+    """Somebody else changed the target (its files, its settings, its role) while it was being tuned: the study stops."""
+
+
 class ApplyError(TargetError):
     """The target refused a config or did not come back with it.
 
-    `log_excerpt` holds the target's own log lines. This is a *result* for the searcher: the trial room turns it into
-    a trial with status `crashed`.
+    `log_excerpt` holds the target's own log lines, `fault` the class of the cause ("config", "resource", "environment";
+    see `trimtab.records.Fault`), "" when only the evidence can tell. This is a *result* for the searcher: the trial room
+    turns it into a trial.
     """
 
-    def __init__(self, message: str, *, hint: str | None = None, log_excerpt: str = "") -> None:
+    def __init__(self, message: str, *, hint: str | None = None, log_excerpt: str = "", fault: str = "") -> None:
         super().__init__(message, hint=hint)
-        self.log_excerpt = log_excerpt
+        self.log_excerpt = hide_literals(log_excerpt)
+        self.fault = fault
 
 
 class RestoreError(TargetError):

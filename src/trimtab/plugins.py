@@ -1,7 +1,7 @@
-"""Finds targets, workloads and searchers by their short name through entry points, loading only what is asked for.
+"""Finds plug-ins by their short name through entry points, loading only what is asked for.
 
 Built-in ones are registered in the same way (pyproject.toml), so a plug-in can do whatever they can. A group is one of
-`trimtab.targets`, `trimtab.workloads`, `trimtab.searchers`.
+`trimtab.targets`, `trimtab.workloads`, `trimtab.searchers`, `trimtab.rankers` and `trimtab.formats` (of the history).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from trimtab.errors import UsageError
 
 __all__ = ["Group", "load", "names"]
 
-Group = Literal["targets", "workloads", "searchers"]
+Group = Literal["targets", "workloads", "searchers", "rankers", "formats"]
 
 
 def _entries(group: Group) -> dict[str, EntryPoint]:

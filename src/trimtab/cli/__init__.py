@@ -9,7 +9,9 @@ from pathlib import Path
 
 import click
 
+from trimtab.cli.shortage import EXIT_CODE, shortage
 from trimtab.errors import TrimtabError
+from trimtab.redact import hide_literals, redact
 
 __all__ = ["main"]
 
@@ -18,15 +20,15 @@ _BUG = 70
 
 
 def _complain(message: str, hint: str | None = None) -> None:
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {message}", err=True)
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {redact(message)}", err=True)
     if hint:
-        click.echo(f"{click.style('hint:', fg='cyan')} {hint}", err=True)
+        click.echo(f"{click.style('hint:', fg='cyan')} {redact(hint)}", err=True)
 
 
 def _report_bug(error: BaseException) -> None:
     """No traceback reaches the user: it goes to a file that can be sent along."""
     with tempfile.NamedTemporaryFile("w", prefix="trimtab-bug-", suffix=".txt", delete=False, encoding="utf-8") as file:
-        traceback.print_exception(error, file=file)
+        file.write(hide_literals("".join(traceback.format_exception(error))))
     _complain(f"a bug in Trimtab: {type(error).__name__}: {error}", f"please report it with the file {Path(file.name)}")
 
 
@@ -43,11 +45,17 @@ def main(arguments: list[str] | None = None) -> None:
         _complain(error.format_message(), f"see `{context.command_path} --help`" if context else None)
         sys.exit(2)
     except TrimtabError as error:
-        _complain(error.message, error.hint)
+        if error.exit_code == _INTERRUPTED:
+            click.echo(f"{error.message}; {error.hint}", err=True)
+        else:
+            _complain(error.message, error.hint)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     except Exception as error:  # noqa: BLE001 - the last line of defence: every bug gets its exit code
+        if (short := shortage(error)) is not None:
+            _complain(*short)
+            sys.exit(EXIT_CODE)
         _report_bug(error)
         sys.exit(_BUG)
     sys.exit(code if isinstance(code, int) else 0)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.options import history_option, json_option, print_json, say, state_option
+from trimtab.cli.options import history_option, json_option, print_json, recover_first, say, state_option
+
+if TYPE_CHECKING:
+    from trimtab.study import Change
 
 __all__ = ["command"]
 
@@ -21,18 +26,22 @@ def command(name: str, state_dir: Path, history_url: str | None, as_json: bool, 
     """Set the proven winner of the study NAME on its server, to stay. Shows current → proposed first."""
     from trimtab.study import apply_winner, find_study, open_history_at, winner_of
 
+    recover_first(state_dir)
     with open_history_at(history_url, state_dir) as history:
         record = find_study(history, name)
     config = winner_of(record)
-    knobs = record.verdict["knobs"]
-    for knob in config:
-        row = knobs[knob]
-        say(f"  {knob}: {row['old_text']} → {row['new_text']}" + (" (restart)" if row["restart"] == "restart" else ""))
-    if not yes:
-        click.confirm("Set these on the server?", abort=True, err=True)
-    effective = apply_winner(record, state_dir)
+
+    def agrees(changes: Sequence[Change]) -> bool:
+        for change in changes:
+            late = " (restart)" if change.needs_restart else ""
+            say(f"  {change.knob}: {change.current} → {change.proposed}{late}")
+        return yes or click.confirm("Set these on the server?", err=True)
+
+    effective = apply_winner(record, state_dir, agrees=agrees)
+    if effective is None:
+        raise click.exceptions.Abort
     if as_json:
         print_json({"applied": dict(config), "effective": dict(effective), "undo": f"trimtab rollback {name}"})
     else:
-        click.echo(f"applied {len(config)} settings; undo: trimtab rollback {name}")
+        click.echo(f"applied {len(config)} setting{'' if len(config) == 1 else 's'}; undo: trimtab rollback {name}")
     return 0

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli.options import json_option, print_json, state_option, study_file_argument
 
+if TYPE_CHECKING:
+    from trimtab.study import StudyFile
+
 __all__ = ["command"]
+
+
+_ROOT = "programs of the server run as its own user; a user who may restart the server and write its files is enough"
 
 
 @click.command("doctor")
 @study_file_argument
 @state_option
 @json_option
-def command(study_file: Path, state_dir: Path, as_json: bool) -> int:
+@click.option(
+    "--grant-sql",
+    is_flag=True,
+    help="Print the SQL that makes a role with just the rights the study needs, and no more.",
+)
+@click.option("--role", default="", metavar="NAME", help="With --grant-sql: the role's name.")
+def command(study_file: Path, state_dir: Path, as_json: bool, grant_sql: bool, role: str) -> int:
     """Say what can be reached, read, changed and restarted, and what is locked and why. Changes nothing.
 
     Exits with 1 when something is not fine.
@@ -23,12 +37,18 @@ def command(study_file: Path, state_dir: Path, as_json: bool) -> int:
     from trimtab.study import load_study_file, open_stage
 
     file = load_study_file(study_file)
+    if role and not grant_sql:
+        raise click.UsageError("--role goes with --grant-sql")
+    if grant_sql:
+        return _print_grants(file, state_dir, role, as_json)
     with open_stage(file, state_dir) as stage:
         checks = list(stage.target.doctor())
         checks.append(
             ("workload", True, f"{stage.workload.context.workload}, {stage.workload.context.clients} clients")
         )
         checks.append(("space", True, f"{len(stage.space.knobs)} knobs, {len(stage.space.constraints)} constraints"))
+        if os.geteuid() == 0:
+            checks.append(("user", True, f"root: {_ROOT}"))
         broken = stage.space.violations(stage.baseline)
         checks.append(("running config", not broken, "; ".join(broken) or "meets every constraint"))
     is_fine = all(fine for _, fine, _ in checks)
@@ -38,3 +58,14 @@ def command(study_file: Path, state_dir: Path, as_json: bool) -> int:
         for check, fine, text in checks:
             click.echo(f"{'ok  ' if fine else 'FAIL'}  {check}: {text}")
     return 0 if is_fine else 1
+
+
+def _print_grants(file: StudyFile, state_dir: Path, role: str, as_json: bool) -> int:
+    from trimtab.study import grant_sql
+
+    text, is_enough = grant_sql(file, state_dir, role=role)
+    if as_json:
+        print_json({"is_enough": is_enough, "sql": text})
+    else:
+        click.echo(text, nl=False)
+    return 0 if is_enough else 1

@@ -19,12 +19,14 @@ COMMANDS: dict[str, str] = {
     "bench": "measure one config, with the noise floor of this machine",
     "profile": "a live server's own statements as a workload",
     "tune": "find a better config and prove it",
+    "rank": "which knobs matter",
     "report": "what was tried, found and proven; how to undo",
     "apply": "set a proven winner to stay",
     "rollback": "take back what apply set",
     "recover": "put back what a killed Trimtab left changed",
-    "history": "list the studies of the history",
-    "plugins": "list targets, workloads and searchers with their options",
+    "history": "what was measured before: find, show, share, look after it",
+    "bench-search": "which searcher would have done best on a past study",
+    "plugins": "list targets, workloads, searchers, rankers and formats",
 }
 """Command -> one line of help; its code is in trimtab.cli.<command>_command."""
 
@@ -36,7 +38,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"trimtab.cli.{cmd_name}_command")
+        module = import_module(f"trimtab.cli.{cmd_name.replace('-', '_')}_command")
         return cast(click.Command, module.command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

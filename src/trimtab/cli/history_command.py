@@ -1,50 +1,42 @@
-"""trimtab history: the studies that are kept."""
+"""trimtab history: what was measured before: find it, show it, share it, look after it. One file per subcommand."""
 
 from __future__ import annotations
 
-import datetime
-from pathlib import Path
+from importlib import import_module
+from typing import cast
 
 import click
 
-from trimtab.cli.options import history_option, json_option, print_json, state_option
+__all__ = ["SUBCOMMANDS", "command"]
 
-__all__ = ["command"]
+SUBCOMMANDS: dict[str, str] = {
+    "list": "every study",
+    "query": "the studies that fit",
+    "show": "one study and its trials",
+    "export": "write studies to a file",
+    "import": "take in studies from a file",
+    "merge": "take in every study of another history",
+    "check": "read all of it and tell what is damaged",
+    "backup": "a copy in one file",
+    "compact": "give unused space back",
+}
+"""Subcommand -> one line of help; its code is in trimtab.cli.history_<subcommand>."""
 
 
-@click.group("history")
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in SUBCOMMANDS:
+            return None
+        return cast(click.Command, import_module(f"trimtab.cli.history_{cmd_name}").command)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUBCOMMANDS.items()))
+
+
+@click.group("history", cls=_LazyGroup)
 def command() -> None:
-    """What was measured before."""
-
-
-@command.command("list")
-@state_option
-@history_option
-@json_option
-def list_studies(state_dir: Path, history_url: str | None, as_json: bool) -> int:
-    """List every study: name, status, trials, when, objective, workload."""
-    from trimtab.study import open_history_at
-
-    with open_history_at(history_url, state_dir) as history:
-        rows = [
-            {
-                "name": study.name,
-                "status": study.status,
-                "n_trials": len(history.trials(study.id)),
-                "created_at": study.created_at,
-                "objective": study.objective,
-                "workload": study.context.workload,
-            }
-            for study in history.studies()
-        ]
-    if as_json:
-        print_json({"studies": rows})
-        return 0
-    if not rows:
-        click.echo("no studies yet")
-    for row in rows:
-        when = datetime.datetime.fromtimestamp(float(row["created_at"])).strftime("%Y-%m-%d %H:%M")  # type: ignore[arg-type]
-        click.echo(
-            f"{row['name']}  {row['status']}  {row['n_trials']} trials  {when}  {row['objective']}  {row['workload']}"
-        )
-    return 0
+    """What was measured before: find it, show it, share it, look after it."""

@@ -11,7 +11,7 @@ import click
 from trimtab.cli.options import json_option, print_json, say
 
 if TYPE_CHECKING:
-    from trimtab.target.postgresql.discover import FoundServer
+    from trimtab.target import FoundServer
 
 __all__ = ["command", "study_text"]
 
@@ -26,12 +26,7 @@ budget = "{budget}"                  # wall clock ("1h30m") or "40 trials"
 seed = 1
 
 [target.db]
-kind = "postgresql"
-"""
-
-_EMBEDDED = """\
-embedded = "18"                 # a real PostgreSQL of its own, from a wheel; "16" too
-memory = "1GiB"                 # the budget that all memory knobs share
+kind = "{kind}"
 """
 
 _TAIL = """\
@@ -72,6 +67,16 @@ scale = 10
 [workload.load]
 users = 8                       # connections that are kept busy; with rate = 500 an open loop
 """,
+    "oltp": """\
+[workload]
+kind = "oltp"                   # creates a database of its own, trimtab_oltp_..., on the server
+script = "read_write"           # or read_only, point_select, ...: docs/reference/oltp.md
+tables = 4
+table_size = 100_000
+
+[workload.load]
+users = 16                      # connections that are kept busy; with rate = 500 an open loop
+""",
     "sql": """\
 [workload]
 kind = "sql"                    # your own statements; `trimtab profile {name}` writes them from a live server
@@ -88,59 +93,52 @@ users = 8                       # connections that are kept busy; with rate = 50
 }
 
 
-def _server_lines(server: FoundServer) -> str:
-    lines = [
-        f'url = "{server.url}"   # PostgreSQL {server.version or "of unknown version"}; no password here: use .pgpass'
-    ]
-    if server.data_dir and server.restart:
-        lines += [
-            f'data_dir = "{server.data_dir}"',
-            f'restart = "{server.restart}"   # leave out: no knob that needs a restart',
-        ]
-    elif server.data_dir:
-        lines += [
-            f'# data_dir = "{server.data_dir}"',
-            '# restart = "systemctl restart postgresql"   # with both, knobs that need a restart are tuned too',
-        ]
-    lines += [
-        '# memory = "4GiB"              # the budget that all memory knobs share; default: RAM or the cgroup limit'
-    ]
-    return "\n".join(lines) + "\n"
+_DEFAULT_WORKLOADS = {"postgresql": "tpch"}
+"""By kind of target; records of YCSB for the others."""
 
 
-def study_text(file_name: str, server: FoundServer | None, workload: str = "tpch") -> str:
-    """The study file for `server`, or for an embedded one, under a workload of that kind."""
-    study = Path(file_name).stem
-    head = _HEAD.format(name=file_name, study=study, budget="10m" if server is None else "30m")
-    middle = _EMBEDDED if server is None else _server_lines(server)
-    scale, window, longest = ("0.1", "5s", "8s") if server is None else ("1", "15s", "30s")
-    asked = _WORKLOADS[workload].format(name=file_name, scale=scale)
-    return head + middle + _TAIL.format(workload=asked, window=window, window_max=longest)
+def study_text(file_name: str, server: FoundServer, workload: str | None = None) -> str:
+    """The study file for `server` under a workload of that kind, or of the one that suits the target."""
+    study, is_own = Path(file_name).stem, not server.url
+    head = _HEAD.format(name=file_name, study=study, budget="10m" if is_own else "30m", kind=server.kind)
+    scale, window, longest = ("0.1", "5s", "8s") if is_own else ("1", "15s", "30s")
+    chosen = workload or _DEFAULT_WORKLOADS.get(server.kind, "ycsb")
+    asked = _WORKLOADS[chosen].format(name=file_name, scale=scale)
+    lines = "".join(f"{line}\n" for line in server.lines)
+    return head + lines + _TAIL.format(workload=asked, window=window, window_max=longest)
 
 
 @click.command("init")
 @click.argument("study_file", type=click.Path(path_type=Path, dir_okay=False), default=Path("study.toml"))
-@click.option("--embedded", is_flag=True, help="Use an embedded PostgreSQL even when a server is running.")
 @click.option(
-    "--workload", type=click.Choice(list(_WORKLOADS)), default="tpch", show_default=True, help="What is asked."
+    "--target", metavar="KIND", help="Kind of target; see `trimtab plugins`. Default: what is found, or PostgreSQL."
+)
+@click.option("--embedded", is_flag=True, help="Use an embedded server even when one is running.")
+@click.option(
+    "--workload",
+    type=click.Choice(list(_WORKLOADS)),
+    help="What is asked; default: tpch on PostgreSQL, ycsb elsewhere.",
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
-def command(study_file: Path, embedded: bool, workload: str, force: bool, as_json: bool) -> int:
-    """Write an explained study file for the PostgreSQL servers found running here, or for an embedded one."""
+def command(
+    study_file: Path, target: str | None, embedded: bool, workload: str | None, force: bool, as_json: bool
+) -> int:
+    """Write an explained study file for a server found running here, or for an embedded one."""
     from trimtab.errors import UsageError
-    from trimtab.target.postgresql.discover import discover
+    from trimtab.study import embedded_server, found_servers
 
     if study_file.exists() and not force:
         raise UsageError(f"file={str(study_file)!r} exists already", hint="choose another name, or use --force")
-    servers = [] if embedded else discover()
+    servers = [] if embedded else found_servers(target)
     usable = [server for server in servers if not server.problem]
     for server in servers:
         say(
             f"found a server at {server.url}: "
-            + (f"cannot log in: {server.problem}" if server.problem else f"PostgreSQL {server.version}")
+            + (f"cannot log in: {server.problem}" if server.problem else server.what)
         )
-    text = study_text(study_file.name, usable[0] if usable else None, workload)
+    chosen = usable[0] if usable else embedded_server(target)
+    text = study_text(study_file.name, chosen, workload)
     try:
         # Written whole or not at all, and never over a file that appeared meanwhile.
         with open(study_file, "w" if force else "x", encoding="utf-8") as file:
@@ -152,9 +150,9 @@ def command(study_file: Path, embedded: bool, workload: str, force: bool, as_jso
             f"cannot write file={str(study_file)!r}: {error.strerror}", hint="choose another directory"
         ) from error
     if as_json:
-        found = [{"url": s.url, "version": s.version, "problem": s.problem} for s in servers]
-        print_json({"study_file": str(study_file), "url": usable[0].url if usable else None, "found": found})
+        found = [{"kind": s.kind, "url": s.url, "server": s.what, "problem": s.problem} for s in servers]
+        print_json({"study_file": str(study_file), "kind": chosen.kind, "url": chosen.url or None, "found": found})
         return 0
-    click.echo(f"wrote {study_file}: {'the server at ' + usable[0].url if usable else 'an embedded PostgreSQL 18'}")
+    click.echo(f"wrote {study_file}: {'the server at ' + chosen.url if chosen.url else chosen.what}")
     click.echo(f"next: trimtab doctor {study_file}")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     from trimtab.target import KnobState
 
 __all__ = ["command"]
+
+_RAW = re.compile(r" \([^)]* in \w+\)(?: in steps of \d+)?")
+"""The range once more in the server's own unit, and its grid: --json has them."""
+
+_PIPED_WIDTH = 160
+"""Of a file or pipe, in which nothing has to be folded."""
 
 
 def _row(state: KnobState) -> dict[str, Any]:
@@ -39,12 +46,14 @@ def _table(rows: list[dict[str, Any]], selected: set[str]) -> None:
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("knob", "running", "useful range", "needs", "what it does, or why it is locked"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column == "knob")
     for row in rows:
         mark = "* " if row["name"] in selected else "  "
         why = f"locked: {row['lock_reason']}" if row["lock_reason"] else row["doc"]
-        table.add_row(mark + row["name"], row["running_text"], row["range"], row["restart"], why)
+        table.add_row(mark + row["name"], row["running_text"], _RAW.sub("", row["range"]), row["restart"], why)
     console = Console(soft_wrap=False)
+    if not console.is_terminal:
+        console.width = max(console.width, _PIPED_WIDTH)
     console.print(table)
     console.print(f"\n{len(rows)} knobs; * marks the {len(selected)} that this study tunes", highlight=False)
 

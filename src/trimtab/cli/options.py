@@ -6,18 +6,23 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from trimtab.study import Recovered
 
 __all__ = [
     "SCHEMA_VERSION",
     "history_option",
     "json_option",
     "print_json",
+    "recover_first",
     "say",
     "state_option",
     "study_file_argument",
+    "tell_news",
 ]
 
 SCHEMA_VERSION = 1
@@ -30,6 +35,21 @@ def study_file_argument(function: F) -> F:
     return click.argument("study_file", type=click.Path(path_type=Path), metavar="STUDY.toml")(function)
 
 
+def _tell_news(context: click.Context, parameter: click.Parameter, state_dir: Path) -> Path:
+    """What the dead-man did since the last command comes first, whichever command this is."""
+    tell_news(state_dir)
+    return state_dir
+
+
+def tell_news(state_dir: Path) -> None:
+    """Each of the dead-man's deeds is told once."""
+    if (state_dir / "journal" / "news.jsonl").exists():
+        from trimtab.trial import take_news
+
+        for text in take_news(state_dir):
+            say(text)
+
+
 def state_option(function: F) -> F:
     """Where journal, history and results live."""
     return click.option(
@@ -39,6 +59,7 @@ def state_option(function: F) -> F:
         default=Path(".trimtab"),
         envvar="TRIMTAB_STATE",
         show_default=True,
+        callback=_tell_news,
         help="Directory of journal, history and results (environment: TRIMTAB_STATE).",
     )(function)
 
@@ -71,6 +92,17 @@ def _plain(value: Any) -> Any:
 def print_json(data: dict[str, Any]) -> None:
     """One JSON document on stdout, with `schema_version` first."""
     click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **_plain(data)}, indent=2, ensure_ascii=False))
+
+
+def recover_first(state_dir: Path) -> list[Recovered]:
+    """What every command that changes a server does first: nothing new begins over something half done."""
+    from trimtab.study import recover
+
+    found = recover(state_dir)
+    tell_news(state_dir)  # of a dead-man that was waited for
+    for done in found:
+        say(f"a killed study={done.study!r} had left target={done.target!r} changed: {done.action}")
+    return found
 
 
 def say(text: str) -> None:

@@ -23,7 +23,7 @@ def _describe(cls: Any) -> dict[str, Any]:
 @click.command("plugins")
 @json_option
 def command(as_json: bool) -> int:
-    """List targets, workloads and searchers by their short name, with their options."""
+    """List targets, workloads, searchers, rankers and formats by their short name, with their options."""
     from trimtab import plugins
 
     found = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from trimtab.cli.options import json_option, print_json, say, state_option, study_file_argument
+from trimtab.cli.options import json_option, print_json, recover_first, say, state_option, study_file_argument
 
 __all__ = ["command"]
 
@@ -34,14 +34,13 @@ def command(
     from rich.console import Console
 
     from trimtab.report import Progress, print_report, to_json, write_html
-    from trimtab.study import Budget, load_study_file, recover, tune
+    from trimtab.study import Budget, load_study_file, tune
 
     file = load_study_file(study_file)
     if budget is not None:
         Budget.parse(budget)
         file = file.model_copy(update={"study": file.study.model_copy(update={"budget": budget})})
-    for done in recover(state_dir):
-        say(f"a killed study={done.study!r} had left target={done.target!r} changed: {done.action}")
+    recover_first(state_dir)
     console = Console(stderr=True, quiet=quiet)
     with Progress(console) as progress:
         record, trials = tune(file, state_dir, progress, again=again)

@@ -2,9 +2,10 @@
 
 from trimtab.report.bench import bench_to_json, measurement_to_json, print_bench
 from trimtab.report.bench_live import BenchProgress
-from trimtab.report.html import render_html, write_html
+from trimtab.report.html import render_html, render_rank_html, write_html, write_rank_html
 from trimtab.report.json import to_json
 from trimtab.report.live import Progress
+from trimtab.report.rank_text import print_rank, rank_text, rank_to_json
 from trimtab.report.summary import Summary, summarise
 from trimtab.report.text import print_report, print_trials, report_text
 
@@ -15,11 +16,16 @@ __all__ = [
     "bench_to_json",
     "measurement_to_json",
     "print_bench",
+    "print_rank",
     "print_report",
     "print_trials",
+    "rank_text",
+    "rank_to_json",
     "render_html",
+    "render_rank_html",
     "report_text",
     "summarise",
     "to_json",
     "write_html",
+    "write_rank_html",
 ]

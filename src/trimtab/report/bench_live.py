@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -13,7 +13,10 @@ from rich.text import Text
 
 from trimtab.report.words import first_line
 
-__all__ = ["BenchProgress", "LoadFrame"]
+if TYPE_CHECKING:
+    from trimtab.workload import Frame
+
+__all__ = ["BenchProgress"]
 
 _SHOWN_SECONDS = 12
 _LINE_EVERY = 5
@@ -34,35 +37,6 @@ _COLUMNS = (
 )
 
 
-class LoadFrame(Protocol):
-    """What one second of a load showed (see `trimtab.workload.Frame`)."""
-
-    @property
-    def second(self) -> int: ...
-    @property
-    def n_ok(self) -> int: ...
-    @property
-    def n_error(self) -> int: ...
-    @property
-    def credited(self) -> float: ...
-    @property
-    def n_timed_out(self) -> int: ...
-    @property
-    def n_shed(self) -> int: ...
-    @property
-    def response_p50_us(self) -> int: ...
-    @property
-    def response_p95_us(self) -> int: ...
-    @property
-    def response_p99_us(self) -> int: ...
-    @property
-    def lateness_p99_us(self) -> int: ...
-    @property
-    def backlog(self) -> int: ...
-    @property
-    def client_cpu_s(self) -> float: ...
-
-
 class BenchProgress:
     """Shows runs second by second: response percentiles, errors, and how the generator itself is doing.
 
@@ -74,7 +48,7 @@ class BenchProgress:
         self._console = console or Console(stderr=True)
         self._line_every = 1 if every_second else _LINE_EVERY
         self._is_live = self._console.is_terminal and not every_second
-        self._frames: deque[LoadFrame] = deque(maxlen=_SHOWN_SECONDS)
+        self._frames: deque[Frame] = deque(maxlen=_SHOWN_SECONDS)
         self._step = ""
         self._live: Live | None = None
 
@@ -105,7 +79,7 @@ class BenchProgress:
             self._live = Live(get_renderable=self._view, console=self._console, refresh_per_second=4, transient=True)
             self._live.start()
 
-    def second(self, frame: LoadFrame) -> None:
+    def second(self, frame: Frame) -> None:
         """One second of load has passed."""
         self._frames.append(frame)
         if not self._is_live and (frame.second + 1) % self._line_every == 0:
@@ -123,7 +97,7 @@ class BenchProgress:
         return Group(head, table)
 
 
-def _cells(frame: LoadFrame) -> tuple[Text, ...]:
+def _cells(frame: Frame) -> tuple[Text, ...]:
     n_bad = frame.n_error + frame.n_timed_out
     return (
         Text(str(frame.second)),
@@ -138,7 +112,7 @@ def _cells(frame: LoadFrame) -> tuple[Text, ...]:
     )
 
 
-def _line(frame: LoadFrame) -> str:
+def _line(frame: Frame) -> str:
     parts = [f"second {frame.second}: {frame.n_ok + frame.n_error + frame.n_timed_out}/s done"]
     parts.append(f"goodput {frame.credited:.4g}/s")
     if frame.response_p50_us:

@@ -15,7 +15,20 @@ from trimtab.records import Status, Trial
 from trimtab.report.summary import Summary
 from trimtab.report.words import number_text
 
-__all__ = ["Figure", "figures"]
+__all__ = [
+    "AMBER",
+    "BLUE",
+    "GREEN",
+    "GREY",
+    "RED",
+    "VIOLET",
+    "Figure",
+    "escape",
+    "figures",
+    "finite",
+    "layout",
+    "level",
+]
 
 Figure = dict[str, Any]
 
@@ -28,6 +41,7 @@ _ROLE_MARKS: Mapping[str, tuple[str, str]] = {
     "advice": ("star", VIOLET),
     "proof advice": ("star", VIOLET),
     "search": ("circle", BLUE),
+    "design": ("circle", BLUE),
     "repeat": ("square", BLUE),
     "ablation": ("hexagon-open", AMBER),
     "proof candidate": ("circle", GREEN),
@@ -47,9 +61,10 @@ def figures(summary: Summary, before: Sequence[Trial], after: Sequence[Trial]) -
     return {name: figure for name, figure in made.items() if figure is not None}
 
 
-def _layout(x: str, y: str, **more: Any) -> Figure:
+def layout(x: str, y: str, **more: Any) -> Figure:
+    """A plot's layout with those axis titles; `more` replaces or adds keys."""
     axis = {"zeroline": False, "automargin": True}
-    layout = {
+    made = {
         "xaxis": {**axis, "title": {"text": x}, "showgrid": False, **more.pop("xaxis", {})},
         "yaxis": {**axis, "title": {"text": y}, **more.pop("yaxis", {})},
         "margin": {"l": 56, "r": 16, "t": 12, "b": 48},
@@ -60,7 +75,7 @@ def _layout(x: str, y: str, **more: Any) -> Figure:
         "hovermode": "closest",
         "height": 360,
     }
-    return {**layout, **more}
+    return {**made, **more}
 
 
 def _progress(summary: Summary) -> Figure | None:
@@ -82,15 +97,26 @@ def _progress(summary: Summary) -> Figure | None:
                 "x": [row.number for row in failed],
                 # Without a value of their own they stand on the floor of the plot.
                 "y": [lowest * 0.97] * len(failed),
-                "text": [_escape(f"{row.status.replace('_', ' ')}: {row.reason}") for row in failed],
+                "text": [escape(f"{row.status.replace('_', ' ')}: {row.reason}") for row in failed],
                 "hovertemplate": "trial %{x}<br>%{text}<extra></extra>",
                 "marker": {"symbol": "x", "size": 9, "color": RED},
             }
         )
-    return {"data": traces, "layout": _layout("trial", "times as fast as yours", shapes=[_level(1.0)])}
+    return {
+        "data": traces,
+        "layout": layout("trial", "times as fast as yours", shapes=[level(1.0)], yaxis=_trial_range(rows)),
+    }
 
 
-def _level(y: float) -> Figure:
+def _trial_range(rows: Sequence[Any]) -> Figure:
+    """An axis on which the trials can be told apart, however wide the intervals of some are."""
+    largest = max(row.gain.estimate for row in rows)
+    widest = max((row.gain.high for row in rows if math.isfinite(row.gain.high)), default=largest)
+    return {"range": [0, 2 * largest]} if widest > 2 * largest else {}
+
+
+def level(y: float) -> Figure:
+    """A dotted line across the plot."""
     line = {"color": GREY, "width": 1, "dash": "dot"}
     return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line}
 
@@ -106,8 +132,8 @@ def _trial_trace(role: str, rows: Sequence[Any]) -> Figure:
         "y": [gain.estimate for gain in gains],
         "error_y": {
             "type": "data",
-            "array": [_finite(gain.high - gain.estimate) for gain in gains],
-            "arrayminus": [_finite(gain.estimate - gain.low) for gain in gains],
+            "array": [finite(gain.high - gain.estimate) for gain in gains],
+            "arrayminus": [finite(gain.estimate - gain.low) for gain in gains],
             "thickness": 1,
             "width": 0,
             "color": colour,
@@ -123,8 +149,8 @@ def _trial_trace(role: str, rows: Sequence[Any]) -> Figure:
 
 
 def _hover(row: Any) -> str:
-    changed = "<br>".join(_escape(f"{knob} = {value}") for knob, value in row.changed.items())
-    return f"{row.gain.short_text}, {_escape(row.status.replace('_', ' '))}<br>{changed}"
+    changed = "<br>".join(escape(f"{knob} = {value}") for knob, value in row.changed.items())
+    return f"{row.gain.short_text}, {escape(row.status.replace('_', ' '))}<br>{changed}"
 
 
 def _best_line(summary: Summary) -> Figure:
@@ -160,8 +186,8 @@ def _drift(summary: Summary) -> Figure | None:
         "y": values,
         "error_y": {
             "type": "data",
-            "array": [_finite(high - value) for _, _, value, _, high in points],
-            "arrayminus": [_finite(value - low) for _, _, value, low, _ in points],
+            "array": [finite(high - value) for _, _, value, _, high in points],
+            "arrayminus": [finite(value - low) for _, _, value, low, _ in points],
             "thickness": 1,
             "width": 0,
             "color": GREY,
@@ -173,8 +199,8 @@ def _drift(summary: Summary) -> Figure | None:
         "showlegend": False,
     }
     axis = f"{summary.metric.replace('_', ' ')} ({summary.unit})"
-    layout = _layout("minutes since the study began", axis, shapes=[_level(mean)], height=300)
-    return {"data": [trace], "layout": layout}
+    made = layout("minutes since the study began", axis, shapes=[level(mean)], height=300)
+    return {"data": [trace], "layout": made}
 
 
 def _pairs(summary: Summary) -> Figure | None:
@@ -194,8 +220,8 @@ def _pairs(summary: Summary) -> Figure | None:
         for index, pair in enumerate(summary.pairs, start=1)
     ]
     axis = f"{summary.metric.replace('_', ' ')} ({summary.unit})"
-    layout = _layout("", axis, height=300, xaxis={"range": [-0.3, 1.3]}, yaxis={"rangemode": "tozero"})
-    return {"data": traces, "layout": layout}
+    made = layout("", axis, height=300, xaxis={"range": [-0.3, 1.3]}, yaxis={"rangemode": "tozero"})
+    return {"data": traces, "layout": made}
 
 
 def _latency(after_name: str, before: Sequence[Trial], after: Sequence[Trial]) -> Figure | None:
@@ -210,15 +236,19 @@ def _latency(after_name: str, before: Sequence[Trial], after: Sequence[Trial]) -
     ticks = [0, 50, 75, 90, 95, 99, 99.9, 99.99]
     xaxis = {"tickvals": [_rank(tick) for tick in ticks], "ticktext": [f"{tick:g}" for tick in ticks], "showgrid": True}
     marks = _log_ticks([y for trace in traces for y in trace["y"]])
-    yaxis = {"type": "log", "tickvals": marks, "ticktext": [number_text(mark) for mark in marks]}
-    return {"data": traces, "layout": _layout("percentile", "latency (ms)", xaxis=xaxis, yaxis=yaxis)}
+    ends = [math.log10(marks[0]), math.log10(marks[-1])]
+    yaxis = {"type": "log", "tickvals": marks, "ticktext": [number_text(mark) for mark in marks], "range": ends}
+    return {"data": traces, "layout": layout("percentile", "latency (ms)", xaxis=xaxis, yaxis=yaxis)}
 
 
 def _log_ticks(values: Sequence[float]) -> list[float]:
-    """1, 2, 5, 10, ... that span the positive ones of `values`."""
+    """1, 2, 5, 10, ... from the last below the positive ones of `values` to the first above them."""
     positive = [value for value in values if value > 0] or [1.0]
     first, last = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
-    return [mantissa * 10.0**exponent for exponent in range(first, last + 1) for mantissa in (1, 2, 5)]
+    marks = [mantissa * 10.0**exponent for exponent in range(first, last + 1) for mantissa in (1, 2, 5)]
+    lowest = max(mark for mark in marks if mark <= min(positive) * (1 + 1e-9))
+    highest = min(mark for mark in marks if mark > lowest and mark >= max(positive) * (1 - 1e-9))
+    return [mark for mark in marks if lowest <= mark <= highest]
 
 
 def _rank(percentile: float) -> float:
@@ -248,9 +278,11 @@ def _percentile_curve(name: str, colour: str, dash: str, trials: Iterable[Trial]
     }
 
 
-def _finite(value: float) -> float:
+def finite(value: float) -> float:
+    """`value` as the length of an error bar: 0 when it is unknown."""
     return max(0.0, value) if math.isfinite(value) else 0.0
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
+    """`text` as Plotly shows it letter by letter."""
     return html.escape(text, quote=False)

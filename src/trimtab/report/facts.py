@@ -8,9 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from trimtab.records import Status, Trial
-from trimtab.report.words import percent_text
+from trimtab.report.words import percent_text, ratio_text
 
-__all__ = ["Contender", "Drift", "Failure", "Gain", "LabelChange", "Memory", "SettingChange", "TimeShare", "TrialRow"]
+__all__ = [
+    "Contender",
+    "Drift",
+    "Failure",
+    "Gain",
+    "LabelChange",
+    "LineWorth",
+    "Memory",
+    "PathPoint",
+    "SettingChange",
+    "TimeShare",
+    "TrialRow",
+]
 
 _Z95 = 1.959964
 """97.5 % quantile of the normal distribution."""
@@ -50,12 +62,12 @@ class Gain:
     def range_text(self) -> str:
         """`1.61 to 2.05`; "" when an end is unknown."""
         is_known = math.isfinite(self.low) and math.isfinite(self.high)
-        return f"{self.low:.2f} to {self.high:.2f}" if is_known else ""
+        return f"{ratio_text(self.low)} to {ratio_text(self.high)}" if is_known else ""
 
     @property
     def short_text(self) -> str:
         """`1.82 (1.61 to 2.05)`."""
-        return f"{self.estimate:.2f} ({self.range_text or 'interval unknown'})"
+        return f"{ratio_text(self.estimate)} ({self.range_text or 'interval unknown'})"
 
 
 def _exp(exponent: float) -> float:
@@ -77,6 +89,46 @@ class SettingChange:
     def is_opened(self) -> bool:
         """Whether its safety class had to be opened."""
         return self.safety not in ("", "performance")
+
+
+@dataclass(frozen=True, slots=True)
+class LineWorth:
+    """What one setting of the winner brings.
+
+    Attributes:
+        knob: its name.
+        verdict: "proven", "undecided", "needed" (the config fails without it) or "not_measured".
+        without: how many times as fast the config is with it as without it, the others in place; None: not measured.
+        without_pairs: pairs behind it.
+        beside: knobs dropped from the config after `without` was measured.
+        alone: how many times as fast your config is with this setting alone; None: not measured.
+        alone_pairs: pairs behind it.
+        reason: why there is no figure, and what else is to be said.
+    """
+
+    knob: str
+    verdict: str
+    without: Gain | None
+    without_pairs: int
+    beside: int
+    alone: Gain | None
+    alone_pairs: int
+    reason: str
+
+    @property
+    def words(self) -> str:
+        """The verdict as people read it."""
+        return {"not_measured": "not measured", "needed": "needed"}.get(self.verdict, self.verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class PathPoint:
+    """The best config measured with so many of the winner's settings; `n_runs` are its trials."""
+
+    n_knobs: int
+    knobs: tuple[str, ...]
+    gain: Gain
+    n_runs: int
 
 
 @dataclass(frozen=True, slots=True)

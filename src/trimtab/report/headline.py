@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from trimtab.records import Objective, Trial
 from trimtab.report.facts import Gain, TrialRow
-from trimtab.report.words import counted, first_line, percent_text
+from trimtab.report.words import counted, first_line, percent_text, ratio_text
 
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
@@ -29,7 +29,11 @@ def headline(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None)
     if result == "better":
         return _better(study)
     if result == "no_improvement":
-        return f"No improvement found: {_no_improvement(study, len(trials))}"
+        word = "accepted" if _is_gain_refused(study.verdict) else "found"
+        return f"No improvement {word}: {_no_improvement(study, len(trials))}"
+    if result == "design":
+        n_runs = study.verdict["design"]["n_runs"]
+        return f"A design of {counted(n_runs, 'run')} to rank knobs: `trimtab rank {study.name}` shows what it says."
     state = "Interrupted" if result == "interrupted" or study.status in ("interrupted", "stopped") else "Not finished"
     return f"{state} after {counted(len(trials), 'trial')}: {_so_far(best)}."
 
@@ -44,7 +48,7 @@ def _better(study: StudyRecord) -> str:
     metric = Objective.parse(study.objective).metric
     what = "" if metric == "throughput" else f" by {_METRIC_NAMES[metric]}"
     return (
-        f"This config is {gain.estimate:.2f} times as fast as yours{what} ({gain.interval_text}): "
+        f"This config is {ratio_text(gain.estimate)} times as fast as yours{what} ({gain.interval_text}): "
         f"{changed}, proven in {counted(n_pairs, 'alternating pair')}."
     )
 
@@ -56,12 +60,29 @@ def _no_improvement(study: StudyRecord, n_trials: int) -> str:
         return f"the best candidate failed when it was to be proven ({failure}). Keep your config."
     if gain is None:
         return f"nothing in {counted(n_trials, 'trial')} beat your config. Keep it."
+    if harm := _harm(verdict):
+        return (
+            f"the best candidate is {ratio_text(gain.estimate)} times as fast as yours ({gain.interval_text}), "
+            f"but it is not accepted: {harm}. Keep your config."
+        )
     least = verdict.get("delta")
     needed = f" by more than {percent_text(least)}" if least else ""
     return (
-        f"the best candidate is {gain.estimate:.2f} times as fast as yours ({gain.interval_text}), "
+        f"the best candidate is {ratio_text(gain.estimate)} times as fast as yours ({gain.interval_text}), "
         f"so it is not proven to be better{needed}. Keep your config."
     )
+
+
+def _is_gain_refused(verdict: Mapping[str, Any]) -> bool:
+    """Whether the gain itself was proven, and something else speaks against the candidate."""
+    is_proven = any(row["name"] == "gain" and row["is_met"] for row in verdict.get("conditions") or ())
+    return is_proven and bool(_harm(verdict))
+
+
+def _harm(verdict: Mapping[str, Any]) -> str:
+    """What speaks against the candidate beside its gain, in the words of the acceptance rule; "" when nothing does."""
+    unmet = [row for row in verdict.get("conditions") or () if not row["is_met"] and row["name"] != "gain"]
+    return "; ".join(row["text"] if row["name"] == "baseline" else f"{row['name']}: {row['text']}" for row in unmet)
 
 
 def _so_far(best: TrialRow | None) -> str:
@@ -69,4 +90,4 @@ def _so_far(best: TrialRow | None) -> str:
         return "nothing better than your config so far"
     if best.gain.estimate <= 1:
         return "nothing better than your config so far"
-    return f"the best so far is {best.gain.estimate:.2f} times as fast as yours ({best.gain.interval_text}), not proven"
+    return f"the best so far is {ratio_text(best.gain.estimate)} times as fast as yours ({best.gain.interval_text}), not proven"

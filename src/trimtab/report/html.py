@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import UsageError
 from trimtab.records import Trial
-from trimtab.report.charts import figures
+from trimtab.report.charts import Figure, figures
+from trimtab.report.explain import Explanation, with_plots
+from trimtab.report.explain_charts import by_knobs, explanation_figures, worth_figure
 from trimtab.report.json import strict
-from trimtab.report.summary import compared_trials, summarise
-from trimtab.report.words import clean, number_text, percent_text
+from trimtab.report.summary import Summary, compared_trials, summarise
+from trimtab.report.words import clean, first_line, number_text, percent_text, ratio_text
 from trimtab.units import format_duration, format_size
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment
 
     from trimtab.history import StudyRecord
+    from trimtab.importance import Consensus
 
-__all__ = ["render_html", "write_html"]
+__all__ = ["render_html", "render_rank_html", "write_html", "write_rank_html"]
 
 _COLOURS = ("#3b82c4", "#2a9d6f", "#d08a1d", "#8a63d2", "#d1495b", "#4aa3a2", "#8a8f98", "#b5651d")
 """Of the stacked bars, in order; the same middle tones as in the plots."""
@@ -34,7 +37,25 @@ def write_html(study: StudyRecord, trials: Sequence[Trial], path: str | Path) ->
     Raises:
         UsageError: the file cannot be written.
     """
-    page = render_html(study, trials)
+    _write(render_html(study, trials), path)
+
+
+def write_rank_html(study: StudyRecord, consensus: Consensus, trials: Sequence[Trial], path: str | Path) -> None:
+    """Writes the ranking of `trimtab rank` with its plots to `path`, as one file.
+
+    Args:
+        study: whose knobs they are.
+        consensus: the ranks.
+        trials: those behind the ranks; slices and interactions are made of them.
+        path: of the file.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    _write(render_rank_html(study, consensus, trials), path)
+
+
+def _write(page: str, path: str | Path) -> None:
     try:
         Path(path).write_text(page, encoding="utf-8")
     except OSError as error:
@@ -46,32 +67,61 @@ def write_html(study: StudyRecord, trials: Sequence[Trial], path: str | Path) ->
 def render_html(study: StudyRecord, trials: Sequence[Trial]) -> str:
     """The report as a whole HTML page."""
     summary = summarise(study, trials)
-    return _template().render(
-        summary=summary,
-        study=study,
-        machine=_machine(study),
-        figures=_script_json(figures(summary, *compared_trials(trials, summary.best))),
-        plotly_js=_plotly_js(),
-        colours=_COLOURS,
+    explanation = with_plots(study, trials, None)
+    plots = figures(summary, *compared_trials(study, trials, summary.best))
+    return _page("report.html.j2", study, explanation, plots | _line_figures(summary), summary=summary)
+
+
+def render_rank_html(study: StudyRecord, consensus: Consensus, trials: Sequence[Trial]) -> str:
+    """The ranking as a whole HTML page."""
+    explanation = with_plots(study, trials, consensus)
+    return _page("rank.html.j2", study, explanation, {}, consensus=consensus)
+
+
+def _line_figures(summary: Summary) -> dict[str, Figure]:
+    gain_level = summary.gain.level if summary.gain is not None else 0.95
+    n_winner = len(summary.settings)
+    made = {"worth": worth_figure(summary.lines, gain_level), "by_knobs": by_knobs(summary.path, n_winner)}
+    return {name: figure for name, figure in made.items() if figure is not None}
+
+
+def _page(name: str, study: StudyRecord, explanation: Explanation, plots: Mapping[str, Figure], **more: Any) -> str:
+    return (
+        _environment()
+        .get_template(name)
+        .render(
+            study=study,
+            machine=_machine(study),
+            explanation=explanation,
+            docs={entry["name"]: first_line(entry.get("doc", "")) for entry in study.space.get("knobs", ())},
+            figures=_script_json({**plots, **explanation_figures(explanation)}),
+            plotly_js=_plotly_js(),
+            colours=_COLOURS,
+            **more,
+        )
     )
 
 
 @cache
-def _template() -> Template:
+def _environment() -> Environment:
     # Imported here, as Plotly below, so that the terminal reports do not wait for them.
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    folder = resources.files("trimtab.report").joinpath("templates")
+    loader = FunctionLoader(lambda name: folder.joinpath(name).read_text(encoding="utf-8"))
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=loader
+    )
     environment.filters |= {
         "clean": clean,
         "duration": format_duration,
         "number": number_text,
         "percent": percent_text,
+        "ratio": ratio_text,
         "size": format_size,
         "words": lambda text: str(text).replace("_", " "),
     }
-    source = resources.files("trimtab.report").joinpath("templates/report.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(source)
+    return environment
 
 
 @cache

@@ -8,6 +8,8 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from trimtab.records import Trial
+from trimtab.report.explain import explain
+from trimtab.report.rank_text import rank_to_json
 from trimtab.report.summary import summarise
 
 if TYPE_CHECKING:
@@ -22,7 +24,8 @@ SCHEMA_VERSION = 1
 def to_json(study: StudyRecord, trials: Sequence[Trial]) -> dict[str, Any]:
     """Everything the report says, and everything it was worked out from.
 
-    Keys: `schema_version`, `study` (the record), `summary` (what the text report prints), `trials` (all fields, without
+    Keys: `schema_version`, `study` (the record), `summary` (what the text report prints), `importance` (which knobs explain
+    it: `text`, and `ranks` as `trimtab rank --json` has them, null when they cannot be told), `trials` (all fields, without
     the histograms' bytes). Strings are as they were stored, control characters included: JSON escapes them.
     """
     record = {field.name: getattr(study, field.name) for field in fields(study)}
@@ -31,8 +34,15 @@ def to_json(study: StudyRecord, trials: Sequence[Trial]) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "study": strict(record),
         "summary": strict(summary),
+        "importance": _importance(study, trials),
         "trials": [strict(trial) for trial in trials],
     }
+
+
+def _importance(study: StudyRecord, trials: Sequence[Trial]) -> dict[str, Any]:
+    explanation = explain(study, trials)
+    ranks = None if explanation.consensus is None else strict(rank_to_json(study, explanation.consensus))
+    return {"text": explanation.text, "ranks": ranks}
 
 
 def _fields(value: Any) -> list[tuple[Any, Any]]:

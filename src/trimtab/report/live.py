@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -18,11 +18,12 @@ from trimtab.records import Role, Trial
 from trimtab.report.facts import Gain
 from trimtab.report.headline import headline
 from trimtab.report.text import STATUS_STYLES
-from trimtab.report.words import clean, first_line
+from trimtab.report.words import clean, first_line, ratio_text
 from trimtab.units import format_duration
 
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
+    from trimtab.workload import Frame
 
 __all__ = ["Progress"]
 
@@ -31,17 +32,6 @@ _SHOWN_TRIALS = 12
 
 _SHOWN_KNOBS = 4
 """Changed knobs named in a trial's line; the report has them all."""
-
-
-class SecondFrame(Protocol):
-    """What one second of a load showed (see `trimtab.workload.Frame`)."""
-
-    @property
-    def second(self) -> int: ...
-    @property
-    def n_error(self) -> int: ...
-    @property
-    def credited(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +118,7 @@ class Progress:
         self._changed = ", ".join(shown[:_SHOWN_KNOBS]) + rest
         self._step, self._load = "", ""
 
-    def second(self, frame: SecondFrame) -> None:
+    def second(self, frame: Frame) -> None:
         """One second of load has passed."""
         errors = f", {frame.n_error} errors" if frame.n_error else ""
         self._load = f"second {frame.second}: {frame.credited:.3g} operations{errors}"
@@ -136,7 +126,7 @@ class Progress:
     def trial_ended(self, trial: Trial, best_gain: float | None, time_left_s: float | None) -> None:
         """A trial has ended; `best_gain` is the best so far (times as fast as the baseline), unproven."""
         gain = Gain.of_trial(trial)
-        self._best = "" if best_gain is None else f"{best_gain:.2f}"
+        self._best = "" if best_gain is None else ratio_text(best_gain)
         if time_left_s is not None:
             self._ends_at = self._clock() + time_left_s
         row = _Row(
@@ -164,8 +154,8 @@ class Progress:
             parts.append(f"{row.gain} times as fast")
         if row.best:
             parts.append(f"best so far {row.best}")
-        if self._ends_at is not None:
-            parts.append(f"{self._left_text()} left")
+        if left := self._left_text():
+            parts.append(f"{left} left")
         line = ", ".join(parts)
         return f"{line}; {row.what}" if row.what else line
 
@@ -175,13 +165,14 @@ class Progress:
         self._console.print(Text(f"[{elapsed:6.0f}s] {clean(text)}"), soft_wrap=True)
 
     def _left_text(self) -> str:
-        left = max(0.0, (self._ends_at or 0.0) - self._clock())
-        return format_duration(round(left))
+        """Of the budget; "" without one, and when it is used: what follows the search has no end that is known."""
+        left = 0.0 if self._ends_at is None else self._ends_at - self._clock()
+        return format_duration(round(left)) if round(left) > 0 else ""
 
     def _view(self) -> RenderableType:
         head = Text(f"{self._title}: {self._phase}", style="bold")
         elapsed = format_duration(round(self._clock() - self._started_at))
-        head.append(f"  {elapsed} gone" + (f", {self._left_text()} left" if self._ends_at else ""), style="dim")
+        head.append(f"  {elapsed} gone" + (f", {left} left" if (left := self._left_text()) else ""), style="dim")
         if self._best:
             head.append(f"  best so far {self._best} times as fast, unproven", style="green")
         foot = Text(no_wrap=True, overflow="ellipsis")

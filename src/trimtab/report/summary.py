@@ -17,14 +17,19 @@ from trimtab.report.facts import (
     Failure,
     Gain,
     LabelChange,
+    LineWorth,
     Memory,
+    PathPoint,
     SettingChange,
     TimeShare,
     TrialRow,
 )
 from trimtab.report.headline import headline
+from trimtab.report.lines import ablation_text, dropped_groups, line_worths, path_points
+from trimtab.report.pruned import pruned_lines
 from trimtab.report.values import ValueTexts
 from trimtab.report.words import clean, counted, first_line
+from trimtab.space import Config
 
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
@@ -51,6 +56,11 @@ class Summary:
         metric, unit: of the objective; `objective` is its full text.
         gain: of the proven winner; None when there is none.
         settings: what the winner changes.
+        lines: what each of them is worth, the most valuable first; empty when that was not measured.
+        ablation: how the settings were chosen, in words.
+        path: the gain by number of settings.
+        conditions: (what had to hold for the winner to be accepted, whether it did, the figures).
+        pruned: of a pruned search, what was searched and what was left out.
         dropped: (knobs, why they were left out of the winner), knobs of one reason together.
         contenders: yours, the rule-based advice, tuned.
         by_status, by_role: counts of trials.
@@ -73,8 +83,13 @@ class Summary:
     metric: str
     unit: str
     stop_reason: str
+    pruned: tuple[str, ...]
     gain: Gain | None
     settings: tuple[SettingChange, ...]
+    lines: tuple[LineWorth, ...]
+    ablation: str
+    path: tuple[PathPoint, ...]
+    conditions: tuple[tuple[str, bool, str], ...]
     dropped: tuple[tuple[str, str], ...]
     contenders: tuple[Contender, ...]
     by_status: Mapping[str, int]
@@ -145,9 +160,14 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
         metric=objective.metric,
         unit=objective.unit,
         stop_reason=first_line(verdict.get("stop_reason", "")),
+        pruned=pruned_lines(verdict),
         gain=gain if verdict.get("result") == "better" else None,
         settings=texts.settings() if verdict.get("result") == "better" else (),
-        dropped=_dropped(verdict),
+        lines=line_worths(verdict) if verdict.get("result") == "better" else (),
+        ablation=ablation_text(verdict) if verdict.get("result") == "better" else "",
+        path=path_points(study, trials),
+        conditions=_conditions(verdict),
+        dropped=dropped_groups(verdict) if verdict.get("result") == "better" else (),
         contenders=_contenders(verdict, trials, objective, pairs),
         by_status=Counter(str(trial.status) for trial in trials),
         by_role=Counter(str(trial.role) for trial in trials),
@@ -157,7 +177,7 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
         delta=verdict.get("delta"),
         pairs=pairs,
         failures=_failures(trials, rows),
-        labels=_labels(*compared_trials(trials, best)),
+        labels=_labels(*compared_trials(study, trials, best)),
         memory=_memory(verdict.get("memory")),
         wall=wall,
         wall_total_s=wall_total_s,
@@ -172,22 +192,27 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
     )
 
 
-def compared_trials(trials: Sequence[Trial], best: TrialRow | None) -> tuple[list[Trial], list[Trial]]:
+def compared_trials(
+    study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None
+) -> tuple[list[Trial], list[Trial]]:
     """Measured trials of (baseline, winner): the proof's where there was one, else the baseline's and the best one."""
     measured = [trial for trial in trials if trial.status is Status.OK and trial.measurement is not None]
     before = [trial for trial in measured if trial.role is Role.PROOF_BASELINE]
     after = [trial for trial in measured if trial.role is Role.PROOF_CANDIDATE]
+    # Two configs were proven when the smaller one failed: only the printed one is compared.
+    printed = study.verdict.get("candidate")
+    after = [trial for trial in after if printed is None or trial.config == Config(printed)] or after
     if not before or not after:
         before = [trial for trial in measured if trial.role is Role.BASELINE]
         after = [trial for trial in measured if best is not None and trial.number == best.number]
     return before, after
 
 
-def _dropped(verdict: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    groups: dict[str, list[str]] = {}
-    for row in verdict.get("dropped") or ():
-        groups.setdefault(first_line(row["reason"]), []).append(clean(row["knob"]))
-    return tuple((", ".join(knobs), reason) for reason, knobs in groups.items())
+def _conditions(verdict: Mapping[str, Any]) -> tuple[tuple[str, bool, str], ...]:
+    rows = verdict.get("conditions") or ()
+    return tuple(
+        (first_line(row["name"]).replace("_", " "), bool(row["is_met"]), first_line(row["text"])) for row in rows
+    )
 
 
 def _row(trial: Trial, objective: Objective, study: StudyRecord, texts: ValueTexts) -> TrialRow:
@@ -236,7 +261,7 @@ def _contenders(
     gain = Gain.from_json(verdict.get("gain"))
     if gain is not None:
         is_better = verdict.get("result") == "better"
-        basis = counted(len(pairs), "alternating pair") + ("" if is_better else ", not clearly better")
+        basis = counted(len(pairs), "alternating pair") + ("" if is_better else ", not accepted")
         found.append(Contender("tuned" if is_better else "best candidate", _mean(p[1] for p in pairs), gain, basis))
     return tuple(found)
 

@@ -12,9 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from trimtab.records import Status, Trial
-from trimtab.report.facts import Contender, Failure, TrialRow
+from trimtab.report.explain import Explanation, explain
+from trimtab.report.facts import Contender, Failure, Gain, LineWorth, TrialRow
 from trimtab.report.summary import Summary, summarise
-from trimtab.report.words import counted, number_text, percent_text
+from trimtab.report.words import clean, counted, number_text, percent_text, ratio_text
 from trimtab.units import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ _OPENED = {
     "replication": "it can hold up or lose replicas",
 }
 _SHOWN_LOG_LINES = 8
+_NAME_WIDTH = 32
+"""Columns of a knob's name that no other column may take."""
 
 
 def print_report(
@@ -48,7 +51,7 @@ def print_report(
     """Prints the report (to stdout unless `console` says otherwise), with a table of all trials when asked for."""
     out = console or _stdout()
     summary = summarise(study, trials)
-    out.print(Group(*_sections(summary)))
+    out.print(Group(*_sections(summary, explain(study, trials))))
     if with_trials:
         out.print(_trials_table(summary))
 
@@ -74,7 +77,7 @@ def _stdout() -> Console:
     return console if console.is_terminal else Console(width=PLAIN_WIDTH)
 
 
-def _sections(summary: Summary) -> Iterator[RenderableType]:
+def _sections(summary: Summary, explanation: Explanation) -> Iterator[RenderableType]:
     style = "bold green" if summary.result == "better" else "bold yellow"
     yield Text(f"Study {summary.name}: {summary.workload}", style="dim")
     yield Text(summary.headline, style=style)
@@ -83,11 +86,13 @@ def _sections(summary: Summary) -> Iterator[RenderableType]:
     yield from _warnings(summary)
     if summary.settings:
         yield from _titled("Settings", _settings_table(summary))
-    if summary.dropped:
-        kept = "; ".join(f"{knobs} ({reason})" for knobs, reason in summary.dropped)
-        yield Padding(Text(f"Left as they were: {kept}"), (1, 0, 0, 0))
+    yield from _worth(summary)
     if summary.contenders:
         yield from _titled(f"Comparison by {summary.objective}", _contenders_table(summary))
+    if summary.conditions:
+        yield from _titled("What had to hold", _conditions(summary))
+    if summary.rows:
+        yield from _titled("Which knobs explain it", _explanation(explanation))
     yield from _titled("What was tried", _tried(summary))
     if summary.labels:
         yield from _titled(f"By operation: yours (before) and {summary.after_name} (after)", _labels_table(summary))
@@ -134,6 +139,64 @@ def _settings_table(summary: Summary) -> Table:
     return table
 
 
+def _worth(summary: Summary) -> Iterator[RenderableType]:
+    """What each setting brings, how the number of settings was found, and what was left out."""
+    if summary.lines:
+        yield from _titled("What each setting is worth", _lines_table(summary))
+    remarks = [summary.ablation] if summary.ablation else []
+    if len(summary.path) > 2 and summary.lines:
+        steps = ", ".join(f"{point.n_knobs}: {ratio_text(point.gain.estimate)}" for point in summary.path[1:8])
+        remarks.append(f"Times as fast by number of settings (best measured): {steps}")
+    remarks += [f"Left as they were: {knobs} ({reason})" for knobs, reason in summary.dropped]
+    if remarks:
+        yield Padding(Text("\n".join(remarks)), (1, 0, 0, 2))
+
+
+def _lines_table(summary: Summary) -> Table:
+    table = _table("knob", "beside the others", "alone", "effect", "why", right=("beside the others", "alone"))
+    table.columns[0].min_width = min(_NAME_WIDTH, max(len(line.knob) for line in summary.lines))
+    for line in summary.lines:
+        style = {"proven": "green", "undecided": "yellow"}.get(line.verdict, "dim")
+        table.add_row(
+            Text(line.knob, style="bold"),
+            Text(_worth_text(line.without)),
+            Text(_worth_text(line.alone)),
+            Text(line.words, style=style),
+            Text(_why(line), style="dim"),
+        )
+    return table
+
+
+def _worth_text(gain: Gain | None) -> str:
+    return "" if gain is None else gain.short_text
+
+
+def _why(line: LineWorth) -> str:
+    """What the figures do not say themselves."""
+    if line.without is not None and line.beside:
+        return f"measured beside {counted(line.beside, 'setting')} more, dropped later"
+    return line.reason if line.verdict != "proven" or line.without is None else ""
+
+
+def _conditions(summary: Summary) -> Table:
+    table = _table("condition", "", "figures")
+    for name, is_met, text in summary.conditions:
+        mark = Text("met", style="green") if is_met else Text("not met", style="bold red")
+        table.add_row(Text(name), mark, Text(text))
+    return table
+
+
+def _explanation(explanation: Explanation) -> RenderableType:
+    consensus = explanation.consensus
+    if consensus is None:
+        return Text(explanation.text)
+    table = _table("rank", "knob", "share", "90 % interval", right=("rank", "share"))
+    for entry in consensus.knobs[: max(consensus.knee, 1)][:8]:
+        interval = f"{percent_text(entry.score_low)} to {percent_text(entry.score_high)}"
+        table.add_row(f"{entry.rank:g}", Text(clean(entry.knob), style="bold"), percent_text(entry.score), interval)
+    return Group(Text(explanation.text), table) if consensus.knee else Text(explanation.text)
+
+
 def _contenders_table(summary: Summary) -> Table:
     value = f"{summary.metric} ({summary.unit})"
     level = next((c.gain.level for c in summary.contenders if c.gain is not None), 0.95)
@@ -146,7 +209,7 @@ def _contenders_table(summary: Summary) -> Table:
 
 def _contender_cells(contender: Contender) -> tuple[str, str, str, str, str]:
     gain = contender.gain
-    times, interval = ("1", "") if gain is None else (f"{gain.estimate:.2f}", gain.range_text or "unknown")
+    times, interval = ("1", "") if gain is None else (f"{ratio_text(gain.estimate)}", gain.range_text or "unknown")
     return contender.name, number_text(contender.value), times, interval, contender.basis
 
 
@@ -158,10 +221,11 @@ def _tried(summary: Summary) -> RenderableType:
         lines.append(f"by role: {roles}")
     if summary.stop_reason:
         lines.append(f"ended because: {summary.stop_reason}")
+    lines += summary.pruned
     if summary.best is not None and summary.best.gain is not None:
         gain = summary.best.gain
         lines.append(
-            f"best single trial: {summary.best.number} ({summary.best.role}), {gain.estimate:.2f} times as fast as "
+            f"best single trial: {summary.best.number} ({summary.best.role}), {ratio_text(gain.estimate)} times as fast as "
             f"yours ({gain.interval_text}); a single best looks better than it is"
         )
     lines.append(summary.drift.text)
@@ -194,8 +258,12 @@ def _memory_text(summary: Summary) -> Text:
     text = Text(
         f"{summary.after_name} {format_size(memory.after)}{share}; yours {format_size(memory.before)}", style=style
     )
+    unchanged = [f"{name} {format_size(before)}" for name, before, after in memory.consumers if before == after]
     for name, before, after in memory.consumers:
-        text.append(f"\n{name}: {format_size(before)} → {format_size(after)}", style="dim")
+        if before != after:
+            text.append(f"\n{name}: {format_size(before)} → {format_size(after)}", style="dim")
+    if unchanged:
+        text.append(f"\nunchanged: {', '.join(unchanged)}", style="dim")
     return text
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-__all__ = ["clean", "counted", "first_line", "number_text", "percent_text"]
+__all__ = ["clean", "counted", "first_line", "number_text", "percent_text", "ratio_text"]
 
 _ESCAPE_SEQUENCE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
@@ -18,6 +18,8 @@ _UNPRINTABLE = re.compile(
     "\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction marks, which can make text read as other text
     "\ud800-\udfff]"  # surrogates, which no stream can encode
 )
+_LARGEST_RATIO = 1000
+
 UNKNOWN = "–"
 """Shown for what is not known or not finite."""
 
@@ -44,6 +46,13 @@ def number_text(value: float | None) -> str:
     if 1000 <= abs(value) < 1e6:
         return f"{value:,.0f}"
     return f"{value:.3g}"
+
+
+def ratio_text(value: float) -> str:
+    """How many times, with two decimals; what no measurement can tell apart is bounded: `1.82`, `< 0.01`, `> 1000`."""
+    if value >= _LARGEST_RATIO:
+        return f"> {_LARGEST_RATIO}"
+    return "< 0.01" if 0 <= value < 0.005 else f"{value:.2f}"
 
 
 def percent_text(share: float | None) -> str:

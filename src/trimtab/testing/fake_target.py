@@ -23,6 +23,7 @@ from trimtab.errors import ApplyError, LockedError, RestoreError, TargetError, U
 from trimtab.records import Context, Endpoint, Machine
 from trimtab.space import Config, Constraint, Knob, KnobKind, RestartClass, SafetyClass, Value
 from trimtab.target import Applied, KnobState, Snapshot
+from trimtab.target.gate import check_config
 
 __all__ = ["FAKE_KNOBS", "Disk", "FakeTarget"]
 
@@ -164,6 +165,9 @@ class FakeTarget:
 
     def states(self) -> Mapping[str, KnobState]:
         self.calls.append("states")
+        return self._states()
+
+    def _states(self) -> Mapping[str, KnobState]:
         return {
             knob.name: KnobState(
                 knob=knob,
@@ -214,17 +218,9 @@ class FakeTarget:
 
     def preflight(self, config: Config) -> None:
         self.calls.append("preflight")
-        self._check(config)
+        check_config(config, self._states())
         if self._reject_when({**self.disk.running, **config}):
             raise ApplyError(f"the fake target rejects {dict(config)}", hint="reject_when said so")
-
-    def _check(self, config: Config) -> None:
-        knobs = {knob.name: knob for knob in FAKE_KNOBS}
-        for name in config:
-            if name not in knobs:
-                raise ApplyError(f"no knob={name!r}")
-            if self._lock_reason(knobs[name]):
-                raise ApplyError(f"knob={name!r} may not be changed: {self._lock_reason(knobs[name])}")
 
     def snapshot(self) -> Snapshot:
         self.calls.append("snapshot")
@@ -242,7 +238,7 @@ class FakeTarget:
     def apply(self, config: Config) -> Applied:
         self.calls.append("apply")
         base = self._base if self._base is not None else self.snapshot()
-        self._check(config)
+        check_config(config, self._states())
         started = time.monotonic()
         time.sleep(self._slow_s)
         wanted = {**base.values, **config}

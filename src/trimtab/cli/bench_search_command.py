@@ -1,0 +1,56 @@
+"""trimtab bench-search: which searcher would have done best on a past study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from trimtab.cli.options import history_option, json_option, print_json, say, state_option
+
+__all__ = ["command"]
+
+
+@click.command("bench-search")
+@click.argument("name", metavar="NAME|FILE")
+@state_option
+@history_option
+@json_option
+@click.option(
+    "--searchers", metavar="A,B,C", help="Searchers to compare; default: auto,forest,bestconfig,nelder-mead,random."
+)
+@click.option("--trials", "n_trials", type=click.IntRange(1), default=50, show_default=True, help="Trials of one run.")
+@click.option(
+    "--repeats", "n_repeats", type=click.IntRange(2), default=8, show_default=True, help="Runs of each searcher."
+)
+@click.option("--exact", "is_exact", is_flag=True, help="The nearest recorded config answers, not a forest.")
+@click.option("--study", "study", metavar="NAME", help="Which study of FILE, when it holds several.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
+def command(
+    name: str, state_dir: Path, history_url: str | None, as_json: bool, searchers: str | None, n_trials: int,
+    n_repeats: int, is_exact: bool, study: str | None, quiet: bool,
+) -> int:  # fmt: skip
+    """Compare searchers on a past study, without a server: its recorded trials answer, failures and noise included.
+
+    NAME is a study of the history, FILE one that `trimtab history export` wrote (jsonl, parquet, csv, ...). Exits with 0
+    when the best beats another searcher by more than chance, 1 when none does.
+    """
+    from trimtab.report.search_bench import print_search_bench
+    from trimtab.study import open_history_at
+    from trimtab.study.replay import find_recorded, make_replay
+    from trimtab.study.search_bench import DEFAULT_SEARCHERS, bench_search
+
+    with open_history_at(history_url, state_dir) as history:
+        copy = find_recorded(history, name, study)
+    chosen = (
+        DEFAULT_SEARCHERS if searchers is None else tuple(part.strip() for part in searchers.split(",") if part.strip())
+    )
+    found = bench_search(
+        make_replay(copy.record, copy.trials, is_exact=is_exact), searchers=chosen, n_trials=n_trials, n_repeats=n_repeats,
+        say=(lambda text: None) if quiet else say,
+    )  # fmt: skip
+    if as_json:
+        print_json(found.to_json())
+    else:
+        print_search_bench(found.to_json())
+    return 0 if found.beaten else 1

@@ -1,0 +1,32 @@
+"""trimtab history backup: a copy in one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from trimtab.cli.options import history_option, json_option, print_json, state_option
+
+__all__ = ["command"]
+
+
+@click.command("backup")
+@click.argument("file", type=click.Path(path_type=Path))
+@state_option
+@history_option
+@json_option
+def command(file: Path, state_dir: Path, history_url: str | None, as_json: bool) -> int:
+    """Copy the whole history, from PostgreSQL too, into the new SQLite file FILE, as it is at this moment.
+
+    Others may go on writing. To use the copy, give it as --history, or put it in the place of a damaged one.
+    """
+    from trimtab.cli.history_options import place_of
+    from trimtab.history import back_up
+
+    size = back_up(place_of(history_url, state_dir), file)
+    if as_json:
+        print_json({"file": str(file), "bytes": size})
+    else:
+        click.echo(f"wrote {file}: {size} bytes")
+    return 0

@@ -1,0 +1,36 @@
+"""trimtab history check: is all of it readable."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from trimtab.cli.options import history_option, json_option, print_json, say, state_option
+
+__all__ = ["command"]
+
+
+@click.command("check")
+@state_option
+@history_option
+@json_option
+def command(state_dir: Path, history_url: str | None, as_json: bool) -> int:
+    """Read everything that the history holds and tell what is damaged; changes nothing. Exit code 1 when something is."""
+    from trimtab.cli.history_options import clean, place_of
+    from trimtab.history import check
+
+    health = check(place_of(history_url, state_dir))
+    if as_json:
+        print_json({"is_sound": not health.findings, **asdict(health)})
+        return 1 if health.findings else 0
+    for note in health.notes:
+        say(f"note: {clean(note)}")
+    for finding in health.findings:
+        click.echo(clean(finding))
+    if health.findings:
+        say("nothing was changed; restore a backup, or save what can be read with `trimtab history export`")
+        return 1
+    click.echo(f"sound: {health.n_studies} studies with {health.n_trials} trials were read")
+    return 0

@@ -1,0 +1,28 @@
+"""trimtab history compact: give unused space back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from trimtab.cli.options import history_option, json_option, print_json, state_option
+
+__all__ = ["command"]
+
+
+@click.command("compact")
+@state_option
+@history_option
+@json_option
+def command(state_dir: Path, history_url: str | None, as_json: bool) -> int:
+    """Give back the space that the history does not use. Nothing is deleted; it needs room for a copy meanwhile."""
+    from trimtab.cli.history_options import place_of
+    from trimtab.history import compact
+
+    before, after = compact(place_of(history_url, state_dir))
+    if as_json:
+        print_json({"bytes_before": before, "bytes_after": after})
+    else:
+        click.echo(f"{before} bytes before, {after} bytes after")
+    return 0

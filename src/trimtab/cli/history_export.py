@@ -1,0 +1,81 @@
+"""trimtab history export: studies into a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trimtab.cli.history_options import query_options
+from trimtab.cli.options import history_option, say, state_option
+
+if TYPE_CHECKING:
+    from trimtab.history import Format, History
+
+__all__ = ["command"]
+
+
+@click.command("export")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--to", "place", required=True, help="File to write (- for stdout), or for taudb a postgresql:// URL.")
+@click.option("--format", "format_name", help="Format; default: by the file's suffix. See `trimtab plugins`.")
+@click.option("--force", is_flag=True, help="Replace the file when it is there.")
+@query_options
+@state_option
+@history_option
+def command(
+    names: tuple[str, ...], place: str, format_name: str | None, force: bool, state_dir: Path, history_url: str | None,
+    **options: Any,
+) -> int:  # fmt: skip
+    """Write studies to a file: those called NAME, or those that meet the filters, or all. What the format cannot hold is said.
+
+    The file appears when it is complete.
+    """
+    from trimtab.cli.history_options import chosen
+    from trimtab.errors import UsageError
+    from trimtab.history import load_format
+    from trimtab.study import open_history_at
+
+    if place == "-" and format_name is None:
+        raise UsageError("--to - needs --format", hint="add --format jsonl")
+    target = load_format(format_name, place)
+    if "://" in place and not target.is_database:
+        raise UsageError(
+            f"format={format_name!r} cannot be written into a database", hint="give a file, or --format taudb"
+        )
+    if "://" not in place and place != "-" and Path(place).exists() and not force:
+        raise UsageError(f"file={place!r} exists already", hint="give another one, or --force")
+    with open_history_at(history_url, state_dir) as history:
+        studies = chosen(history, names, options)
+        if not studies:
+            raise UsageError("no study fits: nothing was written", hint="`trimtab history list` shows what there is")
+        notes = _write(history, [study.id for study in studies], target, place)
+    for note in notes:
+        say(f"note: {note}")
+    say(f"wrote {len(studies)} {'study' if len(studies) == 1 else 'studies'}")
+    return 0
+
+
+def _write(history: History, study_ids: list[int], target: Format, place: str) -> tuple[str, ...]:
+    """Beside the file first, so that a half-written one never bears its name."""
+    from trimtab.errors import UsageError
+    from trimtab.history import export_studies
+
+    if "://" in place:
+        return export_studies(history, study_ids, target, place)
+    folder = Path(tempfile.gettempdir()) if place == "-" else Path(place).absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f"there is no directory {str(folder)!r}", hint="make it first")
+    with tempfile.TemporaryDirectory(prefix=".trimtab-export-", dir=folder) as directory:
+        part = Path(directory) / "part"
+        notes = export_studies(history, study_ids, target, str(part))
+        if place == "-":
+            sys.stdout.buffer.write(part.read_bytes())
+            sys.stdout.buffer.flush()
+        else:
+            os.replace(part, place)
+    return notes

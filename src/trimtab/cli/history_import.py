@@ -1,0 +1,57 @@
+"""trimtab history import: studies from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trimtab.cli.options import history_option, json_option, print_json, say, state_option
+
+if TYPE_CHECKING:
+    from trimtab.history import Arrivals
+
+__all__ = ["command", "print_arrivals"]
+
+
+@click.command("import")
+@click.argument("place", metavar="FILE")
+@click.option("--format", "format_name", help="Format; default: by the file's suffix. See `trimtab plugins`.")
+@state_option
+@history_option
+@json_option
+def command(place: str, format_name: str | None, state_dir: Path, history_url: str | None, as_json: bool) -> int:
+    """Take in every study of FILE (or of a TAUdb at a postgresql:// URL), all of them or none; nothing in it is run.
+
+    A study that is here already is left out; one whose name is taken gets a new name. What could not be mapped is said.
+    """
+    from trimtab.history import import_file, load_format
+    from trimtab.study import open_history_at
+
+    source = load_format(format_name, place)
+    with open_history_at(history_url, state_dir) as history:
+        arrivals = import_file(history, source, place)
+    print_arrivals(arrivals, as_json)
+    return 0
+
+
+def print_arrivals(arrivals: Arrivals, as_json: bool) -> None:
+    """What came, and under which name it is kept."""
+    from trimtab.cli.history_options import clean
+
+    if as_json:
+        studies = [{"name": one.name, "kept_as": one.kept_as} for one in arrivals.studies]
+        print_json({"studies": studies, "notes": list(arrivals.notes)})
+        return
+    for note in arrivals.notes:
+        say(f"note: {clean(note)}")
+    for one in arrivals.studies:
+        if one.kept_as is None:
+            click.echo(f"{clean(one.name)}: here already, left out")
+        elif one.kept_as != one.name:
+            click.echo(f"{clean(one.name)}: kept as {clean(one.kept_as)}, for the name was taken")
+        else:
+            click.echo(f"{clean(one.name)}: kept")
+    if not arrivals.studies:
+        click.echo("there was no study in it")

@@ -1,0 +1,31 @@
+"""trimtab history merge: every study of another history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from trimtab.cli.options import history_option, json_option, state_option
+
+__all__ = ["command"]
+
+
+@click.command("merge")
+@click.argument("place", metavar="OTHER")
+@state_option
+@history_option
+@json_option
+def command(place: str, state_dir: Path, history_url: str | None, as_json: bool) -> int:
+    """Take in every study of OTHER, the file or postgresql:// URL of another history, all of them or none.
+
+    OTHER stays as it is. A study that is here already is left out; one whose name is taken gets a new name.
+    """
+    from trimtab.cli.history_import import print_arrivals
+    from trimtab.history import merge
+    from trimtab.study import open_history_at
+
+    with open_history_at(history_url, state_dir) as history:
+        arrivals = merge(history, place)
+    print_arrivals(arrivals, as_json)
+    return 0

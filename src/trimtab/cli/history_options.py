@@ -1,0 +1,163 @@
+"""Options that the history's subcommands share, and how they print studies."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from trimtab.errors import UsageError
+
+if TYPE_CHECKING:
+    from trimtab.history import History, StudyQuery, StudySummary
+    from trimtab.records import Machine
+
+__all__ = ["chosen", "clean", "place_of", "print_studies", "query_of", "query_options", "table", "when"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MACHINE = re.compile(r"^\s*(\d+)\s*x\s*(\S+)\s*$")
+_LONGEST = 60
+
+
+def query_options(function: F) -> F:
+    """Which studies are meant."""
+    for option in reversed(
+        (
+            click.option("--name", help="Part of the study's name; with * or ? the whole name must fit."),
+            click.option("--target", help="Kind of the target: postgresql, mysql, …"),
+            click.option("--version", help='Part of the server\'s version text: "18.", "MariaDB".'),
+            click.option("--workload", help='Part of the workload\'s text: "tpch".'),
+            click.option("--status", help="running, proven, no_improvement, interrupted, stopped or ranked."),
+            click.option("--since", help="Begun on or after this day (2026-05-31) or moment (2026-05-31T12:00)."),
+            click.option("--until", help="Begun before this day or moment."),
+            click.option("--like-machine", metavar="MACHINE",
+                         help='Measured on a machine like "here", or like one given as CORESxMEMORY: "8x32GiB".'),
+            click.option("--origin", type=click.Choice(["own", "imported"]), help="Measured here, or imported."),
+        )
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def query_of(options: dict[str, Any]) -> StudyQuery:
+    """The query that `query_options` were given.
+
+    Raises:
+        UsageError: a status, a day or a machine that is none.
+    """
+    from trimtab.history import STUDY_STATUSES, StudyQuery
+
+    status, origin, like = options["status"], options["origin"], options["like_machine"]
+    if status is not None and status not in STUDY_STATUSES:
+        raise UsageError(f"--status={status!r} is unknown", hint=f"use one of: {', '.join(STUDY_STATUSES)}")
+    texts = {name: options[name] for name in ("name", "target", "version", "workload")}
+    return StudyQuery(
+        **texts,
+        status=status,
+        since=_moment(options["since"], "--since"),
+        until=_moment(options["until"], "--until"),
+        like=None if like is None else _machine(like),
+        is_own=None if origin is None else origin == "own",
+    )
+
+
+def _moment(text: str | None, option: str) -> float | None:
+    if text is None:
+        return None
+    try:
+        return datetime.datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError) as error:
+        raise UsageError(f"{option}={text!r} is no day", hint="write it as 2026-05-31 or 2026-05-31T12:00") from error
+
+
+def _machine(text: str) -> Machine:
+    from trimtab.host import read_limits
+    from trimtab.records import Machine
+    from trimtab.units import parse_size
+
+    if text == "here":
+        limits = read_limits()
+        return Machine(cores=limits.cores, memory_bytes=limits.memory_bytes)
+    found = _MACHINE.match(text)
+    if found is None:
+        raise UsageError(f"--like-machine={text!r} is no machine", hint='write here, or as in "8x32GiB"')
+    return Machine(cores=int(found[1]), memory_bytes=parse_size(found[2]))
+
+
+def place_of(history_url: str | None, state_dir: Path) -> str:
+    """Path or URL of the history that is meant, without opening it."""
+    return history_url or str(state_dir / "history.db")
+
+
+def chosen(history: History, names: Sequence[str], options: dict[str, Any]) -> list[StudySummary]:
+    """The studies called `names` (or with that id: "#7"), else those that fit the options; oldest first.
+
+    Raises:
+        UsageError: a name that there is not, or names beside options.
+    """
+    if not names:
+        return history.summaries(query_of(options))
+    if any(value is not None for value in options.values()):
+        raise UsageError("names and filters are given at once", hint="give names, or filters such as --target")
+    every = history.summaries()
+    found: dict[int, StudySummary] = {}
+    for name in names:
+        matching = [study for study in every if name in (study.name, f"#{study.id}")]
+        if not matching:
+            raise _no_study(name, every)
+        found.update({study.id: study for study in matching})
+    return [found[study_id] for study_id in sorted(found)]
+
+
+def _no_study(name: str, every: Sequence[StudySummary]) -> UsageError:
+    known = sorted({study.name for study in every})
+    shown = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
+    return UsageError(
+        f"the history holds no study named {name!r}",
+        hint=f"it holds: {shown}" if known else "it is empty; run `trimtab tune` first",
+    )
+
+
+def when(at: float) -> str:
+    """A moment for people; "unknown" where a format did not hold it."""
+    return datetime.datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M") if at > 0 else "unknown"
+
+
+def clean(text: str) -> str:
+    """`text` for a terminal: control characters, which an imported file may hold, are shown and not obeyed."""
+    return "".join(char if char.isprintable() else "�" for char in text)
+
+
+def print_studies(studies: Sequence[StudySummary], as_json: bool) -> None:
+    """A table, or JSON with every field of each study."""
+    from trimtab.cli.options import print_json
+
+    if as_json:
+        print_json({"studies": [asdict(study) for study in studies]})
+        return
+    rows = [
+        (study.name, study.status, f"{study.n_trials}", when(study.created_at), study.objective, study.target,
+         study.server_version, study.workload, study.origin)
+        for study in studies
+    ]  # fmt: skip
+    table(("name", "status", "trials", "begun", "objective", "target", "version", "workload", "from"), rows)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Columns as wide as their widest cell; columns that are empty throughout are left out."""
+    cells = [[_short(clean(cell)) for cell in row] for row in rows]
+    kept = [index for index in range(len(head)) if any(row[index] for row in cells)]
+    lines = [[head[index] for index in kept], *([row[index] for index in kept] for row in cells)]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(kept))]
+    for line in lines:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

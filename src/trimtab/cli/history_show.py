@@ -1,0 +1,101 @@
+"""trimtab history show: one study and its trials."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trimtab.cli.options import history_option, json_option, print_json, state_option
+
+if TYPE_CHECKING:
+    from trimtab.history import StudyCopy
+    from trimtab.records import Trial
+
+__all__ = ["command"]
+
+_MOST_CHANGES = 6
+
+
+@click.command("show")
+@click.argument("name")
+@state_option
+@history_option
+@json_option
+@click.option("--trial", "number", type=int, help="Show everything that is kept of this trial.")
+def command(name: str, state_dir: Path, history_url: str | None, as_json: bool, number: int | None) -> int:
+    """Show the study NAME (the newest of that name; "#7" means the study of id 7) and its trials, as they are stored."""
+    from trimtab.cli.history_options import chosen
+    from trimtab.errors import UsageError
+    from trimtab.study import open_history_at
+
+    with open_history_at(history_url, state_dir) as history:
+        study = history.copy(chosen(history, [name], {})[-1].id)
+    trials = [trial for trial in study.trials if number in (None, trial.number)]
+    if number is not None and not trials:
+        raise UsageError(
+            f"study {name!r} has no trial {number}",
+            hint=f"it has {len(study.trials)}; see `trimtab history show {name}`",
+        )
+    if as_json:
+        print_json(_as_json(study, trials))
+    elif number is not None:
+        _print_trial(trials[0])
+    else:
+        _print_study(study)
+    return 0
+
+
+def _as_json(study: StudyCopy, trials: list[Trial]) -> dict[str, object]:
+    from trimtab.report.json import strict
+
+    return {"study": strict(study.record), "trials": strict(trials), "events": strict(study.events)}
+
+
+def _print_study(study: StudyCopy) -> None:
+    from trimtab.cli.history_options import clean, table, when
+
+    record = study.record
+    facts = {
+        "study": f"{record.name} (id {record.id})",
+        "status": record.status,
+        "begun": when(record.created_at),
+        "imported": record.origin and f"from {record.origin}",
+        "objective": record.objective,
+        "workload": f"{record.context.workload}, {record.context.clients} clients",
+        "server": record.machine.server_version,
+        "machine": record.machine.cores
+        and f"{record.machine.cores} cores, {record.machine.memory_bytes / 2**30:.1f} GiB",
+        "trials": f"{len(study.trials)}, events {len(study.events)}",
+    }
+    for key, value in facts.items():
+        if value:
+            click.echo(f"{key + ':':11}{clean(str(value))}")
+    if not study.trials:
+        return
+    click.echo()
+    rows = []
+    for trial in study.trials:
+        changed = [f"{name}={trial.config.get(name)}" for name in trial.config.difference(record.baseline)]
+        more = f" and {len(changed) - _MOST_CHANGES} more" if len(changed) > _MOST_CHANGES else ""
+        loss = "" if trial.loss is None else f"{trial.loss:+.3f}"
+        rows.append((str(trial.number), trial.role.value, trial.status.value, loss, trial.searcher,
+                     ", ".join(changed[:_MOST_CHANGES]) + more))  # fmt: skip
+    table(("trial", "role", "status", "loss", "searcher", "changed"), rows)
+
+
+def _print_trial(trial: Trial) -> None:
+    from trimtab.cli.history_options import clean
+    from trimtab.report.json import strict
+
+    def show(value: object, indent: str) -> None:
+        if isinstance(value, dict):
+            for key, item in value.items():
+                if isinstance(item, dict) and item:
+                    click.echo(f"{indent}{clean(str(key))}:")
+                    show(item, indent + "  ")
+                elif item not in (None, "", [], {}):
+                    click.echo(f"{indent}{clean(str(key))}: {clean(str(item))}")
+
+    show(strict(trial), "")

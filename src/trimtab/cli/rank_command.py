@@ -1,0 +1,113 @@
+"""trimtab rank: which knobs matter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trimtab.cli.options import history_option, json_option, print_json, recover_first, say, state_option
+
+if TYPE_CHECKING:
+    from trimtab.study import StudyFile
+
+__all__ = ["command"]
+
+
+@click.command("rank")
+@click.argument("study", metavar="STUDY.toml|NAME")
+@state_option
+@history_option
+@json_option
+@click.option("--with", "beside", multiple=True, metavar="NAME",
+              help="Count the trials of this study as well (same knobs, baseline, workload, objective); repeatable.")  # fmt: skip
+@click.option("--ranker", "rankers", multiple=True, metavar="NAME",
+              help="Rank by this ranker, or by these together; repeatable. Default: all that fit.")  # fmt: skip
+@click.option("--top", type=click.IntRange(1), help="Show the first N knobs only.")
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write the ranks with plots as one HTML file."
+)
+@click.option("--design", metavar="KIND", help="Measure a design first: sard, lhs, sobol or one-at-a-time.")
+@click.option("--runs", type=click.IntRange(1), help="Runs of the design; default: as many as it needs.")
+@click.option("--again", is_flag=True, help="Begin a new design, even when one can be resumed.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
+def command(
+    study: str, state_dir: Path, history_url: str | None, as_json: bool, beside: tuple[str, ...],
+    rankers: tuple[str, ...], top: int | None, html: Path | None, design: str | None, runs: int | None, again: bool, quiet: bool,
+) -> int:  # fmt: skip
+    """Show which knobs matter, by the trials that the history holds; measures nothing unless --design is given.
+
+    With --design the runs of an experimental design are measured first, as a study of their own (NAME.rank-KIND); the
+    same command resumes it, and more --runs add to it. Exits with 0 when knobs were ranked, 1 when there is not enough
+    data to tell.
+    """
+    from trimtab.report import print_rank, rank_to_json, write_rank_html
+    from trimtab.study import make_rankers, open_history_at, rank_study
+
+    make_rankers(rankers)
+    file, name = _named(study)
+    _require_design(design, runs, again, file, study)
+    if file is not None and history_url is not None and design is not None:
+        file = file.model_copy(update={"study": file.study.model_copy(update={"history": history_url})})
+    if file is not None and design is not None:
+        recover_first(state_dir)
+        name = _measured(file, state_dir, design, runs, again, quiet)
+        if not name:
+            return 130
+    url = history_url or (file.study.history if file is not None else None)
+    with open_history_at(url, state_dir) as history:
+        ranked = rank_study(history, name, beside=beside, rankers=rankers)
+    source = study if file is not None else "STUDY.toml"
+    next_command = (
+        f"trimtab rank {source} --design {design or 'lhs'} --runs {ranked.next_runs}" if ranked.next_runs else ""
+    )
+    shown: dict[str, Any] = {"sources": ranked.sources, "top": top, "next_command": next_command}
+    if html is not None:
+        write_rank_html(ranked.record, ranked.consensus, ranked.trials, html)
+        say(f"wrote {html}")
+    if as_json:
+        print_json(rank_to_json(ranked.record, ranked.consensus, **shown))
+    else:
+        print_rank(ranked.record, ranked.consensus, **shown)
+    return 1 if ranked.consensus.verdict else 0
+
+
+def _named(study: str) -> tuple[StudyFile | None, str]:
+    """The study file, when one is meant, and the study's name."""
+    from trimtab.study import load_study_file
+
+    if not study.endswith(".toml") and not Path(study).is_file():
+        return None, study
+    file = load_study_file(Path(study))
+    return file, file.study.name
+
+
+def _require_design(design: str | None, runs: int | None, again: bool, file: StudyFile | None, study: str) -> None:
+    from trimtab.errors import UsageError
+
+    if design is None and (runs is not None or again):
+        what = f"--runs {runs}" if runs is not None else "--again"
+        raise UsageError(f"{what} without --design", hint="say which: --design lhs, sobol, sard or one-at-a-time")
+    if design is not None and file is None:
+        raise UsageError(
+            f"--design {design} measures, and {study!r} names no study file",
+            hint="give the study file: trimtab rank STUDY.toml --design ...",
+        )
+
+
+def _measured(file: StudyFile, state_dir: Path, design: str, runs: int | None, again: bool, quiet: bool) -> str:
+    """Makes the runs; returns the name of the design's study, "" when it was interrupted."""
+    from rich.console import Console
+
+    from trimtab.report import Progress
+    from trimtab.study import recover, run_design
+
+    for done in recover(state_dir):
+        say(f"a killed study={done.study!r} had left target={done.target!r} changed: {done.action}")
+    with Progress(Console(stderr=True, quiet=quiet)) as progress:
+        record, trials = run_design(file, state_dir, progress, kind=design, runs=runs, again=again)
+    if record.status != "ranked":
+        say(f"interrupted after {len(trials)} trials; the same command goes on")
+        return ""
+    return record.name

@@ -1,0 +1,38 @@
+"""Words for an operating system that has run out of something: no bug of ours, and each with its own way out."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+__all__ = ["EXIT_CODE", "shortage"]
+
+EXIT_CODE = 3
+
+
+def shortage(error: BaseException) -> tuple[str, str] | None:
+    """(what happened, what to do) when `error` says that files, inodes, disk or memory ran out; None for anything else."""
+    if isinstance(error, MemoryError):
+        return "this machine has no memory left for Trimtab itself", "give the server less, or the machine more"
+    if not isinstance(error, OSError):
+        return None
+    where = f" file={error.filename}" if error.filename else ""
+    if error.errno == errno.EMFILE:
+        return f"too many open files: this process may open no more{where}", "raise its limit (ulimit -n)"
+    if error.errno == errno.ENFILE:
+        return f"too many open files on this machine{where}", "raise fs.file-max, or find who keeps them open"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno == errno.ENOSPC and _has_no_inodes(error.filename):
+            return f"no file can be made: the file system has no inodes left{where}", "remove small files there"
+        return f"no space left on the disk{where}", "free some, or give another state directory with --state"
+    return None
+
+
+def _has_no_inodes(name: object) -> bool:
+    folder = Path(os.fsdecode(name)).parent if isinstance(name, str | bytes) else Path()
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    return found.f_files > 0 and found.f_favail == 0

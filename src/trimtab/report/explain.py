@@ -1,0 +1,137 @@
+"""Which knobs explain the gain, by all measured trials of a study: ranks, slices and pair interactions for a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from trimtab.errors import TrimtabError
+from trimtab.importance import (
+    Consensus,
+    KnobRank,
+    Pair,
+    Ranking,
+    RankProblem,
+    Slice,
+    rank_knobs,
+    slice_of,
+    top_pairs,
+)
+from trimtab.records import Trial
+from trimtab.report.words import counted, percent_text
+from trimtab.space import Space
+
+if TYPE_CHECKING:
+    from trimtab.history import StudyRecord
+
+__all__ = ["Explanation", "explain", "explanation_to_json", "with_plots"]
+
+_LEAST_CONFIGS = 20
+"""Fewer measured configs are not ranked: no ranker tells them apart, and a report should not wait for it."""
+
+_RESAMPLES = 20
+_SLICES = 4
+_PAIRS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What the trials say of the knobs.
+
+    Attributes:
+        consensus: the ranks; None when they cannot be told.
+        text: one sentence: how many knobs carry how much of the effect, or why that cannot be told.
+        space: of the study; None when it could not be read.
+        slices: of the knobs that matter most.
+        pairs: interactions that stand out of the noise.
+    """
+
+    consensus: Consensus | None
+    text: str
+    space: Space | None = None
+    slices: tuple[Slice, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+
+
+def explain(study: StudyRecord, trials: Sequence[Trial]) -> Explanation:
+    """The ranks of a study's knobs: as the study kept them at its end, else made now, which takes seconds."""
+    kept = study.verdict.get("importance")
+    if isinstance(kept, Mapping) and kept.get("n_trials") == len(trials):
+        return _read(kept)
+    configs = {trial.config for trial in trials if trial.is_feasible}
+    if len(configs) < _LEAST_CONFIGS:
+        return Explanation(
+            consensus=None,
+            text=f"Not enough data to tell which knobs matter: {counted(len(configs), 'config')} measured, "
+            f"at least {_LEAST_CONFIGS} are needed.",
+        )
+    try:
+        problem = _problem(study, trials)
+        consensus = rank_knobs(problem)
+    except TrimtabError as error:
+        return Explanation(consensus=None, text=f"Which knobs matter cannot be told: {error.message}.")
+    if consensus.verdict:
+        return Explanation(consensus=None, text=f"{consensus.verdict[:1].upper()}{consensus.verdict[1:]}.")
+    return Explanation(consensus=consensus, text=consensus_text(consensus), space=problem.space)
+
+
+def explanation_to_json(explanation: Explanation, n_trials: int) -> dict[str, Any]:
+    """An explanation of a study's `n_trials` trials as its verdict keeps it."""
+    consensus = None if explanation.consensus is None else asdict(explanation.consensus)
+    return {"n_trials": n_trials, "text": explanation.text, "consensus": consensus}
+
+
+def _read(kept: Mapping[str, Any]) -> Explanation:
+    found = kept["consensus"]
+    if found is None:
+        return Explanation(consensus=None, text=kept["text"])
+    rankings = tuple(
+        Ranking(**{**each, "knobs": _ranks(each["knobs"]), "notes": tuple(each["notes"])}) for each in found["rankings"]
+    )
+    whole = {**found, "knobs": _ranks(found["knobs"]), "rankings": rankings, "notes": tuple(found["notes"])}
+    return Explanation(consensus=Consensus(**whole), text=kept["text"])
+
+
+def _ranks(entries: Sequence[Mapping[str, Any]]) -> tuple[KnobRank, ...]:
+    return tuple(KnobRank(**entry) for entry in entries)
+
+
+def _problem(study: StudyRecord, trials: Sequence[Trial]) -> RankProblem:
+    # Imported here: the history brings its database library along, which the terminal's start need not wait for.
+    from trimtab.history import read_space
+
+    return RankProblem(
+        space=read_space(study), baseline=study.baseline, trials=tuple(trials), n_bootstrap=_RESAMPLES
+    )  # fmt: skip
+
+
+def consensus_text(consensus: Consensus) -> str:
+    """One sentence on where the effect sits."""
+    if not consensus.knee:
+        return "No knob showed an effect."
+    first = consensus.knobs[: consensus.knee]
+    share = percent_text(sum(entry.score for entry in first))
+    knobs = "one knob" if consensus.knee == 1 else f"{consensus.knee} of {len(consensus.knobs)} knobs"
+    return f"By {consensus.n_trials} measured trials, {share} of the effect seen belongs to {knobs}."
+
+
+def with_plots(study: StudyRecord, trials: Sequence[Trial], consensus: Consensus | None) -> Explanation:
+    """What the plots need beside the ranks: slices and pairs, which take a few seconds; `consensus` None: rank first."""
+    known = explain(study, trials) if consensus is None else None
+    found = consensus if known is None else known.consensus
+    if found is None or found.verdict:
+        text = known.text if known is not None else found.verdict if found is not None else ""
+        return Explanation(consensus=found, text=text)
+    try:
+        problem = _problem(study, trials)
+        names = found.names[: max(1, min(_SLICES, found.knee))]
+        return Explanation(
+            consensus=found,
+            text=consensus_text(found),
+            space=problem.space,
+            slices=tuple(slice_of(problem, name) for name in names),
+            pairs=top_pairs(problem, _PAIRS),
+        )
+    except TrimtabError as error:
+        return Explanation(consensus=found, text=f"{consensus_text(found)} No slices: {error.message}.")

@@ -1,0 +1,25 @@
+"""What a pruned search tuned and left out, in lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trimtab.report.words import clean, counted, first_line
+
+__all__ = ["pruned_lines"]
+
+
+def pruned_lines(verdict: Mapping[str, Any]) -> tuple[str, ...]:
+    """Of a study with [search] prune: what was searched, what not, and why; nothing for any other."""
+    pruned = verdict.get("pruned") or {}
+    tuned, left_out = pruned.get("tuned") or (), pruned.get("left_out") or ()
+    lines = []
+    if tuned and left_out:
+        steps = ", then ".join(str(level["n_knobs"]) for level in pruned.get("levels") or ())
+        named = ", ".join(clean(name) for name in tuned)
+        lines.append(f"knobs searched: {steps} of {len(tuned) + len(left_out)}, by their ranks: {named}")
+        lines.append(f"left out ({counted(len(left_out), 'knob')}): {', '.join(clean(name) for name in left_out)}")
+    if note := first_line(pruned.get("note") or ""):
+        lines.append(f"pruning: {note}")
+    return tuple(lines)

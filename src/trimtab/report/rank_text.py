@@ -1,0 +1,165 @@
+"""The ranking of a study's knobs on a terminal: which matter, how sure that is, and what to do with it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from trimtab.report.text import PLAIN_WIDTH
+from trimtab.report.words import clean, counted, first_line, percent_text
+
+if TYPE_CHECKING:
+    from trimtab.history import StudyRecord
+    from trimtab.importance import Consensus, KnobRank
+
+__all__ = ["print_rank", "rank_text", "rank_to_json"]
+
+_BAR = 12
+"""Characters of the longest bar."""
+
+
+def print_rank(
+    study: StudyRecord,
+    consensus: Consensus,
+    *,
+    sources: Sequence[str] = (),
+    top: int | None = None,
+    next_command: str = "",
+    console: Console | None = None,
+) -> None:
+    """Prints the table of ranks and what follows from it (to stdout unless `console` says otherwise).
+
+    Args:
+        study: whose knobs they are.
+        consensus: the ranks.
+        sources: names of the studies behind them; the study's own when empty.
+        top: knobs to show; None for all.
+        next_command: what to run when there is not enough data; "" for nothing.
+    """
+    out = console or Console()
+    if console is None and not out.is_terminal:
+        out = Console(width=PLAIN_WIDTH)
+    out.print(Group(*_sections(study, consensus, tuple(sources) or (study.name,), top, next_command)))
+
+
+def rank_text(study: StudyRecord, consensus: Consensus, **options: Any) -> str:
+    """What `print_rank` prints, as plain text without colours."""
+    out = io.StringIO()
+    console = Console(file=out, width=PLAIN_WIDTH, color_system=None, force_terminal=False, legacy_windows=False)
+    print_rank(study, consensus, console=console, **options)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def _sections(
+    study: StudyRecord, consensus: Consensus, sources: Sequence[str], top: int | None, next_command: str
+) -> Iterator[RenderableType]:
+    rankers = ", ".join(ranking.ranker for ranking in consensus.rankings)
+    yield Text(
+        f"Which knobs of {clean(study.name)} matter: {counted(consensus.n_trials, 'measured trial')} of "
+        f"{', '.join(clean(name) for name in sources)}; by {rankers}",
+        style="dim",
+    )
+    yield Text(_headline(consensus), style="bold yellow" if consensus.verdict else "bold green")
+    yield Padding(_table(study, consensus, top), (1, 0, 0, 0))
+    hidden = len(consensus.knobs) - top if top is not None else 0
+    if hidden > 0:
+        yield Text(f"and {counted(hidden, 'knob')} more", style="dim")
+    if consensus.notes:
+        yield Padding(Text("\n".join(f"- {first_line(note)}" for note in consensus.notes)), (1, 0, 0, 0))
+    if next_command:
+        yield Padding(Text("to learn more: ").append(next_command, style="bold"), (1, 0, 0, 0))
+
+
+def _headline(consensus: Consensus) -> str:
+    if consensus.verdict:
+        return f"{first_line(consensus.verdict)}"
+    if not consensus.knee:
+        return "No knob showed an effect."
+    share = sum(entry.score for entry in consensus.knobs[: consensus.knee])
+    first = "the first knob" if consensus.knee == 1 else f"the first {consensus.knee} knobs"
+    return f"Tune {first} of {len(consensus.knobs)}: {percent_text(share)} of the effect seen is theirs."
+
+
+def _table(study: StudyRecord, consensus: Consensus, top: int | None) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, 2, 0, 0))
+    for title, is_number in (("rank", True), ("(90 %)", False), ("knob", False), ("share", True), ("(90 %)", False),
+                             ("", False), ("what it does", False)):  # fmt: skip
+        table.add_column(title, justify="right" if is_number else "left", no_wrap=title != "what it does",
+                         overflow="fold")  # fmt: skip
+    docs = {entry["name"]: entry.get("doc", "") for entry in study.space.get("knobs", ())}
+    longest = max((entry.score for entry in consensus.knobs), default=0.0)
+    for place, entry in enumerate(consensus.knobs[:top], 1):
+        table.add_row(*_cells(entry, docs.get(entry.knob, ""), consensus, longest, place))
+        if place == consensus.knee and not consensus.verdict and place < len(consensus.knobs[:top]):
+            table.add_row("", "", Text(f"--- tune the first {place} ---", style="green"))
+    return table
+
+
+def _cells(entry: KnobRank, doc: str, consensus: Consensus, longest: float, place: int) -> tuple[Text, ...]:
+    is_worth = place <= consensus.knee and not consensus.verdict
+    what = Text(first_line(doc))
+    if entry.knob in consensus.not_worth:
+        what.append(f"\n{first_line(consensus.not_worth[entry.knob])}", style="yellow")
+    bar = "#" * round(_BAR * entry.score / longest) if longest > 0 else ""
+    return (
+        Text(f"{entry.rank:g}"),
+        Text(f"{entry.rank_low:.0f} to {entry.rank_high:.0f}", style="dim"),
+        Text(clean(entry.knob), style="bold" if is_worth else ""),
+        Text(percent_text(entry.score)),
+        Text(f"{100 * entry.score_low:.0f} to {100 * entry.score_high:.0f}", style="dim"),
+        Text(bar, style="green" if is_worth else "dim"),
+        what,
+    )
+
+
+def rank_to_json(
+    study: StudyRecord,
+    consensus: Consensus,
+    *,
+    sources: Sequence[str] = (),
+    top: int | None = None,
+    next_command: str = "",
+) -> dict[str, Any]:
+    """The ranking as JSON values; `docs/reference/rank.md` lists the keys."""
+    docs = {entry["name"]: entry.get("doc", "") for entry in study.space.get("knobs", ())}
+    return {
+        "study": study.name,
+        "sources": list(sources) or [study.name],
+        "n_trials": consensus.n_trials,
+        "verdict": consensus.verdict,
+        "knee": consensus.knee,
+        "r2": consensus.r2,
+        "knobs": [
+            {**_entry(entry), "doc": docs.get(entry.knob, ""), "not_worth": consensus.not_worth.get(entry.knob, "")}
+            for entry in consensus.knobs[:top]
+        ],
+        "notes": list(consensus.notes),
+        "rankers": {
+            ranking.ranker: {
+                "verdict": ranking.verdict,
+                "notes": list(ranking.notes),
+                "knobs": [_entry(entry) for entry in ranking.knobs[:top]],
+                "effects": dict(ranking.effects),
+            }
+            for ranking in consensus.rankings
+        },
+        "next": next_command,
+    }
+
+
+def _entry(entry: KnobRank) -> dict[str, Any]:
+    return {
+        "knob": entry.knob,
+        "rank": entry.rank,
+        "rank_low": entry.rank_low,
+        "rank_high": entry.rank_high,
+        "share": entry.score,
+        "share_low": entry.score_low,
+        "share_high": entry.score_high,
+    }
