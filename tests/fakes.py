@@ -41,12 +41,14 @@ class Silent:
         self.phases: list[str] = []
         self.ended: list[Trial] = []
         self.on_trial: Callable[[Trial], None] = lambda trial: None
+        self.on_phase: Callable[[str], None] = lambda text: None
 
     def study_started(self, name: str, budget_s: float | None) -> None:
         pass
 
     def phase(self, text: str) -> None:
         self.phases.append(text)
+        self.on_phase(text)
 
     def step(self, name: str) -> None:
         pass

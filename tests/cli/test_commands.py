@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +98,7 @@ def test_report_apply_rollback(run: Run, study: FakeStudy) -> None:
     assert "times as fast as yours" in run("report", "fake").out
     applied = run("apply", "fake", "--yes")
     assert applied.code == 0
-    assert applied.out.endswith("settings; undo: trimtab rollback fake\n")
+    assert re.fullmatch(r"applied (1 setting|\d+ settings); undo: trimtab rollback fake\n", applied.out)
     assert "→" in applied.err
     assert dict(study.target.values) != found
     assert run("rollback", "fake").out == "target db has again the configuration it had before\n"
@@ -138,7 +139,7 @@ def test_recover_with_nothing_to_do(run: Run) -> None:
 def test_history_lists_studies(run: Run, study: FakeStudy) -> None:
     assert run("history", "list").out == "no studies yet\n"
     run("tune", "study.toml", "--quiet")
-    assert run("history", "list").out.startswith("fake  proven  ")
+    assert "\nfake  proven  " in run("history", "list").out
     (row,) = json.loads(run("history", "list", "--json").out)["studies"]
     assert row["status"] == "proven"
 
@@ -313,7 +314,7 @@ def test_init_writes_a_file_that_is_read_back_and_never_overwrites(run: Run, tmp
     assert run("init", "none/mine.toml", "--embedded").code == 2
 
 
-@pytest.mark.parametrize("workload", ["tpch", "ycsb", "pgbench", "sql"])
+@pytest.mark.parametrize("workload", ["tpch", "ycsb", "pgbench", "oltp", "sql"])
 def test_init_writes_a_workload_that_its_plug_in_takes(run: Run, tmp_path: Path, workload: str) -> None:
     from trimtab.study import build_workload, load_study_file
 
@@ -326,11 +327,9 @@ def test_init_writes_a_workload_that_its_plug_in_takes(run: Run, tmp_path: Path,
 def test_init_for_a_server_writes_a_readable_file(tmp_path: Path) -> None:
     from trimtab.cli.init_command import study_text
     from trimtab.study import build_target, load_study_file
-    from trimtab.target.postgresql.discover import FoundServer
+    from trimtab.target.postgresql.discover import target_lines
 
-    server = FoundServer(
-        "host=/run/x port=5432 user=postgres", "15.1", "/var/lib/postgresql/15/main", "pg_ctlcluster 15 main restart"
-    )
+    server = target_lines("host=/run/x port=5432 user=postgres", "15.1", "/var/lib/postgresql/15/main")
     (tmp_path / "s.toml").write_text(study_text("s.toml", server))
     assert build_target(load_study_file(tmp_path / "s.toml"), tmp_path).kind == "postgresql"
 
@@ -342,6 +341,15 @@ def test_plugins_lists_what_is_registered(run: Run) -> None:
     text = run("plugins").out
     assert "searchers:" in text
     assert "  auto: " in text
+    assert "  postgresql: PostgreSQL 13 to 18: embedded, on this machine, or by connection alone." in text
+    assert "  text: One trial a line" in text
+
+
+def test_a_study_file_in_the_place_of_a_name_is_told(run: Run) -> None:
+    for command in (("report", "study.toml"), ("apply", "study.toml", "--yes")):
+        ran = run(*command)
+        assert ran.code == 2
+        assert "hint: give the study's name, which stands in the file under [study], and not the file" in ran.err
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
@@ -354,3 +362,60 @@ def test_every_command_and_option_has_help(name: str) -> None:
         for parameter in each.params:
             if isinstance(parameter, click.Option):
                 assert parameter.help, f"{each.name} {parameter.name}"
+
+
+def test_rank_measures_a_design_and_ranks_it_from_the_history_afterwards(run: Run, study: FakeStudy) -> None:
+    study.target._speed = lambda values: 1000.0 * (1.0 + float(values["page_cost"]) / 8)
+    ran = run("rank", "study.toml", "--design", "lhs", "--runs", "24", "--ranker", "lasso", "--html", "rank.html")
+    assert ran.code == 0
+    assert "trial 0 (baseline): ok" in ran.err
+    assert ran.out.startswith("Which knobs of fake.rank-lhs matter: ")
+    assert "Tune the first" in ran.out
+    assert "--- tune the first" in ran.out
+    assert "<html" in (study.path / "rank.html").read_text(encoding="utf-8")
+    n_runs = len(study.workload.seeds)
+    shown = run("rank", "fake", "--ranker", "lasso", "--top", "1")
+    assert shown.code == 0
+    assert "page_cost" in shown.out
+    assert "and 5 knobs more" in shown.out
+    data = json.loads(run("rank", "study.toml", "--ranker", "lasso", "--json").out)
+    assert (data["schema_version"], data["study"], data["verdict"]) == (1, "fake.rank-lhs", "")
+    assert data["knobs"][0]["knob"] == "page_cost"
+    assert set(data["rankers"]) == {"lasso"}
+    assert len(study.workload.seeds) == n_runs
+
+
+def test_rank_of_noise_exits_1_and_says_what_to_run_next(run: Run, study: FakeStudy) -> None:
+    study.target._speed = lambda values: 1000.0
+    ran = run("rank", "study.toml", "--design", "lhs", "--runs", "12", "--ranker", "forest", "--quiet")
+    assert (ran.code, ran.err) == (1, "")
+    assert "not enough data to tell" in ran.out
+    assert "to learn more: trimtab rank study.toml --design lhs --runs 30" in ran.out
+    assert "--- tune the first" not in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (("study.toml", "--runs", "20"), "--runs 20 without --design", "say which: --design lhs, sobol, sard"),
+        (("study.toml", "--again"), "--again without --design", "say which: --design lhs, sobol, sard"),
+        (
+            ("fake", "--design", "lhs"),
+            "--design lhs measures, and 'fake' names no study file",
+            "trimtab rank STUDY.toml",
+        ),
+        (("study.toml", "--design", "lhs", "--runs", "5"), "runs=5 are too few for design='lhs'", "ask for 8 or more"),
+        (("study.toml", "--design", "plackett"), "unknown design='plackett'", "use one of: sard, lhs, sobol"),
+        (("study.toml", "--ranker", "shaply"), "unknown ranker='shaply'", "did you mean 'shapley'?"),
+        (("study.toml",), "the history holds no study named 'fake'", "it is empty"),
+        (("nobody.toml",), "there is no study file='nobody.toml'", "`trimtab init` writes one"),
+    ],
+)
+def test_rank_refuses_what_makes_no_sense(
+    run: Run, study: FakeStudy, arguments: tuple[str, ...], message: str, hint: str
+) -> None:
+    ran = run("rank", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
+    assert hint in ran.err
+    assert not study.workload.seeds

@@ -58,5 +58,5 @@ def test_every_command_is_documented(command: str) -> None:
 )
 def test_study_files_of_the_repository_are_read(file: Path, tmp_path: Path) -> None:
     study = load_study_file(file)
-    assert build_target(study, tmp_path).kind == "postgresql"
+    assert build_target(study, tmp_path).kind == ("mysql" if "mariadb" in file.stem else "postgresql")
     assert build_workload(study).kind == study.workload["kind"]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.bench_modules import bench_modules
+
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "load"
 MODULES = ("table", "pairs", "clients", "servers", "ours")
 
@@ -20,13 +20,8 @@ MODULES = ("table", "pairs", "clients", "servers", "ours")
 @pytest.fixture(scope="module")
 def bench() -> Iterator[dict[str, Any]]:
     """The benchmark's modules by name; they are no package."""
-    sys.path.insert(0, str(FOLDER))
-    try:
-        yield {name: importlib.import_module(name) for name in MODULES}
-    finally:
-        sys.path.remove(str(FOLDER))
-        for name in MODULES:
-            sys.modules.pop(name, None)
+    with bench_modules(FOLDER, *MODULES) as modules:
+        yield modules
 
 
 def test_the_page_shows_the_results(bench: dict[str, Any]) -> None:

@@ -2,92 +2,19 @@
 
 from __future__ import annotations
 
-import string
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from trimtab.errors import HistoryError
 from trimtab.history import knobs_from_json, space_to_json
 from trimtab.history.codec import dumps, loads, read_trial, trial_to_json
-from trimtab.measure import Interval, LabelStats, Measurement
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.space import Config, Constraint, Knob, KnobKind, RestartClass, SafetyClass, Space
 
 from .samples import make_trial
-
-# Everything a Python string can hold, NUL and lone surrogates too: a server's log may be in any encoding.
-TEXT = st.text(st.characters(), max_size=12)
-NAMES = st.text(string.ascii_lowercase + "_.'\"$", min_size=1, max_size=8)
-FLOATS = st.floats(width=64)
-COUNTS = st.integers(0, 2**63)
-VALUES = st.one_of(st.booleans(), st.integers(), FLOATS, TEXT)
-CONFIGS = st.dictionaries(NAMES, VALUES, max_size=5).map(Config)
-INTERVALS = st.builds(Interval, FLOATS, FLOATS, FLOATS, FLOATS, FLOATS, FLOATS)
-CONTEXTS = st.builds(Context, TEXT, COUNTS, FLOATS, st.dictionaries(NAMES, FLOATS, max_size=3))
-LABELS = st.builds(
-    LabelStats,
-    n_ok=COUNTS,
-    n_error=COUNTS,
-    n_timed_out=COUNTS,
-    throughput_per_s=FLOATS,
-    latency_mean_ms=FLOATS,
-    latency_p50_ms=FLOATS,
-    latency_p95_ms=FLOATS,
-    latency_max_ms=FLOATS,
-    throughput=st.none() | INTERVALS,
-    latency_ms=st.dictionaries(NAMES, INTERVALS, max_size=2),
-)
-MEASUREMENTS = st.builds(
-    Measurement,
-    window_s=st.tuples(FLOATS, FLOATS),
-    throughput=INTERVALS,
-    latency_mean_ms=INTERVALS,
-    latency_ms=st.dictionaries(NAMES, INTERVALS, max_size=3),
-    n_ok=COUNTS,
-    n_error=COUNTS,
-    n_timed_out=COUNTS,
-    is_steady=st.booleans(),
-    warmup_s=FLOATS,
-    series_per_s=st.lists(FLOATS, max_size=5).map(tuple),
-    histogram=st.binary(max_size=20),
-    by_label=st.dictionaries(TEXT, LABELS, max_size=2),
-    client_cpu_share=FLOATS,
-    errors=st.lists(TEXT, max_size=2).map(tuple),
-    service_ms=st.dictionaries(NAMES, FLOATS, max_size=2),
-    queue_p99_ms=st.none() | FLOATS,
-    lateness_p99_ms=st.none() | FLOATS,
-    is_open=st.booleans(),
-    users=COUNTS,
-    n_threads=COUNTS,
-    offered_per_s=st.none() | FLOATS,
-    n_shed=COUNTS,
-    n_retries=COUNTS,
-    error_classes=st.dictionaries(NAMES, COUNTS, max_size=2),
-    steal_share=st.none() | FLOATS,
-    memory_bytes=COUNTS,
-    generator_limited=TEXT,
-    overload=TEXT,
-)
-TRIALS = st.builds(
-    Trial,
-    number=st.integers(0, 2**31 - 1),
-    role=st.sampled_from(Role),
-    config=CONFIGS,
-    context=CONTEXTS,
-    status=st.sampled_from(Status),
-    effective=st.dictionaries(NAMES, VALUES, max_size=3),
-    reason=TEXT,
-    measurement=st.none() | MEASUREMENTS,
-    loss=st.none() | FLOATS,
-    loss_se=st.none() | FLOATS,
-    excess=FLOATS,
-    cost_s=st.dictionaries(NAMES, FLOATS, max_size=3),
-    started_at=FLOATS,
-    searcher=TEXT,
-)
+from .strategies import TRIALS
 
 
 @settings(max_examples=300, deadline=None)
@@ -141,7 +68,7 @@ KNOBS = [
 def test_knobs_survive_json() -> None:
     stored: dict[str, Any] = loads(dumps(space_to_json(Space(KNOBS, [Constraint("work_mem <= 100000", "memory")]))))
     assert knobs_from_json(stored) == {knob.name: knob for knob in KNOBS}
-    assert stored["constraints"] == [{"text": "work_mem <= 100000", "name": "memory"}]
+    assert stored["constraints"] == [{"text": "work_mem <= 100000", "name": "memory", "constants": {}}]
     assert knobs_from_json({}) == {}
 
 

@@ -183,8 +183,8 @@ def change_version(url: str, version: str) -> None:
 
 
 def test_a_newer_history_is_refused(url: str) -> None:
-    change_version(url, "2")
-    with pytest.raises(HistoryError, match="has schema_version=2, this Trimtab knows schema_version=1\nhint: upgrade"):
+    change_version(url, "3")
+    with pytest.raises(HistoryError, match="has schema_version=3, this Trimtab knows schema_version=2\nhint: upgrade"):
         History.open(url)
 
 
@@ -199,7 +199,7 @@ def test_a_row_that_cannot_be_read_is_an_error(history: History) -> None:
     history.add_trial(study.id, make_trial(0))
     with history._writer.begin() as connection:
         connection.exec_driver_sql("update trimtab_trial set body = '{\"number\": 0}'")
-    with pytest.raises(HistoryError, match="has a row that cannot be read: 'measurement'\nhint: it is damaged"):
+    with pytest.raises(HistoryError, match="has a row that cannot be read: 'role'\nhint: it is damaged"):
         history.trials(study.id)
 
 

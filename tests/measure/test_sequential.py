@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.errors import LoadError, UsageError
-from trimtab.measure import EarlyStop, Interval, PairedSequence, anytime_interval, compare_pairs
+from trimtab.measure import EarlyStop, Interval, NoisePool, PairedSequence, anytime_interval, compare_pairs
 
 from .runs import ar1
 
@@ -154,3 +154,36 @@ def test_bad_settings() -> None:
         EarlyStop(Interval(1, 1, 1), is_maximised=True, margin=-1)
     with pytest.raises(UsageError, match=r"alpha=0\.5"):
         EarlyStop(Interval(1, 1, 1), is_maximised=True, alpha=0.5)
+
+
+@pytest.mark.parametrize("df", [3, 10])
+def test_a_pool_of_noise_narrows_the_interval_and_keeps_its_level(df: int) -> None:
+    rng = np.random.default_rng(5)
+    n_missed = n_bounded_by_two = 0
+    for _ in range(1000):
+        pool = NoisePool(float((rng.normal(0, 0.03, df) ** 2).sum()), df)
+        series = rng.normal(0.1, 0.03, 12)
+        intervals = [anytime_interval(series[:n], pool=pool) for n in range(1, 13)]
+        n_missed += any(not interval.low <= 0.1 <= interval.high for interval in intervals)
+        n_bounded_by_two += math.isfinite(intervals[1].high)
+    assert n_missed / 1000 <= 0.05
+    assert n_bounded_by_two == 1000
+
+
+def test_an_empty_pool_changes_nothing() -> None:
+    values = np.array([0.1, 0.12, 0.07, 0.11])
+    assert anytime_interval(values) == anytime_interval(values, pool=NoisePool())
+
+
+def test_pairs_with_a_pool_agree_with_its_p_value() -> None:
+    sequence = PairedSequence(is_maximised=True, pool=NoisePool(0.006, 6))
+    for gain in (1.05, 1.12):
+        sequence.add(1.0, gain)
+    comparison = sequence.comparison()
+    values = np.log(comparison.gains)
+    if comparison.p_value < 1:
+        last = min(
+            (anytime_interval(values[:n], 1 - comparison.p_value, pool=NoisePool(0.006, 6)) for n in (1, 2)),
+            key=lambda interval: abs(interval.low),
+        )
+        assert last.low == pytest.approx(0.0, abs=1e-9)

@@ -17,7 +17,7 @@ from trimtab.report.json import strict
 def test_everything_is_strict_json(better: Study) -> None:
     values = to_json(*better)
     assert json.loads(json.dumps(values, allow_nan=False)) == values
-    assert list(values) == ["schema_version", "study", "summary", "trials"]
+    assert list(values) == ["schema_version", "study", "summary", "importance", "trials"]
     assert values["schema_version"] == 1
 
 

@@ -50,6 +50,15 @@ def test_a_budget_of_trials_shows_no_time() -> None:
     assert "left" not in out.getvalue()
 
 
+def test_a_used_budget_promises_no_end() -> None:
+    out = io.StringIO()
+    with Progress(Console(file=out), clock=lambda: 0.0) as progress:
+        progress.study_started("tpch", None)
+        progress.trial_ended(trial(0, Role.ABLATION, BASELINE, 1.0), 5000.0, 0.0)
+    assert "best so far > 1000" in out.getvalue()
+    assert "left" not in out.getvalue()
+
+
 def test_a_terminal_gets_a_live_table() -> None:
     out = io.StringIO()
     drive(Progress(Console(file=out, force_terminal=True, width=110), clock=lambda: 100.0))

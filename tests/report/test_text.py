@@ -81,9 +81,24 @@ def test_no_improvement_is_said_and_nothing_is_offered(no_improvement: Study) ->
         "No improvement found: the best candidate is 1.01 times as fast as yours (95 % interval 0.98 to 1.04), so it "
         "is not proven to be better by more than 3 %. Keep your config." in text
     )
-    assert "best candidate 11.3 1.01 0.98 to 1.04 4 alternating pairs, not clearly better" in text
+    assert "best candidate 11.3 1.01 0.98 to 1.04 4 alternating pairs, not accepted" in text
     assert "to apply" not in text
     assert "tuned" not in text
+
+
+def test_a_proven_gain_that_is_refused_for_another_reason_is_not_called_none(no_improvement: Study) -> None:
+    study, trials = no_improvement
+    rows = [
+        {"name": "gain", "is_met": True, "text": "at least 2 %"},
+        {"name": "stability", "is_met": False, "text": "its runs vary more"},
+    ]
+    gain = {"estimate": 3.0, "low": 1.3, "high": 7.1, "level": 0.95}
+    text = squeezed(report_text(replace(study, verdict={**study.verdict, "gain": gain, "conditions": rows}), trials))
+    assert (
+        "No improvement accepted: the best candidate is 3.00 times as fast as yours (95 % interval 1.30 to 7.10)"
+        in text
+    )
+    assert "but it is not accepted: stability: its runs vary more. Keep your config." in text
 
 
 def test_a_candidate_that_failed_in_the_proof_is_named(no_improvement: Study) -> None:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trimtab.report.charts import _log_ticks
 from trimtab.report.facts import Gain
-from trimtab.report.words import clean, counted, first_line, number_text, percent_text
+from trimtab.report.words import clean, counted, first_line, number_text, percent_text, ratio_text
 
 
 @pytest.mark.parametrize(
@@ -79,3 +80,22 @@ def test_gains_without_an_interval_say_so() -> None:
     assert gain.short_text == "1.50 (interval unknown)"
     assert Gain.from_json(None) is None
     assert Gain.from_json({"estimate": None}) is None
+
+
+@pytest.mark.parametrize(
+    ("ratio", "shown"), [(1.824, "1.82"), (25.24, "25.24"), (0.0, "< 0.01"), (0.004, "< 0.01"), (7.4e8, "> 1000")]
+)
+def test_ratios_beyond_what_can_be_measured_are_bounded(ratio: float, shown: str) -> None:
+    assert ratio_text(ratio) == shown
+
+
+def test_a_useless_interval_reads_as_one() -> None:
+    assert Gain(7.6, 1e-7, 7.4e8).interval_text == "95 % interval < 0.01 to > 1000"
+
+
+@pytest.mark.parametrize(
+    ("values", "marks"),
+    [([90.0, 115.0], [50.0, 100.0, 200.0]), ([0.03, 0.0], [0.02, 0.05]), ([1.0], [1.0, 2.0]), ([], [1.0, 2.0])],
+)
+def test_an_axis_of_latency_has_marks_on_both_sides(values: list[float], marks: list[float]) -> None:
+    assert _log_ticks(values) == pytest.approx(marks)

@@ -1,4 +1,4 @@
-"""The searchers that are registered and can be imported here, so that no test has to list them."""
+"""The searchers that are registered, so that no test has to list them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from functools import cache
 from importlib.util import find_spec
 
 from trimtab import plugins
-from trimtab.errors import UsageError
 from trimtab.search import SearcherBase
 
 __all__ = ["registered", "runnable"]
@@ -17,15 +16,8 @@ _OF_AN_EXTRA = {"optuna": "optuna", "smac": "smac"}
 
 @cache
 def registered() -> dict[str, type[SearcherBase]]:
-    """Name -> class of all that can be imported, with their library or without."""
-    found = {}
-    for name in plugins.names("searchers"):
-        try:
-            found[name] = plugins.load("searchers", name)
-        except UsageError as error:
-            if not isinstance(error.__cause__, ModuleNotFoundError):
-                raise
-    return found
+    """Name -> class of all; those of an extra import their library only when they are made."""
+    return {name: plugins.load("searchers", name) for name in plugins.names("searchers")}
 
 
 def runnable() -> dict[str, type[SearcherBase]]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.bench_modules import bench_modules
 from trimtab.testing.surfaces import CONTEXT, context_surface, make_surface
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "search"
@@ -22,13 +21,8 @@ MODULES = ("table", "store", "tasks", "contenders", "replay", "context", "ask")
 @pytest.fixture(scope="module")
 def bench() -> Iterator[dict[str, Any]]:
     """The benchmark's modules by name; they are no package."""
-    sys.path.insert(0, str(FOLDER))
-    try:
-        yield {name: importlib.import_module(name) for name in MODULES}
-    finally:
-        sys.path.remove(str(FOLDER))
-        for name in MODULES:
-            sys.modules.pop(name, None)
+    with bench_modules(FOLDER, *MODULES) as modules:
+        yield modules
 
 
 def test_the_page_shows_the_results(bench: dict[str, Any]) -> None:

@@ -42,6 +42,7 @@ warmup_cap = "1s"
 min_pairs = 2
 max_pairs = 2
 advice = false
+ablate = false
 """
 
 

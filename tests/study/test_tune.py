@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from tests.fakes import FakeStudy
 
 from trimtab.errors import HistoryError, LoadError, LockedError, UsageError
+from trimtab.history import History
 from trimtab.records import Role, Status, Trial
-from trimtab.study import apply_winner, open_changes, recover, rollback
+from trimtab.study import Change, apply_winner, find_study, open_changes, recover, rollback
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.trial import Journal
 
@@ -159,6 +161,13 @@ def test_ranges_narrow_the_space_and_must_be_accepted_by_the_target(fake: FakeSt
         fake.tune(again=True)
 
 
+def test_rules_that_advise_beyond_the_users_range_are_brought_into_it(fake: FakeStudy) -> None:
+    fake.text += '\n[search.ranges]\ncache = ["64MB", "200MB"]\n'
+    _, trials = fake.tune()
+    advised = next(trial for trial in trials if trial.role is Role.ADVICE)
+    assert advised.config["cache"] == 200
+
+
 def test_advice_and_ranges_name_known_knobs(fake: FakeStudy) -> None:
     fake.text += "\n[search.advice]\ncashe = 3\n"
     with pytest.raises(UsageError, match="search.advice names 'cashe': there is no such knob"):
@@ -168,13 +177,36 @@ def test_advice_and_ranges_name_known_knobs(fake: FakeStudy) -> None:
 def test_apply_sets_the_winner_and_rollback_takes_it_back(fake: FakeStudy) -> None:
     found = dict(fake.target.values)
     record, _ = fake.tune()
+    seen: list[Change] = []
+
+    def refuse(changes: Sequence[Change]) -> bool:
+        seen.extend(changes)
+        return False
+
+    fake.target.disk.running["sort_memory"] = 5
+    assert apply_winner(record, fake.path / "state", agrees=refuse) is None
+    assert {change.knob for change in seen} == set(record.verdict["config"])
+    assert all(change.current != change.proposed for change in seen)
+    fake.target.disk.running["sort_memory"] = found["sort_memory"]
+    assert dict(fake.target.values) == found
     effective = apply_winner(record, fake.path / "state")
+    assert effective is not None
     assert dict(effective) == record.verdict["config"]
     assert {k: fake.target.values[k] for k in effective} == record.verdict["config"]
     rollback("fake", fake.path / "state")
     assert dict(fake.target.values) == found
     with pytest.raises(UsageError, match="nothing of study='fake' is applied"):
         rollback("fake", fake.path / "state")
+
+
+def test_a_number_finds_a_study_that_a_later_one_of_its_name_hides(fake: FakeStudy) -> None:
+    first, _ = fake.tune()
+    second, _ = fake.tune(again=True)
+    with History.open(fake.path / "state" / "history.db") as history:
+        assert find_study(history, "fake").id == second.id != first.id
+        assert find_study(history, f"#{first.id}").id == first.id
+        with pytest.raises(HistoryError, match="has no study_id=99"):
+            find_study(history, "#99")
 
 
 def test_without_a_proof_nothing_is_applied(fake: FakeStudy) -> None:
@@ -189,18 +221,16 @@ def test_recover_restores_what_a_dead_tuner_left(fake: FakeStudy, monkeypatch: p
     found = dict(fake.target.values)
     Journal(state).begin(fake.target.snapshot(), study="dead", purpose="tune")
     assert open_changes(state) == []
-    monkeypatch.setattr("trimtab.trial.journal.psutil.Process", _no_process)
+    monkeypatch.setattr("trimtab.trial.journal.process_mark", lambda pid: "")
     fake.target.disk.running["cache"] = 999
+    half = state / "rollback" / "dead.4194303.partial"
+    half.parent.mkdir()
+    half.touch()
     (done,) = recover(state)
+    assert not half.exists()
     assert (done.study, done.target) == ("dead", "db")
     assert dict(fake.target.values) == found
     assert recover(state) == []
-
-
-def _no_process(pid: int) -> None:
-    import psutil
-
-    raise psutil.NoSuchProcess(pid)
 
 
 def test_noisy_gain_is_measured_on_until_it_can_be_quoted(fake: FakeStudy) -> None:

@@ -17,8 +17,9 @@ import psycopg
 import pytest
 
 from trimtab.host import LocalHost
+from trimtab.target.account import Account, server_account
 from trimtab.target.postgresql import PostgresTarget
-from trimtab.target.postgresql.install import Account, find_install, server_account
+from trimtab.target.postgresql.install import find_install
 
 RESTART = Path(__file__).with_name("pg_control.py")
 

@@ -108,7 +108,8 @@ def test_new_connections_of_a_load_see_it(target: PostgresTarget) -> None:
         ({"archive_command": "rm -rf /"}, "knob='archive_command' may not be changed: forbidden: runs code"),
         ({"shared_preload_libraries": "x"}, "knob='shared_preload_libraries' may not be changed: forbidden: runs code"),
         ({"statement_timeout": 1}, "knob='statement_timeout' may not be changed: not curated"),
-        ({"work_mem; DROP TABLE x": 1}, "the server has no knob="),
+        ({"work_mem; DROP TABLE x": 1}, "knob='work_mem; DROP TABLE x' is no name of a setting"),
+        ({"work_me": 1}, "the server has no knob='work_me'"),
     ],
 )
 def test_what_is_not_allowed_is_refused_before_anything_changes(
@@ -182,7 +183,15 @@ def test_shared_memory_is_asked_of_the_server_itself(target: PostgresTarget) -> 
         target.preflight(Config({"max_locks_per_transaction": 1024, "max_connections": 90000}))
 
 
-def test_a_start_that_the_program_itself_refuses_is_seen_before(target: PostgresTarget) -> None:
+def test_rules_between_knobs_are_known_without_the_program(target: PostgresTarget) -> None:
+    with pytest.raises(ApplyError, match="must be less than max_connections: .*max_connections=3"):
+        target.preflight(Config({"max_connections": 3}))
+
+
+def test_a_start_that_the_program_itself_refuses_is_seen_before(
+    target: PostgresTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trimtab.target.postgresql.target.check_rules", lambda config, states: None)
     with pytest.raises(
         ApplyError, match=r"the server would not start: .*superuser_reserved_connections.* must be less"
     ):

@@ -14,13 +14,14 @@ from typing import Any, cast
 import pytest
 
 from trimtab.errors import LockedError, TargetError
-from trimtab.host import MemoryCgroup
+from trimtab.host import MemoryCgroup, is_running
 from trimtab.space import Config
+from trimtab.target.account import Account, cache_root, can_enter, server_account
 from trimtab.target.postgresql import PostgresTarget
 from trimtab.target.postgresql.catalogue import major_version
 from trimtab.target.postgresql.embedded import EmbeddedReach
-from trimtab.target.postgresql.install import Account, cache_root, can_enter, find_install, server_account
-from trimtab.target.postgresql.process import Postmaster, is_running
+from trimtab.target.postgresql.install import find_install
+from trimtab.target.postgresql.process import Postmaster
 
 pytestmark = pytest.mark.service
 

@@ -9,9 +9,10 @@ import pytest
 
 from trimtab.records import Context
 from trimtab.space import Config, Constraint, Space
+from trimtab.target.memory import used_bytes
 from trimtab.target.postgresql import PostgresTarget
 from trimtab.target.postgresql.advice import advise
-from trimtab.target.postgresql.memory import constraints, memory_use, used_bytes
+from trimtab.target.postgresql.memory import constraints, memory_use
 from trimtab.units import unit_factor
 
 pytestmark = pytest.mark.service

@@ -47,8 +47,8 @@ def remote(server: Server, state_dir: Path) -> Iterator[PostgresTarget]:
 def limited(server: Server) -> Iterator[str]:
     """A user without ALTER SYSTEM rights."""
     with server.admin() as admin:
-        admin.execute("CREATE ROLE tuner LOGIN PASSWORD 'tuner'")
-    yield server.url(user="tuner", password="tuner")
+        admin.execute("CREATE ROLE tuner LOGIN PASSWORD 'let-me-in'")
+    yield server.url(user="tuner", password="let-me-in")
     with server.admin() as admin:
         admin.execute("DROP OWNED BY tuner")
         admin.execute("DROP ROLE tuner")

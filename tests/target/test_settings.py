@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from trimtab.errors import UsageError
+from trimtab.target.expression import evaluate
 from trimtab.target.postgresql import PostgresTarget
-from trimtab.target.postgresql.expression import evaluate
 from trimtab.target.postgresql.settings import read_settings
 
 URL = "postgresql://ann:s3cret@db.example:5433/shop?sslmode=require"

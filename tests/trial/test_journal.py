@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import json
 import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +18,7 @@ import pytest
 from trimtab.errors import TargetError
 from trimtab.target import Snapshot
 from trimtab.trial import Journal, snapshot_from_json, snapshot_to_json
+from trimtab.trial.lines import encode_line, read_lines
 
 SNAPSHOT = Snapshot(
     target="db",
@@ -61,19 +67,156 @@ def test_owner_is_alive_only_while_its_process_runs(tmp_path: Path) -> None:
     assert mine.is_owner_alive
 
 
-def test_torn_step_does_no_harm(tmp_path: Path) -> None:
+def test_torn_step_does_no_harm_and_the_next_one_is_read(tmp_path: Path) -> None:
     entry = Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="tune")
     with entry.path.open("a") as file:
-        file.write('{"step": "app')
-    assert [e.snapshot for e in Journal(tmp_path).open_entries()] == [SNAPSHOT]
+        file.write('0123456789abcdef {"step": "app')
+    entry.note("restore", {"n": 1})
+    (found,) = Journal(tmp_path).open_entries()
+    assert found.snapshot == SNAPSHOT
+    assert (found.steps(), found.n_damaged) == ([("restore", {"n": 1})], 1)
 
 
-def test_entry_without_its_first_line_changed_nothing_and_is_dropped(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", [".open", ".copy"])
+@pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "gone"])
+def test_one_damaged_file_of_two_is_survived(tmp_path: Path, suffix: str, damage: str) -> None:
+    entry = Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="tune")
+    path = entry.path.with_suffix(suffix)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    changed = {"empty": b"", "cut": bytes(content[:40]), "flipped": bytes(content)}
+    path.unlink() if damage == "gone" else path.write_bytes(changed[damage])
+    (found,) = Journal(tmp_path).open_entries()
+    assert found.snapshot == SNAPSHOT
+    found.close("recovered")
+    assert [p.name for p in (tmp_path / "journal").iterdir()] == ["audit.jsonl"]
+
+
+def test_entry_damaged_twice_is_never_dropped(tmp_path: Path) -> None:
+    entry = Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="tune")
+    for suffix in (".open", ".copy"):
+        entry.path.with_suffix(suffix).write_bytes(b"")
+    with pytest.raises(TargetError, match=r"cannot read journal entry=db-.*\.open: it is damaged, and so is its copy"):
+        Journal(tmp_path).open_entries()
+    assert entry.path.exists()
+
+
+def test_no_single_flipped_bit_goes_unseen(tmp_path: Path) -> None:
+    line = encode_line({"step": "apply", "detail": {"changes": {"work_mem": 8192}}})
+    for index in range(len(line) - 1):
+        for bit in range(8):
+            flipped = bytearray(line)
+            flipped[index] ^= 1 << bit
+            assert {"step": "apply", "detail": {"changes": {"work_mem": 8192}}} not in read_lines(bytes(flipped))
+
+
+def test_leftovers_of_a_begin_that_died_are_swept(tmp_path: Path) -> None:
     directory = tmp_path / "journal"
     directory.mkdir()
-    (directory / "db-1-1.open").touch()
+    for name in ("db-4194303-1.open.partial", "db-4194303-1.reserve"):
+        (directory / name).touch()
     assert Journal(tmp_path).open_entries() == []
-    assert list(directory.glob("*.open")) == []
+    assert list(directory.iterdir()) == []
+
+
+def test_entry_that_died_while_it_was_closed_is_tidied_away(tmp_path: Path) -> None:
+    entry = Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="apply")
+    entry.note("close", {"outcome": "applied"})
+    assert Journal(tmp_path).open_entries() == []
+    assert not entry.is_open
+    (line,) = read_lines((tmp_path / "journal" / "audit.jsonl").read_bytes())
+    assert line is not None
+    assert (line["outcome"], line["uid"]) == ("applied", os.getuid())
+
+
+def test_entry_of_the_first_schema_is_read(tmp_path: Path) -> None:
+    directory = tmp_path / "journal"
+    directory.mkdir()
+    head = {"study": "old", "purpose": "tune", "pid": 4194303, "owner_started_at": 1.5, "opened_at": 2.0}
+    (directory / "db-4194303-1.open").write_text(
+        json.dumps({**head, "snapshot": snapshot_to_json(SNAPSHOT)}) + '\n{"step": "apply", "at": 1, "detail": {}}\n'
+    )
+    (found,) = Journal(tmp_path).open_entries()
+    assert (found.study, found.snapshot, found.is_owner_alive) == ("old", SNAPSHOT, False)
+    assert found.steps() == [("apply", {})]
+
+
+def test_entry_of_a_newer_schema_is_refused_and_kept(tmp_path: Path) -> None:
+    directory = tmp_path / "journal"
+    directory.mkdir()
+    (directory / "db-1-1.open").write_bytes(encode_line({"schema_version": 3, "anything": True}))
+    with pytest.raises(TargetError, match=r"is of schema_version=3; this Trimtab reads up to 2") as caught:
+        Journal(tmp_path).open_entries()
+    assert caught.value.hint == "run `trimtab recover` of the version that wrote it"
+    assert (directory / "db-1-1.open").exists()
+
+
+def test_entry_holds_several_targets_and_their_hashes(tmp_path: Path) -> None:
+    other = replace(SNAPSHOT, target="web", files={"/etc/web.conf": {"content": None}})
+    entry = Journal(tmp_path).begin(SNAPSHOT, other, study="stack", purpose="apply")
+    (found,) = Journal(tmp_path).open_entries()
+    assert found.snapshots == (SNAPSHOT, other)
+    head = read_lines(entry.path.read_bytes())[0]
+    assert head is not None
+    assert head["sha256"] == {
+        "postgresql.auto.conf": hashlib.sha256(b"work_mem = '4MB'\n\xff").hexdigest(),
+        "/etc/web.conf": None,
+    }
+
+
+def test_one_restorer_at_a_time(tmp_path: Path) -> None:
+    mine = Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="tune")
+    (other,) = Journal(tmp_path).open_entries()
+    with mine.claim() as is_mine:
+        assert is_mine
+        with other.claim(0.1) as is_others:
+            assert not is_others
+        mine.close("restored")
+    with other.claim(5.0) as is_others:
+        assert not is_others
+
+
+def _full_disk(monkeypatch: pytest.MonkeyPatch, is_full: Callable[[], bool]) -> None:
+    """Writes fail half way, as on a disk that fills up, while `is_full`."""
+    write = os.write
+
+    def fails(handle: int, data: bytes) -> int:
+        if is_full():
+            if len(data) > 8:
+                return write(handle, data[:8])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(handle, data)
+
+    monkeypatch.setattr("trimtab.trial.lines.os.write", fails)
+
+
+def test_full_disk_stops_a_change_and_lets_the_restore_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="tune")
+    reserve = entry.path.with_suffix(".reserve")
+    assert reserve.stat().st_size == 65536
+    _full_disk(monkeypatch, reserve.exists)
+    with pytest.raises(
+        TargetError, match="cannot write the journal in directory=.*: No space left on device"
+    ) as caught:
+        entry.note("apply", {"changes": {"work_mem": 1}})
+    assert (
+        caught.value.hint == "step=apply was not made; free space there, or give another state directory with --state"
+    )
+    entry.note_if_possible("restore")
+    assert entry.steps() == [("restore", {})]
+    entry.close("restored")
+    assert not entry.is_open
+
+
+def test_full_disk_leaves_nothing_of_a_new_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="tune").close("restored")
+    _full_disk(monkeypatch, lambda: True)
+    with pytest.raises(TargetError, match="cannot write the journal") as caught:
+        Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="tune")
+    assert str(caught.value.hint).startswith("nothing was changed")
+    assert [p.name for p in (tmp_path / "journal").iterdir()] == ["audit.jsonl"]
 
 
 def test_damaged_entry_says_so(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-import psycopg
 import pytest
 
 from trimtab.errors import LoadError, UsageError
@@ -13,6 +12,7 @@ from trimtab.records import Endpoint
 from trimtab.workload.connection import connect
 from trimtab.workload.database import Dataset, check_name, clone, drop_clone, ensure
 from trimtab.workload.pgbench.tables import dataset as pgbench_dataset
+from trimtab.workload.server import Session, server_of
 
 pytestmark = pytest.mark.service
 
@@ -26,8 +26,8 @@ def _fill(there: Endpoint, report: Callable[[str], None]) -> None:
         connection.execute("CREATE TABLE t AS SELECT generate_series(1, 10) AS x")
 
 
-def _check(connection: psycopg.Connection[tuple[object, ...]]) -> str:
-    return "" if connection.execute("SELECT count(*) FROM t").fetchone() == (10,) else "rows are missing"
+def _check(session: Session) -> str:
+    return "" if session.execute("SELECT count(*) FROM t") == [(10,)] else "rows are missing"
 
 
 WANTED = Dataset(database="trimtab_thing", content={"workload": "x", "n": 10}, size_bytes=1, fill=_fill, check=_check)
@@ -67,7 +67,8 @@ def test_data_that_has_changed_is_made_anew(clean: Endpoint) -> None:
 def test_a_load_that_failed_leaves_nothing(clean: Endpoint) -> None:
     def broken(there: Endpoint, report: Callable[[str], None]) -> None:
         _fill(there, report)
-        _sql(there, there.database, "SELECT 1 / 0")
+        with server_of(there).connect() as session:
+            session.execute("SELECT 1 / 0")
 
     with pytest.raises(LoadError, match="preparing database=trimtab_thing failed: division by zero"):
         ensure(clean, replace(WANTED, fill=broken), _quiet)
@@ -92,7 +93,7 @@ def test_a_server_that_takes_no_writes_is_said(clean: Endpoint) -> None:
     there = replace(clean, options={"options": "-c default_transaction_read_only=on"})
     with pytest.raises(LoadError, match="database=trimtab_thing cannot be made: the server takes no writes") as caught:
         ensure(there, WANTED, _quiet)
-    assert "it is a standby, or default_transaction_read_only is on" in str(caught.value.hint)
+    assert "it is a standby, or set to read-only" in str(caught.value.hint)
     ensure(clean, WANTED, _quiet)
     with pytest.raises(LoadError, match="database=trimtab_thing_run cannot be made: the server takes no writes"):
         clone(there, "trimtab_thing", "trimtab_thing_run")

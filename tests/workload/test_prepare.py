@@ -17,7 +17,9 @@ from psycopg import sql
 from tests.workload.conftest import SCALE
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
-from trimtab.workload.connection import connect, is_local
+from trimtab.workload.connection import connect
+from trimtab.workload.server import server_of
+from trimtab.workload.server.base import is_local
 from trimtab.workload.tpch import generator, marker
 from trimtab.workload.tpch.prepare import Disk, prepare
 from trimtab.workload.tpch.schema import TABLES
@@ -65,8 +67,10 @@ def ready_files(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_data_is_complete_and_every_statistic_is_there(fresh: Endpoint, tables: dict[str, list[list[str]]]) -> None:
     load(fresh)
+    there = server_of(fresh)
+    with there.connect(DATABASE) as session:
+        assert marker.count_rows(there, session, DATABASE) == {name: len(rows) for name, rows in tables.items()}
     with connect(fresh.with_database(DATABASE)) as connection:
-        assert marker.count_rows(connection) == {name: len(rows) for name, rows in tables.items()}
         analysed = connection.execute("SELECT count(DISTINCT tablename) FROM pg_stats WHERE schemaname = 'public'")
         assert analysed.fetchone() == (len(TABLES),)
         unfrozen = connection.execute(
@@ -172,24 +176,24 @@ def test_orders_left_by_a_run_are_taken_back(fresh: Endpoint) -> None:
 
 def test_a_full_disk_is_refused_before_anything_is_written(fresh: Endpoint) -> None:
     with pytest.raises(LoadError) as caught:
-        load(fresh, disk=Disk(server=lambda endpoint, connection: 10**8, client=lambda: 10**12), scale=0.1)
+        load(fresh, disk=Disk(server=lambda there, session: 10**8, client=lambda: 10**12), scale=0.1)
     assert caught.value.message == "disk too small for scale=0.1: on the server free=0.10 GB needed=0.26 GB"
     assert caught.value.hint == "free some space on the server or use a smaller scale"
     with pytest.raises(LoadError, match=r"disk too small for scale=0\.1: on the client free=0\.10 GB needed=0\.12 GB"):
-        load(fresh, disk=Disk(server=lambda endpoint, connection: 10**12, client=lambda: 10**8), scale=0.1)
+        load(fresh, disk=Disk(server=lambda there, session: 10**12, client=lambda: 10**8), scale=0.1)
     assert not exists(fresh)
 
 
 def test_a_server_disk_that_cannot_be_seen_is_said(fresh: Endpoint) -> None:
     lines: list[str] = []
-    load(fresh, lines, disk=Disk(server=lambda endpoint, connection: None))
+    load(fresh, lines, disk=Disk(server=lambda there, session: None))
     assert "the server's free disk space cannot be seen; scale=0.01 needs 0.03 GB" in lines
 
 
 def test_the_free_space_of_a_local_server_is_seen(server: Endpoint) -> None:
-    with connect(server) as connection:
-        assert (Disk().server(server, connection) or 0) > 0
-        assert Disk().server(replace(server, host="db.example"), connection) is None
+    with server_of(server).connect() as session:
+        assert (Disk().server(server_of(server), session) or 0) > 0
+        assert Disk().server(server_of(replace(server, host="db.example")), session) is None
     hosts = {"/run/postgresql": True, "localhost": True, "127.0.0.1": True, "::1": True, "10.0.0.1": False, "db": False}
     assert {host: is_local(host) for host in hosts} == hosts
 

@@ -215,14 +215,14 @@ def test_statements_of_every_kind(emptied: Endpoint, tmp_path: Path, statement: 
         ),
         ("SELECT colour FROM seen;", r"script='queries/bad\.sql': column \"colour\" does not exist: SELECT colour"),
         ("UPDATE nowhere SET v = 1;", r"script='queries/bad\.sql': relation \"nowhere\" does not exist: UPDATE"),
-        (f"SELECT {'1 + ' * 60} x;", r"column \"x\" does not exist: SELECT (1 \+ )+1\.\.\."),
+        (f"SELECT {'1 + ' * 60} x;", r"column \"x\" does not exist: SELECT (\? \+ )+\?\.\.\."),
     ],
 )
 def test_a_statement_that_the_server_refuses_is_named(shop: Endpoint, tmp_path: Path, bad: str, words: str) -> None:
     workload = own(tmp_path, {"good": "SELECT 1;", "bad": bad})
     with pytest.raises(LoadError, match=f"does not understand a statement of .*{words}") as caught:
         workload.prepare(shop, quiet)
-    assert caught.value.hint == f"try it with psql on database {SHOP}"
+    assert caught.value.hint == f"try it by hand on database {SHOP}"
 
 
 def test_a_statement_that_cannot_be_prepared_fails_the_run(shop: Endpoint, tmp_path: Path) -> None:

@@ -1,0 +1,260 @@
+"""trimtab history: every subcommand, what it prints, and its exit code."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.history.samples import MACHINE, make_trial, study_values
+
+from trimtab.cli import main
+from trimtab.cli.history_command import SUBCOMMANDS
+from trimtab.cli.history_options import clean
+from trimtab.history import History
+from trimtab.space import Config
+
+Run = Callable[..., tuple[int, str, str]]
+FORMER = Path(__file__).parents[1] / "history" / "former" / "v1.db.gz"
+BEGUN = datetime.datetime(2026, 5, 31, 12, 30).timestamp()
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TRIMTAB_STATE", str(tmp_path / "state"))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["history", *arguments])
+        captured = capfdbinary.readouterr()
+        return int(ended.value.code or 0), captured.out.decode(), captured.err.decode()
+
+    return run
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Path:
+    path = tmp_path / "state" / "history.db"
+    postgresql = {"target": {"db": {"kind": "postgresql"}}}
+    with History.open(path) as history:
+        for name, at in (("tpch", BEGUN), ("shop", BEGUN + 86400)):
+            study = history.create_study(**study_values(name=name, created_at=at, settings=postgresql))
+            history.update_study(study.id, status="proven" if name == "tpch" else "stopped")
+            for number in range(2):
+                values = {"work_mem": 4096 * (1 + number), "jit": True}
+                trial = make_trial(number, config=Config(values), counters_after={"wal.wal_bytes": 9.0})
+                assert trial.measurement is not None
+                history.add_trial(study.id, replace(trial, measurement=replace(trial.measurement, histogram=b"")))
+            history.add_event(study.id, "warning", "slow disk", at)
+    return path
+
+
+def test_list(run: Run, filled: Path) -> None:
+    assert run("list") == (
+        0,
+        "name  status   trials  begun             objective   target      version  workload\n"
+        "tpch  proven   2       2026-05-31 12:30  throughput  postgresql  18.1     tpch 4Q6 scale 0.1\n"
+        "shop  stopped  2       2026-06-01 12:30  throughput  postgresql  18.1     tpch 4Q6 scale 0.1\n",
+        "",
+    )
+    data = json.loads(run("list", "--json")[1])
+    assert data["schema_version"] == 1
+    assert data["studies"][0] == {
+        "id": 1, "name": "tpch", "status": "proven", "n_trials": 2, "created_at": BEGUN, "objective": "throughput",
+        "target": "postgresql", "server_version": "18.1", "workload": "tpch 4Q6 scale 0.1", "cores": 2,
+        "memory_bytes": 8 << 30, "origin": "",
+    }  # fmt: skip
+
+
+def test_an_empty_history(run: Run) -> None:
+    assert run("list")[:2] == (0, "no studies yet\n")
+    assert run("query")[:2] == (1, "no study fits\n")
+    code, out, _ = run("query", "--json")
+    assert (code, json.loads(out)["studies"]) == (1, [])
+    assert run("show", "x") == (
+        2, "", "error: the history holds no study named 'x'\nhint: it is empty; run `trimtab tune` first\n",
+    )  # fmt: skip
+    assert run("export", "--to", "x.csv")[2] == (
+        "error: no study fits: nothing was written\nhint: `trimtab history list` shows what there is\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (["--name", "tp*"], ["tpch"]),
+        (["--status", "stopped"], ["shop"]),
+        (["--since", "2026-06-01"], ["shop"]),
+        (["--until", "2026-05-31T12:31"], ["tpch"]),
+        (["--target", "postgresql", "--version", "18", "--workload", "TPCH"], ["tpch", "shop"]),
+        (["--like-machine", "2x8GiB"], ["tpch", "shop"]),
+        (["--like-machine", "64 x 512GiB"], []),
+        (["--origin", "own"], ["tpch", "shop"]),
+        (["--origin", "imported"], []),
+    ],
+)
+def test_query(run: Run, filled: Path, options: list[str], names: list[str]) -> None:
+    code, out, _ = run("query", *options, "--json")
+    assert [study["name"] for study in json.loads(out)["studies"]] == names
+    assert code == (0 if names else 1)
+
+
+def test_query_like_here(run: Run, filled: Path) -> None:
+    assert run("query", "--like-machine", "here")[0] in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--status", "done"], "--status='done' is unknown\nhint: use one of: running, proven"),
+        (["--since", "May"], "--since='May' is no day\nhint: write it as 2026-05-31 or 2026-05-31T12:00"),
+        (["--until", "0000-00-00"], "--until='0000-00-00' is no day"),
+        (["--like-machine", "big"], "--like-machine='big' is no machine\nhint: write here, or as in \"8x32GiB\""),
+        (["--like-machine", "8xlots"], "lots"),
+        (["--origin", "mars"], "'mars' is not one of 'own', 'imported'"),
+    ],
+)
+def test_queries_that_are_wrong(run: Run, options: list[str], message: str) -> None:
+    code, out, err = run("query", *options)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_show(run: Run, filled: Path) -> None:
+    code, out, _ = run("show", "tpch")
+    assert code == 0
+    assert out.splitlines()[:3] == ["study:     tpch (id 1)", "status:    proven", "begun:     2026-05-31 12:30"]
+    assert "1      search  ok      -0.500  gp        work_mem=8192" in out
+    data = json.loads(run("show", "#2", "--json")[1])
+    assert (data["study"]["name"], len(data["trials"]), data["events"][0]["text"]) == ("shop", 2, "slow disk")
+
+
+def test_show_a_trial(run: Run, filled: Path) -> None:
+    code, out, _ = run("show", "tpch", "--trial", "1")
+    assert code == 0
+    assert "config:\n  jit: True\n  work_mem: 8192\n" in out
+    assert "counters_after:\n  wal.wal_bytes: 9.0\n" in out
+    assert len(json.loads(run("show", "tpch", "--trial", "1", "--json")[1])["trials"]) == 1
+    assert "study 'tpch' has no trial 7\nhint: it has 2" in run("show", "tpch", "--trial", "7")[2]
+
+
+def test_what_controls_a_terminal_is_not_printed(run: Run, tmp_path: Path) -> None:
+    with History.open(tmp_path / "h.db") as history:
+        study = history.create_study(**study_values(machine=MACHINE, objective="throughput"))
+        history.add_trial(
+            study.id, make_trial(0, searcher="\x1b[2J", reason="\x1b]0;x\x07", config=Config({"a": "\x1b[31m"}))
+        )
+    for arguments in (["show", "tpch"], ["show", "tpch", "--trial", "0"]):
+        assert "\x1b" not in run(*arguments, "--history", str(tmp_path / "h.db"))[1]
+    assert clean("a\x1bb\nc") == "a�b�c"
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".xml", ".log", ".parquet", ".taudb"])
+def test_export_and_import(run: Run, tmp_path: Path, filled: Path, suffix: str) -> None:
+    filled.write_bytes(gzip.decompress(FORMER.read_bytes()))
+    for beside in filled.parent.glob("history.db-*"):
+        beside.unlink()
+    code, out, err = run("export", "demo", "ya", "--to", f"x{suffix}")
+    assert (code, out) == (0, "")
+    assert err.endswith("wrote 2 studies\n")
+    assert ("note: " in err) == (suffix in (".csv", ".xml", ".log"))
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    other = str(tmp_path / "other.db")
+    code, out, err = run("import", f"x{suffix}", "--history", other)
+    assert (code, out) == (0, "demo: kept\nya: kept\n")
+    again = json.loads(run("import", f"x{suffix}", "--history", other, "--json")[1])
+    assert again["studies"] == [{"name": "demo", "kept_as": None}, {"name": "ya", "kept_as": None}]
+    assert run("query", "--origin", "imported", "--history", other)[0] == 0
+    assert run("show", "demo", "--history", other)[0] == 0
+    assert run("check", "--history", other)[:2] == (0, "sound: 2 studies with 39 trials were read\n")
+
+
+def test_a_name_that_is_taken(run: Run, filled: Path) -> None:
+    run("export", "tpch", "--to", "x.csv")
+    assert run("import", "x.csv")[1] == "tpch: kept as tpch-2, for the name was taken\n"
+    run("export", "tpch", "--to", "y.jsonl")
+    assert run("import", "y.jsonl")[1] == "tpch: here already, left out\n"
+
+
+def test_export_to_stdout(run: Run, filled: Path) -> None:
+    code, out, _ = run("export", "--status", "proven", "--to", "-", "--format", "jsonl")
+    assert code == 0
+    assert [next(iter(json.loads(line))) for line in out.splitlines()] == ["format", "study", "trial", "trial", "event"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["export", "--to", "-"], "--to - needs --format\nhint: add --format jsonl"),
+        (["export", "--to", "x.zip"], "the format of 'x.zip' cannot be told from its name"),
+        (["export", "--to", "x", "--format", "zip"], "no plug-in 'zip' in formats"),
+        (["export", "tpch", "--status", "proven", "--to", "x.csv"], "names and filters are given at once"),
+        (
+            ["export", "nobody", "--to", "x.csv"],
+            "the history holds no study named 'nobody'\nhint: it holds: shop, tpch",
+        ),
+        (["export", "--to", "none/x.csv"], "there is no directory"),
+        (["export", "--to", "there.csv"], "file='there.csv' exists already\nhint: give another one, or --force"),
+        (["export", "--to", "postgresql://x@127.0.0.1:1/y", "--format", "csv"], "cannot be written into a database"),
+        (["export", "--to", "postgresql://x:hidden@127.0.0.1:1/y"], "TAUdb at '127.0.0.1:1/y' cannot be used"),
+        (["export"], "Missing option '--to'"),
+        (["import", "none.csv"], "cannot read 'none.csv': No such file or directory"),
+        (["import", "there.csv"], "cannot be imported: "),
+        (["import"], "Missing argument 'FILE'"),
+        (["merge", "none.db"], "there is no history='none.db'"),
+        (["merge", "there.csv"], "history='there.csv' cannot be used: file is not a database"),
+        (["backup", "there.csv"], "backup='there.csv' exists already"),
+        (["check", "--history", "none.db"], "there is no history='none.db'"),
+        (["compact", "--history", "none.db"], "there is no history='none.db'"),
+        (["forget"], "No such command 'forget'"),
+    ],
+)
+def test_what_is_wrong(run: Run, filled: Path, arguments: list[str], message: str) -> None:
+    Path("there.csv").write_text("x" * 3000)
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "hidden" not in err
+    assert Path("there.csv").read_text() == "x" * 3000
+    assert not Path("none.db").exists()
+
+
+def test_force_replaces(run: Run, filled: Path) -> None:
+    Path("x.csv").write_text("old")
+    assert run("export", "--to", "x.csv", "--force")[0] == 0
+    assert Path("x.csv").read_text().startswith("study,")
+
+
+def test_merge_backup_check_and_compact(run: Run, filled: Path, tmp_path: Path) -> None:
+    code, out, _ = run("backup", "copy.db")
+    assert (code, out) == (0, f"wrote copy.db: {Path('copy.db').stat().st_size} bytes\n")
+    assert json.loads(run("backup", "copy2.db", "--json")[1])["file"] == "copy2.db"
+    assert run("merge", "copy.db")[1] == "tpch: here already, left out\nshop: here already, left out\n"
+    assert run("merge", "copy.db", "--history", "new.db")[1] == "tpch: kept\nshop: kept\n"
+    assert json.loads(run("compact", "--json")[1])["bytes_after"] > 0
+    assert " bytes after" in run("compact")[1]
+    with closing(sqlite3.connect(filled)) as connection:
+        connection.execute("update trimtab_trial set histogram = x'00ff' where study_id = 1 and number = 0")
+        connection.commit()
+    code, out, err = run("check")
+    assert code == 1
+    assert out.startswith("trial 0 of study id=1 cannot be read: a stored latency histogram")
+    assert "nothing was changed; restore a backup" in err
+    assert json.loads(run("check", "--json")[1])["is_sound"] is False
+
+
+def test_every_subcommand_has_help(run: Run) -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    for name, line in SUBCOMMANDS.items():
+        assert f"{name}" in out
+        assert line in out
+        assert run(name, "--help")[0] == 0

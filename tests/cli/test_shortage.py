@@ -1,0 +1,43 @@
+"""An operating system that has run out of something is told as that, and not as a bug."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from trimtab.cli.shortage import shortage
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (errno.EMFILE, "too many open files: this process may open no more file=/x/y"),
+        (errno.ENFILE, "too many open files on this machine file=/x/y"),
+        (errno.ENOSPC, "no space left on the disk file=/x/y"),
+        (errno.EDQUOT, "no space left on the disk file=/x/y"),
+    ],
+)
+def test_what_ran_out(number: int, message: str) -> None:
+    found = shortage(OSError(number, "", "/x/y"))
+    assert found is not None
+    assert found[0] == message
+
+
+def test_inodes_are_told_from_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        f_files, f_favail = 100, 0
+
+    monkeypatch.setattr("os.statvfs", lambda folder: Full)
+    found = shortage(OSError(errno.ENOSPC, "", str(tmp_path / "file")))
+    assert found is not None
+    assert found[0].startswith("no file can be made: the file system has no inodes left file=")
+
+
+def test_memory_and_everything_else() -> None:
+    found = shortage(MemoryError())
+    assert found is not None
+    assert found[0] == "this machine has no memory left for Trimtab itself"
+    assert shortage(OSError(errno.ENOENT, "", "/x")) is None
+    assert shortage(ValueError()) is None

@@ -1,0 +1,127 @@
+"""A place with a fresh real server for each case of the fault matrix; PostgreSQL 18 and 16.
+
+* `place`: the study's target is an embedded server, which Trimtab starts and stops.
+* `own_place`: the server is somebody else's: it runs, is reached over TCP with a password, restarted by a command.
+* `place_18`, `own_place_18`: the same on 18 only, where the version cannot matter.
+
+TRIMTAB_FAULTS=full runs the long form (`IS_FULL`): more points, more repetitions, every setting.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.matrix import outcome_lines
+from tests.faults.place import CANARY, Place, processes_of
+from tests.faults.server import copy_server, make_template, set_password
+
+IS_FULL = os.environ.get("TRIMTAB_FAULTS") == "full"
+
+
+@pytest.fixture(scope="session")
+def root_folder() -> Iterator[Path]:
+    """Outside pytest's private folders: the server's own user must be able to enter it."""
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="tt-f-", dir=memory if os.access(memory, os.W_OK) else None))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def template(root_folder: Path) -> Callable[[str], Path]:
+    """The data directory of a version that the places are copied from."""
+    cache = root_folder / "cache"
+    cache.mkdir()
+
+    def get(version: str) -> Path:
+        folder = cache / f"template-{version}"
+        return folder if folder.exists() else make_template(version, cache)
+
+    return get
+
+
+MakePlace = Callable[[str, bool], Place]
+
+
+@pytest.fixture
+def make_place(root_folder: Path, template: Callable[[str], Path]) -> Iterator[MakePlace]:
+    """Makes places: `make_place("18", is_embedded)`; cleaned up after the test whatever it did."""
+    made: list[Place] = []
+
+    def make(version: str, is_embedded: bool) -> Place:
+        folder = root_folder / secrets.token_hex(3)
+        folder.mkdir(mode=0o755)
+        source = template(version)
+        (folder / "cache").mkdir(mode=0o755)
+        installed = root_folder / "cache" / "install"
+        if installed.exists():
+            (folder / "cache" / "install").symlink_to(installed)
+        home = folder / "cache" / "postgresql" / f"{version}-db" if is_embedded else folder / "server"
+        server = copy_server(source, home, version, root_folder / "cache", is_embedded=is_embedded)
+        place = Place(folder, server, CANARY + secrets.token_hex(6))
+        made.append(place)
+        if not is_embedded:
+            server.control("start")
+            set_password(server, "postgres", place.canary)
+        return place
+
+    yield make
+    for place in made:
+        for child in place.children:
+            if child.poll() is None:
+                child.kill()
+                child.communicate()
+        for pid, _ in processes_of(place):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        place.server.destroy()
+        shutil.rmtree(place.folder, ignore_errors=True)
+
+
+@pytest.fixture(params=["18", "16"])
+def place(request: pytest.FixtureRequest, make_place: MakePlace) -> Place:
+    return make_place(request.param, True)
+
+
+@pytest.fixture(params=["18", "16"])
+def own_place(request: pytest.FixtureRequest, make_place: MakePlace) -> Place:
+    return make_place(request.param, False)
+
+
+@pytest.fixture
+def place_18(make_place: MakePlace) -> Place:
+    return make_place("18", True)
+
+
+@pytest.fixture
+def own_place_18(make_place: MakePlace) -> Place:
+    return make_place("18", False)
+
+
+_outcomes: list[tuple[str, str, str]] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Collects what `make test-faults` prints."""
+    if report.when == "call" or report.outcome != "passed":
+        reason = report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else ""
+        _outcomes.append((report.nodeid, report.outcome, reason))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line a row, in the long form."""
+    if IS_FULL:
+        terminalreporter.section("fault matrix")
+        for line in outcome_lines(_outcomes):
+            terminalreporter.write_line(line)

@@ -1,0 +1,260 @@
+"""A place whose server is MariaDB, and the seven checks on it; see `place` and `invariants`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from tests.faults import invariants, mariadb_control
+from tests.faults.invariants import Picture
+from tests.faults.place import Place, Ran, processes_of
+from trimtab.records import Endpoint
+from trimtab.target.account import Account, server_account
+from trimtab.target.mysql import MysqlTarget
+from trimtab.target.mysql.session import Session, connect
+
+_STUDY = """
+[study]
+name = "{name}"
+budget = "{budget}"
+
+[target.db]
+kind = "mariadb"
+memory = "1GiB"
+knobs = {knobs}
+{target}
+
+[workload]
+kind = "sql"
+database = "test"
+files = ["read.sql"]
+read_only = true
+
+[workload.load]
+users = 2
+
+[search]
+searcher = "random"
+
+[measure]
+window = "1s"
+window_max = "1s"
+warmup_floor = "0s"
+warmup_cap = "0s"
+
+[proof]
+min_pairs = 2
+max_pairs = 2
+advice = false
+ablate = false
+"""
+_READ = "SELECT count(*), sum(length(body)), sleep(0.1) FROM witness WHERE id % 7 = 3;\n"
+_OPTIONS = """[mariadbd]
+datadir = {folder}/data
+socket = {folder}/run/server.sock
+pid-file = {folder}/server.pid
+log-error = {folder}/server.log
+skip-networking
+innodb-buffer-pool-size = 64M
+!includedir {folder}/conf.d
+"""
+KNOBS = ("sort_buffer_size", "innodb_flush_neighbors", "thread_stack")
+"""Two that SET GLOBAL changes and one that needs a restart."""
+
+USER = "tester"
+_COMES_AND_GOES = ("ibtmp1", "ib_buffer_pool", "tc.log", "multi-master.info", "ddl_recovery.log", "ddl_recovery-backup.log",
+                   "mysql_upgrade_info")  # fmt: skip
+_OF_THE_MOMENT = ("gtid", "timestamp", "last_gtid", "pseudo_", "rand_", "innodb_buffer_pool_load", "identity")
+
+
+@dataclass
+class MariaServer:
+    """A server with the witness table; started by Trimtab (embedded), or running as somebody else's."""
+
+    folder: Path
+    account: Account
+    is_embedded: bool
+    password: str = ""
+    version: str = "10.11"
+
+    @property
+    def data_dir(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def socket(self) -> Path:
+        return self.folder / "run" / "server.sock"
+
+    @property
+    def include_file(self) -> Path:
+        return self.folder / "conf.d" / "zz-trimtab.cnf"
+
+    @property
+    def pid(self) -> int | None:
+        return mariadb_control.pid_of(self.folder)
+
+    @property
+    def restart_command(self) -> str:
+        return " ".join([*self._control, "restart"])
+
+    @property
+    def _control(self) -> list[str]:
+        return [sys.executable, mariadb_control.__file__, str(self.folder), str(self.account.uid)]
+
+    def control(self, verb: str) -> None:
+        subprocess.run([*self._control, verb], check=True, capture_output=True, timeout=90)
+
+    def admin(self) -> Session:
+        """As root, in the database of the witness."""
+        session = connect(
+            Endpoint(protocol="mysql", host=str(self.socket), port=0, user="root", password="", database="test")
+        )
+        session.execute("USE test")
+        return session
+
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
+        with self.admin() as session:
+            return session.execute(statement)
+
+    @contextmanager
+    def up(self) -> Iterator[None]:
+        """Running for the look, and down again when it was down."""
+        was_up = self.pid is not None
+        if not was_up:
+            self.control("start")
+        yield
+        if not was_up:
+            self.control("stop")
+
+    def destroy(self) -> None:
+        pid = self.pid
+        if pid is not None:
+            os.kill(pid, 9)
+            while self.pid is not None:
+                time.sleep(0.01)
+
+
+class MariaPlace(Place):
+    """A place with a MariaDB."""
+
+    server: MariaServer  # type: ignore[assignment]
+
+    def write(  # type: ignore[override]
+        self, *, name: str = "faults", budget: str = "2 trials", knobs: tuple[str, ...] | str = KNOBS, target: str = ""
+    ) -> None:
+        names = json.dumps(knobs if isinstance(knobs, str) else list(knobs))
+        server = self.server
+        own = (
+            f'url = "mysql://{USER}@localhost/test?socket={server.socket}"\n'
+            f'include_file = "{server.include_file}"\nrestart = "{server.restart_command}"'
+        )
+        way = 'embedded = "mariadb"' if server.is_embedded else own
+        self.study.write_text(_STUDY.format(name=name, budget=budget, knobs=names, target=f"{way}\n{target}"))
+        (self.folder / "read.sql").write_text(_READ)
+        self.environment["MYSQL_PWD"] = self.canary
+
+
+def make_template(cache: Path) -> Path:
+    """The folder of an embedded server with the witness table, made by Trimtab once and copied for every test."""
+    with mock.patch.dict(os.environ, {"TRIMTAB_CACHE": str(cache)}):
+        target = MysqlTarget.from_settings("db", {"kind": "mariadb", "embedded": "mariadb"}, state_dir=cache / "state")
+        target.open()
+        with target._reach.connect() as session:
+            session.execute("CREATE DATABASE test")
+            session.execute("USE test")
+            session.execute("CREATE TABLE test.witness (id INT PRIMARY KEY, body VARCHAR(100)) ENGINE=InnoDB")
+            session.execute("CREATE TABLE test.sink (n INT) ENGINE=InnoDB")
+            session.execute("INSERT INTO test.witness SELECT seq, MD5(seq) FROM seq_1_to_500")
+        target._reach.restart()  # in order, so that the copies need no crash recovery
+        target._reach._server.stop(immediate=False)  # type: ignore[attr-defined]
+        target.close()
+    return cache / "mysql" / "mariadb-db"
+
+
+def copy_server(template: Path, folder: Path, password: str, *, is_embedded: bool) -> MariaServer:
+    """A server of the test's own from the template; an embedded one is down, another one runs."""
+    account = server_account()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(
+        template, folder, symlinks=True, ignore=shutil.ignore_patterns("*.sock", "server.log", "server.pid")
+    )
+    for root, names, files in os.walk(folder):
+        for name in [root, *(f"{root}/{each}" for each in (*names, *files))]:
+            os.lchown(name, account.uid, account.gid)
+    server = MariaServer(folder, account, is_embedded, password)
+    text = (folder / "server.cnf").read_text().replace(str(template), str(folder))
+    (folder / "server.cnf").write_text(text if is_embedded else _OPTIONS.format(folder=folder))
+    if not is_embedded:
+        server.control("start")
+        with server.admin() as session:
+            session.execute("CREATE USER tester@localhost IDENTIFIED BY %s", [password])
+            session.execute("GRANT ALL ON *.* TO tester@localhost")
+    return server
+
+
+def take_picture(server: MariaServer) -> Picture:
+    """The server as it is (started for the look and stopped again when it was down)."""
+    files = {}
+    for path in sorted([server.folder / "server.cnf", *(server.folder / "conf.d").iterdir()]):
+        status = path.lstat()
+        files[path.name] = (path.read_bytes(), stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
+    with server.up():
+        rows = server.query("SHOW GLOBAL VARIABLES")
+        settings = {str(n): str(v) for n, v in rows if not str(n).startswith(_OF_THE_MOMENT)}
+        witness = {int(row[0]): str(row[1]) for row in server.query("SELECT id, body FROM test.witness")}
+    names = frozenset(path.name for path in server.data_dir.iterdir())
+    names -= {name for name in names if name in _COMES_AND_GOES or name.startswith("aria_log")}
+    return Picture(files, settings, names, witness)
+
+
+def check_invariants(
+    place: MariaPlace,
+    before: Picture,
+    *,
+    ran: Ran | None = None,
+    code: int | tuple[int, ...] | None = None,
+    cause: str = "",
+    recovers: bool = False,
+    committed: Mapping[int, str] | None = None,
+) -> None:
+    """The seven of `invariants.check_invariants`, asked of a MariaDB."""
+    if recovers:
+        recovered = place.run("recover")
+        assert recovered.code == 0, f"(iv) recover: {recovered.err}"
+        assert place.run("recover").out.strip().endswith("nothing to recover"), "(iv) recover is not idempotent"
+    now = take_picture(place.server)
+    invariants.check_unmixed(now, before)
+    for trial in place.trials():
+        if trial.status.is_measured:
+            assert dict(trial.effective) == {n: trial.config[n] for n in trial.effective}, f"(ii) trial {trial.number}"
+    invariants.check_committed(now, {**before.witness, **(committed or {})})
+    invariants.check_resumable(place)
+    if ran is not None:
+        invariants.check_exit(ran, code, cause)
+    _check_no_remains(place, before, now)
+    invariants.check_no_secret(place)
+
+
+def _check_no_remains(place: MariaPlace, before: Picture, now: Picture) -> None:
+    """(vi): no process, lock or temporary file is left, and an embedded server is down."""
+    until = time.monotonic() + 5.0
+    while (left := processes_of(place)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert left == [], f"(vi) orphans: {left}"
+    if place.server.is_embedded:
+        assert place.server.pid is None, "(vi) the embedded server was left running"
+    else:
+        assert place.server.query("SELECT IS_USED_LOCK('trimtab tuner')") == [(None,)], "(vi) the server's lock is held"
+    assert list((place.folder / "tmp").iterdir()) == [], "(vi) temporary files"
+    assert now.names <= before.names, f"(vi) new in the data directory: {sorted(now.names - before.names)}"

@@ -1,0 +1,148 @@
+"""The sixty rows of the fault matrix, which test holds each, and which no single machine can produce.
+
+`python -m tests.faults.matrix` writes the table of README.md anew; a test compares. `Tally` collects outcomes by row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+README = FOLDER / "README.md"
+START, END = "<!-- rows -->\n", "<!-- end -->\n"
+
+ROWS: Mapping[str, str] = {
+    "T1": "kill -9 before apply",
+    "T2": "kill -9 half way through a multi-knob apply",
+    "T3": "kill -9 during measurement",
+    "T4": "kill -9 during rollback",
+    "T5": "SIGTERM and Ctrl-C, twice",
+    "T6": "SIGSTOP for long, laptop sleep",
+    "T7": "two tuners on one target",
+    "T8": "the tuner's host reboots",
+    "T9": "state or journal file truncated or bit-flipped",
+    "T10": "state disk full",
+    "T11": "newer or older state schema",
+    "T12": "optimizer exception, NaN, duplicate, out-of-range suggestion",
+    "T13": "memory and time of the tuner over 10,000 trials",
+    "D1": "server refuses to start with a config",
+    "D2": "server starts but nobody can log in",
+    "D3": "kill -9 of the server in a trial",
+    "D4": "crash loop under a candidate",
+    "D5": "out-of-memory kill of server, tuner, load generator",
+    "D6": "slow recovery",
+    "D7": "zombie postmaster, stale pid file",
+    "D8": "server hangs",
+    "D9": "server restarted by somebody else in a trial",
+    "D10": "failover, role change",
+    "D11": "standby rejects a lower max_connections",
+    "D12": "graceful stop takes for ever",
+    "D13": "version differs from the catalogue",
+    "D14": "knob silently clamped or rounded",
+    "D15": "knob that waits for a restart is not in effect",
+    "C1": "file corrupted by a third party in mid-session",
+    "C2": "postgresql.auto.conf truncated, empty, missing",
+    "C3": "partial write",
+    "C4": "include order, later file, command line override",
+    "C5": "file owned by configuration management",
+    "C6": "symlink, read-only mount, wrong owner or mode",
+    "C7": "encoding, line ends, quotes, units",
+    "N1": "SQL connection lost during apply",
+    "N2": "SSH lost in a trial, host key changed",
+    "N3": "DNS change, packet loss, latency",
+    "N4": "credentials expire or are revoked in mid-session",
+    "N5": "permission missing for one knob",
+    "N6": "port taken, max_connections reached",
+    "R1": "disk full on the data volume, caused by the candidate",
+    "R2": "disk full by others",
+    "R3": "inodes or file descriptors used up",
+    "R4": "memory pressure, swap storm",
+    "R5": "CPU throttling, noisy neighbour",
+    "R6": "clock step, daylight saving, slew",
+    "W1": "trial hangs",
+    "W2": "load generator crashes or reports 0, NaN, garbage",
+    "W3": "errors counted as throughput",
+    "W4": "workload drifts in the middle",
+    "W5": "no traffic",
+    "W6": "baseline itself unstable",
+    "W7": "A/A, candidate identical to baseline",
+    "W8": "warm cache against cold cache",
+    "S1": "knob name or value with SQL, newline, shell, YAML, XML characters",
+    "S2": "secrets in logs, reports, exceptions, ps, state",
+    "S3": "dashboard without token, cross-site, DNS rebinding",
+    "S4": "hostile state file, imported history, knob catalogue",
+    "S5": "run as root",
+}
+"""Row -> fault, in the order of the matrix."""
+
+NOT_HERE: Mapping[str, str] = {
+    "N2": "needs a host that is reached by SSH, and there is none yet",
+    "S3": "there is no HTTP server yet",
+}
+"""Rows without a test, and why."""
+
+_TEST = re.compile(r"^\s*(?:async )?def (test_((?:[A-Z]\d+_)+)\w+)", re.MULTILINE)
+"""A test of several rows bears all of their names: test_C1_C2_..."""
+
+
+def rows_with_tests() -> dict[str, list[str]]:
+    """Row -> "file::test" of every test that is named after it."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(FOLDER.glob("test_*.py")):
+        for match in _TEST.finditer(path.read_text(encoding="utf-8")):
+            for row in match[2].rstrip("_").split("_"):
+                found.setdefault(row, []).append(f"{path.name}::{match[1]}")
+    return found
+
+
+def table() -> str:
+    """All rows as Markdown; a row with neither test nor reason is marked as missing."""
+    tests = rows_with_tests()
+    lines = ["| row | fault | held by |\n", "|---|---|---|\n"]
+    for row, fault in ROWS.items():
+        names = "<br>".join(f"`{name}`" for name in tests.get(row, ()))
+        reason = f"not tested: {NOT_HERE[row]}" if row in NOT_HERE else "**missing**"
+        lines.append(f"| {row} | {fault} | {names or reason} |\n")
+    return "".join(lines)
+
+
+def with_table(text: str) -> str:
+    """`text` of the page with the table as it is now."""
+    head, _, rest = text.partition(START)
+    return f"{head}{START}{table()}{END}{rest.partition(END)[2]}"
+
+
+def rows_of(node: str) -> list[str]:
+    """The rows that a test (its node id) is named after."""
+    match = re.search(r"::test_((?:[A-Z]\d+_)+)", node)
+    return [row for row in match[1].rstrip("_").split("_") if row in ROWS] if match is not None else []
+
+
+def outcome_lines(outcomes: Iterable[tuple[str, str, str]]) -> list[str]:
+    """One line a row from (node id, outcome, reason) of every test: failed beats skipped beats passed."""
+    by_row: dict[str, list[tuple[str, str]]] = {}
+    for node, outcome, reason in outcomes:
+        for row in rows_of(node):
+            by_row.setdefault(row, []).append((outcome, reason))
+    lines = []
+    for row, fault in ROWS.items():
+        seen = by_row.get(row, [])
+        kinds = {outcome for outcome, _ in seen}
+        reasons = "; ".join(dict.fromkeys(reason for outcome, reason in seen if outcome == "skipped" and reason))
+        if "failed" in kinds:
+            result = "FAILED"
+        elif "passed" in kinds:
+            result = "passed" + (f" (partly skipped: {reasons})" if reasons else "")
+        elif "skipped" in kinds:
+            result = f"skipped ({reasons})"
+        else:
+            result = f"not tested ({NOT_HERE.get(row, 'no test ran')})"
+        lines.append(f"{row:4} {fault:62} {result}")
+    n_passed = sum(" passed" in line[60:] for line in lines)
+    return [*lines, f"{n_passed} of {len(ROWS)} rows passed"]
+
+
+if __name__ == "__main__":
+    README.write_text(with_table(README.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,173 @@
+"""D3, D5, D8: the server is killed, runs out of memory or hangs in a trial; who is blamed, and what becomes of the trial."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.faults.invariants import check_invariants, take_picture
+from tests.faults.place import Place
+from tests.faults.rooms import PLAN, open_bench
+from trimtab.errors import TargetError
+from trimtab.host import MemoryCgroup
+from trimtab.records import Fault, Status
+from trimtab.trial import MeasurePlan
+
+pytestmark = pytest.mark.service
+
+
+def kill(place: Place, number: int = signal.SIGKILL) -> None:
+    pid = place.server.pid
+    assert pid is not None
+    os.kill(pid, number)
+
+
+def backends(place: Place) -> list[int]:
+    return [int(row[0]) for row in place.server.query("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()")]
+
+
+def test_D3_kill_of_the_server_in_a_study_is_survived(place_18: Place) -> None:
+    place_18.write(budget="1 trials")
+    before = take_picture(place_18.server)
+    child = place_18.start("tune", "study.toml")
+    place_18.wait_step(child, "apply", trial=3)
+    place_18.wait_until(child, lambda: place_18.server.pid or None, "a server")
+    kill(place_18)
+    ran = place_18.end(child)
+    check_invariants(place_18, before, ran=ran, code=(0, 1), recovers=False)
+    trial = place_18.trials()[3]
+    assert (trial.status, trial.fault) == (Status.OK, Fault.NONE)
+    assert "trial 3: environment fault: " in ran.err
+
+
+def test_D3_one_kill_is_forgotten_and_the_trial_made_again(place: Place) -> None:
+    before = take_picture(place.server)
+    with open_bench(place) as bench:
+        bench.on_second = lambda: kill(place)
+        trial = bench.run()
+    assert (trial.status, trial.fault) == (Status.OK, Fault.NONE)
+    assert trial.cost_s["failed"] > 0
+    assert "ended by signal 9, sent by somebody else" in bench.said[0]
+    check_invariants(place, before, recovers=False)
+
+
+def test_D3_two_kills_teach_nothing_and_end_the_trial(own_place_18: Place) -> None:
+    """Of a server that is not our child nobody knows how it ended; a killed session is named in its log."""
+    place = own_place_18
+    before = take_picture(place.server)
+
+    def kill_session() -> None:
+        os.kill(max(backends(place)), signal.SIGKILL)
+        bench.at["load"] = arm
+
+    def arm() -> None:
+        bench.on_second = kill_session
+
+    with open_bench(place) as bench:
+        bench.at["load"] = arm
+        trial = bench.run()
+    assert (trial.status, trial.fault) == (Status.INFRASTRUCTURE, Fault.ENVIRONMENT), bench.said
+    assert not trial.status.is_config_fault
+    assert trial.reason.startswith("twice: ")
+    assert "was terminated by signal 9: Killed" in trial.reason
+    assert bench.n_loads == 2, "no endless loop"
+    check_invariants(place, before, recovers=False)
+
+
+def test_D3_a_crash_by_itself_is_the_configs_fault_at_once(place_18: Place) -> None:
+    before = take_picture(place_18.server)
+    with open_bench(place_18) as bench:
+        bench.on_second = lambda: os.kill(max(backends(place_18)), signal.SIGSEGV)
+        trial = bench.run()
+    assert (trial.status, trial.fault) == (Status.CRASHED, Fault.CONFIG)
+    assert "was terminated by signal 11" in trial.reason
+    assert bench.n_loads == 1
+    check_invariants(place_18, before, recovers=False)
+
+
+def test_D3_a_server_that_does_not_come_back_with_last_good_either_stops_everything(place_18: Place) -> None:
+    place_18.write(budget="1 trials")
+    before = take_picture(place_18.server)
+    child = place_18.start("tune", "study.toml")
+    place_18.wait_step(child, "apply", trial=1)
+    control = place_18.server.data_dir / "global" / "pg_control"
+    content = control.read_bytes()
+    control.write_bytes(b"")
+    kill(place_18)
+    ran = place_18.end(child)
+    control.write_bytes(content)
+    check_invariants(place_18, before, ran=ran, code=3, cause="the environment is at fault and not the config")
+
+
+@pytest.fixture
+def limited(place_18: Place) -> Place:
+    """An embedded server under a memory limit."""
+    try:
+        MemoryCgroup.create("trimtab-probe", 64 << 20).remove()
+    except TargetError as error:
+        pytest.skip(f"no memory limit can be set here: {error.message}")
+    workload = """
+[workload]
+kind = "sql"
+database = "postgres"
+files = ["read.sql"]
+read_only = true
+
+[workload.load]
+users = 1
+"""
+    place_18.write(target='memory_limit = "512MiB"', workload=workload)
+    hog = "SELECT length(repeat('x', 900000000));\n"
+    (place_18.folder / "read.sql").write_text(hog)
+    return place_18
+
+
+def test_D5_kill_by_the_memory_limit_is_the_configs_demand(limited: Place) -> None:
+    before = take_picture(limited.server)
+    with open_bench(limited) as bench:
+        trial = bench.run(work_mem=8192, plan=MeasurePlan(window_s=3, window_max_s=3, warmup_floor_s=0, warmup_cap_s=0))
+    assert (trial.status, trial.fault) == (Status.CRASHED, Fault.RESOURCE)
+    assert trial.status.is_config_fault, "the region is penalised"
+    assert "of the server's processes at its memory limit (cgroup)" in trial.reason
+    assert "was terminated by signal 9" in trial.reason, "the server's own lines stand in the reason"
+    assert bench.n_loads == 1
+    check_invariants(limited, before, recovers=False)
+
+
+def test_D8_a_server_that_hangs_is_brought_back_without_sql(place_18: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trimtab.target.postgresql.session.CONNECT_TIMEOUT_S", 2)
+    before = take_picture(place_18.server)
+    with open_bench(place_18) as bench:
+        bench.on_second = lambda: kill(place_18, signal.SIGSTOP)
+        trial = bench.run()
+    assert (trial.status, trial.fault) == (Status.OK, Fault.NONE)
+    assert "its process was stopped (SIGSTOP)" in bench.said[0]
+    check_invariants(place_18, before, recovers=False)
+
+
+def test_D8_every_process_of_the_server_hangs(own_place_18: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trimtab.target.postgresql.session.CONNECT_TIMEOUT_S", 2)
+    monkeypatch.setattr("trimtab.target.postgresql.session._ANSWER_S", 3.0)
+    place = own_place_18
+    before = take_picture(place.server)
+
+    def stop_all() -> None:
+        parent = place.server.pid
+        kill(place, signal.SIGSTOP)
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == parent:
+                os.kill(int(stat.parent.name), signal.SIGSTOP)
+
+    with open_bench(place) as bench:
+        bench.on_second = stop_all
+        trial = bench.run(plan=PLAN)
+    assert (trial.status, trial.fault) == (Status.OK, Fault.NONE)
+    assert "its process was stopped (SIGSTOP)" in bench.said[0]
+    check_invariants(place, before, recovers=False)

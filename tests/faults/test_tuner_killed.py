@@ -1,0 +1,158 @@
+"""Rows T1 to T6 and T8: the tuner dies, is asked to stop, or stands still; nobody but the dead-man or `recover` helps."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.faults.conftest import IS_FULL
+from tests.faults.invariants import check_invariants, check_unmixed, take_picture
+from tests.faults.place import Place
+from trimtab.trial import Journal
+
+pytestmark = pytest.mark.service
+
+BENCH = ("bench", "study.toml", "--runs", "1", "--set", "work_mem=8MB", "--set", "random_page_cost=1.5",
+         "--set", "shared_buffers=24MB")  # fmt: skip
+APPLY = "trimtab.target.postgresql.target:PostgresTarget.apply"
+FILES_BACK = "trimtab.target.postgresql.rescue:_files_back"
+KILLED = -signal.SIGKILL
+
+
+def run_killed(place: Place, *where: str, arguments: tuple[str, ...] = BENCH, with_deadman: bool = False) -> str:
+    """Runs `trimtab` until it shoots itself at `where`; what it said."""
+    argv = [sys.executable, str(Path(__file__).with_name("killed_at.py")), *where, "--", *arguments]
+    environment = {**place.environment, **({"TT_KILL_DEADMAN": "1"} if with_deadman else {})}
+    ended = subprocess.run(argv, cwd=place.folder, env=environment, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == KILLED, ended.stderr
+    return ended.stderr
+
+
+def wait_for_deadman(place: Place, timeout_s: float = 60.0) -> float:
+    """Until it has closed the entry; seconds."""
+    started = time.monotonic()
+    while list((place.state / "journal").glob("*.open")):
+        assert time.monotonic() - started < timeout_s, "the dead-man did nothing"
+        time.sleep(0.02)
+    return time.monotonic() - started
+
+
+def test_T1_kill_before_apply(place_18: Place) -> None:
+    before = take_picture(place_18.server)
+    run_killed(place_18, f"{APPLY}:before:1", with_deadman=True)
+    (entry,) = Journal(place_18.state).open_entries()
+    assert [step for step, _ in entry.steps()] == ["apply"]
+    recovered = place_18.run("recover")
+    assert recovered.out == "study faults: target db restored as it was found\n"
+    assert place_18.trials() == []
+    check_invariants(place_18, before)
+
+
+def test_T2_kill_half_way_through_apply(place: Place) -> None:
+    before = take_picture(place.server)
+    run_killed(place, "sql:ALTER SYSTEM SET:after:2")
+    print(f"\nT2 {place.server.version}: restored by the dead-man {wait_for_deadman(place):.1f} s after the kill")
+    check_unmixed(take_picture(place.server), before)
+    told = place.run("recover")
+    assert "the dead-man put target db back: restored as it was found" in told.err
+    assert told.out == "nothing to recover\n"
+    check_invariants(place, before)
+
+
+def test_T3_kill_during_measurement(own_place_18: Place) -> None:
+    place = own_place_18
+    before = take_picture(place.server)
+    child = place.start("tune", "study.toml")
+    place.wait_step(child, "apply", trial=4)
+    time.sleep(0.5)
+    place.kill(child)
+    wait_for_deadman(place)
+    check_unmixed(take_picture(place.server), before)
+    load = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'test'"
+    assert place.server.query(load) == [(0,)], "the load outlived its parent"
+    n_before = len(place.trials())
+    resumed = place.run("tune", "study.toml")
+    assert len(place.trials()) > n_before
+    check_invariants(place, before, ran=resumed, code=(0, 1))
+
+
+@pytest.mark.parametrize("with_deadman", [False, True], ids=["deadman", "alone"])
+def test_T4_kill_during_restore_is_finished_by_the_next(place_18: Place, with_deadman: bool) -> None:
+    before = take_picture(place_18.server)
+    run_killed(place_18, f"{FILES_BACK}:after:1", with_deadman=with_deadman)
+    if not with_deadman:
+        wait_for_deadman(place_18)
+    check_invariants(place_18, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM] if IS_FULL else [signal.SIGINT])
+def test_T5_signal_twice_still_restores(own_place_18: Place, number: signal.Signals) -> None:
+    place = own_place_18
+    before = take_picture(place.server)
+    child = place.start("tune", "study.toml")
+    place.wait_step(child, "apply", trial=4)
+    time.sleep(0.3)
+    child.send_signal(number)
+    time.sleep(0.05)
+    child.send_signal(number)
+    ran = place.end(child)
+    assert ran.code == 130, ran.err
+    check_unmixed(take_picture(place.server), before)
+    assert Journal(place.state).open_entries() == []
+    check_invariants(place, before, ran=ran, code=130)
+
+
+def test_T6_stopped_tuner_is_undone_and_its_trial_made_again(own_place_18: Place) -> None:
+    place = own_place_18
+    place.environment["TRIMTAB_DEADMAN"] = "2"
+    place.write(budget="2 trials", window="3s", search='[search]\nsearcher = "random"\n')
+    before = take_picture(place.server)
+    child = place.start("tune", "study.toml")
+    changed = place.wait_step(child, "apply", trial=4)
+    assert changed["changes"]
+    time.sleep(1.0)
+    child.send_signal(signal.SIGSTOP)
+    place.wait_step(child, "deadman restored")
+    check_unmixed(take_picture(place.server), before)
+    time.sleep(1.0)
+    child.send_signal(signal.SIGCONT)
+    ran = place.end(child)
+    assert "Trimtab stood still for" in ran.err, ran.err
+    check_invariants(place, before, ran=ran, code=(0, 1))
+    (disturbed,) = [trial for trial in place.trials() if "failed" in trial.cost_s]
+    assert disturbed.number == 4
+    assert disturbed.status == "ok" or disturbed.status == "stopped_early"
+
+
+def test_T8_reboot_first_command_restores(place_18: Place) -> None:
+    before = take_picture(place_18.server)
+    run_killed(place_18, f"{APPLY}:after:1", with_deadman=True)
+    for process in psutil.process_iter(["cwd"]):
+        if process.info["cwd"] == str(place_18.server.data_dir):
+            process.kill()  # the power is gone for everybody
+    ran = place_18.run("bench", "study.toml", "--runs", "1")
+    assert "a killed study='faults' had left target='db' changed: restored as it was found" in ran.err
+    check_invariants(place_18, before, ran=ran, code=0)
+
+
+def test_T8_deadman_is_of_its_own_session_and_holds_nothing(own_place_18: Place) -> None:
+    child = own_place_18.start(*BENCH)
+    own_place_18.wait_step(child, "apply")
+    (deadman,) = [p for p in psutil.Process(child.pid).children() if "deadman_process" in " ".join(p.cmdline())]
+    assert os.getsid(deadman.pid) == deadman.pid
+    handles = [os.readlink(f"/proc/{deadman.pid}/fd/{name}") for name in os.listdir(f"/proc/{deadman.pid}/fd")]
+    others = [name for name in handles if not name.startswith(("pipe:", "anon_inode:", "/dev/null"))]
+    assert others == [], "a lock or a connection was inherited"
+    rss = deadman.memory_info().rss
+    print(f"\nT8: the dead-man takes {rss / 2**20:.1f} MiB while it waits")
+    assert rss < 40 << 20
+    ran = own_place_18.end(child)
+    assert ran.code == 0, ran.err
+    assert not psutil.pid_exists(deadman.pid)

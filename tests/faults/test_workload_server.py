@@ -1,0 +1,137 @@
+"""W1, W3, W7, W8 on real servers: operations that hang or fail fast, equal configs, cold caches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.bench_modules import bench_modules
+from tests.faults.conftest import IS_FULL
+from tests.faults.invariants import check_invariants, take_picture
+from tests.faults.place import Place
+from trimtab.records import Role, Status, Trial
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[2]
+AS_FOUND = "current_setting('work_mem') = '4MB'"
+"""True under the baseline and false under every candidate: the only knob is work_mem."""
+
+
+def searched(trials: list[Trial]) -> list[Trial]:
+    return [trial for trial in trials if trial.role in (Role.SEARCH, Role.ADVICE)]
+
+
+def statement(place: Place, sql: str, *, budget: str = "2 trials", guard: str = "", window: str = "2s") -> None:
+    """The study's only operation, and its only knob."""
+    search = f'[search]\nsearcher = "random"\n\n[guard]\n{guard}\n'
+    place.write(budget=budget, knobs=("work_mem",), window=window, search=search)
+    (place.folder / "read.sql").write_text(sql + ";\n")
+
+
+def test_W1_operations_that_hang_end_with_the_trial(place_18: Place) -> None:
+    statement(place_18, f"SELECT pg_sleep(CASE WHEN {AS_FOUND} THEN 0.05 ELSE 3600 END)", budget="1 trials")
+    before = take_picture(place_18.server)
+    ran = place_18.run("tune", "study.toml")
+    check_invariants(place_18, before, ran=ran, code=1)
+    trials = searched(place_18.trials())
+    assert trials
+    assert {trial.status for trial in trials} == {Status.TIMED_OUT}
+    assert trials[0].reason.startswith("no operation succeeded in 2 s")
+    assert place_18.server.pid is None
+
+
+def test_W3_a_config_that_fails_fast_is_no_winner(place_18: Place) -> None:
+    fails = "(1 / (random() * 0)::int)::text"
+    statement(place_18, f"SELECT CASE WHEN {AS_FOUND} THEN pg_sleep(0.05)::text ELSE {fails} END", budget="1 trials")
+    before = take_picture(place_18.server)
+    ran = place_18.run("tune", "study.toml")
+    check_invariants(place_18, before, ran=ran, code=1)
+    trials = searched(place_18.trials())
+    assert trials
+    assert {trial.status for trial in trials} == {Status.FAILED_LOAD}
+    assert all("error_rate=100.0%" in trial.reason and "division by zero" in trial.reason for trial in trials)
+    assert all(trial.measurement is None and trial.loss is None for trial in trials)
+    # Ended by the guard, and not after the whole window.
+    assert all(sum(trial.cost_s.get(step, 0.0) for step in ("warmup", "measure")) <= 4 for trial in trials)
+
+
+@pytest.fixture(scope="module")
+def proofs() -> Iterator[ModuleType]:
+    with bench_modules(ROOT / "benchmarks" / "acceptance", "proofs") as modules:
+        yield modules["proofs"]
+
+
+def short_proofs(place: Place, monkeypatch: pytest.MonkeyPatch, *, knobs: tuple[str, ...]) -> None:
+    """A study whose proofs take some seconds, for this very process."""
+    for name in ("TRIMTAB_CACHE", "TRIMTAB_STATE", "TMPDIR"):
+        monkeypatch.setenv(name, place.environment[name])
+    place.write(knobs=knobs, window="1s")
+    (place.folder / "read.sql").write_text("SELECT count(*) FROM witness;\n")
+    text = place.study.read_text().replace("min_pairs = 2\nmax_pairs = 2", "min_pairs = 3\nmax_pairs = 5")
+    place.study.write_text(text)
+
+
+def test_W7_a_config_equal_to_the_baseline_is_not_accepted(
+    place_18: Place, monkeypatch: pytest.MonkeyPatch, proofs: ModuleType
+) -> None:
+    n = 40 if IS_FULL else 1
+    short_proofs(place_18, monkeypatch, knobs=("work_mem",))
+    n_accepted = sum(proofs.prove_equal(place_18.study, place_18.state).is_better for _ in range(n))
+    print(f"W7: {n} proofs of equal configs on a real server, {n_accepted} accepted")
+    assert n_accepted <= 0.05 * n
+
+
+def test_W8_a_cold_cache_after_a_restart_is_no_difference(
+    place_18: Place, monkeypatch: pytest.MonkeyPatch, proofs: ModuleType
+) -> None:
+    """The candidate is the baseline but for one block of shared buffers: every one of its runs begins after a restart."""
+    short_proofs(place_18, monkeypatch, knobs=("shared_buffers",))
+    with place_18.server.up():
+        (row,) = place_18.server.query("SELECT setting::int FROM pg_settings WHERE name = 'shared_buffers'")
+    proof = proofs.prove_changes(place_18.study, place_18.state, {"shared_buffers": row[0] + 1})
+    assert not proof.failure
+    assert not proof.is_better
+
+
+def test_a_slow_config_is_stopped_early_and_restored(place_18: Place) -> None:
+    """Latency guard on a real server: the baseline answers in 20 ms, every candidate in 120 ms."""
+    statement(
+        place_18, f"SELECT pg_sleep(CASE WHEN {AS_FOUND} THEN 0.02 ELSE 0.12 END)", window="6s", budget="1 trials",
+        guard="throughput_factor = 0",
+    )  # fmt: skip
+    text = place_18.study.read_text().replace('name = "faults"', 'name = "faults"\nobjective = "latency_mean"')
+    place_18.study.write_text(text)
+    before = take_picture(place_18.server)
+    ran = place_18.run("tune", "study.toml")
+    check_invariants(place_18, before, ran=ran, code=1)
+    (trial,) = searched(place_18.trials())
+    assert trial.status is Status.STOPPED_EARLY
+    assert trial.reason.startswith("stopped: p99=12")
+    assert "times the baseline's (limit 2 times)" in trial.reason
+    assert trial.measurement is not None
+    assert trial.measurement.duration_s < 6
+    assert trial.excess > 0
+
+
+def test_kill_switch_restores_and_stops(own_place_18: Place) -> None:
+    place = own_place_18
+    before = take_picture(place.server)
+    place.write(budget="3 trials")
+    child = place.start("tune", "study.toml")
+    place.wait_step(child, "apply", trial=3)
+    (place.state / "stop").touch()
+    ran = place.end(child, timeout_s=30)
+    assert ran.code == 130
+    assert "stopped by the kill switch: file=" in ran.out + ran.err
+    again = place.run("tune", "study.toml")
+    assert again.code == 2
+    assert again.cause.startswith("the kill switch is on: file=")
+    (place.state / "stop").unlink()
+    check_invariants(place, before, ran=ran, code=130)
+    done = place.run("tune", "study.toml")
+    assert done.code in (0, 1)
+    assert [trial.number for trial in place.trials()] == list(range(len(place.trials())))

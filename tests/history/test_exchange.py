@@ -1,0 +1,197 @@
+"""Import and merge: whole or not at all, known studies recognised, none overwritten."""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.history.samples import make_trial, study_values
+from tests.history.test_crash import start
+from trimtab.errors import HistoryError
+from trimtab.history import (
+    Event,
+    History,
+    StudyCopy,
+    StudyRecord,
+    digest,
+    export_studies,
+    import_file,
+    load_format,
+    merge,
+)
+
+
+def copy_of(name: str = "tpch", n_trials: int = 2, **changes: Any) -> StudyCopy:
+    measurement = make_trial(0).measurement
+    assert measurement is not None
+    record = StudyRecord(**{**study_values(name=name), "id": 0, "status": "proven", "verdict": {}, **changes})
+    trials = [make_trial(i, measurement=replace(measurement, histogram=b"")) for i in range(n_trials)]
+    return StudyCopy(record, trials, [Event("warning", "slow", 2.0)])
+
+
+def exported(path: Path, *copies: StudyCopy) -> str:
+    load_format("jsonl", "").write(copies, str(path))
+    return str(path)
+
+
+def names(history: History) -> list[str]:
+    return [study.name for study in history.summaries()]
+
+
+def take(history: History, place: str) -> list[str | None]:
+    return [arrival.kept_as for arrival in import_file(history, load_format(None, place), place).studies]
+
+
+def test_an_import_keeps_everything(history: History, tmp_path: Path) -> None:
+    copy = copy_of()
+    assert take(history, exported(tmp_path / "colleague.jsonl", copy)) == ["tpch"]
+    found = history.copy(history.summaries()[0].id)
+    assert found.record == replace(copy.record, id=found.record.id, origin="colleague.jsonl")
+    assert repr(found.trials) == repr(list(copy.trials))
+    assert found.events == copy.events
+
+
+def test_what_is_known_is_left_out(history: History, tmp_path: Path) -> None:
+    place = exported(tmp_path / "a.jsonl", copy_of(), copy_of("other", created_at=5.0), copy_of())
+    assert take(history, place) == ["tpch", "other", None]
+    assert take(history, place) == [None, None, None]
+    renamed = exported(tmp_path / "b.jsonl", copy_of("another-name"))
+    assert take(history, renamed) == [None]
+    assert names(history) == ["tpch", "other"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        copy_of(n_trials=3),
+        copy_of(status="interrupted"),
+        copy_of(created_at=1.7e9 + 1e-6),
+        copy_of(objective="latency_p95"),
+        copy_of(verdict={"result": "better"}),
+        replace(copy_of(), events=[]),
+        replace(copy_of(), trials=[make_trial(0, measurement=None), make_trial(1)]),
+    ],
+)
+def test_a_name_that_is_taken_is_not_taken_again(history: History, tmp_path: Path, other: StudyCopy) -> None:
+    take(history, exported(tmp_path / "a.jsonl", copy_of()))
+    if other.trials[-1].measurement is not None and other.trials[-1].measurement.histogram:
+        measurement = replace(other.trials[-1].measurement, histogram=b"")
+        other = replace(other, trials=[other.trials[0], replace(other.trials[1], measurement=measurement)])
+    assert take(history, exported(tmp_path / "b.jsonl", other)) == ["tpch-2"]
+    assert names(history) == ["tpch", "tpch-2"]
+    assert digest(history.copy(history.summaries()[0].id)) == digest(copy_of())
+    assert digest(history.copy(history.summaries()[1].id)) == digest(other)
+
+
+def test_studies_of_one_name_share_the_new_one(history: History, tmp_path: Path) -> None:
+    history.create_study(**study_values())
+    place = exported(tmp_path / "a.jsonl", copy_of(), copy_of(n_trials=3), copy_of("tpch-2", created_at=1.0))
+    assert take(history, place) == ["tpch-2", "tpch-2", "tpch-2-2"]
+
+
+def test_an_imported_study_is_not_resumed(history: History, tmp_path: Path) -> None:
+    take(history, exported(tmp_path / "a.jsonl", copy_of()))
+    assert history.find_study("tpch") is not None
+    assert history.find_study("tpch", is_own=True) is None
+
+
+def test_a_round_trip_changes_no_digest(history: History, tmp_path: Path) -> None:
+    take(history, exported(tmp_path / "a.jsonl", copy_of()))
+    for name in ("parquet", "taudb", "jsonl"):
+        place = str(tmp_path / f"again-{name}")
+        export_studies(history, [history.summaries()[0].id], load_format(name, ""), place)
+        (found,) = load_format(name, "").read(place).studies
+        assert digest(found) == digest(copy_of())
+
+
+def test_a_place_that_cannot_be_written(history: History, tmp_path: Path) -> None:
+    study = history.create_study(**study_values())
+    with pytest.raises(HistoryError, match=r"cannot write '.*/none/x': No such file or directory\nhint: give a path"):
+        export_studies(history, [study.id], load_format("csv", ""), str(tmp_path / "none" / "x"))
+    with pytest.raises(HistoryError, match="has no study_id=99"):
+        export_studies(history, [99], load_format("csv", ""), str(tmp_path / "x"))
+
+
+IMPORTER = """
+import sys, time
+from trimtab.history import History, Imported, import_file, load_format
+from trimtab.history import store
+
+real = store.rows.trial_values
+place = sys.argv[2]
+with History.open(sys.argv[1]) as history:
+    engine = history._writer
+    from sqlalchemy import event
+    def slow(connection, cursor, statement, *rest):
+        if statement.lower().startswith("insert into trimtab_event"):
+            print("half way", flush=True)
+            time.sleep(60)
+    event.listen(history._engine, "before_cursor_execute", slow)
+    import_file(history, load_format(None, place), place)
+"""
+
+
+def test_a_killed_import_leaves_nothing(url: str, tmp_path: Path) -> None:
+    """Killed after a whole study and all trials of the next have gone into the transaction."""
+    place = exported(
+        tmp_path / "a.jsonl", replace(copy_of(), events=[]), copy_of("second", n_trials=50, created_at=1.0)
+    )
+    with History.open(url) as history:
+        history.create_study(**study_values(name="own"))
+    with start(IMPORTER, url, place) as importer:
+        assert importer.stdout is not None
+        assert importer.stdout.readline() == "half way\n"
+        importer.send_signal(signal.SIGKILL)
+    with History.open(url) as history:
+        deadline = time.monotonic() + 20
+        assert names(history) == ["own"]
+        assert take(history, place) == ["tpch", "second"]
+        assert time.monotonic() < deadline
+        assert [study.n_trials for study in history.summaries()] == [0, 2, 50]
+
+
+def test_histories_are_merged(url: str, tmp_path: Path) -> None:
+    with History.open(tmp_path / "other.db") as other:
+        for name in ("tpch", "shop", "tpch"):
+            study = other.create_study(**study_values(name=name, created_at=float(len(name) + len(other.summaries()))))
+            other.add_trial(study.id, copy_of().trials[0])
+            other.add_event(study.id, "resume", "again", 3.0)
+    before = (tmp_path / "other.db").read_bytes()
+    with History.open(url) as history:
+        history.create_study(**study_values(name="shop"))
+        arrivals = merge(history, str(tmp_path / "other.db"))
+        assert [arrival.kept_as for arrival in arrivals.studies] == ["tpch", "shop-2", "tpch"]
+        assert [arrival.kept_as for arrival in merge(history, str(tmp_path / "other.db")).studies] == [None] * 3
+        assert [study.n_trials for study in history.summaries()] == [0, 1, 1, 1]
+        assert {study.origin for study in history.summaries()[1:]} == {"other.db"}
+    assert (tmp_path / "other.db").read_bytes() == before
+
+
+@pytest.mark.service
+def test_a_history_in_postgresql_is_merged_into_a_file(database: str, tmp_path: Path) -> None:
+    with History.open(database) as other:
+        study = other.create_study(**study_values())
+        other.add_trial(study.id, copy_of().trials[0])
+    with History.open(tmp_path / "h.db") as history:
+        assert [arrival.kept_as for arrival in merge(history, database).studies] == ["tpch"]
+        assert history.summaries()[0].origin == database.rpartition("/")[2]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no database at all" * 100])
+def test_what_is_no_history_is_not_merged(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "other.db").write_bytes(content)
+    with History.open(tmp_path / "h.db") as history:
+        if content == b"":
+            assert merge(history, str(tmp_path / "other.db")).studies == ()
+            return
+        with pytest.raises(
+            HistoryError, match=r"there is no history='.*other\.db'|cannot be used: file is not a database"
+        ):
+            merge(history, str(tmp_path / "other.db"))
+        assert names(history) == []

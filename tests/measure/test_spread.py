@@ -1,0 +1,45 @@
+"""Scatter compared: rarely wrong however often one looks, and right when it is plain."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from trimtab.measure import relative_range, spread_evidence, spread_ratio
+
+
+def ever(rng: np.random.Generator, times: float, n_most: int) -> bool:
+    """Whether the evidence reaches 20 at any of the looks after 2, 3, ... runs of each."""
+    b, c = rng.normal(0, 1, n_most), rng.normal(3, times, n_most)
+    return any(spread_evidence(b[:n], c[:n]) >= 20 for n in range(2, n_most + 1))
+
+
+@pytest.mark.parametrize("times", [1.0, 0.5])
+def test_equal_or_calmer_configs_are_rarely_called_wild(times: float) -> None:
+    rng = np.random.default_rng(1)
+    assert np.mean([ever(rng, times, 12) for _ in range(1500)]) <= 0.05
+
+
+def test_five_times_the_scatter_is_seen() -> None:
+    rng = np.random.default_rng(2)
+    assert np.mean([ever(rng, 5.0, 8) for _ in range(300)]) >= 0.7
+
+
+def test_scale_and_level_do_not_matter() -> None:
+    b, c = np.array([1.0, 1.1, 0.9]), np.array([2.0, 3.0, 1.0])
+    assert spread_evidence(7 + 100 * b, -3 + 100 * c) == pytest.approx(spread_evidence(b, c))
+    assert spread_evidence(b, c) > 1 > spread_evidence(c, b)
+
+
+def test_edges() -> None:
+    one, flat, some = np.array([1.0]), np.array([1.0, 1.0]), np.array([1.0, 2.0])
+    assert spread_evidence(one, some) == spread_evidence(some, one) == 1.0
+    assert spread_evidence(flat, flat) == spread_evidence(some, flat) == 1.0
+    assert spread_evidence(flat, some) == math.inf
+    assert math.isnan(spread_ratio(one, some))
+    assert math.isnan(spread_ratio(flat, some))
+    assert spread_ratio(some, np.array([0.0, 3.0])) == pytest.approx(3.0)
+    assert relative_range(np.log([1.0, 1.3, 1.1])) == pytest.approx(0.3)
+    assert relative_range(np.zeros(1)) == 0.0

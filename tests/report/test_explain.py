@@ -1,0 +1,182 @@
+"""Which knobs explain the gain: ranks, slices and pairs in the reports, and the ranking's own page."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.report.conftest import BASELINE, Study, record, trial
+from tests.report.test_html import figures_of, read
+from tests.report.test_lines import squeezed
+from trimtab.errors import UsageError
+from trimtab.history.codec import dumps, loads
+from trimtab.history.space import space_to_json
+from trimtab.importance import Consensus, RankProblem, rank_knobs
+from trimtab.records import Context, Role, Status, Trial
+from trimtab.report import render_html, render_rank_html, report_text, to_json, write_rank_html
+from trimtab.report.explain import explain, explanation_to_json
+from trimtab.space import Config, Knob, KnobKind, Space
+
+SPACE = Space(
+    [
+        Knob(name="work_mem", kind=KnobKind.INTEGER, low=1024, high=262144, log=True, default=4096, unit="kB",
+             doc="memory of one sort <b>"),
+        Knob(name="jit", kind=KnobKind.BOOLEAN, default=True),
+        Knob(name="workers", kind=KnobKind.INTEGER, low=1, high=8, default=2, special=(0,)),
+        Knob(name="cost", kind=KnobKind.REAL, low=0.5, high=8.0, default=4.0),
+        Knob(name="method", kind=KnobKind.CHOICE, choices=("sync", "worker"), default="worker"),
+    ]
+)  # fmt: skip
+
+
+def _loss(config: Config) -> float:
+    """Memory and compilation matter; without compilation few workers are better."""
+    memory = math.log(float(config["work_mem"]) / 1024) / math.log(256)
+    workers = 0.3 if not config["jit"] and float(config["workers"]) <= 2 else 0.0
+    return -(0.6 * memory + (0.0 if config["jit"] else 0.4) + workers)
+
+
+def _trials(n: int) -> list[Trial]:
+    rng = np.random.default_rng(3)
+    default = SPACE.default()
+    configs = [default, default, default, *SPACE.sample(n, rng)]
+    return [
+        Trial(number=i, role=Role.SEARCH if i > 2 else Role.BASELINE, config=config, context=Context("x", 1),
+              status=Status.OK, loss=_loss(config) - _loss(default) + float(rng.normal(0, 0.02)), loss_se=0.02)
+        for i, config in enumerate(configs)
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def ranked() -> tuple[Study, Consensus]:
+    trials = _trials(70)
+    study = record({}, status="running", space=space_to_json(SPACE), baseline=SPACE.default())
+    problem = RankProblem(space=SPACE, baseline=SPACE.default(), trials=trials, n_bootstrap=12)
+    return (study, trials), rank_knobs(problem)
+
+
+def test_the_knobs_that_matter_are_named_in_the_text(ranked: tuple[Study, Consensus]) -> None:
+    text = squeezed(report_text(*ranked[0]))
+    assert "Which knobs explain it By 73 measured trials," in text
+    assert text.index("1 jit") < text.index("What was tried") or text.index("1 work_mem") < text.index("What was tried")
+
+
+def test_few_trials_do_not_tell(running: Study) -> None:
+    n = len({t.config for t in running[1] if t.is_feasible})
+    expected = f"Not enough data to tell which knobs matter: {n} configs measured, at least 20 are needed."
+    assert expected in squeezed(report_text(*running))
+    assert expected in squeezed(read(render_html(*running)).text)
+    assert to_json(*running)["importance"] == {"text": expected, "ranks": None}
+
+
+def test_a_stored_space_that_cannot_be_read_is_said() -> None:
+    trials = [trial(i, Role.SEARCH, {**BASELINE, "work_mem": 1000 + i}, 1 + 0.01 * i) for i in range(25)]
+    explanation = explain(record({}), trials)
+    assert explanation.consensus is None
+    assert explanation.text.startswith("Which knobs matter cannot be told: a stored space cannot be read")
+
+
+def test_noise_alone_is_not_explained() -> None:
+    rng = np.random.default_rng(5)
+    trials = [
+        Trial(number=i, role=Role.SEARCH, config=config, context=Context("x", 1), status=Status.OK,
+              loss=float(rng.normal(0, 0.03)), loss_se=0.03)
+        for i, config in enumerate(SPACE.sample(30, rng))
+    ]  # fmt: skip
+    explanation = explain(record({}, space=space_to_json(SPACE), baseline=SPACE.default()), trials)
+    assert explanation.consensus is None
+    assert "ot enough data to tell" in explanation.text
+
+
+def test_ranks_that_the_study_kept_are_not_made_again(
+    ranked: tuple[Study, Consensus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (study, trials), _ = ranked
+    known = explain(study, trials)
+    kept = loads(dumps(explanation_to_json(known, len(trials))))
+    monkeypatch.setattr("trimtab.report.explain.rank_knobs", lambda problem: pytest.fail("ranked again"))
+    again = explain(replace(study, verdict={**study.verdict, "importance": kept}), trials)
+    assert again.text == known.text
+    assert again.consensus is not None
+    assert known.consensus is not None
+    assert again.consensus.knobs == known.consensus.knobs
+    assert again.consensus.rankings == known.consensus.rankings
+
+
+def test_ranks_of_fewer_trials_are_made_again(ranked: tuple[Study, Consensus]) -> None:
+    (study, trials), _ = ranked
+    old = {"n_trials": len(trials) - 1, "text": "old", "consensus": None}
+    assert explain(replace(study, verdict={"importance": old}), trials).text != "old"
+
+
+def test_json_has_the_ranks(ranked: tuple[Study, Consensus]) -> None:
+    values = json.loads(json.dumps(to_json(*ranked[0]), allow_nan=False))["importance"]
+    assert {row["knob"] for row in values["ranks"]["knobs"][:2]} == {"jit", "work_mem"}
+    assert values["ranks"]["knee"] >= 2
+
+
+def test_the_page_draws_bars_slices_and_pairs(ranked: tuple[Study, Consensus]) -> None:
+    page = render_rank_html(ranked[0][0], ranked[1], ranked[0][1])
+    figures = figures_of(page)
+    bars = figures["importance"]["data"][0]
+    assert set(bars["y"][-2:]) == {"jit", "work_mem"}
+    assert bars["error_x"]["array"][-1] > 0
+    assert "%" in figures["importance"]["layout"]["xaxis"]["title"]["text"]
+    slices = {figure["layout"]["xaxis"]["title"]["text"]: figure for name, figure in figures.items() if "slice" in name}
+    memory = slices["work_mem"]
+    assert memory["layout"]["xaxis"]["ticktext"][:2] == ["1MB", "4MB"]
+    band, raw, curve = memory["data"]
+    assert len(raw["x"]) == len(raw["y"]) == 71
+    assert curve["y"][-1] > curve["y"][0]
+    assert min(band["y"]) <= min(curve["y"])
+    pair = figures["pair0"]["data"][0]
+    assert {figures["pair0"]["layout"][f"{axis}axis"]["title"]["text"] for axis in "xy"} == {"jit", "workers"}
+    assert np.array(pair["z"]).shape == (len(pair["y"]), len(pair["x"]))
+
+
+def test_the_page_reads_without_javascript(ranked: tuple[Study, Consensus]) -> None:
+    page = render_rank_html(ranked[0][0], ranked[1], ranked[0][1])
+    text = squeezed(read(page).text)
+    assert f"Tune the first {ranked[1].knee} of 5 knobs" in text
+    assert "memory of one sort <b>" in text
+    assert "73 rankers" in text
+    assert not {"link", "img", "iframe"} & set(read(page).tags)
+
+
+def test_a_ranking_without_enough_data_has_a_page_that_says_so(ranked: tuple[Study, Consensus]) -> None:
+    (study, trials), consensus = ranked
+    doubtful = Consensus(
+        knobs=consensus.knobs, rankings=consensus.rankings, knee=0, verdict="not enough data to tell: <i>", n_trials=5,
+        r2=math.nan,
+    )  # fmt: skip
+    page = render_rank_html(study, doubtful, trials)
+    assert "not enough data to tell: <i>" in read(page).text
+    assert figures_of(page) == {}
+
+
+def test_a_path_that_cannot_be_written_is_named(ranked: tuple[Study, Consensus], tmp_path: Path) -> None:
+    (study, trials), consensus = ranked
+    with pytest.raises(UsageError, match=r"cannot write the report: path='.*/no/x.html'"):
+        write_rank_html(study, consensus, trials, tmp_path / "no" / "x.html")
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs a browser")
+def test_a_browser_draws_the_ranking(ranked: tuple[Study, Consensus], tmp_path: Path) -> None:
+    (study, trials), consensus = ranked
+    write_rank_html(study, consensus, trials, tmp_path / "rank.html")
+    n_plots = len(figures_of((tmp_path / "rank.html").read_text(encoding="utf-8")))
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000", "--dump-dom"]
+    done = subprocess.run(
+        [*command, f"file://{tmp_path / 'rank.html'}"], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert n_plots >= 4
+    assert done.stdout.count('data-figure="slice') + done.stdout.count('data-figure="pair') == n_plots - 1
+    assert done.stdout.count("main-svg") >= n_plots

@@ -1,0 +1,205 @@
+"""What each setting is worth, what was taken back, and the gain by number of settings."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.report.conftest import BASELINE, WINNER, Study, better_verdict, proof_trials, record, search_trials, trial
+from tests.report.test_html import figures_of, read
+from trimtab.records import Role, Trial
+from trimtab.report import render_html, report_text, summarise, to_json
+from trimtab.report.lines import ablation_text, line_worths, path_points
+from trimtab.space import Value
+
+FULL: dict[str, Value] = {**WINNER, "random_page_cost": 1.1, "effective_io_concurrency": 64}
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+def _gain(estimate: float, low: float, high: float) -> dict[str, float]:
+    return {"estimate": estimate, "low": low, "high": high, "level": 0.95}
+
+
+def _line(verdict: str, **changes: Any) -> dict[str, Any]:
+    row = {
+        "verdict": verdict,
+        "reason": "",
+        "without": None,
+        "without_pairs": 0,
+        "beside": 0,
+        "alone": None,
+        "alone_pairs": 0,
+    }
+    return {**row, **changes}
+
+
+WORTH = {
+    "jit": _line(
+        "proven", without=_gain(1.31, 1.2, 1.43), without_pairs=3, alone=_gain(1.28, 1.11, 1.47), alone_pairs=2
+    ),
+    "max_parallel_workers_per_gather": _line(
+        "needed", reason="without it the config fails: trial 30 ended as crashed: FATAL"
+    ),
+    "shared_buffers": _line(
+        "undecided", without=_gain(1.03, 0.97, 1.1), without_pairs=4, beside=1, reason="not settled"
+    ),
+    "work_mem": _line("not_measured", reason="the budget of the ablation was used up before"),
+}
+DROPPED = [
+    {"knob": name, "reason": "all 2 together worth +0.4% (95% interval -1.8% to +2.6%, 3 pairs): not told apart",
+     "verdict": "not_told_apart", "group": ["random_page_cost", "effective_io_concurrency"],
+     "worth": _gain(1.004, 0.982, 1.026), "pairs": 3}
+    for name in ("random_page_cost", "effective_io_concurrency")
+]  # fmt: skip
+ABLATION = {
+    "end": "budget",
+    "tolerance": 0.02,
+    "runs": 14,
+    "went_back": "",
+    "full": {name: FULL[name] for name in FULL if FULL[name] != BASELINE[name]},
+}
+
+
+def ablated_trials() -> list[Trial]:
+    """Search, runs of the ablation over configs of 6, 4 and 1 settings, and the proof."""
+    trials = search_trials()
+    for config, speed in ((FULL, 1.83), (WINNER, 1.82), (FULL, 1.81), (WINNER, 1.8), ({**BASELINE, "jit": False}, 1.3)):
+        trials.append(trial(len(trials), Role.ABLATION, config, speed))
+    return [*trials, *proof_trials(len(trials), WINNER, 1.82)]
+
+
+@pytest.fixture
+def ablated() -> Study:
+    trials = ablated_trials()
+    return record({**better_verdict(trials), "worth": WORTH, "dropped": DROPPED, "ablation": ABLATION}), trials
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        "jit 1.31 (1.20 to 1.43) 1.28 (1.11 to 1.47) proven",
+        "max_parallel_workers_per_gather needed without it",
+        "shared_buffers 1.03 (0.97 to 1.10) undecided measured beside 1",
+        "work_mem not measured the budget",
+        "The search's winner changed 6 settings; 14 runs in pairs left 4. What is worth less than 2 % does not stay.",
+        "The budget ended before all were tried: some of these may bring nothing.",
+        "Times as fast by number of settings (best measured): 1: 1.2",
+        "Left as they were: random_page_cost, effective_io_concurrency (all 2 together worth +0.4%",
+    ],
+)
+def test_the_text_says_what_each_line_is_worth(ablated: Study, expected: str) -> None:
+    assert expected in squeezed(report_text(*ablated))
+
+
+def test_the_page_says_the_same_and_draws_it(ablated: Study) -> None:
+    page = render_html(*ablated)
+    text = squeezed(read(page).text)
+    for expected in ("jit 1.31 1.20 to 1.43 1.28 1.11 to 1.47 proven", "measured beside 1 more setting, dropped later",
+                     "Gain by number of settings", "Left as they were"):  # fmt: skip
+        assert expected in text
+    figures = figures_of(page)
+    assert {trace["name"]: trace["y"] for trace in figures["worth"]["data"]} == {
+        "alone against yours": ["jit"],
+        "beside the others": ["shared_buffers", "jit"],
+    }
+    path = figures["by_knobs"]["data"][0]
+    assert path["x"] == [0, 1, 4, 6]
+    assert path["y"][2] == 1.82
+    assert path["marker"]["symbol"][2] == "star"
+
+
+def test_the_path_takes_the_winners_values_only(ablated: Study) -> None:
+    study, trials = ablated
+    other = trial(len(trials), Role.SEARCH, {**BASELINE, "work_mem": 999}, 3.0)
+    points = path_points(study, [*trials, other])
+    assert [point.n_knobs for point in points] == [0, 1, 4, 6]
+    assert points[1].knobs == ("jit",)
+    six = points[-1]
+    assert six.n_runs == 2
+    assert math.log(six.gain.high / six.gain.low) == pytest.approx(2 * 1.96 * 0.018 / math.sqrt(2), rel=0.01)
+
+
+def test_a_lucky_single_run_does_not_lead_the_path(ablated: Study) -> None:
+    study, trials = ablated
+    lucky = trial(len(trials), Role.ABLATION, {**BASELINE, "work_mem": 65536}, 3.0)
+    twice = [trial(len(trials) + 1 + i, Role.ABLATION, {**BASELINE, "jit": False}, 1.3) for i in range(2)]
+    (one,) = [point for point in path_points(study, [*trials, lucky, *twice]) if point.n_knobs == 1]
+    assert one.knobs == ("jit",)
+
+
+def test_json_has_the_lines_and_the_path(ablated: Study) -> None:
+    summary = to_json(*ablated)["summary"]
+    assert summary["lines"][0]["knob"] == "jit"
+    assert summary["lines"][0]["without"] == {"estimate": 1.31, "low": 1.2, "high": 1.43, "level": 0.95}
+    assert summary["path"][1]["n_knobs"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"end": "off"}, "The winner was not ablated: settings that bring nothing may be among these."),
+        (
+            {"end": "finished", "went_back": "the smaller config failed its proof"},
+            "the smaller config failed its proof.",
+        ),
+        ({"end": "failed"}, "It ended early, because the winner itself could not be measured any more."),
+    ],
+)
+def test_other_ends_are_told(changes: dict[str, Any], expected: str) -> None:
+    assert expected in ablation_text({"ablation": {**ABLATION, **changes}, "config": {"jit": False}})
+
+
+def test_studies_of_older_versions_have_no_such_section(better: Study) -> None:
+    text = report_text(*better)
+    assert "What each setting is worth" not in text
+    assert summarise(*better).path == ()
+    assert line_worths({}) == ()
+
+
+def test_without_a_winner_nothing_is_called_worth(no_improvement: Study) -> None:
+    study, trials = no_improvement
+    study = replace(study, verdict={**study.verdict, "worth": WORTH, "dropped": DROPPED, "ablation": ABLATION})
+    text = report_text(study, trials)
+    assert "What each setting is worth" not in text
+    assert "Left as they were" not in text
+    assert "What each setting is worth" not in read(render_html(study, trials)).text
+
+
+def test_the_larger_of_two_proven_configs_is_the_one_compared() -> None:
+    trials = ablated_trials()
+    trials += proof_trials(len(trials), FULL, 2.4)
+    verdict = {**better_verdict(trials), "candidate": FULL, "config": ABLATION["full"], "ablation": ABLATION}
+    shown = summarise(record(verdict), trials)
+    q13 = next(label for label in shown.labels if label.label == "q13")
+    assert q13.times_faster > 3
+
+
+def test_conditions_are_listed_with_their_figures(no_improvement: Study) -> None:
+    study, trials = no_improvement
+    rows = [
+        {"name": "latency_p99", "is_met": False, "text": "p99 +31.0%"},
+        {"name": "gain", "is_met": True, "text": "1.2 times"},
+    ]
+    study = replace(study, verdict={**study.verdict, "conditions": rows})
+    assert "latency p99 not met p99 +31.0%" in squeezed(report_text(study, trials))
+    assert "latency p99 not met p99 +31.0%" in squeezed(read(render_html(study, trials)).text)
+
+
+def test_hostile_lines_stay_text(hostile: Study) -> None:
+    study, trials = hostile
+    (evil,) = study.verdict["config"]
+    worth = {evil: _line("proven", without=_gain(1.3, 1.2, 1.4), reason=evil)}
+    rows = [{"name": evil, "is_met": True, "text": evil}]
+    about = {**ABLATION, "went_back": evil, "full": {evil: evil}}
+    study = replace(study, verdict={**study.verdict, "worth": worth, "ablation": about, "conditions": rows})
+    page = render_html(study, trials)
+    assert "<script>alert(1)" not in page
+    assert "owned" not in report_text(study, trials)
+    assert "&lt;script&gt;" in str(figures_of(page)["worth"])

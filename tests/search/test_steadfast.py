@@ -1,0 +1,138 @@
+"""A searcher that fails, or answers what is no config, does not end a study."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from trimtab.errors import InternalError
+from trimtab.records import Context, Role, Status, Trial
+from trimtab.search import SteadfastSearcher
+from trimtab.space import Config, Constraint, Knob, KnobKind, Space
+
+SPACE = Space(
+    [
+        Knob(name="size", kind=KnobKind.INTEGER, low=1, high=1024, log=True, default=16),
+        Knob(name="cost", kind=KnobKind.REAL, low=0.0, high=8.0, default=4.0),
+        Knob(name="jit", kind=KnobKind.BOOLEAN, default=True),
+        Knob(name="way", kind=KnobKind.CHOICE, choices=("a", "b"), default="a"),
+    ],
+    [Constraint("size <= 512", name="budget")],
+)
+BASE = SPACE.default()
+
+
+class Scripted:
+    """Answers what it is given; an exception is raised."""
+
+    is_exhausted = False
+    is_converged = False
+
+    def __init__(self, answer: Callable[[int], Any]) -> None:
+        self.answer, self.n_asked, self.told = answer, 0, 0
+
+    def ask(self, n: int = 1) -> list[Config]:
+        self.n_asked += 1
+        answer = self.answer(self.n_asked)
+        if isinstance(answer, Exception):
+            raise answer
+        return [answer]
+
+    def tell(self, trial: Trial) -> None:
+        self.told += 1
+
+    def best(self) -> Trial | None:
+        return None
+
+
+def steady(answer: Callable[[int], Any], said: list[str] | None = None) -> SteadfastSearcher:
+    lines = [] if said is None else said
+    return SteadfastSearcher(Scripted(answer), space=SPACE, baseline=BASE, seed=1, say=lines.append)
+
+
+def trial(config: Config, loss: float) -> Trial:
+    return Trial(number=0, role=Role.SEARCH, config=config, context=Context("w", 1), status=Status.OK, loss=loss)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"size": 10**30},
+        {"size": -5},
+        {"size": float("nan")},
+        {"size": float("inf")},
+        {"size": "4; DROP TABLE x"},
+        {"cost": float("nan")},
+        {"cost": -1e308},
+        {"jit": 1},
+        {"way": "c"},
+        {"way": None},
+        {"unknown": 1},
+    ],
+)
+def test_senseless_values_are_brought_into_the_space(broken: dict[str, Any]) -> None:
+    said: list[str] = []
+    config = steady(lambda n: Config({**BASE, **broken}), said).ask()[0]
+    assert SPACE.validate(config) == config
+    assert SPACE.is_feasible(config)
+    assert len(said) == 1
+    assert "brought into the space" in said[0]
+
+
+def test_missing_knobs_come_from_the_best_config() -> None:
+    searcher = steady(lambda n: Config({"size": 64}))
+    searcher.tell(trial(BASE.replace({"way": "b"}), -0.5))
+    assert searcher.ask()[0] == BASE.replace({"size": 64, "way": "b"})
+
+
+def test_a_config_out_of_range_goes_to_the_nearest_end() -> None:
+    assert steady(lambda n: BASE.replace({"cost": 99.0})).ask()[0]["cost"] == 8.0
+
+
+def test_a_good_answer_is_left_alone() -> None:
+    said: list[str] = []
+    wanted = BASE.replace({"size": 1024})  # infeasible: the trial room says so, and the searcher learns
+    assert steady(lambda n: wanted, said).ask()[0] == wanted
+    assert said == []
+
+
+def test_after_three_failures_in_a_row_it_is_not_asked_any_more() -> None:
+    said: list[str] = []
+    inner = Scripted(lambda n: InternalError(f"searcher='x' failed in ask: number {n}"))
+    searcher = SteadfastSearcher(inner, space=SPACE, baseline=BASE, seed=1, say=said.append)
+    configs = [searcher.ask()[0] for _ in range(10)]
+    assert inner.n_asked == 3
+    assert all(SPACE.is_feasible(config) for config in configs)
+    assert len(set(configs)) >= 5
+    assert said[-1] == "the searcher failed 3 times in a row: random configs near the best one from here on"
+    assert not searcher.is_exhausted
+    assert not searcher.is_converged
+
+
+def test_what_is_drawn_lies_near_the_best_and_is_the_same_again() -> None:
+    def drawn() -> list[Config]:
+        searcher = steady(lambda n: InternalError("searcher='x' failed"))
+        searcher.tell(trial(BASE.replace({"size": 256, "cost": 1.0}), -0.5))
+        return [searcher.ask()[0] for _ in range(20)]
+
+    configs = drawn()
+    assert configs == drawn()
+    assert all(abs(float(config["cost"]) - 1.0) < 4.0 for config in configs)
+
+
+def test_one_config_over_and_over_is_replaced() -> None:
+    said: list[str] = []
+    searcher = steady(lambda n: BASE, said)
+    configs = [searcher.ask()[0] for _ in range(6)]
+    assert configs[:3] == [BASE] * 3
+    assert configs[4] != BASE
+    assert len(said) == 1
+
+
+def test_a_failure_between_good_answers_is_forgiven() -> None:
+    searcher = steady(lambda n: InternalError("x") if n % 2 else BASE.replace({"size": n}))
+    for _ in range(12):
+        searcher.ask()
+    assert searcher._inner.n_asked == 12  # type: ignore[attr-defined]

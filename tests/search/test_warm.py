@@ -1,0 +1,149 @@
+"""A prior from past studies: it helps where it fits, is dropped where it misleads, and is a function of what was told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from trimtab.search import PastStudy, SearchProblem, create, fitted
+from trimtab.search.rgpe import misranked, shares_won
+from trimtab.search.warm import WarmLog, warmed
+from trimtab.space import Config, Knob, KnobKind, Space
+from trimtab.testing.surfaces import Surface, make_surface, run
+
+N_PAST = 80
+
+
+def _past(surface: Surface, turn: float = 1.0, name: str = "past") -> PastStudy:
+    """Random trials on a surface; `turn` -1: of one on which everything is the other way round."""
+    rng = np.random.default_rng(5)
+    configs = [c for c in surface.space.sample(N_PAST, rng) if np.isfinite(surface.loss(c))]
+    return PastStudy(
+        name=name, nearness=0.8, configs=tuple(configs), losses=tuple(turn * surface.loss(c) for c in configs)
+    )
+
+
+@pytest.fixture(scope="module")
+def surface() -> Surface:
+    return make_surface(20, 3)
+
+
+def _problem(surface: Surface, past: PastStudy, seed: int = 0, budget: int = 30) -> SearchProblem:
+    order = np.argsort(past.losses, kind="stable")[:8]
+    starts = [surface.space.repair(past.configs[i]) for i in order]
+    return replace(surface.problem(seed, budget, is_advised=False), past=(past,), starts=starts)
+
+
+def test_a_past_that_fits_gives_early_what_takes_long_without(surface: Surface) -> None:
+    past = _past(surface)
+    warm = [run(surface, warmed("auto", _problem(surface, past, seed), WarmLog()), 4, seed)[-1] for seed in range(4)]
+    cold = [run(surface, create("auto", surface.problem(seed, 30, is_advised=False)), 4, seed)[-1] for seed in range(4)]
+    assert np.mean(warm) > np.mean(cold) + 0.05
+
+
+def test_a_past_that_misleads_is_dropped(surface: Surface) -> None:
+    log = WarmLog()
+    searcher = warmed("auto", _problem(surface, _past(surface, turn=-1.0, name="liar")), log)
+    run(surface, searcher, 12, 0)
+    assert list(log.dropped) == ["liar"]
+    assert log.n_asks <= 6
+    (line,) = log.take()
+    assert line.startswith("the prior of study='liar' is dropped: it may well put ")
+    assert log.take() == []
+
+
+def test_the_same_told_gives_the_same_asks(surface: Surface) -> None:
+    def asked() -> list[Config]:
+        searcher = warmed("gp", _problem(surface, _past(surface), 1), WarmLog())
+        searcher.tell(surface.evaluate(surface.baseline, 0, 1))
+        found = []
+        for number in range(1, 9):
+            found.append(searcher.ask()[0])
+            searcher.tell(surface.evaluate(found[-1], number, 1))
+        return found
+
+    assert asked() == asked()
+
+
+def test_several_asks_at_once_differ(surface: Surface) -> None:
+    searcher = warmed("forest", _problem(surface, _past(surface)), WarmLog())
+    searcher.tell(surface.evaluate(surface.baseline, 0, 0))
+    searcher.tell(surface.evaluate(searcher.ask()[0], 1, 0))
+    assert len(set(searcher.ask(5))) == 5
+
+
+@pytest.mark.parametrize("name", ["random", "nelder-mead", "sobol", "tpe", "hill-climbing"])
+def test_any_searcher_tries_the_starts_first(surface: Surface, name: str) -> None:
+    """While they are better than the baseline."""
+    problem = _problem(surface, _past(surface))
+    searcher = warmed(name, problem, WarmLog())
+    searcher.tell(surface.evaluate(surface.baseline, 0, 0))
+    asked = []
+    for number in range(1, 4):
+        asked.append(searcher.ask()[0])
+        searcher.tell(surface.evaluate(asked[-1], number, 0))
+    assert asked == list(problem.starts[:3])
+
+
+def test_the_first_simplex_is_made_of_the_starts(surface: Surface) -> None:
+    problem = _problem(surface, _past(surface))
+    searcher = warmed("nelder-mead", problem, WarmLog())
+    searcher.tell(surface.evaluate(surface.baseline, 0, 0))
+    asked = []
+    for number in range(1, 9):
+        asked.append(searcher.ask()[0])
+        searcher.tell(surface.evaluate(asked[-1], number, 0))
+    assert asked == list(problem.starts)
+
+
+def test_starts_worse_than_the_baseline_are_left(surface: Surface) -> None:
+    rng = np.random.default_rng(1)
+    bad = [c for c in surface.space.sample(200, rng) if 0.2 < surface.loss(c) < np.inf][:3]
+    searcher = create("random", replace(surface.problem(0, 30, is_advised=False), starts=bad))
+    searcher.tell(surface.evaluate(surface.baseline, 0, 0))
+    searcher.tell(surface.evaluate(searcher.ask()[0], 1, 0))
+    assert searcher.ask()[0] not in bad
+
+
+def test_misranked_pairs() -> None:
+    losses, se = np.arange(6.0), np.zeros(6)
+    assert misranked(losses, losses, se, (1,)).max() == 0.0
+    assert misranked(-losses, losses, se, (1,)).min() == 1.0
+    assert misranked(np.zeros(6), losses, se, (1,)) == pytest.approx(0.5)
+    assert misranked(losses, np.zeros(6), se, (1,)) == pytest.approx(0.5)
+    blurred = misranked(-losses, losses, np.full(6, 9.0), (1,))
+    assert blurred == pytest.approx(0.5), "pairs within the noise say nothing"
+
+
+def test_shares_of_draws_won() -> None:
+    losses = np.array([[0.1, 0.2, 0.3, 0.1], [0.2, 0.2, 0.1, 0.4]])
+    assert shares_won(losses).tolist() == [0.625, 0.375]
+
+
+def test_configs_of_another_space_are_fitted() -> None:
+    space = Space(
+        [
+            Knob(name="a", kind=KnobKind.INTEGER, low=1, high=10, default=5),
+            Knob(name="b", kind=KnobKind.CHOICE, choices=("x", "y"), default="x"),
+            Knob(name="c", kind=KnobKind.BOOLEAN, default=False),
+        ]
+    )
+    found = fitted(space, space.default(), {"a": 99, "b": "z", "foreign": 1})
+    assert dict(found) == {"a": 10, "b": "x", "c": False}
+
+
+@pytest.mark.parametrize("name", ["trust-region", "contextual-gp", "gp"])
+def test_searchers_with_a_model_take_the_prior(surface: Surface, name: str) -> None:
+    log = WarmLog()
+    run(surface, warmed(name, _problem(surface, _past(surface)), log), 4, 0)
+    assert log.n_asks >= 2
+    assert set(log.weights) == {"past"}
+
+
+@pytest.mark.parametrize("broken", [lambda p: replace(p, configs=p.configs[:1], losses=p.losses[:1]), lambda p: p])
+def test_a_past_of_one_config_is_no_model(surface: Surface, broken: Callable[[PastStudy], PastStudy]) -> None:
+    searcher = warmed("forest", _problem(surface, broken(_past(surface))), WarmLog())
+    assert len(run(surface, searcher, 4, 0)) == 4

@@ -1,0 +1,242 @@
+"""The ablation: what is needless goes, what is needed stays, whatever the noise, the budget and the accidents."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from tests.fakes import FakeStudy
+
+from trimtab.records import Role, Status, Trial
+from trimtab.space import Value
+from trimtab.trial import TrialRoom
+
+
+def _planted(values: Mapping[str, Value]) -> float:
+    """Two knobs matter (1.35 times and up to 1.3 times), four do not."""
+    cache = min(1.0, max(0.0, (float(values["cache"]) - 128) / 384))
+    return 1000.0 * (1.0 if values["compile"] else 1.35) * (1 + 0.3 * cache)
+
+
+NEEDLESS = {"sort_memory", "page_cost", "workers", "method"}
+
+
+def _study(fake: FakeStudy, trials: int = 24, *, seed: int = 1, proof: str = "") -> None:
+    fake.target._speed = _planted
+    fake.text = fake.text.replace('budget = "12 trials"', f'budget = "{trials} trials"\nseed = {seed}')
+    fake.text += f"\n[proof]\nadvice = false\n{proof}\n"
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_planted_knobs_at_five_percent_noise(fake: FakeStudy, seed: int) -> None:
+    # Counts over many seeds are in test_ablate_statistics.py.
+    fake.workload.noise_sd = 0.05
+    _study(fake, 30, seed=seed, proof="ablation_share = 0.5")
+    record, _ = fake.tune()
+    verdict = record.verdict
+    assert "compile" in verdict["ablation"]["full"]
+    assert "compile" in verdict["config"]
+    for drop in verdict["dropped"]:
+        assert drop["knob"] != "compile"
+        assert drop["pairs"] >= 2 or drop["worth"]["high"] < 1 + verdict["ablation"]["tolerance"]
+
+
+def test_the_worth_of_each_line_covers_the_truth(fake: FakeStudy) -> None:
+    fake.workload.noise_sd = 0.005
+    _study(fake, 30, proof="ablation_share = 0.5")
+    record, _ = fake.tune()
+    verdict = record.verdict
+    assert set(verdict["config"]) == {"cache", "compile"}
+    truth = {"compile": 1.35, "cache": _planted({**fake.target.values, **verdict["config"], "compile": True}) / 1000}
+    for name, line in verdict["worth"].items():
+        for figure in ("without", "alone"):
+            assert line[figure]["low"] * 0.99 <= truth[name] <= line[figure]["high"] * 1.01
+            assert line[f"{figure}_pairs"] >= 1
+        assert line["verdict"] == "proven"
+    both = verdict["gain"]
+    assert both["low"] * 0.99 <= truth["compile"] * truth["cache"] <= both["high"] * 1.01
+
+
+def test_reasons_have_figures_and_say_which_kind(fake: FakeStudy) -> None:
+    fake.workload.noise_sd = 0.03
+    _study(fake, 24, proof="ablation_share = 0.5")
+    record, _ = fake.tune()
+    kinds = {"needless": "not more than the tolerance of", "not_told_apart": "the simpler config is preferred"}
+    assert record.verdict["dropped"]
+    for drop in record.verdict["dropped"]:
+        assert kinds[drop["verdict"]] in drop["reason"]
+        assert "95% interval" in drop["reason"] or "95 % interval" in drop["reason"]
+        assert ("together" in drop["reason"]) == (len(drop["group"]) > 1)
+
+
+def test_a_winner_of_one_knob_is_measured_by_the_proof(fake: FakeStudy) -> None:
+    _study(fake)
+    fake.target._knobs = ["compile"]
+    record, trials = fake.tune()
+    line = record.verdict["worth"]["compile"]
+    assert record.verdict["config"] == {"compile": False}
+    assert line["without"] == line["alone"] == record.verdict["gain"]
+    assert "proof" in line["reason"]
+    assert not [t for t in trials if t.role is Role.ABLATION]
+
+
+def test_a_removal_that_breaks_a_constraint_is_needed(fake: FakeStudy) -> None:
+    # With compile off the constraint wants a large cache: the cache cannot go back alone.
+    fake.target._speed = lambda values: 1000.0 if values["compile"] else 1500.0
+    fake.workload.noise_sd = 0.005
+    fake.text = fake.text.replace("12 trials", "30 trials")
+    fake.text += (
+        '\n[search]\nconstraints = ["compile or cache >= 256MB"]\n[proof]\nadvice = false\nablation_share = 0.5\n'
+    )
+    record, trials = fake.tune()
+    assert set(record.verdict["config"]) == {"cache", "compile"}
+    line = record.verdict["worth"]["cache"]
+    assert "would break a constraint: search.constraints[0]" in line["reason"]
+    assert all(t.status is not Status.INFEASIBLE for t in trials if t.role is Role.ABLATION)
+
+
+def test_a_config_that_crashes_without_a_knob_keeps_it(fake: FakeStudy) -> None:
+    _study(fake, 30, proof="ablation_share = 0.5")
+    fake.target._crash_when = lambda values: not values["compile"] and float(values["page_cost"]) > 3.5
+    record, trials = fake.tune()
+    crashed = [t for t in trials if t.role is Role.ABLATION and t.status is Status.CRASHED]
+    assert crashed
+    assert {"compile", "page_cost"} <= set(record.verdict["config"])
+    assert "without it the config fails: trial" in record.verdict["worth"]["page_cost"]["reason"]
+    assert record.status == "proven"
+
+
+@pytest.mark.parametrize("budget", ["70s", "100s", "140s", "200s", "300s"])
+def test_the_budget_in_seconds_holds_in_every_phase(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch, budget: str
+) -> None:
+    fake.target._speed = _planted
+    fake.text = fake.text.replace("12 trials", budget) + "\n[proof]\nadvice = false\n"
+    _with_costs(monkeypatch)
+    record, trials = fake.tune()
+    spent_s = sum(sum(t.cost_s.values()) for t in trials)
+    # The proof makes its least number of pairs whatever the budget; nothing else may overrun it by more than a trial.
+    assert spent_s <= int(budget[:-1]) + 7 or budget == "70s"
+    ablated = [t for t in trials if t.role is Role.ABLATION]
+    assert sum(sum(t.cost_s.values()) for t in ablated) <= 0.25 * int(budget[:-1]) + 14
+    assert record.verdict["result"] == "better"
+    if record.verdict["ablation"]["end"] == "budget":
+        assert any("budget" in line["reason"] for line in record.verdict["worth"].values())
+
+
+def _with_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds of the fake load pass as if they were real: each trial costs what it measured."""
+    run = TrialRoom.run
+
+    def costly(self: TrialRoom, *args: object, **options: object) -> Trial:
+        trial = run(self, *args, **options)  # type: ignore[arg-type]
+        return replace(trial, cost_s={"measure": 5.0, "warmup": 2.0})
+
+    monkeypatch.setattr(TrialRoom, "run", costly)
+
+
+def test_a_killed_ablation_resumes_and_pays_for_no_trial_twice(fake: FakeStudy) -> None:
+    _study(fake, 24, proof="ablation_share = 0.5")
+    seen = []
+
+    def stop(trial: Trial) -> None:
+        if trial.role is Role.ABLATION:
+            seen.append(trial.number)
+            if len(seen) == 5:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    fake.listener.on_trial = stop
+    record, trials = fake.tune()
+    assert record.status == "interrupted"
+    assert record.verdict["config"]
+    n_runs = len(fake.workload.seeds)
+    fake.listener.on_trial = lambda trial: None
+    resumed, all_trials = fake.tune()
+    assert resumed.status == "proven"
+    assert all_trials[: len(trials)] == trials
+    assert len(fake.workload.seeds) - n_runs == len(all_trials) - len(trials)
+    assert set(resumed.verdict["worth"]) == set(resumed.verdict["config"])
+
+
+class Death(BaseException):
+    """Ends the tuner on the spot, as a kill does; nothing may catch it."""
+
+
+@pytest.mark.parametrize("role", [Role.ABLATION, Role.PROOF_CANDIDATE])
+def test_a_sudden_death_after_the_search_resumes_by_replay(fake: FakeStudy, role: Role) -> None:
+    _study(fake, 20, proof="ablation_share = 0.5")
+
+    def die(trial: Trial) -> None:
+        if trial.role is role:
+            raise Death
+
+    fake.listener.on_trial = die
+    with pytest.raises(Death):
+        fake.tune()
+    n_runs = len(fake.workload.seeds)
+    fake.listener.on_trial = lambda trial: None
+    record, trials = fake.tune()
+    assert record.verdict["result"] == "better"
+    assert len(fake.workload.seeds) == len(trials) >= n_runs
+    assert [trial.number for trial in trials] == list(range(len(trials)))
+
+
+def test_without_ablation_the_winner_is_printed_whole(fake: FakeStudy) -> None:
+    _study(fake, 16, proof="ablate = false")
+    record, trials = fake.tune()
+    assert not [t for t in trials if t.role is Role.ABLATION]
+    assert record.verdict["dropped"] == []
+    assert record.verdict["ablation"]["end"] == "off"
+    assert {line["verdict"] for line in record.verdict["worth"].values()} == {"not_measured"}
+
+
+def test_a_gain_is_not_lost_when_the_smaller_config_fails_its_proof(fake: FakeStudy) -> None:
+    # From the proof on, the smaller config is slow: what the ablation saw does not hold any more.
+    _study(fake, 24, proof="ablation_share = 0.5")
+    proving = False
+
+    def speed(values: Mapping[str, Value]) -> float:
+        is_small = sum(values[name] != default for name, default in OLD.items()) < 4
+        return 1000.0 if proving and is_small else _planted(values)
+
+    fake.target._speed = speed
+
+    def watch(phase: str) -> None:
+        nonlocal proving
+        proving = proving or phase.startswith("proving")
+
+    fake.listener.on_phase = watch
+    record, _ = fake.tune()
+    assert record.status == "proven"
+    assert "so the larger one was proven" in record.verdict["ablation"]["went_back"]
+    assert record.verdict["dropped"] == []
+    assert record.verdict["config"] == record.verdict["ablation"]["full"]
+    assert "proving the larger config, for the smaller one failed" in fake.listener.phases
+    assert any("taken back after it had been dropped" in line["reason"] for line in record.verdict["worth"].values())
+
+
+OLD = {"cache": 128, "sort_memory": 4, "page_cost": 4.0, "workers": 2, "compile": True, "method": "worker"}
+
+
+def test_a_winner_that_cannot_be_measured_any_more_is_left_to_the_proof(fake: FakeStudy) -> None:
+    _study(fake, 16)
+    begun = False
+
+    def dies(values: Mapping[str, Value]) -> bool:
+        return begun and any(values[name] != default for name, default in OLD.items())
+
+    fake.target._crash_when = dies
+
+    def watch(phase: str) -> None:
+        nonlocal begun
+        begun = begun or phase == "removing needless knobs"
+
+    fake.listener.on_phase = watch
+    record, _ = fake.tune()
+    assert record.status == "no_improvement"
+    assert record.verdict["ablation"]["end"] == "failed"
+    assert record.verdict["dropped"] == []
+    assert "crashed" in record.verdict["failure"]

@@ -1,0 +1,175 @@
+"""False drops and false keeps of the ablation, counted over many seeds on a machine whose truth is known.
+
+The machine answers with a number instead of a load, so that hundreds of ablations take seconds; whole studies on the fakes
+are in test_ablate.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trimtab.measure import BaselineTrack, Interval
+from trimtab.records import Role, Status
+from trimtab.space import Config, Knob, KnobKind, Space
+from trimtab.study.ablate import Ablation, ablate, evidence, start_ablation
+from trimtab.study.pairs import Purse
+from trimtab.study.worth import Worth, measure_worth
+from trimtab.trial import MeasurePlan
+
+
+@dataclass
+class Machine:
+    """An evaluator whose runs are exp(sum of effects) with log-normal noise."""
+
+    effects: dict[str, float]
+    noise: float
+    rng: np.random.Generator
+    trials: list[Any] = field(default_factory=list)
+    track: BaselineTrack = field(default_factory=BaselineTrack)
+    mean_cost_s: float = 10.0
+    is_either_enough: bool = False
+
+    @property
+    def spent_s(self) -> float:
+        return 10.0 * len(self.trials)
+
+    @property
+    def noise_sd(self) -> float:
+        return self.track.summary().noise_sd
+
+    def gain(self, config: Config) -> float:
+        """Log of the truth: an effect is whole from the middle of a knob's range on."""
+        effects = [effect * min(1.0, float(config[name]) / 0.5) for name, effect in self.effects.items()]
+        return max(effects) if self.is_either_enough else sum(effects)
+
+    def measure(self, config: Config, role: Role, **options: Any) -> Any:
+        value = 1000 * math.exp(self.gain(config) + self.rng.normal(0, self.noise))
+        if role is Role.BASELINE:
+            self.track.add(self.spent_s, value, 0.005 * value)
+        loss = -math.log(value / self.track.at(self.spent_s)[0])
+        self.trials.append(
+            SimpleNamespace(number=len(self.trials), role=role, config=config, status=Status.OK, loss=loss, excess=0.0,
+                            measurement=SimpleNamespace(value=value), is_feasible=True)
+        )  # fmt: skip
+        return self.trials[-1]
+
+
+class ValueItself:
+    is_maximised = True
+
+    def value(self, measurement: Any) -> Interval:
+        return Interval(measurement.value, measurement.value, measurement.value)
+
+
+@dataclass
+class Case:
+    machine: Machine
+    stage: Any
+    ablation: Ablation
+    worth: dict[str, Worth]
+
+    @property
+    def left(self) -> set[str]:
+        return set(self.ablation.current.difference(self.stage.baseline))
+
+
+def ablated(seed: int, n_knobs: int, effects: list[float], noise: float, *, n_search: int, runs: int) -> Case:
+    """The ablation of a config that has all that matters and a random value of everything else."""
+    rng = np.random.default_rng(seed)
+    names = [f"k{i:02d}" for i in range(n_knobs)]
+    space = Space([Knob(name=name, kind=KnobKind.REAL, low=0.0, high=1.0, default=0.0) for name in names])
+    baseline = space.default()
+    places = rng.permutation(n_knobs)[: len(effects)]
+    machine = Machine({names[place]: effect for place, effect in zip(places, effects, strict=True)}, noise, rng)
+    for i in range(n_search + 3):
+        if i < 3 or i % 6 == 0:
+            machine.measure(baseline, Role.BASELINE)
+        machine.measure(Config({name: float(rng.uniform()) for name in names}), Role.SEARCH)
+    winner = Config({name: float(rng.uniform(0.55 if name in machine.effects else 0.05, 1)) for name in names})
+    proof = SimpleNamespace(min_gain=0.02, max_pairs=8, ablate=True, ablation_share=0.25)
+    stage: Any = SimpleNamespace(
+        space=space,
+        baseline=baseline,
+        objective=ValueItself(),
+        plan=MeasurePlan(window_s=5, window_max_s=5),
+        file=SimpleNamespace(budget=SimpleNamespace(seconds=None, trials=n_search), proof=proof),
+    )
+    evaluator: Any = machine
+    ablation = start_ablation(stage, evaluator, winner)
+    ablate(stage, evaluator, ablation, Purse(stage, evaluator, seconds=0, runs=runs), may_go_on=lambda: True)
+    purse = Purse(stage, evaluator, seconds=0, runs=runs)
+    return Case(machine, stage, ablation, measure_worth(stage, evaluator, ablation, purse, may_go_on=lambda: True))
+
+
+@pytest.mark.parametrize(
+    ("n_knobs", "effects", "noise", "runs", "most_needless", "least_share_kept"),
+    [
+        (12, [0.3, 0.2, 0.15], 0.02, 60, 0.2, 1.0),
+        (12, [0.3, 0.2, 0.15], 0.05, 60, 0.5, 0.97),
+        (25, [0.4, 0.2, 0.15, 0.1], 0.02, 100, 0.3, 0.99),
+        (25, [0.4, 0.2, 0.15, 0.1], 0.05, 100, 0.8, 0.93),
+    ],
+)
+def test_false_drops_and_false_keeps(
+    n_knobs: int, effects: list[float], noise: float, runs: int, most_needless: float, least_share_kept: float
+) -> None:
+    cases = [ablated(seed, n_knobs, effects, noise, n_search=60, runs=runs) for seed in range(25)]
+    kept = [len(set(case.machine.effects) & case.left) / len(effects) for case in cases]
+    needless = [len(case.left - set(case.machine.effects)) for case in cases]
+    lost = [case.machine.gain(case.ablation.full) - case.machine.gain(case.ablation.current) for case in cases]
+    assert np.mean(kept) >= least_share_kept
+    assert np.mean(needless) <= most_needless
+    assert np.mean(lost) <= 0.01
+    false_proofs = sum(
+        case.worth[name].verdict == "proven" for case in cases for name in case.left - set(case.machine.effects)
+    )
+    assert false_proofs <= 2
+
+
+def test_a_small_budget_drops_much_and_loses_nothing() -> None:
+    cases = [ablated(seed, 25, [0.6, 0.3], 0.02, n_search=15, runs=10) for seed in range(25)]
+    assert all(set(case.machine.effects) <= case.left for case in cases)
+    assert np.mean([len(case.left) for case in cases]) < 10
+    assert all(case.ablation.end == "budget" for case in cases if len(case.left) > 3)
+
+
+def test_intervals_of_the_lines_cover_the_truth() -> None:
+    n_lines = n_missed = 0
+    for seed in range(25):
+        case = ablated(seed, 8, [0.3, 0.2, 0.1], 0.03, n_search=40, runs=60)
+        for name, line in case.worth.items():
+            truth = math.exp(case.machine.effects.get(name, 0.0))
+            for interval in (line.without, line.alone):
+                assert interval is not None
+                n_lines += 1
+                n_missed += not interval.low <= truth <= interval.high
+    assert n_missed / n_lines <= 0.05
+
+
+def test_nothing_that_matters_leaves_one_line_for_the_proof_to_judge() -> None:
+    cases = [ablated(seed, 12, [], 0.02, n_search=30, runs=60) for seed in range(15)]
+    assert np.mean([len(case.left) for case in cases]) < 1.5
+
+
+def test_what_interacts_is_not_dropped_together() -> None:
+    """Either of two knobs is enough: taking one back costs nothing, taking both back costs all."""
+    for seed in range(10):
+        case = ablated(seed, 6, [0.3, 0.3], 0.02, n_search=40, runs=60)
+        case.machine.is_either_enough = True
+        evaluator: Any = case.machine
+        again = start_ablation(case.stage, evaluator, case.ablation.full)
+        purse = Purse(case.stage, evaluator, seconds=0, runs=60)
+        ablate(case.stage, evaluator, again, purse, may_go_on=lambda: True)
+        assert len(set(case.machine.effects) & set(again.current.difference(case.stage.baseline))) == 1
+
+
+def test_the_strongest_evidence_is_that_of_the_knobs_that_matter() -> None:
+    case = ablated(1, 12, [0.4, 0.3], 0.02, n_search=40, runs=20)
+    scores = evidence(case.stage, case.machine.trials[:40], case.ablation.full)
+    assert set(sorted(scores, key=lambda name: -scores[name])[:2]) == set(case.machine.effects)

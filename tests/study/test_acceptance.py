@@ -1,0 +1,172 @@
+"""The acceptance rule, condition by condition, and what the study says when one fails."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from tests.fakes import FakeStudy
+
+from trimtab.records import Objective, Role, Status, Trial
+from trimtab.report import report_text
+from trimtab.study.acceptance import Acceptance, AcceptanceRule, Sample
+
+RULE = AcceptanceRule(metric="throughput", is_maximised=True, noise_sd=0.01)
+WOBBLE = (1.0, 1.01, 0.995, 1.004, 0.998, 1.006, 0.99, 1.002)
+
+
+def sample(value: float = 100.0, *, p99: float = 20.0, mean: float = 5.0, **more: float) -> Sample:
+    metrics = {"throughput": value, "latency_mean": mean, "latency_p99": p99}
+    return Sample(value=value, metrics=metrics, **{"unsteadiness": 0.05, **more})  # type: ignore[arg-type]
+
+
+def proof(candidate: Sample, n: int = 5, rule: AcceptanceRule = RULE, baseline: Sample | None = None) -> Acceptance:
+    """Pairs with a little noise on every figure."""
+    test = Acceptance(rule)
+    for i in range(n):
+        test.add(_noisy(baseline or sample(), WOBBLE[i]), _noisy(candidate, WOBBLE[-1 - i]))
+    return test
+
+
+def _noisy(one: Sample, factor: float) -> Sample:
+    metrics = {name: value * factor for name, value in one.metrics.items()}
+    return Sample(
+        value=one.value * factor, metrics=metrics, error_rate=one.error_rate, unsteadiness=one.unsteadiness * factor,
+        memory_share=one.memory_share * factor, swap_share=one.swap_share, disk_growth_share=one.disk_growth_share,
+    )  # fmt: skip
+
+
+def unmet(test: Acceptance) -> list[str]:
+    return [condition.name for condition in test.conditions() if not condition.is_met]
+
+
+def text_of(test: Acceptance, name: str) -> str:
+    return next(condition.text for condition in test.conditions() if condition.name == name)
+
+
+def test_a_clean_gain_is_accepted() -> None:
+    test = proof(sample(150, p99=18, mean=4))
+    assert test.is_accepted
+    assert test.is_settled()
+    assert [c.name for c in test.conditions()] == [
+        "gain", "baseline", "latency_mean", "latency_p99", "error_rate", "stability", "durability",
+    ]  # fmt: skip
+
+
+def test_no_gain() -> None:
+    test = proof(sample(100))
+    assert unmet(test) == ["gain"]
+    assert text_of(test, "gain").endswith("; needed: more than 1.02")
+
+
+def test_a_longer_p99_is_not_accepted() -> None:
+    test = proof(sample(150, p99=26))
+    assert unmet(test) == ["latency_p99"]
+    assert test.is_settled()
+    assert text_of(test, "latency_p99").startswith("p99 +29.8%")
+    assert ", surely at least " in text_of(test, "latency_p99")
+
+
+def test_a_p99_within_the_tolerance_is() -> None:
+    assert proof(sample(150, p99=20.4)).is_accepted
+
+
+def test_a_p99_that_only_looks_longer_is_measured_on() -> None:
+    test = Acceptance(RULE)
+    for p99 in (21.0, 30.0, 19.0):
+        test.add(sample(), sample(150 + p99 / 30, p99=p99))
+    assert not test.is_settled()
+    assert unmet(test) == []
+
+
+def test_throughput_is_guarded_when_latency_is_the_objective() -> None:
+    rule = AcceptanceRule(metric="latency_mean", is_maximised=False)
+    test = Acceptance(rule)
+    for factor in WOBBLE[:5]:
+        b, c = sample(100 * factor, mean=5.0), sample(70 / factor, mean=3.0)
+        test.add(Sample(value=5.0 * factor, metrics=b.metrics), Sample(value=3.0 / factor, metrics=c.metrics))
+    assert unmet(test) == ["throughput"]
+    assert text_of(test, "throughput").startswith("throughput -30.")
+
+
+def test_more_errors() -> None:
+    test = proof(sample(150, error_rate=0.008))
+    assert unmet(test) == ["error_rate"]
+    assert text_of(test, "error_rate") == "errors 0.0% before, 0.8% after"
+
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [({"memory_share": 1.2}, "memory"), ({"swap_share": 0.1}, "swap"), ({"disk_growth_share": 0.05}, "disk")],
+)
+def test_resources(more: dict[str, float], name: str) -> None:
+    before = {key: 0.0 if key != "memory_share" else 0.3 for key in more}
+    assert unmet(proof(sample(150, **more), baseline=sample(**before))) == [name]
+    fine = {key: 0.0 if key != "memory_share" else 0.9 for key in more}
+    assert proof(sample(150, **fine), baseline=sample(**before)).is_accepted
+
+
+def test_a_shakier_candidate() -> None:
+    test = Acceptance(RULE)
+    for i, value in enumerate((300.0, 190.0, 310.0, 185.0, 290.0)):
+        test.add(sample(100 * WOBBLE[i]), sample(value))
+    assert "stability" in unmet(test)
+    assert "runs range over 1" in text_of(test, "stability")
+
+
+def test_a_candidate_that_jumps_within_its_runs() -> None:
+    assert unmet(proof(sample(150, unsteadiness=0.4))) == ["stability"]
+    assert proof(sample(150, unsteadiness=0.08)).is_accepted
+
+
+def test_an_unstable_baseline_refuses_everything() -> None:
+    rule = AcceptanceRule(metric="throughput", is_maximised=True, noise_sd=0.3, delta=0.3)
+    test = proof(sample(400), rule=rule)
+    assert unmet(test) == ["baseline"]
+    assert text_of(test, "baseline") == "the baseline varies by 30% from run to run (at most 20% for any claim)"
+
+
+def test_a_slow_drift_is_no_instability() -> None:
+    test = Acceptance(AcceptanceRule(metric="throughput", is_maximised=True))
+    for level in np.geomspace(100, 50, 8):
+        test.add(sample(float(level)), sample(1.5 * float(level) * 1.001))
+    assert test.baseline_noise < 0.1
+
+
+def test_durability_must_be_unchanged_or_opened() -> None:
+    locked = AcceptanceRule(metric="throughput", is_maximised=True, locked=("fsync",))
+    assert unmet(proof(sample(150), rule=locked)) == ["durability"]
+    opened = AcceptanceRule(metric="throughput", is_maximised=True, opened=("fsync",))
+    test = proof(sample(150), rule=opened)
+    assert test.is_accepted
+    assert text_of(test, "durability") == "lowered as you allow: fsync"
+
+
+def test_a_sample_needs_a_measurement(fake: FakeStudy) -> None:
+    _, trials = fake.tune()
+    one = Sample.of(trials[0], Objective("throughput"))
+    assert one.value == trials[0].measurement.throughput.estimate  # type: ignore[union-attr]
+    assert math.isnan(one.memory_share)
+    lost = Trial(number=1, role=Role.SEARCH, config=trials[0].config, context=trials[0].context, status=Status.CRASHED)
+    with pytest.raises(ValueError, match="trial 1 has no measurement"):
+        Sample.of(lost, Objective("throughput"))
+
+
+def test_the_verdict_and_the_report_say_what_refused_a_gain(fake: FakeStudy) -> None:
+    fake.target._speed = lambda values: 4000.0 if not values["compile"] else 1000.0
+    fake.workload.noise_sd = 0.3
+    record, trials = fake.tune()
+    verdict = record.verdict
+    assert verdict["result"] == "no_improvement"
+    assert "baseline" in verdict["refused_by"]
+    assert {row["name"] for row in verdict["conditions"]} >= {"gain", "baseline", "stability", "durability"}
+    text = " ".join(report_text(record, trials).split())
+    assert "but it is not accepted: the baseline varies by" in text
+
+
+def test_a_proven_gain_has_every_condition_met(fake: FakeStudy) -> None:
+    record, _ = fake.tune()
+    assert record.verdict["result"] == "better"
+    assert record.verdict["refused_by"] == []
+    assert all(row["is_met"] for row in record.verdict["conditions"])

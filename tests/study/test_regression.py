@@ -1,0 +1,80 @@
+"""The regression budget: what is counted, and that the search ends when it is spent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.fakes import FakeStudy
+
+from trimtab.measure import Interval, Measurement
+from trimtab.records import Context, Role, Status, Trial
+from trimtab.space import Config
+from trimtab.study.regression import RegressionMeter
+
+
+def measured(throughput: float, mean_ms: float, *, is_open: bool = False) -> Measurement:
+    return Measurement(
+        window_s=(0, 5), throughput=Interval(throughput, throughput, throughput),
+        latency_mean_ms=Interval(mean_ms, mean_ms, mean_ms), latency_ms={}, n_ok=1, n_error=0, n_timed_out=0, is_steady=True,
+        warmup_s=0, series_per_s=(), users=8, is_open=is_open,
+    )  # fmt: skip
+
+
+def trial(measurement: Measurement | None = None, **more: Any) -> Trial:
+    return replace(
+        Trial(
+            number=0, role=Role.SEARCH, config=Config({}), context=Context(workload="", clients=8), status=Status.OK,
+            measurement=measurement, cost_s={"warmup": 2.0, "measure": 8.0, "apply": 1.0, "restore": 1.0},
+        ),
+        **more,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def meter() -> RegressionMeter:
+    meter = RegressionMeter()
+    meter.take(trial(measured(1000, 8), role=Role.BASELINE))
+    return meter
+
+
+def test_half_as_fast_costs_half_of_everybodys_time(meter: RegressionMeter) -> None:
+    meter.take(trial(measured(500, 16)))
+    assert meter.lost_s == pytest.approx(8 * 10 * 0.5)
+
+
+def test_gains_pay_nothing_back(meter: RegressionMeter) -> None:
+    meter.take(trial(measured(2000, 4)))
+    assert meter.lost_s == 0
+
+
+def test_an_open_loop_counts_the_longer_waits(meter: RegressionMeter) -> None:
+    meter.take(trial(measured(1000, 28, is_open=True)))
+    assert meter.lost_s == pytest.approx(1000 * 10 * 0.02)
+
+
+def test_a_crash_costs_its_whole_time_and_a_fault_of_others_nothing(meter: RegressionMeter) -> None:
+    meter.take(trial(status=Status.CRASHED))
+    assert meter.lost_s == pytest.approx(8 * 12)
+    meter.take(trial(status=Status.INFRASTRUCTURE))
+    assert meter.lost_s == pytest.approx(8 * 12)
+
+
+def test_nothing_is_known_before_the_first_baseline() -> None:
+    meter = RegressionMeter()
+    meter.take(trial(measured(1, 1000)))
+    assert meter.lost_s == 0
+
+
+def test_the_search_ends_when_the_budget_is_spent_and_the_proof_goes_on(fake: FakeStudy) -> None:
+    fake.target._speed = lambda values: 2000.0 if not values["compile"] else 1000.0 - float(values["workers"])
+    fake.workload.dies_after_s = None
+    fake.text += '\n[guard]\nregression_budget = "1ms"\n'
+    fake.target._crash_when = lambda values: values["method"] == "ring"
+    fake.text = fake.text.replace("12 trials", "60 trials")
+    fake.target._slow_s = 0.01
+    record, trials = fake.tune()
+    n_search = sum(t.role in (Role.SEARCH, Role.ADVICE) for t in trials)
+    assert n_search < 60
+    assert "the regression budget of 0.001 s of user time is spent (lost " in record.verdict["stop_reason"]

@@ -1,0 +1,161 @@
+"""Warm start on the fakes: what is near, what is frozen, resume, and the prior that misleads."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes import FakeStudy
+
+from trimtab.errors import UsageError
+from trimtab.history import History, StudyCopy
+from trimtab.records import Role, Trial
+from trimtab.study import load_study_file, open_history_at
+
+NO_PROOF = "\n[proof]\nablate = false\nadvice = false\nmin_pairs = 2\nmax_pairs = 2\n"
+
+
+def _named(study: FakeStudy, name: str, warm: str = "", searcher: str = "auto", trials: int = 12) -> str:
+    text = study.text.replace('name = "fake"', f'name = "{name}"').replace("12 trials", f"{trials} trials")
+    start = f"warm_start = {warm}\n" if warm else ""
+    return f'{text}\n[search]\nsearcher = "{searcher}"\n{start}{NO_PROOF}'
+
+
+@pytest.fixture
+def past(fake: FakeStudy) -> FakeStudy:
+    """A study with a past one, of 12 trials, in its history."""
+    fake.text = _named(fake, "past")
+    fake.tune()
+    fake.text = fake.text.replace('name = "past"', 'name = "new"')
+    return fake
+
+
+def _history(study: FakeStudy) -> History:
+    return open_history_at(None, study.path / "state")
+
+
+def _searched(trials: list[Trial]) -> list[Trial]:
+    return [trial for trial in trials if trial.role in (Role.SEARCH, Role.ADVICE)]
+
+
+def _warm(study: FakeStudy, warm: str) -> None:
+    study.text = study.text.replace('searcher = "auto"\n', f'searcher = "auto"\nwarm_start = {warm}\n')
+
+
+def test_off_leaves_no_trace_and_no_past(past: FakeStudy) -> None:
+    record, _ = past.tune()
+    assert "warm_start" not in record.verdict
+    assert not any("warm start" in phase for phase in past.listener.phases)
+
+
+def test_auto_takes_the_near_study_and_says_so(past: FakeStudy) -> None:
+    _warm(past, '"auto"')
+    record, trials = past.tune()
+    (found,) = record.verdict["warm_start"]["studies"]
+    assert (found["name"], found["overlap"], found["machine"]) == ("past", 1.0, 1.0)
+    assert len(found["digest"]) == 64
+    assert "past" not in record.verdict["warm_start"]
+    assert any(phase.startswith("warm start from study 'past' (nearness 1.00") for phase in past.listener.phases)
+    with _history(past) as history:
+        before = history.find_study("past")
+        assert before is not None
+        best = min((t for t in history.trials(before.id) if t.is_feasible), key=lambda t: t.loss or 0.0)
+    early = [trial.config for trial in _searched(trials)[:3]]
+    assert best.config in early
+
+
+def test_starts_serve_a_searcher_without_a_model(past: FakeStudy) -> None:
+    past.text = past.text.replace('searcher = "auto"', 'searcher = "random"\nwarm_start = ["past"]')
+    record, trials = past.tune()
+    with _history(past) as history:
+        before = history.find_study("past")
+        assert before is not None
+        known = {t.config for t in history.trials(before.id)}
+    assert sum(trial.config in known for trial in _searched(trials)) >= 2
+    assert record.verdict["warm_start"]["n_asks"] == 0
+
+
+def test_a_resume_does_not_depend_on_the_history(past: FakeStudy, tmp_path: Path) -> None:
+    """What was taken is frozen: other past studies, and the loss of the old one, change nothing."""
+    _warm(past, '"auto"')
+    past.target.calls.clear()
+    straight_record, straight = past.tune()
+    with _history(past) as history:
+        for_resume = history.find_study("past")
+        assert for_resume is not None
+    past.text = past.text.replace('name = "new"', 'name = "again"')
+    past.listener.on_trial = lambda trial: os.kill(os.getpid(), signal.SIGINT) if trial.number == 6 else None
+    record, _ = past.tune()
+    assert record.status == "interrupted"
+    assert record.verdict["warm_start"]["past"]
+    past.listener.on_trial = lambda trial: None
+    with _history(past) as history:
+        frozen = [each["id"] for each in record.verdict["warm_start"]["studies"]]
+        copy = history.copy(for_resume.id)
+        other = replace(copy.record, name="other", created_at=copy.record.created_at + 1.0)
+        history.add_copies([StudyCopy(other, [_turned(trial) for trial in copy.trials])])
+    finished, trials = past.tune()
+    assert [each["id"] for each in finished.verdict["warm_start"]["studies"]] == frozen
+    numbers = [trial.number for trial in trials]
+    assert numbers == list(range(len(numbers)))
+    assert straight_record.verdict["warm_start"]["studies"][0]["digest"]
+    assert len(_searched(trials)) == len(_searched(straight))
+
+
+def _turned(trial: Trial) -> Trial:
+    return trial if trial.loss is None else replace(trial, loss=-trial.loss)
+
+
+def test_a_past_that_misleads_is_dropped(past: FakeStudy) -> None:
+    """What was good there is bad here: after a few trials the searcher goes on alone, and the study says why."""
+    with _history(past) as history:
+        record = history.find_study("past")
+        assert record is not None
+        copy = history.copy(record.id)
+        liar = replace(copy.record, name="liar")
+        history.add_copies([StudyCopy(liar, [_turned(trial) for trial in copy.trials])])
+    _warm(past, '["liar"]')
+    found, trials = past.tune()
+    (about,) = found.verdict["warm_start"]["studies"]
+    assert "in the wrong order; knowing nothing is as good" in about["dropped"]
+    assert any(
+        phase.startswith("the prior of study='liar' is dropped: it may well put ") for phase in past.listener.phases
+    )
+    assert found.verdict["warm_start"]["n_asks"] <= 6
+    assert len(_searched(trials)) == 12
+
+
+@pytest.mark.parametrize(
+    ("warm", "message"),
+    [
+        ('["nobody"]', "the history holds no study named 'nobody'"),
+        ('"always"', 'must be "auto", "off", or a list of names of studies'),
+        ("[]", 'must be "auto", "off", or a list of names of studies'),
+        ("3", 'must be "auto", "off", or a list of names of studies'),
+    ],
+)
+def test_bad_values(past: FakeStudy, warm: str, message: str) -> None:
+    _warm(past, warm)
+    past.listener.ended.clear()
+    with pytest.raises(UsageError, match=message.replace("[", r"\[")):
+        past.tune()
+    assert past.listener.ended == []
+
+
+def test_a_study_cannot_start_from_itself(past: FakeStudy) -> None:
+    _warm(past, '["new"]')
+    with pytest.raises(UsageError, match="the history holds no study named 'new'|the study itself"):
+        past.tune()
+
+
+def test_files_without_the_key_keep_their_fingerprint(fake: FakeStudy, tmp_path: Path) -> None:
+    def fingerprint(table: str) -> Any:
+        path = tmp_path / "s.toml"
+        path.write_text(f"{fake.text}\n[search]\n{table}", encoding="utf-8")
+        return load_study_file(path).fingerprint
+
+    assert fingerprint("") == fingerprint('warm_start = "off"') != fingerprint('warm_start = "auto"')

@@ -1,0 +1,111 @@
+"""PostgreSQL's own words and the disk model, without a server."""
+
+from __future__ import annotations
+
+import pytest
+
+from trimtab.records import Fault
+from trimtab.space import Knob, KnobKind
+from trimtab.target import KnobState
+from trimtab.target.postgresql.disk import disk_use
+from trimtab.target.postgresql.foreign import Picture, differences
+from trimtab.target.postgresql.forensics import classify
+
+LINES = [
+    ("FATAL:  could not map anonymous shared memory: Cannot allocate memory", Fault.CONFIG),
+    ('FATAL:  invalid value for parameter "work_mem": "x"', Fault.CONFIG),
+    ('FATAL:  configuration file "/d/postgresql.auto.conf" contains errors', Fault.CONFIG),
+    ('FATAL:  could not access file "nothing": No such file or directory', Fault.CONFIG),
+    ("FATAL:  WAL streaming (\"max_wal_senders\" > 0) requires \"wal_level\" to be \"replica\" or \"logical\"", Fault.CONFIG),
+    ("LOG:  server process (PID 12) was terminated by signal 11: Segmentation fault", Fault.CONFIG),
+    ("LOG:  client backend (PID 12) was terminated by signal 9: Killed", Fault.ENVIRONMENT),
+    ("LOG:  received fast shutdown request", Fault.ENVIRONMENT),
+    ('FATAL:  lock file "postmaster.pid" already exists', Fault.ENVIRONMENT),
+    ('LOG:  could not bind IPv4 address "127.0.0.1": Address already in use', Fault.ENVIRONMENT),
+    ('PANIC:  could not write to file "pg_wal/xlogtemp.1": No space left on device', Fault.RESOURCE),
+    ("ERREUR:  53100: n'a pas pu", Fault.RESOURCE),
+    ("ERROR:  out of memory", Fault.RESOURCE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "fault"), LINES)
+def test_lines_are_classified(line: str, fault: Fault) -> None:
+    (found,) = classify(f"2026-01-01 00:00:00.000 UTC [12] {line}\n")
+    assert found.fault is fault
+    assert found.text == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "LOG:  database system is ready to accept connections",
+        'ERROR:  relation "t" does not exist',
+        "LOG:  checkpoint starting: time",
+        "LOG:  duration: 53100 ms",
+    ],
+)
+def test_lines_that_say_nothing_are_left_out(line: str) -> None:
+    assert classify(line) == []
+
+
+def _state(name: str, running: int, unit: str = "MB") -> KnobState:
+    return KnobState(
+        knob=Knob(name=name, kind=KnobKind.INTEGER, low=0, high=1 << 20, default=running, unit=unit), running=running
+    )
+
+
+STATES = {
+    "max_wal_size": _state("max_wal_size", 1000),
+    "min_wal_size": _state("min_wal_size", 80),
+    "wal_keep_size": _state("wal_keep_size", 0),
+    "max_slot_wal_keep_size": _state("max_slot_wal_keep_size", -1),
+    "temp_file_limit": _state("temp_file_limit", -1, "kB"),
+}
+
+
+def test_disk_needs_are_bytes_and_no_limit_is_infinite() -> None:
+    use = disk_use({"wal_keep_size": 64, "temp_file_limit": 10}, STATES, has_slots=True)
+    assert use == {
+        "max_wal_size": 1000 * 2**20 * 1.1,
+        "min_wal_size": 80 * 2**20,
+        "wal_keep_size": 64 * 2**20,
+        "max_slot_wal_keep_size": float("inf"),
+        "temp_file_limit": 10 * 2**10,
+    }
+    assert "max_slot_wal_keep_size" not in disk_use({}, STATES, has_slots=False)
+
+
+LEFT = Picture(
+    identifier="7",
+    timeline=1,
+    is_standby=False,
+    started_at="monday",
+    files={"/a": "1"},
+    settings={"x": ("1", "default")},
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text", "stops"),
+    [
+        ({"identifier": "8"}, "another server answers here: system_identifier=8, it was 7", True),
+        ({"is_standby": True}, "the server's role has changed (failover): it is a standby now, it was a primary", True),
+        ({"timeline": 2}, "the server's timeline has changed (failover): timeline=2, it was 1", True),
+        ({"files": {"/a": "2"}}, "file='/a' was changed by somebody else", True),
+        ({"files": {"/a": "1", "/b": "1"}}, "file='/b' was added by somebody else", True),
+        ({"files": {}}, "file='/a' was removed by somebody else", True),
+        ({"settings": {"x": ("2", "command line")}}, "somebody else changed settings: x=2 (command line), it was 1", True),
+        ({"started_at": "tuesday"}, "the server was restarted by somebody else: it started at tuesday, not at monday", False),
+    ],
+)  # fmt: skip
+def test_differences_are_told(changes: dict[str, object], text: str, stops: bool) -> None:
+    values = {name: getattr(LEFT, name) for name in Picture.__dataclass_fields__} | changes
+    (found,) = differences(LEFT, Picture(**values))
+    assert (found.text, found.stops) == (text, stops)
+
+
+def test_our_own_restart_and_our_own_file_are_no_difference() -> None:
+    auto = {"/d/postgresql.auto.conf": "new", "/a": "2"}
+    values = {name: getattr(LEFT, name) for name in Picture.__dataclass_fields__}
+    ours = Picture(**{**values, "started_at": "tuesday", "files": auto}).after_own_change(LEFT)
+    assert ours.files == {"/d/postgresql.auto.conf": "new", "/a": "1"}, "what we do not change stays as it was"

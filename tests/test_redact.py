@@ -1,0 +1,128 @@
+"""What is taken out of texts before they are shown or stored, and what stays readable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from trimtab.errors import ApplyError, TargetError
+from trimtab.records import Endpoint
+from trimtab.redact import digest, forget_all, hide_literals, hide_values, redact, redact_settings, remember
+
+
+@pytest.fixture(autouse=True)
+def forgets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("PGPASSWORD", raising=False)
+    forget_all()
+    yield
+    forget_all()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://u:hunter2@h:5432/d", "postgresql://u:***@h:5432/d"),
+        ("postgresql://u:p@ss/w@h/d and more", "postgresql://u:***@h/d and more"),
+        ("mysql+pymysql://u:x@h", "mysql+pymysql://u:***@h"),
+        ("host=h password=hunter2 user=u", "host=h password=*** user=u"),
+        (r"host=h password='hun\'t er2' user=u", "host=h password=*** user=u"),
+        ("PGPASSWORD=hunter2 psql", "PGPASSWORD=*** psql"),
+        ('{"password": "hunter2", "port": 1}', '{"password": ***, "port": 1}'),
+        ("sslpassword=x&port=1", "sslpassword=***&port=1"),
+        ("the server refused the password: host=h", "the server refused the password: host=h"),
+        ("postgresql://u@h:5432/d", "postgresql://u@h:5432/d"),
+        ("see https://example.org:80/a", "see https://example.org:80/a"),
+    ],
+)
+def test_passwords_are_found_by_their_place(text: str, shown: str) -> None:
+    assert redact(text) == shown
+
+
+def test_known_passwords_are_found_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    remember("hun/ter2")
+    assert redact("it said hun/ter2, or hun%2Fter2") == "it said ***, or ***"
+    monkeypatch.setenv("PGPASSWORD", "from-env")
+    assert redact("(from-env)") == "(***)"
+
+
+def test_an_ordinary_word_as_password_leaves_messages_readable() -> None:
+    for word in ("postgres", "abc", "mysql"):
+        remember(word)
+    assert redact("kind=postgresql user=postgres abc") == "kind=postgresql user=postgres abc"
+    remember("fast")
+    assert redact("faster") == "faster"
+
+
+def test_an_endpoint_makes_its_password_known() -> None:
+    Endpoint(protocol="postgresql", host="h", port=1, user="u", database="d", password="c4nary-x")
+    error = ApplyError("said c4nary-x", hint="not c4nary-x", log_excerpt="log: c4nary-x")
+    assert "c4nary" not in f"{error} {error.hint} {error.log_excerpt} {error.args} {error!r}"
+    assert str(TargetError("a", hint="b")) == "a\nhint: b"
+
+
+def test_settings_lose_passwords_at_every_depth() -> None:
+    settings = {
+        "url": "postgresql://u:hunter2@h/d",
+        "list": ["password=hunter2", {"deep": "mysql://u:hunter2@h"}],
+        "password": "hunter2",
+        "ssl_passphrase": "hunter2",
+        "count": 3,
+        "kind": "postgresql",
+    }
+    kept = redact_settings(settings)
+    assert "hunter2" not in str(kept)
+    assert (kept["count"], kept["kind"], kept["password"]) == (3, "postgresql", "***")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('invalid input syntax for type integer: "CANARY"', 'invalid input syntax for type integer: "(hidden)"'),
+        ('syntax error at or near "\'CANARY\'"', 'syntax error at or near "(hidden)"'),
+        ('syntax error at or near "4711"', 'syntax error at or near "(hidden)"'),
+        ('syntax error at or near "SELCT"', 'syntax error at or near "SELCT"'),
+        ('value "CANARY" is out of range for type integer', 'value "(hidden)" is out of range for type integer'),
+        ("x\nLINE 1: SELECT 'CANARY'\n               ^", "x\nLINE: (hidden)"),
+        ("DETAIL:  Key (email)=(CANARY) already exists.", "DETAIL:  Key (email)=(hidden) already exists."),
+        ("DETAIL:  Failing row contains (1, CANARY).", "DETAIL:  Failing row contains (hidden)."),
+        ("[7] STATEMENT:  SELECT 'CANARY'\n\tFROM CANARY\nnext", "[7] STATEMENT: (hidden)\nnext"),
+        ("[7] LOG:  statement: SELECT 'CANARY'", "[7] LOG:  statement: (hidden)"),
+        ("[7] LOG:  duration: 3 ms  execute <unnamed>: SELECT 'CANARY'",
+         "[7] LOG:  duration: 3 ms  execute <unnamed>: (hidden)"),
+        ("DETAIL:  Parameters: $1 = 'CANARY'", "DETAIL:  Parameters: (hidden)"),
+        ('CONTEXT:  unnamed portal parameter $1 = \'CANARY\'', "CONTEXT: (hidden)"),
+        ("Duplicate entry 'CANARY' for key 'PRIMARY'", "Duplicate entry '(hidden)' for key 'PRIMARY'"),
+        ('DETAIL:  Token "CANARY" is invalid.', "DETAIL:  Token (hidden)"),
+    ],
+)  # fmt: skip
+def test_words_of_a_server_lose_statements_and_values(text: str, shown: str) -> None:
+    assert hide_literals(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'FATAL:  could not access file "missing": No such file or directory',
+        'LOG:  invalid value for parameter "work_mem": "5PB"',
+        'ERROR:  relation "orders" does not exist',
+        'FATAL:  role "tuner" does not exist',
+        'ERROR:  duplicate key value violates unique constraint "orders_pkey"',
+        "FATAL:  could not map anonymous shared memory: Cannot allocate memory",
+        'LOG:  parameter "shared_buffers" cannot be changed without restarting the server',
+        "the server uses work_mem=4MB (configuration file /x/postgresql.conf:3), not 8MB",
+        "LOG:  database system is ready to accept connections",
+    ],
+)
+def test_what_explains_a_fault_stays(text: str) -> None:
+    assert hide_literals(text) == text
+
+
+def test_statements_lose_their_values() -> None:
+    text = "ALTER ROLE bob1 PASSWORD 'CANARY''s' VALID $x$CANARY$x$; SELECT 4711, t1.c2, E'CAN\\'ARY', $1"
+    assert hide_values(text) == "ALTER ROLE bob1 PASSWORD ? VALID ?; SELECT ?, t1.c2, E?, $1"
+
+
+def test_a_digest_says_whether_texts_are_the_same() -> None:
+    assert digest("SELECT 1") == digest("SELECT 1") != digest("SELECT 2")
+    assert "SELECT" not in digest("SELECT 1")

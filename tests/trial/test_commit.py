@@ -1,0 +1,79 @@
+"""Several targets are changed all or none, and taken back in the opposite order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import ApplyError, RestoreError
+from trimtab.space import Config
+from trimtab.target import Snapshot
+from trimtab.testing.fake_target import FakeTarget
+from trimtab.trial import Journal, commit
+from trimtab.trial.lines import read_lines
+
+CONFIG = Config({"cache": 256, "sort_memory": 8})
+
+
+def keep_nothing(snapshots: Sequence[Snapshot]) -> Path | None:
+    return None
+
+
+def outcome(state: Path) -> str:
+    (line,) = read_lines((state / "journal" / "audit.jsonl").read_bytes())
+    assert line is not None
+    return str(line["outcome"])
+
+
+def test_all_targets_are_changed(tmp_path: Path) -> None:
+    first, second = FakeTarget("first"), FakeTarget("second")
+    effective = commit([(first, CONFIG), (second, CONFIG)], study="stack", state_dir=tmp_path, keep=keep_nothing)
+    assert [dict(one) for one in effective] == [dict(CONFIG), dict(CONFIG)]
+    assert (first.values["cache"], second.values["cache"]) == (256, 256)
+    assert Journal(tmp_path).open_entries() == []
+    assert outcome(tmp_path) == "applied"
+
+
+def test_when_one_fails_all_are_as_they_were(tmp_path: Path) -> None:
+    first, second = FakeTarget("first"), FakeTarget("second", crash_when=lambda values: values["cache"] == 256)
+    third = FakeTarget("third")
+    found = [dict(target.values) for target in (first, second, third)]
+    with pytest.raises(ApplyError, match="the fake server did not start"):
+        commit(
+            [(first, CONFIG), (second, CONFIG), (third, CONFIG)],
+            study="stack", state_dir=tmp_path, keep=keep_nothing,
+        )  # fmt: skip
+    assert [dict(target.values) for target in (first, second, third)] == found
+    assert "apply" not in third.calls
+    assert outcome(tmp_path).startswith("not applied: the fake server did not start")
+
+
+def test_when_one_cannot_be_taken_back_the_others_are_and_the_entry_stays(tmp_path: Path) -> None:
+    first = FakeTarget("first")
+    second = FakeTarget("second", fail_restore=1)
+    third = FakeTarget("third", crash_when=lambda values: values["cache"] == 256)
+    found = dict(first.values)
+    with pytest.raises(RestoreError, match="could not be applied .*, and not be taken back either: second: ") as caught:
+        commit(
+            [(first, CONFIG), (second, CONFIG), (third, CONFIG)],
+            study="stack", state_dir=tmp_path, keep=keep_nothing,
+        )  # fmt: skip
+    assert caught.value.hint == "run `trimtab recover`"
+    assert dict(first.values) == found
+    (entry,) = Journal(tmp_path).open_entries()
+    assert [snapshot.target for snapshot in entry.snapshots] == ["first", "second", "third"]
+    entry.close("end of the test")
+
+
+def test_a_rollback_point_that_cannot_be_kept_undoes_the_change(tmp_path: Path) -> None:
+    target = FakeTarget("first")
+    found = dict(target.values)
+
+    def full_disk(snapshots: Sequence[Snapshot]) -> Path | None:
+        raise ApplyError("no room for it")
+
+    with pytest.raises(ApplyError, match="no room for it"):
+        commit([(target, CONFIG)], study="s", state_dir=tmp_path, keep=full_disk)
+    assert dict(target.values) == found

@@ -1,0 +1,110 @@
+"""The dead-man seen from the tuner: it runs before the first change, and what it did is noticed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import RestoreError, TargetError
+from trimtab.target import Snapshot
+from trimtab.trial import DeadMan, Journal, signals_wait, take_news
+from trimtab.trial.deadman import silence_s
+from trimtab.trial.journal import Entry
+from trimtab.trial.undo import tell_later
+
+
+@pytest.fixture
+def entry(tmp_path: Path) -> Entry:
+    snapshot = Snapshot(target="db", kind="fake", reach={})
+    return Journal(tmp_path).begin(snapshot, study="s", purpose="tune")
+
+
+def test_it_ends_when_the_entry_is_closed(entry: Entry) -> None:
+    deadman = DeadMan.start(entry)
+    deadman.wait_ready()
+    assert os.getsid(deadman.pid) == deadman.pid
+    entry.close("restored")
+    deadman.stop()
+    deadman.stop()
+    with pytest.raises(ProcessLookupError):
+        os.kill(deadman.pid, 0)
+
+
+def test_no_change_is_made_without_it_and_a_restore_is(entry: Entry) -> None:
+    deadman = DeadMan.start(entry)
+    deadman.wait_ready()
+    os.kill(deadman.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, deadman.pid, os.WEXITED | os.WNOWAIT)
+    done: list[str] = []
+    with pytest.raises(TargetError, match="the dead-man process does not run: exit_code=-9") as caught:
+        deadman.guard(lambda: done.append("change"))
+    assert str(caught.value.hint).startswith("nothing was changed by this step")
+    deadman.guard(lambda: done.append("restore"), even_alone=True)
+    assert done == ["restore"]
+    deadman.stop()
+
+
+def test_it_cannot_be_started(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_process(*args: object, **options: object) -> None:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", no_process)
+    with pytest.raises(
+        TargetError, match="cannot start the dead-man process: Resource temporarily unavailable"
+    ) as caught:
+        DeadMan.start(entry)
+    assert str(caught.value.hint).startswith("nothing was changed")
+
+
+def fake_words(deadman: DeadMan, monkeypatch: pytest.MonkeyPatch, words: list[bytes]) -> None:
+    monkeypatch.setattr(deadman, "_read", lambda timeout_s: words.pop(0) if words else b"")
+
+
+def test_a_change_that_it_undid_is_made_again(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadman = DeadMan.start(entry)
+    deadman.wait_ready()
+    fake_words(deadman, monkeypatch, [b"", b"R", b"D"])
+    n_made: list[int] = []
+    deadman.guard(lambda: n_made.append(1))
+    assert len(n_made) == 2
+    assert deadman.has_fired()
+    assert not deadman.has_fired()
+    fake_words(deadman, monkeypatch, [b"", *[b"R", b"D", b"", b""] * 3])
+    with pytest.raises(TargetError, match="falls silent for more than 30 s again and again") as caught:
+        deadman.guard(lambda: None)
+    assert "TRIMTAB_DEADMAN" in str(caught.value.hint)
+    fake_words(deadman, monkeypatch, [b"R", b"F"])
+    with pytest.raises(RestoreError, match="the dead-man could not put the server back") as failed:
+        deadman.settle()
+    assert str(failed.value.hint).startswith("run `trimtab recover`")
+    deadman.stop()
+
+
+@pytest.mark.parametrize("text", ["soon", "0.5", "1e9", "nan", ""])
+def test_its_time_must_be_a_number_of_seconds(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_DEADMAN", text)
+    with pytest.raises(TargetError, match="is no number of seconds") as caught:
+        silence_s()
+    assert caught.value.hint == "give 1 to 3600; 30 is the default"
+
+
+def test_news_are_told_once(tmp_path: Path, entry: Entry) -> None:
+    tell_later(tmp_path, "study s: put back")
+    assert take_news(tmp_path) == ("study s: put back",)
+    assert take_news(tmp_path) == ()
+
+
+def test_signals_wait_and_are_not_lost() -> None:
+    came: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: came.append(number))
+    try:
+        with signals_wait():
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert came == []
+        assert came == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)

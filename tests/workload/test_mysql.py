@@ -1,0 +1,252 @@
+"""The workloads on a real MariaDB: data made and found again, every start state, and what is said when it cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mariadb import MariaDb, private_mariadb
+from tests.workload.runs import counts, load, quiet
+from trimtab.errors import LoadError
+from trimtab.records import Endpoint
+from trimtab.workload.database import Dataset, clone, drop_clone, ensure
+from trimtab.workload.server import Session, server_of
+from trimtab.workload.sql import SqlWorkload
+from trimtab.workload.ycsb import YcsbWorkload
+from trimtab.workload.ycsb.settings import CORE
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+RECORDS = 1000
+DATA = f"trimtab_ycsb_{RECORDS}"
+
+
+@pytest.fixture(scope="module")
+def mariadb() -> Iterator[MariaDb]:
+    with private_mariadb() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def endpoint(mariadb: MariaDb) -> Endpoint:
+    return Endpoint(
+        protocol="mysql",
+        host=mariadb.socket,
+        port=mariadb.port,
+        user=mariadb.user,
+        password=mariadb.password,
+        database=mariadb.database,
+    )
+
+
+def ycsb(**settings: Any) -> YcsbWorkload:
+    return YcsbWorkload.from_settings({"records": RECORDS, "load": {"users": 4}} | settings)
+
+
+def rows(endpoint: Endpoint, database: str, statement: str) -> list[tuple[Any, ...]]:
+    with server_of(endpoint).connect(database) as session:
+        return session.execute(statement)
+
+
+def databases(endpoint: Endpoint) -> set[str]:
+    return {str(name) for (name,) in rows(endpoint, "", "SHOW DATABASES")}
+
+
+def test_the_records_are_those_that_were_published(endpoint: Endpoint) -> None:
+    preparation = ycsb(workload="C").prepare(endpoint, quiet)
+    assert preparation.size_bytes > RECORDS * 1000
+    assert rows(endpoint, DATA, "SELECT COUNT(*), COUNT(DISTINCT ycsb_key) FROM usertable") == [(RECORDS, RECORDS)]
+    first = "SELECT COUNT(*) FROM usertable WHERE ycsb_key = 'user6284781860667377211'"
+    assert rows(endpoint, DATA, first) == [(1,)]
+    assert ycsb(workload="C").prepare(endpoint, quiet).was_cached
+
+
+@pytest.mark.parametrize("workload", sorted(CORE))
+def test_every_core_workload_runs(endpoint: Endpoint, workload: str) -> None:
+    run = ycsb(workload=workload)
+    log = load(run, endpoint)
+    assert not log.error_classes, log.errors
+    assert sum(counts(log).values()) > 50
+    assert rows(endpoint, DATA, "SELECT COUNT(*) FROM usertable") == [(RECORDS,)]
+    run.clean_up(endpoint)
+    assert f"{DATA}_run" not in databases(endpoint)
+
+
+def test_runs_that_write_leave_the_data_as_it_was(endpoint: Endpoint) -> None:
+    workload = ycsb(workload="A")
+    workload.prepare(endpoint, quiet)
+    digest = "SELECT MD5(GROUP_CONCAT(MD5(CONCAT(ycsb_key, field0, field9)) ORDER BY ycsb_key)) FROM usertable"
+    before = rows(endpoint, DATA, digest)
+    load(workload, endpoint)
+    assert rows(endpoint, workload.database.name, digest) != before
+    assert rows(endpoint, DATA, digest) == before
+    state = workload.reset(endpoint, quiet)
+    assert state is not None
+    assert rows(endpoint, workload.database.name, digest) == before
+    workload.clean_up(endpoint)
+
+
+SHOP = """CREATE TABLE item (id int PRIMARY KEY, price int);
+INSERT INTO item VALUES (1, 10), (2, 20), (3, 30), (4, 40);
+CREATE TABLE seen (id int AUTO_INCREMENT PRIMARY KEY, item int);"""
+
+
+@pytest.fixture
+def shop(endpoint: Endpoint) -> Iterator[Endpoint]:
+    with server_of(endpoint).connect() as session:
+        session.execute("CREATE DATABASE shop")
+    there = endpoint.with_database("shop")
+    server_of(there).run_script(SHOP)
+    yield there
+    with server_of(endpoint).connect() as session:
+        session.execute("DROP DATABASE shop")
+
+
+def sql(folder: Path, text: str, **settings: Any) -> SqlWorkload:
+    (folder / "own.sql").write_text(text)
+    table = {"kind": "sql", "database": "shop", "files": ["own.sql"], "load": {"users": 2}}
+    return SqlWorkload.from_settings(table | settings, directory=folder)
+
+
+COLUMN = {"id": {"type": "column", "table": "item", "column": "id"}}
+
+
+def test_own_statements_with_sampled_parameters(shop: Endpoint, tmp_path: Path) -> None:
+    workload = sql(tmp_path, "SELECT price FROM item WHERE id = :id;", parameters=COLUMN)
+    log = load(workload, shop)
+    assert not log.error_classes, log.errors
+    assert sum(counts(log).values()) > 50
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"start_state": "rollback"}, {"start_state": "template"}, {"start_state": "undo", "undo": "undo.sql"}],
+    ids=lambda settings: settings["start_state"],
+)
+def test_every_start_state(shop: Endpoint, tmp_path: Path, settings: dict[str, Any]) -> None:
+    (tmp_path / "undo.sql").write_text("TRUNCATE TABLE seen; UPDATE item SET price = id * 10;")
+    text = "UPDATE item SET price = price + 1 WHERE id = :id;\nINSERT INTO seen (item) VALUES (:id);"
+    workload = sql(tmp_path, text, parameters=COLUMN, **settings)
+    log = load(workload, shop)
+    assert not log.error_classes, log.errors
+    workload.clean_up(shop)
+    assert rows(shop, "shop", "SELECT SUM(price), (SELECT COUNT(*) FROM seen) FROM item") == [(100, 0)]
+
+
+def test_a_statement_that_the_server_refuses_is_named(shop: Endpoint, tmp_path: Path) -> None:
+    workload = sql(tmp_path, "SELECT colour FROM item;")
+    with pytest.raises(LoadError, match=r"script='own\.sql': Unknown column 'colour' in '[^']+': SELECT colour"):
+        workload.prepare(shop, quiet)
+
+
+def test_an_undo_script_that_fails_is_told(shop: Endpoint, tmp_path: Path) -> None:
+    (tmp_path / "undo.sql").write_text("UPDATE item SET price = 0; DELETE FROM nowhere;")
+    workload = sql(tmp_path, "UPDATE item SET price = 1;", start_state="undo", undo="undo.sql")
+    with pytest.raises(LoadError, match=r"undo script failed on database=shop: Table 'shop\.nowhere' doesn't exist"):
+        workload.reset(shop, quiet)
+
+
+def _fill(there: Endpoint, report: Callable[[str], None]) -> None:
+    with server_of(there).connect() as session:
+        session.execute("CREATE TABLE t AS SELECT 1 AS x")
+
+
+def _check(session: Session) -> str:
+    return "" if session.execute("SELECT COUNT(*) FROM t") == [(1,)] else "rows are missing"
+
+
+WANTED = Dataset(database="trimtab_thing", content={"n": 1}, size_bytes=1, fill=_fill, check=_check)
+
+
+@pytest.fixture
+def clean(endpoint: Endpoint) -> Iterator[Endpoint]:
+    yield endpoint
+    with server_of(endpoint).connect() as session:
+        for name in ("trimtab_thing", "trimtab_thing_run"):
+            session.execute(f"DROP DATABASE IF EXISTS {name}")
+
+
+def test_data_is_made_once_and_made_anew_when_it_has_changed(clean: Endpoint) -> None:
+    assert not ensure(clean, WANTED, quiet).was_cached
+    assert ensure(clean, WANTED, quiet).was_cached
+    rows(clean, "trimtab_thing", "DELETE FROM t")
+    lines: list[str] = []
+    assert not ensure(clean, WANTED, lines.append).was_cached
+    assert lines[0] == "trimtab_thing is made anew: rows are missing"
+
+
+def test_a_load_that_was_killed_is_made_anew(clean: Endpoint) -> None:
+    def killed(there: Endpoint, report: Callable[[str], None]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ensure(clean, replace(WANTED, fill=killed), quiet)
+    lines: list[str] = []
+    assert not ensure(clean, WANTED, lines.append).was_cached
+    assert lines[0] == "trimtab_thing is made anew: its last load was interrupted"
+
+
+def test_a_database_of_somebody_else_is_not_touched(clean: Endpoint) -> None:
+    rows(clean, "", "CREATE DATABASE trimtab_thing")
+    rows(clean, "trimtab_thing", "CREATE TABLE theirs (x int)")
+    with pytest.raises(LoadError, match="database=trimtab_thing exists and was not made by Trimtab"):
+        ensure(clean, WANTED, quiet)
+    with pytest.raises(LoadError, match="database=trimtab_thing exists and was not made by Trimtab"):
+        drop_clone(clean, "trimtab_thing")
+    assert rows(clean, "trimtab_thing", "SHOW TABLES") == [("theirs",)]
+
+
+def test_a_disk_that_is_too_small_is_said_before_anything_is_written(clean: Endpoint) -> None:
+    with pytest.raises(LoadError, match="disk too small for database=trimtab_thing: free=1KiB needed=1GiB"):
+        ensure(clean, replace(WANTED, size_bytes=1 << 30), quiet, free_bytes=lambda server, session: 1024)
+    assert "trimtab_thing" not in databases(clean)
+
+
+def test_a_copy_of_nothing_is_an_error(clean: Endpoint) -> None:
+    rows(clean, "", "CREATE DATABASE trimtab_thing")
+    rows(clean, "trimtab_thing", "CREATE VIEW broken AS SELECT 1 AS x")
+    clone(clean, "trimtab_thing", "trimtab_thing_run")
+    assert rows(clean, "trimtab_thing_run", "SHOW TABLES") == [("trimtab_copy",)]
+
+
+def test_who_may_not_create_is_told(mariadb: MariaDb, clean: Endpoint) -> None:
+    mariadb.run("CREATE USER IF NOT EXISTS small@localhost IDENTIFIED BY 'horse'")
+    with pytest.raises(LoadError, match="user=small may not create database=trimtab_thing") as caught:
+        ensure(replace(clean, user="small", password="horse", database=""), WANTED, quiet)
+    assert caught.value.hint == "as an administrator: GRANT ALL ON `trimtab_thing`.* TO that user"
+
+
+def test_a_server_that_takes_no_writes_is_said(mariadb: MariaDb, clean: Endpoint) -> None:
+    mariadb.run("CREATE USER IF NOT EXISTS plain@localhost; GRANT ALL ON *.* TO plain@localhost; REVOKE READ ONLY ADMIN "
+                "ON *.* FROM plain@localhost; SET GLOBAL read_only = 1")  # fmt: skip
+    try:
+        with pytest.raises(LoadError, match="database=trimtab_thing cannot be made: the server takes no writes"):
+            ensure(replace(clean, user="plain", password=""), WANTED, quiet)
+    finally:
+        mariadb.run("SET GLOBAL read_only = 0")
+
+
+def test_a_wrong_password_is_told_and_not_shown(endpoint: Endpoint) -> None:
+    with pytest.raises(LoadError, match="cannot connect: endpoint=mysql://tester@.* Access denied") as caught:
+        server_of(replace(endpoint, password="my secret")).connect()
+    assert "my secret" not in str(caught.value)
+
+
+def test_the_password_comes_from_the_environment_or_the_users_own_file(
+    mariadb: MariaDb, endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("MYSQL_PWD", raising=False)
+    (tmp_path / ".my.cnf").write_text(f'[client]\nuser = other\npassword = "{mariadb.password}"\n')
+    without = replace(endpoint, password=None)
+    assert rows(without, "", "SELECT 1") == [(1,)]
+    monkeypatch.setenv("MYSQL_PWD", "wrong")
+    with pytest.raises(LoadError, match="Access denied"):
+        server_of(without).connect()
+    monkeypatch.setenv("MYSQL_PWD", mariadb.password)
+    (tmp_path / ".my.cnf").write_text("[client\nnonsense")
+    assert rows(without, "", "SELECT 1") == [(1,)]
