@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml $(shell find crates -path '*/src/*' -name '*.rs' 2>/dev/null))
 
-.PHONY: demo test test-python test-rust lint format docs clean bench-search bench-sampling bench-zhou2013
+.PHONY: demo test test-python test-rust test-faults lint format docs clean bench-search bench-importance bench-history bench-sampling bench-zhou2013
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml $(RUST) | $(BIN)/python
 
 $(DEV): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'ConfigSpace>=1.2' 'hypothesis>=6.100' 'maturin>=1.7,<2' 'mypy>=1.11' \
-	  'optuna>=5.0' 'pytest>=8.2' 'pytest-randomly>=3.15' 'ruff>=0.6' scipy-stubs types-psutil
+	  'optuna>=5.0' 'pytest>=8.2' 'pytest-randomly>=3.15' 'pytest-xdist>=3.5' 'ruff>=0.6' scipy-stubs types-defusedxml types-PyMySQL types-psutil
 	@touch $@
 
 demo: $(STAMP)
@@ -33,9 +33,14 @@ test: lint test-rust test-python
 test-rust:
 	cargo test --workspace --exclude trimtab-native --quiet
 
+# The fault matrix in its long form: every row of tests/faults/README.md on real servers, one line a row at the end.
+test-faults: $(DEV)
+	sh tests/install-servers.sh
+	TRIMTAB_FAULTS=full $(BIN)/python -m pytest tests/faults $(FAULTS)
+
 test-python: $(DEV)
 	sh tests/install-servers.sh
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(DEV)
 	$(BIN)/ruff check .
@@ -70,6 +75,16 @@ bench-search: $(STAMP) $(PEER_STAMPS)
 # The load engine beside pgbench, sysbench and go-ycsb (GO_YCSB=program); about 20 minutes (BENCH=--quick: two).
 bench-load: $(STAMP)
 	$(BIN)/python benchmarks/load/run.py $(BENCH)
+
+# Rankers on planted truth and recorded tables, and on real servers (hours); BENCH='--part planted' runs one part.
+bench-importance: $(STAMP)
+	$(BIN)/python benchmarks/importance/run.py $(BENCH)
+
+# 100,000 trials in a store: how long lists, queries, reports, imports and warm asks take; then warm starts on recorded workloads,
+# where there are any; a quarter of an hour (BENCH=--quick: two minutes).
+bench-history: $(STAMP)
+	$(BIN)/python benchmarks/history/scale.py $(BENCH)
+	$(BIN)/python benchmarks/history/warm.py $(filter --quick,$(BENCH))
 
 bench-sampling: $(STAMP)
 	$(BIN)/python benchmarks/sampling_problem.py

@@ -6,6 +6,7 @@ Run: python docs/generate.py
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 from pydantic import BaseModel
@@ -13,7 +14,7 @@ from pydantic_core import PydanticUndefined
 
 from trimtab import plugins
 from trimtab.cli.group import COMMANDS, trimtab
-from trimtab.study.file import MeasureTable, ProofTable, SearchTable, StudyTable
+from trimtab.study.file import GuardTable, MeasureTable, ProofTable, SearchTable, StudyTable
 
 DOCS = Path(__file__).parent
 
@@ -49,7 +50,11 @@ def _parameters(command: click.Command) -> list[str]:
 def _command(command: click.Command, name: str) -> list[str]:
     lines = [f"## trimtab {name}", "", (command.help or "").strip(), ""]
     if isinstance(command, click.Group):
-        for sub_name, sub in command.commands.items():
+        context = click.Context(command)
+        for sub_name in command.list_commands(context):
+            sub = command.get_command(context, sub_name)
+            if sub is None:
+                raise LookupError(sub_name)
             lines += _command(sub, f"{name} {sub_name}")
         return lines
     return [*lines, *_parameters(command), ""]
@@ -83,6 +88,14 @@ def _table(title: str, model: type[BaseModel], *, skip: tuple[str, ...] = ()) ->
     return [*lines, ""]
 
 
+def _targets() -> dict[Any, list[str]]:
+    """Target class -> the names it is registered under."""
+    found: dict[Any, list[str]] = {}
+    for name in plugins.names("targets"):
+        found.setdefault(plugins.load("targets", name), []).append(name)
+    return found
+
+
 def study_file_page() -> str:
     """docs/reference/study-file.md."""
     lines = [
@@ -92,8 +105,9 @@ def study_file_page() -> str:
         "",
         *_table("[study]", StudyTable),
     ]
-    for name in plugins.names("targets"):
-        lines += _table(f'[target.NAME] with kind = "{name}"', plugins.load("targets", name).SETTINGS)
+    for target, names in _targets().items():
+        kinds = " or ".join(f'"{name}"' for name in names)
+        lines += _table(f"[target.NAME] with kind = {kinds}", target.SETTINGS)
     lines += ["## [workload]", "", "| kind | keys |", "| --- | --- |"]
     lines += [f"| `{name}` | see [its page]({name}.md) |" for name in plugins.names("workloads")] + [""]
     lines += _table("[search]", SearchTable)
@@ -102,7 +116,7 @@ def study_file_page() -> str:
         lines += [f'### options of searcher = "{name}"', "", "| key | default | meaning |", "| --- | --- | --- |"]
         lines += [f"| `{key}` | `{default!r}` | {text} |" for key, (default, text) in options.items()]
         lines += [""]
-    lines += _table("[measure]", MeasureTable) + _table("[proof]", ProofTable)
+    lines += _table("[measure]", MeasureTable) + _table("[proof]", ProofTable) + _table("[guard]", GuardTable)
     return "\n".join(lines)
 
 

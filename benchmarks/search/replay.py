@@ -171,6 +171,21 @@ def _middling(losses: NDArray[np.float64], seed: int) -> int:
     return int(np.random.default_rng([seed, 5]).choice(middle))
 
 
+def recorded(name: str, data: Path, optimizer: str) -> tuple[list[Config], list[float], list[Config]]:
+    """What one of the recorded optimisers measured on a workload of `FORESTS`: configs, losses, and configs that failed."""
+    file, metric, is_more_better = FORESTS[name]
+    every = _read(data / file)
+    start = next(row for row in every if row["iter"] == "0")
+    space = _space(every, _varying(every, (c for c in every[0] if c.startswith("k:"))), start)
+    rows = [row for row in every if row["optimizer"] == optimizer]
+    worked = [row["trial_state"] == "0" and float(row[metric] or 0) > 0 for row in rows]
+    configs = _configs(space, rows, "k:")
+    sign = -1.0 if is_more_better else 1.0
+    losses = [sign * math.log(float(row[metric])) for row, ok in zip(rows, worked, strict=True) if ok]
+    good = [config for config, ok in zip(configs, worked, strict=True) if ok]
+    return good, losses, [config for config, ok in zip(configs, worked, strict=True) if not ok]
+
+
 @cache
 def _forest(path: Path, name: str) -> Task:
     """A forest of the log performance answers, another one says what fails; neither is shown to a contender."""
