@@ -16,7 +16,7 @@ pytestmark = pytest.mark.service
 def test_study_on_an_embedded_server_holds_all_invariants(place: Place) -> None:
     before = take_picture(place.server)
     ran = place.run("tune", "study.toml")
-    assert len(place.trials()) >= 7
+    assert len(place.trials()) >= 5  # three of the baseline, two of the search, and what a proof adds
     check_invariants(place, before, ran=ran, code=(0, 1))
 
 

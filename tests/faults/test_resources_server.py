@@ -56,10 +56,10 @@ def small_disk(make_place: MakePlace) -> Iterator[Place]:
 def test_R1_a_candidate_that_fills_the_disk_is_ended_before_it_is_full(small_disk: Place) -> None:
     # A sort that spills some 100 MB a second, all sessions together.
     rows = f"generate_series(1, CASE WHEN {AS_FOUND} THEN 10 ELSE 300000 END)"
-    key = "repeat(md5(g::text), 100) || CASE WHEN g % 8 = 0 THEN pg_sleep(0.001)::text ELSE '' END"
+    key = "repeat(md5(g::text), 100) || CASE WHEN g % 16 = 0 THEN pg_sleep(0.001)::text ELSE '' END"
     statement(
         small_disk, f"SELECT count(*) FROM (SELECT 1 FROM {rows} g ORDER BY {key}) s", budget="1 trials",
-        guard='disk = 0.5\ndisk_growth = "10GiB"\nmemory = 0', window="8s",
+        guard='disk = 0.5\ndisk_growth = "10GiB"\nmemory = 0', window="12s",
     )  # fmt: skip
     before = take_picture(small_disk.server)
     ran = small_disk.run("tune", "study.toml", timeout_s=240)
