@@ -173,7 +173,9 @@ class MysqlServer(Server):
         """Table by table, by the server itself."""
         self.create(session, copy)
         session.execute(f"CREATE TABLE {self.quote(copy)}.{self.quote(_MARK)} (made int) ENGINE=InnoDB")
-        session.execute("SET SESSION unique_checks = 0, foreign_key_checks = 0")
+        # Both checks stay on: without them MariaDB loads an empty table in bulk, which sorts all rows in files first and takes
+        # five times as long on rows that come in key order.
+        session.execute("SET SESSION unique_checks = 1, foreign_key_checks = 1")
         rows = session.execute(
             "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type = 'BASE TABLE'",
             (source,),
