@@ -235,6 +235,8 @@ def test_orders_and_memory_are_checked_before_anything() -> None:
     found = states()
     with pytest.raises(ApplyError, match="innodb_io_capacity=5000 is above innodb_io_capacity_max=2000"):
         preflight.check_orders(Config({"innodb_io_capacity": 5000}), found)
+    with pytest.raises(ApplyError, match="innodb_log_buffer_size=33554432 is above innodb_log_file_size=4194304"):
+        preflight.check_orders(Config({"innodb_log_buffer_size": 32 << 20, "innodb_log_file_size": 4 << 20}), found)
     with pytest.raises(ApplyError, match="the server would take memory="):
         preflight.check_memory(Config({"innodb_buffer_pool_size": 2 << 30}), found, 1 << 30)
     preflight.check_memory(Config({"innodb_io_capacity": 300}), found, 1 << 20)

@@ -48,8 +48,9 @@ ORDERS: tuple[tuple[str, str], ...] = (
     ("innodb_io_capacity", "innodb_io_capacity_max"),
     ("innodb_max_dirty_pages_pct_lwm", "innodb_max_dirty_pages_pct"),
     ("read_buffer_size", "max_allowed_packet"),
+    ("innodb_log_buffer_size", "innodb_log_file_size"),
 )
-"""Knobs of which the first may not be above the second: the server would change one of them silently."""
+"""Knobs of which the first may not be above the second: the server would change one of them silently, or refuse it."""
 
 _RESERVED_SHARE = 0.05
 _RESERVED_BYTES = 128 << 20
