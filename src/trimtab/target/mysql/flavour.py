@@ -18,6 +18,8 @@ _KNOWN: dict[Product, tuple[tuple[int, int], tuple[int, int]]] = {
     "mysql": ((8, 0), (8, 4)),
 }
 _NAMES: dict[Product, str] = {"mariadb": "MariaDB", "mysql": "MySQL"}
+_SAYS_REPLICA: dict[Product, tuple[int, int, int]] = {"mariadb": (10, 5, 1), "mysql": (8, 0, 22)}
+"""Since when SHOW REPLICA STATUS is understood; MySQL 8.4 no longer takes the old name (both manuals, SHOW REPLICA STATUS)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,12 @@ class Flavour:
 
     def __str__(self) -> str:
         return f"{_NAMES[self.product]} {'.'.join(map(str, self.version))}"
+
+    @property
+    def replica_status(self) -> str:
+        """The statement that has a row for every server that this one replicates from."""
+        word = "REPLICA" if self.version >= _SAYS_REPLICA[self.product] else "SLAVE"
+        return f"SHOW {word} STATUS"
 
 
 def read_flavour(version: str) -> Flavour:

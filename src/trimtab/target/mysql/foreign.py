@@ -18,6 +18,7 @@ from trimtab.records import Fault
 from trimtab.target.forensic import Disturbance
 from trimtab.target.mysql.options import option_files
 from trimtab.target.mysql.reach import Reach
+from trimtab.target.mysql.replication import is_replica
 from trimtab.target.mysql.session import Session, StatementError
 from trimtab.target.mysql.variables import Variable
 
@@ -103,10 +104,7 @@ def _asked(session: Session, what: str) -> str:
 def _role(session: Session, variables: Mapping[str, Variable]) -> str:
     if any(name in variables and variables[name].value is True for name in ("read_only", "super_read_only")):
         return "read-only"
-    try:
-        return "a replica" if session.execute("SHOW SLAVE STATUS") else ""
-    except StatementError:
-        return ""
+    return "a replica" if is_replica(session) else ""
 
 
 def _where(variable: Variable) -> str:

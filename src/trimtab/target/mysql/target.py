@@ -26,8 +26,9 @@ from trimtab.target.mysql.fragment import fragment_text
 from trimtab.target.mysql.lock import TunerLock
 from trimtab.target.mysql.reach import Reach
 from trimtab.target.mysql.remote import ConnectionReach, LocalReach
+from trimtab.target.mysql.replication import has_replica
 from trimtab.target.mysql.sentry import Sentry
-from trimtab.target.mysql.session import LoginRefusedError, Session, StatementError
+from trimtab.target.mysql.session import LoginRefusedError, Session
 from trimtab.target.mysql.settings import Settings, read_settings
 from trimtab.target.mysql.variables import MARIADB_QUERY, MYSQL_QUERY, Variable, from_mariadb, from_mysql
 from trimtab.target.overlay import Bounds
@@ -109,7 +110,7 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
                 flavour=self._flavour_of(session),
                 may_set=grant.may_set(grants),
                 beyond_rights=grant.beyond_rights(self._flavour_of(session), grants),
-                has_replica=_has_replica(session),
+                has_replica=has_replica(session),
                 has_mapped_log="innodb_log_file_mmap" in variables and variables["innodb_log_file_mmap"].value is True,
             )
         return variables, facts
@@ -301,17 +302,6 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
         """(check, is_fine, explanation) lines; changes nothing."""
         _, facts = self._look()
         return doctor.examine(self._reach, self.settings, self.states(), facts, self.budget_bytes, self.limits)
-
-
-def _has_replica(session: Session) -> bool:
-    """Whether another server takes part; False when this user may not know."""
-    try:
-        if session.execute("SHOW SLAVE STATUS"):
-            return True
-        rows = session.execute("SELECT 1 FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' LIMIT 1")
-    except StatementError:
-        return False
-    return bool(rows)
 
 
 def _reach(name: str, settings: Settings) -> Reach:
