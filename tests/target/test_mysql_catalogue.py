@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.target.mysql_shapes import MARIADB_ROWS, MYSQL_ROWS
+from tests.target.mysql_shapes import BINLOG_ADMIN, CONNECTION_ADMIN, MARIADB_ROWS, MYSQL_ROWS
 from trimtab.errors import ApplyError, TargetError, UsageError
 from trimtab.records import Context, DataRights, Machine
 from trimtab.space import Config, KnobKind, RestartClass, SafetyClass, Space
@@ -129,6 +129,28 @@ def test_mariadb_11_wants_further_rights_for_some_knobs() -> None:
     found = knob_states(from_mariadb(MARIADB_ROWS), facts, BOUNDS, settings, "")
     assert "no BINLOG ADMIN or CONNECTION ADMIN privilege" in found["max_connections"].lock_reason
     assert found["innodb_io_capacity"].lock_reason == ""
+
+
+def test_the_further_rights_are_those_of_the_manual() -> None:
+    eleven = read_flavour("11.0.2-MariaDB")
+    ours = frozenset(curated_for(eleven))
+    super_only = ["GRANT SUPER ON *.* TO `a`@`localhost`"]
+    assert beyond_rights(eleven, super_only) == ours & {*BINLOG_ADMIN, *CONNECTION_ADMIN}
+    one = [*super_only, "GRANT BINLOG ADMIN ON *.* TO `a`@`localhost`"]
+    assert beyond_rights(eleven, one) == ours & {*CONNECTION_ADMIN}
+
+
+def test_new_names_of_replication_variables_are_classed_as_the_old() -> None:
+    for old, new in (
+        ("log_slave_updates", "log_replica_updates"),
+        ("slave_skip_errors", "replica_skip_errors"),
+        ("sync_master_info", "sync_source_info"),
+        ("rpl_semi_sync_master_enabled", "rpl_semi_sync_source_enabled"),
+        ("rpl_semi_sync_slave_enabled", "rpl_semi_sync_replica_enabled"),
+    ):
+        assert safety_of(new) is safety_of(old)
+        assert safety_of(new) is not SafetyClass.PERFORMANCE
+    assert forbidden_reason("replica_load_tmpdir") == forbidden_reason("slave_load_tmpdir") != ""
 
 
 def test_further_locks() -> None:
@@ -267,6 +289,10 @@ def test_rights_as_sql() -> None:
     assert "GRANT SELECT, INSERT, UPDATE, DELETE ON `shop\\_1`.* TO" in text
     text, _ = grant_text(MYSQL, 3, None, "t")
     assert "SYSTEM_VARIABLES_ADMIN, PROCESS, REPLICATION CLIENT ON *.*" in text
+    assert (
+        "INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'\nCREATE USER 't'@'localhost' IDENTIFIED WITH auth_socket;"
+        in text
+    )
     assert "PASSWORD" not in text
 
 

@@ -2,7 +2,8 @@
 
 `FORBIDDEN` can never be set by Trimtab: these run code, write files, lock users or the tuner out, hide damage, or are fixed
 when the data directory is made. What MariaDB really does with them stands in the comments. The other classes are the
-catalogue's (`safety = ...`); this module says which class a variable that the catalogue does not know falls into.
+catalogue's (`safety = ...`); this module says which class a variable that the catalogue does not know falls into. Names with
+"slave" or "master" stand beside those that MySQL uses from 8.0.26 on ("replica", "source").
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ _WRITES_FILES = frozenset(
         "relay_log",
         "relay_log_index",
         "relay_log_info_file",
+        "replica_load_tmpdir",
         "secure_file_priv",
         "slave_load_tmpdir",
         "slow_query_log",
@@ -141,6 +143,7 @@ _BY_CLASS: dict[SafetyClass, frozenset[str]] = {
             "sync_master_info",
             "sync_relay_log",
             "sync_relay_log_info",
+            "sync_source_info",
         }
     ),
     SafetyClass.DATA_LOSS: frozenset(
@@ -208,9 +211,14 @@ _BY_CLASS: dict[SafetyClass, frozenset[str]] = {
             "enforce_gtid_consistency",
             "innodb_autoinc_lock_mode",
             "log_bin_trust_function_creators",
+            "log_replica_updates",
             "log_slave_updates",
+            "replica_parallel_type",
+            "replica_skip_errors",
             "rpl_semi_sync_master_enabled",
+            "rpl_semi_sync_replica_enabled",
             "rpl_semi_sync_slave_enabled",
+            "rpl_semi_sync_source_enabled",
             "server_id",
             "slave_parallel_mode",
             "slave_skip_errors",

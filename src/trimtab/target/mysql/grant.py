@@ -13,11 +13,12 @@ __all__ = ["DEFAULT_USER", "beyond_rights", "grant_text", "may_set"]
 DEFAULT_USER = "trimtab"
 _SET = {"mariadb": "SUPER", "mysql": "SYSTEM_VARIABLES_ADMIN"}
 _SPLIT_SINCE = (11, 0)
+"""Until 10.11 SUPER allowed what these rights allow; from 11.0 on it does not (MariaDB's manual, GRANT; sql/privilege.h)."""
 _SPLIT = {
     "BINLOG ADMIN": ("binlog_cache_size", "binlog_commit_wait_count", "sync_binlog"),
     "CONNECTION ADMIN": ("max_connections", "thread_pool_oversubscribe", "thread_pool_size"),
 }
-"""Rights of their own that MariaDB's SUPER holds until 10.11, and from 11.0 on does not: right -> knobs of the catalogue."""
+"""Right -> the knobs of the catalogue that only it lets a user set then."""
 
 _SETS = re.compile(r"\b(ALL PRIVILEGES|SUPER|SYSTEM_VARIABLES_ADMIN)\b.* ON \*\.\*")
 _ALL = re.compile(r"\bALL PRIVILEGES\b.* ON \*\.\*")
@@ -25,6 +26,14 @@ _WHY = {
     "mariadb": "-- MariaDB has no right for single variables: SUPER covers most of them, and more than tuning needs.",
     "mysql": "-- MySQL has no right for single variables: SYSTEM_VARIABLES_ADMIN covers all that can be set at run time.",
 }
+_LOGIN = {
+    "mariadb": ("VIA unix_socket", ()),
+    "mysql": (
+        "WITH auth_socket",
+        ("-- Where it says that auth_socket is not loaded: INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'",),
+    ),
+}
+"""How the operating system's user comes in; not every package of MySQL loads the plug-in."""
 
 
 def may_set(grants: Iterable[str]) -> bool:
@@ -52,10 +61,11 @@ def grant_text(flavour: Flavour, names: int, rights: DataRights | None, user: st
     afterwards, so that none stands in a statement or in a log.
     """
     who = f"{_quoted(user)}@'localhost'"
-    plugin = "VIA unix_socket" if flavour.product == "mariadb" else "WITH auth_socket"
+    plugin, notes = _LOGIN[flavour.product]
     lines = [
         f"-- A user that may change {names} knobs. Run as an administrator. No password is set here: the operating system's",
         f"-- user of that name may log in on this machine; for others: ALTER USER {who} IDENTIFIED BY ...",
+        *notes,
         f"CREATE USER {who} IDENTIFIED {plugin};",
         "",
         _WHY[flavour.product],

@@ -27,7 +27,7 @@ _REFUSED = {
     _NO_PASSWORD: ("the operating-system user may not log in as this user", "run as that user"),
     ER.DBACCESS_DENIED_ERROR: ("this user may not enter the database", "name another one in url, or none"),
     ER.HOST_NOT_PRIVILEGED: ("the server lets nobody in from this host", "log in from another host, or add the user"),
-    ER.HOST_IS_BLOCKED: ("the server has blocked this host after many errors", "run FLUSH HOSTS on the server"),
+    ER.HOST_IS_BLOCKED: ("the server has blocked this host after many errors", "run `mysqladmin flush-hosts`"),
     ER.BAD_DB_ERROR: ("the database does not exist", "check it in url"),
 }
 _FULL = (ER.CON_COUNT_ERROR, ER.TOO_MANY_USER_CONNECTIONS, ER.USER_LIMIT_REACHED)
