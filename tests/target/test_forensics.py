@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import psycopg
 import pytest
 
+from trimtab.errors import TargetError
 from trimtab.records import Fault
 from trimtab.space import Knob, KnobKind
 from trimtab.target import KnobState
+from trimtab.target.postgresql import forensics
 from trimtab.target.postgresql.disk import disk_use
 from trimtab.target.postgresql.foreign import Picture, differences
-from trimtab.target.postgresql.forensics import classify
+from trimtab.target.postgresql.forensics import Forensics, classify
+from trimtab.target.postgresql.reach import Reach
+from trimtab.target.postgresql.session import is_cut_off
 
 LINES = [
     ("FATAL:  could not map anonymous shared memory: Cannot allocate memory", Fault.CONFIG),
@@ -109,3 +120,81 @@ def test_our_own_restart_and_our_own_file_are_no_difference() -> None:
     values = {name: getattr(LEFT, name) for name in Picture.__dataclass_fields__}
     ours = Picture(**{**values, "started_at": "tuesday", "files": auto}).after_own_change(LEFT)
     assert ours.files == {"/d/postgresql.auto.conf": "new", "/a": "1"}, "what we do not change stays as it was"
+
+
+@dataclass
+class LoggingServer:
+    """What `Forensics.await_reason` asks of the way to a server."""
+
+    log_file: Path | None
+    pid: int | None = 12
+    n_oom_kills: int = 0
+
+    def log_excerpt(self, n_lines: int) -> str:
+        return ""
+
+
+def _waited(server: LoggingServer, *, then: str = "", after_s: float = 0.2) -> float:
+    found = Forensics(cast(Reach, server))
+    found.mark()
+
+    def write() -> None:
+        time.sleep(after_s)
+        if server.log_file is not None:
+            with server.log_file.open("a", encoding="utf-8") as log:
+                log.write(then)
+
+    writer = threading.Thread(target=write)
+    began = time.monotonic()
+    writer.start()
+    found.await_reason()
+    waited_s = time.monotonic() - began
+    writer.join()
+    return waited_s
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "LOG:  server process (PID 12) was terminated by signal 11: Segmentation fault",
+        "LOG:  client backend (PID 12) exited with exit code 2",
+        "FATAL:  terminating connection due to administrator command",
+    ],
+)
+def test_a_cut_off_session_is_waited_for_until_the_log_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.setattr(forensics, "_REASON_S", 10.0)
+    log = tmp_path / "server.log"
+    log.write_text(
+        "LOG:  server process (PID 11) was terminated by signal 11: Segmentation fault\n"
+    )  # of an earlier config
+    assert 0.2 <= _waited(LoggingServer(log), then=f"2026-01-01 00:00:00.000 UTC [1] {line}\n") < 5.0
+
+
+def test_the_wait_for_a_reason_ends_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forensics, "_REASON_S", 0.3)
+    log = tmp_path / "server.log"
+    log.touch()
+    shutdown = 'LOG:  received fast shutdown request\nLOG:  background worker "x" (PID 9) exited with exit code 1\n'
+    assert 0.3 <= _waited(LoggingServer(log), then=shutdown, after_s=0.0) < 5.0
+
+
+def test_nothing_is_waited_for_that_cannot_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forensics, "_REASON_S", 10.0)
+    assert _waited(LoggingServer(None), after_s=0.0) < 1.0
+    log = tmp_path / "server.log"
+    log.touch()
+    gone = LoggingServer(log)
+    found = Forensics(cast(Reach, gone))
+    found.mark()
+    gone.pid = None
+    began = time.monotonic()
+    found.await_reason()
+    assert time.monotonic() - began < 1.0
+
+
+def test_a_session_that_was_cut_off_is_known_by_the_words_of_its_client() -> None:
+    assert is_cut_off(psycopg.OperationalError("server closed the connection unexpectedly\n\tThis probably means"))
+    assert is_cut_off(TargetError("cannot connect to the server: port=1: server closed the connection unexpectedly"))
+    assert not is_cut_off(psycopg.OperationalError("FATAL:  sorry, too many clients already"))

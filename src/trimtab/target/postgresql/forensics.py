@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from functools import cache
 
@@ -20,6 +21,12 @@ __all__ = ["Forensics", "classify"]
 _BY_KILL = "was terminated by signal 9"
 _BY_STOP = "shutdown request"
 _DEAD_PID = re.compile(r"\(PID (\d+)\) was terminated by signal")
+_ENDED = re.compile(
+    r"(server process|client backend) \(PID \d+\) (was terminated by signal|exited with exit code)|terminating connection"
+)
+"""What the log has on a session that ended: the words for its process differ from PostgreSQL 18 on."""
+_REASON_S = 3.0
+_POLL_S = 0.02
 _PREFIX = re.compile(r"^\S+ \S+ \S+ \[\d+\] ")
 
 
@@ -51,6 +58,19 @@ class Forensics:
     def mark(self) -> None:
         """Evidence counts from here."""
         self._start = Marked.now(self._reach)
+
+    def await_reason(self) -> None:
+        """After a session was cut off: waits until the log since the mark says of what it ended.
+
+        The server reaps a dead process, and writes of it, a moment after the connection is gone. Ends at once when no log
+        can be read or the server itself is gone, and after `_REASON_S` in any case (words in another language).
+        """
+        until = time.monotonic() + _REASON_S
+        while self._reach.log_file is not None and time.monotonic() < until:
+            is_gone = self._start.pid is not None and self._reach.pid is None
+            if is_gone or _ENDED.search(self._start.log_since(self._reach)):
+                return
+            time.sleep(_POLL_S)
 
     def gather(self, *, was_restarting: bool = False) -> Evidence:
         """What is seen now; changes nothing, asks the server nothing, never raises.

@@ -72,6 +72,10 @@ class Sentry:
         except TargetError:
             self._left = None
 
+    def await_reason(self) -> None:
+        """After a session was cut off: waits a moment for the server's log to say why."""
+        self._forensics.await_reason()
+
     def failed(self) -> None:
         """Our own change failed: what can be seen now is kept, since the rescue will cover it."""
         self._failure = self._forensics.gather(was_restarting=True)

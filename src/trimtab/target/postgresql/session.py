@@ -18,6 +18,7 @@ __all__ = [
     "LoginRefusedError",
     "NotYetError",
     "connect",
+    "is_cut_off",
     "redact",
 ]
 
@@ -27,6 +28,7 @@ _ANSWER_S = 35.0
 """Longest wait for an answer: the server's own time-out first, and ours for one that accepts and never answers."""
 
 _NOT_YET = ("starting up", "shutting down", "in recovery mode", "not yet accepting connections")
+_CUT_OFF = "closed the connection unexpectedly"
 
 _REASONS: tuple[tuple[str, str, str], ...] = (
     (
@@ -86,6 +88,11 @@ class NotYetError(TargetError):
 
 class LoginRefusedError(TargetError):
     """The server runs and answered, but does not let us in: restarting it would not help."""
+
+
+def is_cut_off(error: Exception) -> bool:
+    """Whether the server ended a session without a word, as it does when the session's process dies."""
+    return _CUT_OFF in str(error)
 
 
 def redact(text: str, password: str | None) -> str:

@@ -41,7 +41,7 @@ from trimtab.target.postgresql.reach import Reach
 from trimtab.target.postgresql.remote import ConnectionReach, LocalReach
 from trimtab.target.postgresql.rules import check_rules
 from trimtab.target.postgresql.sentry import Sentry
-from trimtab.target.postgresql.session import LoginRefusedError, NotYetError
+from trimtab.target.postgresql.session import LoginRefusedError, NotYetError, is_cut_off
 from trimtab.target.postgresql.settings import Settings, read_settings
 from trimtab.target.postgresql.vitals import Watch
 from trimtab.target.server import LOG_LINES, ServerTarget
@@ -51,8 +51,6 @@ __all__ = ["PostgresTarget"]
 _RECOVERY_S = 60.0
 """How long a server that says that it starts or recovers is waited for."""
 _POLL_S = 0.05
-_REAP_S = 0.5
-"""After a session has crashed, until the server has reaped it and its log says of what."""
 
 
 class PostgresTarget(ServerTarget[Settings, Reach]):
@@ -206,8 +204,8 @@ class PostgresTarget(ServerTarget[Settings, Reach]):
         except (TargetError, psycopg.Error) as error:
             if isinstance(error, ApplyError) and not is_touched:
                 raise
-            if "closed the connection unexpectedly" in str(error):
-                time.sleep(_REAP_S)
+            if is_cut_off(error):
+                self._sentry.await_reason()
             excerpt = self._reach.log_excerpt(LOG_LINES)
             self._sentry.failed()
             put_back(self._reach, base)
