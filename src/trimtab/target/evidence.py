@@ -5,20 +5,22 @@ from __future__ import annotations
 import re
 import time
 import tomllib
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from trimtab.host import kernel_oom_kills, process_state
 from trimtab.records import Fault
-from trimtab.target.forensic import Symptom
+from trimtab.target.forensic import Evidence, Symptom
 
-__all__ = ["CRASH_SIGNALS", "LINES", "FaultLine", "Marked", "by_rank", "classified", "fault_lines"]
+__all__ = ["CRASH_SIGNALS", "FaultLine", "Marked", "ServerForensics", "classified", "fault_lines"]
 
-LINES = 20
+_LINES = 20
 """Of the log, in evidence."""
 
 CRASH_SIGNALS = (4, 6, 7, 8, 11)
@@ -70,11 +72,6 @@ def classified(log: str, lines: Sequence[tuple[re.Pattern[str], FaultLine]], pre
     return found
 
 
-def by_rank(symptoms: Sequence[Symptom]) -> list[Symptom]:
-    """The config's own first, then those of resources, then those of the environment."""
-    return sorted(symptoms, key=lambda symptom: _RANK[symptom.fault])
-
-
 class _Reach(Protocol):
     @property
     def log_file(self) -> Path | None: ...
@@ -113,14 +110,14 @@ class Marked:
         """The server's lines since the mark; where its file cannot be read, what its way to it has to say."""
         log = reach.log_file
         if log is None:
-            return reach.log_excerpt(LINES)
+            return reach.log_excerpt(_LINES)
         start = self.log_bytes if log == self.log and _size(log) >= self.log_bytes else 0
         try:
             with log.open("rb") as file:
                 file.seek(max(start, _size(log) - _LOG_BYTES))
                 return file.read().decode(errors="replace")
         except OSError:
-            return reach.log_excerpt(LINES)
+            return reach.log_excerpt(_LINES)
 
 
 def _size(path: Path | None) -> int:
@@ -128,3 +125,88 @@ def _size(path: Path | None) -> int:
         return path.stat().st_size if path is not None else 0
     except OSError:
         return 0
+
+
+R = TypeVar("R", bound=_Reach)
+
+
+class ServerForensics(ABC, Generic[R]):
+    """Gathers the evidence about one server; a kind of server knows its own words.
+
+    Args:
+        reach: the way to the server.
+
+    Attributes:
+        BY_STOP: words of a symptom that says that the server was stopped.
+        BY_KILL: words of one that the kernel tells better, which knows who killed.
+    """
+
+    BY_STOP: ClassVar[re.Pattern[str]]
+    BY_KILL: ClassVar[re.Pattern[str] | None] = None
+
+    def __init__(self, reach: R) -> None:
+        self._reach = reach
+        self._start = Marked()
+
+    @abstractmethod
+    def _classify(self, log: str) -> list[Symptom]:
+        """What the lines of `log` say."""
+
+    @abstractmethod
+    def _is_up(self) -> bool:
+        """Whether the server runs."""
+
+    @abstractmethod
+    def _limit_text(self, n_kills: int) -> str:
+        """What the kernel did at the server's own memory limit."""
+
+    @abstractmethod
+    def _suspects(self, log: str) -> Collection[int | None]:
+        """Processes whose kills, by this machine's kernel, are the server's; none when it is on another machine."""
+
+    @abstractmethod
+    def _death(self, log: str, *, is_up: bool) -> Iterator[Symptom]:
+        """How a process ended that said nothing that is known here."""
+
+    def mark(self) -> None:
+        """Evidence counts from here."""
+        self._start = Marked.now(self._reach)
+
+    def gather(self, *, was_restarting: bool = False) -> Evidence:
+        """What is seen now; changes nothing, asks the server nothing, never raises.
+
+        Args:
+            was_restarting: whether it failed in a change of ours, which stops the server itself.
+        """
+        pid, log = self._reach.pid, self._start.log_since(self._reach)
+        state = process_state(pid) if pid is not None else ""
+        own = list(self._kills(log))
+        spoken = [one for one in self._classify(log) if not (was_restarting and self.BY_STOP.search(one.text))]
+        if own and self.BY_KILL is not None:
+            spoken = [one for one in spoken if not self.BY_KILL.search(one.text)]
+        is_up = self._is_up()
+        return Evidence(
+            symptoms=(*own, *_by_rank(spoken), *([] if own or spoken else self._death(log, is_up=is_up))),
+            is_up=is_up,
+            is_stopped=state in ("T", "t"),
+            log="\n".join(log.splitlines()[-_LINES:]),
+        )
+
+    def _kills(self, log: str) -> Iterator[Symptom]:
+        """Kills for want of memory: by the server's own limit, then those that the kernel's log tells of."""
+        n_kills = self._reach.n_oom_kills - self._start.n_kills
+        if n_kills > 0:
+            text = self._limit_text(n_kills)
+            yield Symptom(fault=Fault.RESOURCE, text=text, is_own_demand=True, is_death=True)
+            return
+        suspects = self._suspects(log)
+        for kill in kernel_oom_kills(self._start.at) if suspects else ():
+            if kill.pid in suspects:
+                limit = "a memory limit (cgroup)" if kill.is_limited else "the machine's memory"
+                text = f"the kernel killed the server's process pid={kill.pid} at {limit}"
+                yield Symptom(fault=Fault.RESOURCE, text=text, is_own_demand=kill.is_limited, is_death=True)
+
+
+def _by_rank(symptoms: Sequence[Symptom]) -> list[Symptom]:
+    """The config's own first, then those of resources, then those of the environment."""
+    return sorted(symptoms, key=lambda symptom: _RANK[symptom.fault])

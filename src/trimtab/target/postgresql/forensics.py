@@ -1,25 +1,19 @@
-"""What a PostgreSQL server, its process and the kernel show of a failure; the server's words are data (catalog).
-
-`Forensics.mark` says from where on lines, kills and processes count: what an earlier config did is not held against a later.
-"""
+"""What a PostgreSQL server, its process and the kernel show of a failure; the server's words are data (catalog)."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 
-from trimtab.host import kernel_oom_kills, process_state
 from trimtab.records import Fault
-from trimtab.target.evidence import CRASH_SIGNALS, LINES, FaultLine, Marked, by_rank, classified, fault_lines
-from trimtab.target.forensic import Evidence, Symptom
+from trimtab.target.evidence import CRASH_SIGNALS, FaultLine, ServerForensics, classified, fault_lines
+from trimtab.target.forensic import Symptom
 from trimtab.target.postgresql.reach import Reach
 
 __all__ = ["Forensics", "classify"]
 
-_BY_KILL = "was terminated by signal 9"
-_BY_STOP = "shutdown request"
 _DEAD_PID = re.compile(r"\(PID (\d+)\) was terminated by signal")
 _ENDED = re.compile(
     r"(server process|client backend) \(PID \d+\) (was terminated by signal|exited with exit code)|terminating connection"
@@ -48,16 +42,25 @@ def classify(log: str) -> list[Symptom]:
     return classified(log, _lines(), _PREFIX)
 
 
-class Forensics:
-    """Gathers the evidence about one server."""
+class Forensics(ServerForensics[Reach]):
+    """Gathers the evidence about one server; see `ServerForensics`."""
 
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
-        self._start = Marked()
+    BY_STOP = re.compile("shutdown request")
+    BY_KILL = re.compile("was terminated by signal 9")
 
-    def mark(self) -> None:
-        """Evidence counts from here."""
-        self._start = Marked.now(self._reach)
+    def _classify(self, log: str) -> list[Symptom]:
+        return classify(log)
+
+    def _is_up(self) -> bool:
+        return self._reach.is_up()
+
+    def _limit_text(self, n_kills: int) -> str:
+        return f"the kernel killed {n_kills} of the server's processes at its memory limit (cgroup)"
+
+    def _suspects(self, log: str) -> Collection[int | None]:
+        if self._reach.pid is None and self._reach.data_dir is None:
+            return ()
+        return {int(number) for number in _DEAD_PID.findall(log)} | {self._start.pid}
 
     def await_reason(self) -> None:
         """After a session was cut off: waits until the log since the mark says of what it ended.
@@ -72,44 +75,7 @@ class Forensics:
                 return
             time.sleep(_POLL_S)
 
-    def gather(self, *, was_restarting: bool = False) -> Evidence:
-        """What is seen now; changes nothing, asks the server nothing, never raises.
-
-        Args:
-            was_restarting: whether it failed in a change of ours, which stops the server itself.
-        """
-        pid, log = self._reach.pid, self._start.log_since(self._reach)
-        state = process_state(pid) if pid is not None else ""
-        own = list(self._kills(log))
-        spoken = [symptom for symptom in classify(log) if not (was_restarting and _BY_STOP in symptom.text)]
-        if own:  # the kernel knows better who killed than the server, which saw a signal only
-            spoken = [symptom for symptom in spoken if _BY_KILL not in symptom.text]
-        ranked = by_rank(spoken)
-        return Evidence(
-            symptoms=(*own, *ranked, *([] if own or spoken else self._death(log))),
-            is_up=self._reach.is_up(),
-            is_stopped=state in ("T", "t"),
-            log="\n".join(log.splitlines()[-LINES:]),
-        )
-
-    def _kills(self, log: str) -> Iterator[Symptom]:
-        """Kills for want of memory: by the server's own limit, then those that the kernel's log tells of."""
-        n_kills = self._reach.n_oom_kills - self._start.n_kills
-        if n_kills > 0:
-            text = f"the kernel killed {n_kills} of the server's processes at its memory limit (cgroup)"
-            yield Symptom(fault=Fault.RESOURCE, text=text, is_own_demand=True, is_death=True)
-            return
-        if self._reach.pid is None and self._reach.data_dir is None:
-            return  # on another machine: this kernel's log is not the server's
-        dead = {int(number) for number in _DEAD_PID.findall(log)} | {self._start.pid}
-        for kill in kernel_oom_kills(self._start.at):
-            if kill.pid in dead:
-                limit = "a memory limit (cgroup)" if kill.is_limited else "the machine's memory"
-                text = f"the kernel killed the server's process pid={kill.pid} at {limit}"
-                yield Symptom(fault=Fault.RESOURCE, text=text, is_own_demand=kill.is_limited, is_death=True)
-
-    def _death(self, log: str) -> Iterator[Symptom]:
-        """How a process ended that said nothing that is known here."""
+    def _death(self, log: str, *, is_up: bool) -> Iterator[Symptom]:
         code = self._reach.exit_code
         last = next((line for line in reversed(log.splitlines()) if "FATAL:" in line or "PANIC:" in line), "")
         if code is not None and -code in CRASH_SIGNALS:
@@ -119,5 +85,5 @@ class Forensics:
             yield Symptom(fault=Fault.ENVIRONMENT, text=text)
         elif code is not None and self._reach.pid is None:
             yield Symptom(fault=Fault.CONFIG, text=f"the server ended by itself with exit_code={code}")
-        elif last and not self._reach.is_up():
+        elif last and not is_up:
             yield Symptom(fault=Fault.CONFIG, text=_PREFIX.sub("", last).strip())
