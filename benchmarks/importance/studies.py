@@ -7,11 +7,11 @@ from typing import Any
 
 from rich.console import Console
 
-from trimtab.history import StudyRecord
+from trimtab.history import StudyRecord, open_history_at
 from trimtab.importance import Consensus
 from trimtab.records import Trial
 from trimtab.report import Progress
-from trimtab.study import StudyFile, load_study_file, open_history_at, rank_study, run_design, tune
+from trimtab.study import StudyFile, load_study_file, rank_study, run_design, tune
 
 HERE = Path(__file__).parent
 

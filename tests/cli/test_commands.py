@@ -16,6 +16,7 @@ from tests.fakes import FakeStudy
 from trimtab.cli import main
 from trimtab.cli.group import COMMANDS, trimtab
 from trimtab.errors import TargetError
+from trimtab.history import History
 from trimtab.testing.fake_workload import FakeRatedWorkload
 
 
@@ -123,12 +124,50 @@ def test_report_of_an_unknown_study_names_the_known_ones(run: Run, study: FakeSt
     assert ran.err == "error: the history holds no study named 'fkae'\nhint: it holds: fake\n"
 
 
-def test_report_of_an_empty_history(run: Run) -> None:
+READERS = (
+    ("report", "any"), ("report", "any", "--json"), ("apply", "any"), ("rank", "any"), ("rank", "study.toml"),
+    ("bench-search", "any"),
+    ("history", "list"), ("history", "query"), ("history", "show", "any"), ("history", "export", "--to", "x.csv"),
+    ("history", "check"), ("history", "compact"), ("history", "backup", "copy.db"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", READERS, ids=" ".join)
+def test_who_reads_makes_nothing_where_there_is_no_history(
+    run: Run, study: FakeStudy, command: tuple[str, ...]
+) -> None:
+    before = sorted(study.path.rglob("*"))
+    ran = run(*command)
+    assert (ran.code, ran.out, ran.err) == (
+        2,
+        "",
+        f"error: there is no history={str(study.path / 'state' / 'history.db')!r}\n"
+        "hint: `trimtab tune` makes one; --state or --history name another place\n",
+    )
+    assert sorted(study.path.rglob("*")) == before
+
+
+def test_an_empty_file_is_no_history(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty.db").touch()
+    ran = run("report", "any", "--history", "empty.db")
+    assert (ran.code, ran.err.splitlines()[0]) == (2, "error: there is no history='empty.db'")
+    assert [path.name for path in tmp_path.iterdir()] == ["empty.db"]
+    assert (tmp_path / "empty.db").stat().st_size == 0
+
+
+def test_report_of_an_empty_history(run: Run, tmp_path: Path) -> None:
+    History.open(tmp_path / "state" / "history.db").close()
     ran = run("report", "any")
     assert (ran.code, ran.err) == (
         2,
         "error: the history holds no study named 'any'\nhint: it is empty; run `trimtab tune` first\n",
     )
+
+
+def test_recover_and_rollback_of_nothing_make_nothing(run: Run, tmp_path: Path) -> None:
+    assert run("recover").code == run("recover", "--check").code == 0
+    assert run("rollback", "any").code == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_recover_with_nothing_to_do(run: Run) -> None:
@@ -137,7 +176,6 @@ def test_recover_with_nothing_to_do(run: Run) -> None:
 
 
 def test_history_lists_studies(run: Run, study: FakeStudy) -> None:
-    assert run("history", "list").out == "no studies yet\n"
     run("tune", "study.toml", "--quiet")
     assert "\nfake  proven  " in run("history", "list").out
     (row,) = json.loads(run("history", "list", "--json").out)["studies"]
@@ -345,7 +383,8 @@ def test_plugins_lists_what_is_registered(run: Run) -> None:
     assert "  text: One trial a line" in text
 
 
-def test_a_study_file_in_the_place_of_a_name_is_told(run: Run) -> None:
+def test_a_study_file_in_the_place_of_a_name_is_told(run: Run, tmp_path: Path) -> None:
+    History.open(tmp_path / "state" / "history.db").close()
     for command in (("report", "study.toml"), ("apply", "study.toml", "--yes")):
         ran = run(*command)
         assert ran.code == 2
@@ -414,6 +453,7 @@ def test_rank_of_noise_exits_1_and_says_what_to_run_next(run: Run, study: FakeSt
 def test_rank_refuses_what_makes_no_sense(
     run: Run, study: FakeStudy, arguments: tuple[str, ...], message: str, hint: str
 ) -> None:
+    History.open(study.path / "state" / "history.db").close()
     ran = run("rank", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err

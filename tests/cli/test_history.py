@@ -74,7 +74,8 @@ def test_list(run: Run, filled: Path) -> None:
     }  # fmt: skip
 
 
-def test_an_empty_history(run: Run) -> None:
+def test_an_empty_history(run: Run, tmp_path: Path) -> None:
+    History.open(tmp_path / "state" / "history.db").close()
     assert run("list")[:2] == (0, "no studies yet\n")
     assert run("query")[:2] == (1, "no study fits\n")
     code, out, _ = run("query", "--json")

@@ -14,14 +14,14 @@ from tests.fakes import FakeStudy
 from tests.search.registered import runnable
 
 from trimtab.errors import UsageError
-from trimtab.history import StudyRecord
+from trimtab.history import StudyRecord, open_history_at
 from trimtab.importance import Consensus, KnobRank, RankProblem
 from trimtab.records import Role, Trial
 from trimtab.report import render_html, report_text
 from trimtab.search import Searcher, SearchProblem, create
 from trimtab.search.random import RandomSearcher
 from trimtab.space import Config, Knob, KnobKind, Space
-from trimtab.study import load_study_file, open_history_at, run_design
+from trimtab.study import load_study_file, run_design
 from trimtab.study.prune import PruningSearcher
 from trimtab.study.prune_plan import PrunePlan
 from trimtab.testing.searcher_suite import CONTEXT, SearcherSuite, measured

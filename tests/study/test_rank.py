@@ -11,9 +11,9 @@ import pytest
 from tests.fakes import FakeStudy
 
 from trimtab.errors import HistoryError, UsageError
-from trimtab.history import StudyRecord
+from trimtab.history import StudyRecord, open_history_at
 from trimtab.records import Role, Status, Trial
-from trimtab.study import load_study_file, open_history_at, rank_study, run_design
+from trimtab.study import load_study_file, rank_study, run_design
 from trimtab.study.rank import Ranked
 from trimtab.trial import Journal
 

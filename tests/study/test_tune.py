@@ -11,9 +11,9 @@ import pytest
 from tests.fakes import FakeStudy
 
 from trimtab.errors import HistoryError, LoadError, LockedError, UsageError
-from trimtab.history import History
+from trimtab.history import History, find_study
 from trimtab.records import Role, Status, Trial
-from trimtab.study import Change, apply_winner, find_study, open_changes, recover, rollback
+from trimtab.study import Change, apply_winner, open_changes, recover, rollback
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.trial import Journal
 

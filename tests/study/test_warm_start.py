@@ -12,9 +12,9 @@ import pytest
 from tests.fakes import FakeStudy
 
 from trimtab.errors import UsageError
-from trimtab.history import History, StudyCopy
+from trimtab.history import History, StudyCopy, open_history_at
 from trimtab.records import Role, Trial
-from trimtab.study import load_study_file, open_history_at
+from trimtab.study import load_study_file
 
 NO_PROOF = "\n[proof]\nablate = false\nadvice = false\nmin_pairs = 2\nmax_pairs = 2\n"
 

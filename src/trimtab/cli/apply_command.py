@@ -24,10 +24,11 @@ __all__ = ["command"]
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def command(name: str, state_dir: Path, history_url: str | None, as_json: bool, yes: bool) -> int:
     """Set the proven winner of the study NAME on its server, to stay. Shows current → proposed first."""
-    from trimtab.study import apply_winner, find_study, open_history_at, winner_of
+    from trimtab.history import find_study, read_history_at
+    from trimtab.study import apply_winner, winner_of
 
     recover_first(state_dir)
-    with open_history_at(history_url, state_dir) as history:
+    with read_history_at(history_url, state_dir) as history:
         record = find_study(history, name)
     config = winner_of(record)
 

@@ -36,12 +36,10 @@ def command(
     when the best beats another searcher by more than chance, 1 when none does.
     """
     from trimtab.report.search_bench import print_search_bench
-    from trimtab.study import open_history_at
-    from trimtab.study.replay import find_recorded, make_replay
+    from trimtab.study.replay import find_recorded_at, make_replay
     from trimtab.study.search_bench import DEFAULT_SEARCHERS, bench_search
 
-    with open_history_at(history_url, state_dir) as history:
-        copy = find_recorded(history, name, study)
+    copy = find_recorded_at(history_url, state_dir, name, study)
     chosen = (
         DEFAULT_SEARCHERS if searchers is None else tuple(part.strip() for part in searchers.split(",") if part.strip())
     )

@@ -21,8 +21,7 @@ def command(file: Path, state_dir: Path, history_url: str | None, as_json: bool)
 
     Others may go on writing. To use the copy, give it as --history, or put it in the place of a damaged one.
     """
-    from trimtab.cli.history_options import place_of
-    from trimtab.history import back_up
+    from trimtab.history import back_up, place_of
 
     size = back_up(place_of(history_url, state_dir), file)
     if as_json:

@@ -18,8 +18,8 @@ __all__ = ["command"]
 @json_option
 def command(state_dir: Path, history_url: str | None, as_json: bool) -> int:
     """Read everything that the history holds and tell what is damaged; changes nothing. Exit code 1 when something is."""
-    from trimtab.cli.history_options import clean, place_of
-    from trimtab.history import check
+    from trimtab.cli.history_options import clean
+    from trimtab.history import check, place_of
 
     health = check(place_of(history_url, state_dir))
     if as_json:

@@ -17,8 +17,7 @@ __all__ = ["command"]
 @json_option
 def command(state_dir: Path, history_url: str | None, as_json: bool) -> int:
     """Give back the space that the history does not use. Nothing is deleted; it needs room for a copy meanwhile."""
-    from trimtab.cli.history_options import place_of
-    from trimtab.history import compact
+    from trimtab.history import compact, place_of
 
     before, after = compact(place_of(history_url, state_dir))
     if as_json:

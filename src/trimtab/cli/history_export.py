@@ -37,8 +37,7 @@ def command(
     """
     from trimtab.cli.history_options import chosen
     from trimtab.errors import UsageError
-    from trimtab.history import load_format
-    from trimtab.study import open_history_at
+    from trimtab.history import load_format, read_history_at
 
     if place == "-" and format_name is None:
         raise UsageError("--to - needs --format", hint="add --format jsonl")
@@ -49,7 +48,7 @@ def command(
         )
     if "://" not in place and place != "-" and Path(place).exists() and not force:
         raise UsageError(f"file={place!r} exists already", hint="give another one, or --force")
-    with open_history_at(history_url, state_dir) as history:
+    with read_history_at(history_url, state_dir) as history:
         studies = chosen(history, names, options)
         if not studies:
             raise UsageError("no study fits: nothing was written", hint="`trimtab history list` shows what there is")

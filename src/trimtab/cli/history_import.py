@@ -26,8 +26,7 @@ def command(place: str, format_name: str | None, state_dir: Path, history_url: s
 
     A study that is here already is left out; one whose name is taken gets a new name. What could not be mapped is said.
     """
-    from trimtab.history import import_file, load_format
-    from trimtab.study import open_history_at
+    from trimtab.history import import_file, load_format, open_history_at
 
     source = load_format(format_name, place)
     with open_history_at(history_url, state_dir) as history:

@@ -18,9 +18,9 @@ __all__ = ["command"]
 def command(state_dir: Path, history_url: str | None, as_json: bool) -> int:
     """List every study: name, status, trials, when, objective, target, version, workload, and what it was imported from."""
     from trimtab.cli.history_options import print_studies
-    from trimtab.study import open_history_at
+    from trimtab.history import read_history_at
 
-    with open_history_at(history_url, state_dir) as history:
+    with read_history_at(history_url, state_dir) as history:
         studies = history.summaries()
     if not studies and not as_json:
         click.echo("no studies yet")

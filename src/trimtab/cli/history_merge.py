@@ -22,8 +22,7 @@ def command(place: str, state_dir: Path, history_url: str | None, as_json: bool)
     OTHER stays as it is. A study that is here already is left out; one whose name is taken gets a new name.
     """
     from trimtab.cli.history_import import print_arrivals
-    from trimtab.history import merge
-    from trimtab.study import open_history_at
+    from trimtab.history import merge, open_history_at
 
     with open_history_at(history_url, state_dir) as history:
         arrivals = merge(history, place)

@@ -6,7 +6,6 @@ import datetime
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from trimtab.history import History, StudyQuery, StudySummary
     from trimtab.records import Machine
 
-__all__ = ["chosen", "clean", "place_of", "print_studies", "query_of", "query_options", "table", "when"]
+__all__ = ["chosen", "clean", "print_studies", "query_of", "query_options", "table", "when"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,11 +87,6 @@ def _machine(text: str) -> Machine:
     if found is None:
         raise UsageError(f"--like-machine={text!r} is no machine", hint='write here, or as in "8x32GiB"')
     return Machine(cores=int(found[1]), memory_bytes=parse_size(found[2]))
-
-
-def place_of(history_url: str | None, state_dir: Path) -> str:
-    """Path or URL of the history that is meant, without opening it."""
-    return history_url or str(state_dir / "history.db")
 
 
 def chosen(history: History, names: Sequence[str], options: dict[str, Any]) -> list[StudySummary]:

@@ -21,10 +21,10 @@ __all__ = ["command"]
 def command(state_dir: Path, history_url: str | None, as_json: bool, **options: Any) -> int:
     """List the studies that meet every filter given. Exit code 1 when there is none."""
     from trimtab.cli.history_options import print_studies, query_of
-    from trimtab.study import open_history_at
+    from trimtab.history import read_history_at
 
     query = query_of(options)
-    with open_history_at(history_url, state_dir) as history:
+    with read_history_at(history_url, state_dir) as history:
         studies = history.summaries(query)
     if not studies and not as_json:
         click.echo("no study fits")

@@ -28,9 +28,9 @@ def command(name: str, state_dir: Path, history_url: str | None, as_json: bool, 
     """Show the study NAME (the newest of that name; "#7" means the study of id 7) and its trials, as they are stored."""
     from trimtab.cli.history_options import chosen
     from trimtab.errors import UsageError
-    from trimtab.study import open_history_at
+    from trimtab.history import read_history_at
 
-    with open_history_at(history_url, state_dir) as history:
+    with read_history_at(history_url, state_dir) as history:
         study = history.copy(chosen(history, [name], {})[-1].id)
     trials = [trial for trial in study.trials if number in (None, trial.number)]
     if number is not None and not trials:

@@ -42,8 +42,9 @@ def command(
     same command resumes it, and more --runs add to it. Exits with 0 when knobs were ranked, 1 when there is not enough
     data to tell.
     """
+    from trimtab.history import read_history_at
     from trimtab.report import print_rank, rank_to_json, write_rank_html
-    from trimtab.study import make_rankers, open_history_at, rank_study
+    from trimtab.study import make_rankers, rank_study
 
     make_rankers(rankers)
     file, name = _named(study)
@@ -56,7 +57,7 @@ def command(
         if not name:
             return 130
     url = history_url or (file.study.history if file is not None else None)
-    with open_history_at(url, state_dir) as history:
+    with read_history_at(url, state_dir) as history:
         ranked = rank_study(history, name, beside=beside, rankers=rankers)
     source = study if file is not None else "STUDY.toml"
     next_command = (

@@ -22,10 +22,10 @@ def command(
     name: str, state_dir: Path, history_url: str | None, as_json: bool, html: Path | None, show_trials: bool
 ) -> int:
     """Show what the study NAME tried, found and proved, and how to apply and undo it. Reads the history only."""
+    from trimtab.history import find_study, read_history_at
     from trimtab.report import print_report, to_json, write_html
-    from trimtab.study import find_study, open_history_at
 
-    with open_history_at(history_url, state_dir) as history:
+    with read_history_at(history_url, state_dir) as history:
         record = find_study(history, name)
         trials = history.trials(record.id)
     if html is not None:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, inspect, select, text, update
 
 from trimtab.errors import HistoryError
 from trimtab.history.migration import STEPS
-from trimtab.history.schema import SCHEMA_VERSION, make_private, meta_table, metadata
+from trimtab.history.schema import SCHEMA_VERSION, make_private, meta_table, metadata, no_history
 
 __all__ = ["prepare"]
 
@@ -23,15 +23,17 @@ _WHOLE_CHECK_BYTES = 32 << 20
 _SMALL_TABLES = ("trimtab_meta", "trimtab_study")
 
 
-def prepare(engine: Engine, shown: str) -> None:
+def prepare(engine: Engine, shown: str, *, is_there: bool = False) -> None:
     """Checks that the database is a sound history of a known version, makes the tables when there are none, and brings a
     former version up to this one, in one transaction, after a copy of a SQLite file has been put beside it.
 
-    An unsound or foreign database is left exactly as it is.
+    An unsound or foreign database is left exactly as it is; with `is_there` so is one without a history.
 
     Raises:
-        HistoryError: damaged, not a history, or of a newer version.
+        HistoryError: damaged, not a history, of a newer version, or not there though it must be.
     """
+    if is_there and _is_without(engine):
+        raise no_history(shown)
     if engine.dialect.name == "sqlite":
         _check_soundness(engine, shown)
     with engine.execution_options(trimtab_write=True).begin() as connection:
@@ -45,6 +47,12 @@ def prepare(engine: Engine, shown: str) -> None:
             if engine.url.database and engine.dialect.name == "sqlite":
                 _copy_file(Path(engine.url.database), version, shown)
             _migrate(connection, version)
+
+
+def _is_without(engine: Engine) -> bool:
+    """A SQLite file with tables of others is somebody else's, which `_check_soundness` tells."""
+    tables = inspect(engine).get_table_names()
+    return meta_table.name not in tables and (not tables or engine.dialect.name == "postgresql")
 
 
 def _check_soundness(engine: Engine, shown: str) -> None:

@@ -38,6 +38,7 @@ __all__ = [
     "make_private",
     "meta_table",
     "metadata",
+    "no_history",
     "study_table",
     "trial_table",
 ]
@@ -114,7 +115,7 @@ def make_engine(url_or_path: str | Path, *, is_there: bool = False) -> Engine:
     """
     url = _url(url_or_path)
     if is_there and url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
-        raise HistoryError(f"there is no history={url.database!r}", hint="`trimtab tune` makes one")
+        raise no_history(repr(url.database))
     if url.get_backend_name() == "postgresql":
         return _postgresql(url)
     if url.get_backend_name() != "sqlite":
@@ -122,6 +123,13 @@ def make_engine(url_or_path: str | Path, *, is_there: bool = False) -> Engine:
             f"history={url.render_as_string()} is of an unknown kind", hint="give a file path, or postgresql://…"
         )
     return _sqlite(url)
+
+
+def no_history(shown: str) -> HistoryError:
+    """Nothing was measured there yet, or the place is a wrong one."""
+    return HistoryError(
+        f"there is no history={shown}", hint="`trimtab tune` makes one; --state or --history name another place"
+    )
 
 
 def _url(url_or_path: str | Path) -> URL:

@@ -57,21 +57,21 @@ class History:
         self._shown = shown
 
     @classmethod
-    def open(cls, url_or_path: str | Path) -> History:
-        """Opens a history, making it (and its directory) when there is none.
+    def open(cls, url_or_path: str | Path, *, is_there: bool = False) -> History:
+        """Opens a history, making it (and its directory) when there is none; with `is_there` none is made.
 
         Args:
             url_or_path: a file path (SQLite), `sqlite:///path`, or `postgresql://user@host:port/database`.
 
         Raises:
-            HistoryError: unreachable, not permitted, damaged, not a history, or of a newer version. Whatever is there
-                is left as it is.
+            HistoryError: unreachable, not permitted, damaged, not a history, of a newer version, or not there though it
+                must be. Whatever is there is left as it is.
         """
-        engine = make_engine(url_or_path)
+        engine = make_engine(url_or_path, is_there=is_there)
         shown = _shown(engine)
         try:
             with translated(shown):
-                prepare(engine, shown)
+                prepare(engine, shown, is_there=is_there)
         except HistoryError:
             engine.dispose()
             raise

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy  # its stats, most of a second to load, come on first use
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from trimtab import plugins
 from trimtab.errors import UsageError
@@ -145,7 +145,7 @@ def _place(ranks: Array, weights: Array) -> Array:
     means = np.average(
         np.take_along_axis(ranks, order, axis=0), axis=0, weights=np.take_along_axis(weights, order, axis=0)
     )
-    return np.asarray(rankdata(np.round(means, 9), method="average"))
+    return np.asarray(scipy.stats.rankdata(np.round(means, 9), method="average"))
 
 
 def _verdict(used: Sequence[Ranking], knobs: Sequence[KnobRank], samples: Samples, r2: float, is_better: bool) -> str:

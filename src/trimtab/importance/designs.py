@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # its stats, most of a second to load, come on first use
 from numpy.typing import NDArray
-from scipy.stats import qmc
 
 from trimtab.errors import UsageError
 from trimtab.importance.hadamard import plackett_burman
@@ -211,7 +211,7 @@ def sobol_design(space: Space, baseline: Config, runs: int, seed: int = 1) -> De
         SpaceError: nothing is feasible.
     """
     _require_sample("sobol", space, runs)
-    engine = qmc.Sobol(space.n_dims, scramble=True, seed=np.random.default_rng([seed, 7]))
+    engine = scipy.stats.qmc.Sobol(space.n_dims, scramble=True, seed=np.random.default_rng([seed, 7]))
     points = engine.random_base2(max(0, math.ceil(math.log2(runs))))[:runs]
     configs, notes = _feasible(space, space.decode_many(points))
     if runs & (runs - 1):

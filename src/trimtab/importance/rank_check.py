@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import weightedtau
+import scipy  # its stats, most of a second to load, come on first use
 
 from trimtab.errors import UsageError
 from trimtab.importance.consensus import rank_knobs
@@ -80,7 +80,7 @@ def _correlations(entries: Sequence[KnobRank], seed: int) -> list[float]:
     draws = [rank]
     for _ in range(_DRAWS):
         draws.append(np.clip(rank + (high - low) / _SPREAD * rng.standard_normal(len(rank)), low, high))
-    return [float(np.nan_to_num(weightedtau(carried, -draw).statistic)) for draw in draws]
+    return [float(np.nan_to_num(scipy.stats.weightedtau(carried, -draw).statistic)) for draw in draws]
 
 
 def _missing(knobs: Sequence[KnobRank], knee: int, ranks: Sequence[str]) -> tuple[str, ...]:

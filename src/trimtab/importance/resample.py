@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import scipy  # its stats, most of a second to load, come on first use
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from trimtab.importance.ranking import KnobRank, Ranking, RankProblem
 from trimtab.importance.samples import Samples
@@ -67,8 +67,8 @@ def knob_ranks(names: Sequence[str], score: Array, draws: Array, *, ranks: Array
         draws: (b, d) scores.
         ranks: (r, d) draws of the rank, of which the first is the rank itself; None: those of the scores.
     """
-    rank = rankdata(-score, method="average") if ranks is None else ranks[0]
-    ranks = np.array([rankdata(-draw, method="average") for draw in draws]) if ranks is None else ranks
+    rank = scipy.stats.rankdata(-score, method="average") if ranks is None else ranks[0]
+    ranks = np.array([scipy.stats.rankdata(-draw, method="average") for draw in draws]) if ranks is None else ranks
     score_low, score_high = np.percentile(draws, [LOW, HIGH], axis=0)
     rank_low, rank_high = np.percentile(ranks, [LOW, HIGH], axis=0)
     found = [

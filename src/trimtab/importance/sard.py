@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy  # its stats, most of a second to load, come on first use
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
 from trimtab.errors import UsageError
 from trimtab.importance.designs import LEAST_RUNS, two_levels
@@ -223,7 +223,7 @@ def _noise_verdict(effects: Array, error: float) -> str:
     d = len(effects)
     if error <= 0.0 or d < _LENTH_KNOBS:
         return ""
-    margin = float(student.ppf((1.0 + _CONFIDENCE ** (1.0 / d)) / 2.0, d / 3.0)) * error
+    margin = float(scipy.stats.t.ppf((1.0 + _CONFIDENCE ** (1.0 / d)) / 2.0, d / 3.0)) * error
     largest = float(np.max(np.abs(effects)))
     if largest >= margin:
         return ""

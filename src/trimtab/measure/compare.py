@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # its stats, most of a second to load, come on first use
 from numpy.typing import NDArray
-from scipy import stats
 
 from trimtab.errors import LoadError
 from trimtab.measure.interval import check_level, student_interval
@@ -111,4 +111,4 @@ def _p_value(gains: NDArray[np.float64], mean: float, se: float) -> float:
         return math.nan
     if se == 0:
         return 1.0 if mean == 0 else 0.0
-    return float(2 * stats.t.sf(abs(mean) / se, len(gains) - 1))
+    return float(2 * scipy.stats.t.sf(abs(mean) / se, len(gains) - 1))

@@ -21,9 +21,8 @@ from enum import Enum
 from fractions import Fraction
 
 import numpy as np
+import scipy  # its solver, a quarter of a second to load, comes on first use
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array
 
 from trimtab.space.axis import REGULAR, LabelAxis
 from trimtab.space.domain import PARTS, Domain
@@ -146,14 +145,16 @@ class Programme:
         for variable, value in (fixed or {}).items():
             lower[variable] = upper[variable] = value
         cells = [(i, variable, c) for i, (row, _, _) in enumerate(self._rows) for variable, c in row.items()]
-        matrix = csr_array(
+        matrix = scipy.sparse.csr_array(
             ([c for _, _, c in cells], ([i for i, _, _ in cells], [v for _, v, _ in cells])), shape=(len(self._rows), n)
         )
-        limits = LinearConstraint(matrix, [low for _, low, _ in self._rows], [high for _, _, high in self._rows])
-        result = milp(
+        limits = scipy.optimize.LinearConstraint(
+            matrix, [low for _, low, _ in self._rows], [high for _, _, high in self._rows]
+        )
+        result = scipy.optimize.milp(
             objective,
             integrality=np.array(self._is_integer, dtype=np.int64),
-            bounds=Bounds(lower, upper),
+            bounds=scipy.optimize.Bounds(lower, upper),
             constraints=[limits],
             options={"mip_rel_gap": 0.0, "time_limit": 5.0},
         )

@@ -1,12 +1,11 @@
 """REPEAT: the off-line loop from a study file to a proven config; here search meets trial."""
 
-from trimtab.study.begin import TuneListener, open_history_at
+from trimtab.study.begin import TuneListener
 from trimtab.study.bench import BenchResult, bench
 from trimtab.study.change import (
     Change,
     Recovered,
     apply_winner,
-    find_study,
     open_changes,
     recover,
     rollback,
@@ -40,14 +39,12 @@ __all__ = [
     "design_name",
     "embedded_server",
     "find_rate",
-    "find_study",
     "found_servers",
     "grant_sql",
     "load_study_file",
     "make_rankers",
     "make_verdict",
     "open_changes",
-    "open_history_at",
     "open_stage",
     "rank_study",
     "recover",

@@ -30,7 +30,6 @@ __all__ = [
     "measure_baseline",
     "new_record",
     "open_evaluator",
-    "open_history_at",
     "require_same_baseline",
 ]
 
@@ -42,17 +41,6 @@ class TuneListener(StudyListener, TrialListener, Protocol):
     """Who wants to see everything."""
 
     def study_started(self, name: str, budget_s: float | None) -> None: ...
-
-
-def open_history_at(url: str | None, state_dir: Path) -> History:
-    """The history at `url` (a file or a PostgreSQL URL), or the state directory's own.
-
-    Raises:
-        HistoryError: it cannot be opened.
-    """
-    if url is None:
-        state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return History.open(url or state_dir / "history.db")
 
 
 @contextmanager

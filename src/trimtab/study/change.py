@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import TargetError, UsageError
-from trimtab.history import History, StudyRecord
+from trimtab.history import StudyRecord
 from trimtab.host import is_running, sync_folder
 from trimtab.space import Config, RestartClass
 from trimtab.study.file import StudyFile
@@ -18,7 +18,7 @@ from trimtab.target import KnobState, Snapshot
 from trimtab.trial import Entry, Journal, commit, snapshot_from_json, snapshot_to_json, take_back, undo
 from trimtab.trial.lines import encode_line, read_lines, write_new_file
 
-__all__ = ["Change", "Recovered", "apply_winner", "find_study", "open_changes", "recover", "rollback", "winner_of"]
+__all__ = ["Change", "Recovered", "apply_winner", "open_changes", "recover", "rollback", "winner_of"]
 
 _SCHEMA_VERSION = 2
 """Of a rollback file; 1 was one bare snapshot without a digest."""
@@ -34,30 +34,6 @@ class Recovered:
     target: str
     files: tuple[str, ...]
     action: str
-
-
-def find_study(history: History, name: str) -> StudyRecord:
-    """The newest study of that name; "#7" is the one with that number, whatever came after it.
-
-    Raises:
-        UsageError: there is none; the hint lists those there are.
-        HistoryError: there is none of that number.
-    """
-    if name.startswith("#") and name[1:].isdecimal():
-        return history.study(int(name[1:]))
-    record = history.find_study(name)
-    if record is None:
-        known = sorted({study.name for study in history.studies()})
-        if name.endswith(".toml"):
-            raise UsageError(
-                f"the history holds no study named {name!r}",
-                hint="give the study's name, which stands in the file under [study], and not the file",
-            )
-        raise UsageError(
-            f"the history holds no study named {name!r}",
-            hint=f"it holds: {', '.join(known)}" if known else "it is empty; run `trimtab tune` first",
-        )
-    return record
 
 
 def winner_of(record: StudyRecord) -> Config:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import HistoryError, UsageError
-from trimtab.history import History, StudyRecord
+from trimtab.history import History, StudyRecord, open_history_at
 from trimtab.importance import DESIGNS, Design, make_design
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
@@ -26,7 +26,6 @@ from trimtab.study.begin import (
     measure_baseline,
     new_record,
     open_evaluator,
-    open_history_at,
     require_same_baseline,
 )
 from trimtab.study.evaluate import Evaluator

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 from trimtab import plugins
 from trimtab.errors import UsageError
-from trimtab.history import History, StudyRecord, read_space
+from trimtab.history import History, StudyRecord, find_study, read_space
 from trimtab.importance import DESIGNS, Consensus, Ranker, RankProblem, rank_knobs
 from trimtab.records import Trial
 from trimtab.space import Space
-from trimtab.study.change import find_study
 
 __all__ = ["CONSENSUS", "Ranked", "design_name", "find_ranked", "make_rankers", "rank_study"]
 

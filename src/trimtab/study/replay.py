@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.errors import HistoryError, UsageError
-from trimtab.history import History, StudyCopy, StudyRecord, load_format, read_space
+from trimtab.history import History, StudyCopy, StudyRecord, find_study, load_format, read_history_at, read_space
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.search import Evidence, Ledger
 from trimtab.search.trees import Forest
 from trimtab.space import Config, Space
-from trimtab.study.change import find_study
 
-__all__ = ["Replay", "find_recorded", "make_replay"]
+__all__ = ["Replay", "find_recorded", "find_recorded_at", "make_replay"]
 
 Array = NDArray[np.float64]
 
@@ -127,6 +126,23 @@ def find_recorded(history: History, name: str, study: str | None = None) -> Stud
         return _from_file(name, study)
     record = find_study(history, name)
     return StudyCopy(record, history.trials(record.id))
+
+
+def find_recorded_at(url: str | None, state_dir: Path, name: str, study: str | None = None) -> StudyCopy:
+    """As `find_recorded`, in the history at `url`, or the state directory's own; for a file there need be none.
+
+    Raises:
+        UsageError: no such study or file, or a file of several studies.
+        HistoryError: the history or the file cannot be read.
+    """
+    try:
+        history = read_history_at(url, state_dir)
+    except HistoryError:
+        if Path(name).is_file():
+            return _from_file(name, study)
+        raise
+    with history:
+        return find_recorded(history, name, study)
 
 
 def _from_file(place: str, study: str | None) -> StudyCopy:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import HistoryError
-from trimtab.history import History, StudyRecord
+from trimtab.history import History, StudyRecord, open_history_at
 from trimtab.records import Status, Trial
 from trimtab.report.explain import explain, explanation_to_json
 from trimtab.search.warm import WarmLog
@@ -26,7 +26,6 @@ from trimtab.study.begin import (
     measure_baseline,
     new_record,
     open_evaluator,
-    open_history_at,
     require_same_baseline,
 )
 from trimtab.study.evaluate import Evaluator

@@ -11,12 +11,11 @@ from itertools import islice
 from typing import Any
 
 from trimtab.errors import UsageError
-from trimtab.history import History, StudyRecord, TrialSummary, knobs_from_json
+from trimtab.history import History, StudyRecord, TrialSummary, find_study, knobs_from_json
 from trimtab.records import Role, Trial
 from trimtab.search import PastStudy, fitted
 from trimtab.search.warm import WarmLog
 from trimtab.space import Config, Space
-from trimtab.study.change import find_study
 from trimtab.study.near import Near, Task, nearest
 from trimtab.study.stage import Stage
 
