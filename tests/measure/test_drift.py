@@ -112,6 +112,50 @@ def test_values_that_jump_up_and_down_are_noise() -> None:
     assert track.at(2)[0] == pytest.approx(76, rel=0.05)
 
 
+def drifting_noise(n: int, sd: float, drift: float, rng: np.random.Generator) -> tuple[float, float]:
+    """(noise_sd, median of the standard errors that the runs state) of `n` repeats over which a line rises by `drift`."""
+    track, errors = BaselineTrack(), []
+    for time in range(n):
+        value = 100 * (1 + drift * time / (n - 1)) * math.exp(rng.normal(0, sd))
+        errors.append(sd * rng.uniform(0.1, 0.5))
+        track.add(60 * time, value, errors[-1] * value)
+    return track.summary().noise_sd, float(np.median(errors))
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.2])
+@pytest.mark.parametrize("sd", [0.01, 0.15])
+@pytest.mark.parametrize("n", [3, 5, 10, 20])
+def test_the_noise_is_of_the_right_size_with_drift_and_without(n: int, sd: float, drift: float) -> None:
+    rng = np.random.default_rng(6)
+    found, stated = zip(*[drifting_noise(n, sd, drift, rng) for _ in range(80)], strict=True)
+    assert 1 / 1.5 < np.median(found) / sd < 1.5
+    assert np.all(np.array(found) >= 0.9999 * np.array(stated))
+
+
+def test_repeats_on_a_line_are_not_free_of_noise() -> None:
+    """Three first runs, each faster than the one before: that the runs state an error of 2 % is still true."""
+    track = BaselineTrack()
+    for time, value in enumerate([100.0, 110.0, 121.0]):
+        track.add(time, value, 0.02 * value)
+    assert track.summary().noise_sd == pytest.approx(0.02)
+    assert track.summary().noise_df == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("n", "df"), [(1, 0.0), (2, 1.0), (3, 1.0), (12, 10.0)])
+def test_degrees_of_freedom_of_the_noise(n: int, df: float) -> None:
+    track = BaselineTrack()
+    for time in range(n):
+        track.add(time, 100.0 + (-1) ** time)
+    assert track.summary().noise_df == pytest.approx(df)
+
+
+def test_a_step_is_drift_and_not_noise() -> None:
+    rng = np.random.default_rng(7)
+    found = [track_of(rng, 20, lambda t: 100.0 if t < 9.5 else 120.0, 0.0).summary() for _ in range(30)]
+    assert all(each.noise_df < 12 for each in found if each.is_beyond_noise)
+    assert NOISE / 1.5 < np.median([each.noise_sd for each in found]) < 1.5 * NOISE
+
+
 def test_the_error_is_of_the_right_size_for_a_wandering_machine() -> None:
     rng = np.random.default_rng(5)
     errors, promised = [], []

@@ -21,6 +21,11 @@ The track itself does not jump at that border: it is the mean of the drifting tr
 of all repeats, with the weight 1 / (1 + exp((2.71 - G) / 2)) on the former. So it lies near the plain mean while the
 differences are within the noise and follows the repeats once they are not. In simulated random walks its standard
 error is 20 to 30 % too small, because q and r are taken as known.
+
+The noise that is reported does not come from that fit: with few repeats its likelihood is often largest at r = 0, where
+the walk explains all (Chung et al. 2013, Psychometrika 78, on variances estimated at their border). It is what the
+repeats scatter around a line, or around any smooth course when drift is believed (see `residual`), not more than what
+they scatter around their mean, and never less than the standard error that the runs themselves state.
 """
 
 from __future__ import annotations
@@ -32,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.errors import LoadError
+from trimtab.measure.residual import ResidualNoise, noise_around_course, noise_around_line, noise_around_mean
 
 __all__ = ["BaselineTrack", "Drift"]
 
@@ -59,7 +65,9 @@ class Drift:
         relative_range: largest over smallest value of the track at the repeats, minus 1; 0 when no drift is believed.
         observed_range: the same of the raw repeats, noise included.
         is_beyond_noise: whether the repeats differ by more than their noise explains.
-        noise_sd: relative standard deviation of one repeat without drift (median over the repeats).
+        noise_sd: relative standard deviation of one repeat without drift: at least the repeats' own standard error
+            (their median), and that alone for a single repeat.
+        noise_df: degrees of freedom behind `noise_sd`; 0 for a single repeat.
         n: repeats.
     """
 
@@ -67,6 +75,7 @@ class Drift:
     observed_range: float
     is_beyond_noise: bool
     noise_sd: float
+    noise_df: float
     n: int
 
 
@@ -74,7 +83,6 @@ class Drift:
 class _Fit:
     likelihood: float
     q: float
-    noise: Floats
     inverse: Floats
     level: float
     level_variance: float
@@ -157,16 +165,31 @@ class BaselineTrack:
         Raises:
             LoadError: the track is empty.
         """
-        t, y, _ = self._columns()
+        t, y, s = self._columns()
         fits = self._fitted()
+        noise = self._noise(t, y, is_drift=fits.is_drift)
         values = [self.at(float(moment))[0] for moment in t] if fits.is_drift else [1.0]
         return Drift(
             relative_range=max(values) / min(values) - 1,
             observed_range=float(np.expm1(y.max() - y.min())),
             is_beyond_noise=fits.is_drift,
-            noise_sd=float(np.median((fits.moving if fits.is_drift else fits.still).noise)),
+            noise_sd=float(np.fmax(noise.sd, np.median(self._known(s)))),
+            noise_df=noise.df,
             n=len(y),
         )
+
+    @staticmethod
+    def _noise(t: Floats, y: Floats, *, is_drift: bool) -> ResidualNoise:
+        still = noise_around_mean(y)
+        if len(t) < _MIN_REPEATS or t[-1] == t[0]:
+            return still
+        moving = noise_around_course(t, y) if is_drift else noise_around_line(t, y)
+        # Drift adds to the scatter around the mean: one degree of freedom more bounds the noise from above.
+        return moving if moving.sd <= still.sd else ResidualNoise(still.sd, moving.df)
+
+    def _known(self, s: Floats) -> Floats:
+        """Standard deviation of each repeat that is known beforehand."""
+        return np.asarray(np.hypot(np.maximum(s, _MIN_SD), self._noise_sd), dtype=np.float64)
 
     def _columns(self) -> tuple[Floats, Floats, Floats]:
         if not self._rows:
@@ -197,7 +220,7 @@ class BaselineTrack:
     def _fitted(self) -> _Fits:
         if self._fits is None:
             t, y, s = self._columns()
-            known = np.hypot(np.maximum(s, _MIN_SD), self._noise_sd)
+            known = self._known(s)
             spread = max(float(y.std()), _MIN_SD)
             still = self._best(t, y, known, np.zeros(1), _NOISE_GRID * spread)
             self._fits = _Fits(still, still, 0.0)
@@ -224,7 +247,6 @@ class BaselineTrack:
         return _Fit(
             likelihood=float(likelihood[top]),
             q=float(q[top]),
-            noise=np.asarray(noise[top], dtype=np.float64),
             inverse=np.asarray(inverse[top], dtype=np.float64),
             level=float(level[top]),
             level_variance=float(1 / information[top]),

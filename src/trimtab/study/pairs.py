@@ -102,8 +102,7 @@ def pair_plan(stage: Stage) -> MeasurePlan:
 
 def noise_pool(evaluator: Evaluator, duels: Sequence[Duel]) -> NoisePool:
     """What the baseline's repeats and earlier duels showed of the noise of one pair."""
-    # A line with a drift has been fitted through the repeats, hence two degrees of freedom less.
-    df = max(0.0, len(evaluator.track) - 2.0)
+    df = evaluator.track.summary().noise_df if len(evaluator.track) else 0.0
     squares = df * 2 * max(evaluator.noise_sd, _LEAST_NOISE) ** 2
     for duel in duels:
         if duel.n_pairs > 1:
