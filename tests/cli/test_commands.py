@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable
@@ -112,8 +113,27 @@ def test_apply_asks_and_a_no_changes_nothing(run: Run, study: FakeStudy, monkeyp
     found = dict(study.target.values)
     monkeypatch.setattr("builtins.input", lambda prompt="": "n")
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda prompt="": "n")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     ran = run("apply", "fake")
     assert ran.code == 130
+    assert ran.err.endswith("nothing was changed\n")
+    assert dict(study.target.values) == found
+
+
+@pytest.mark.parametrize("stdin", [None, io.StringIO("y\n")], ids=["closed", "a pipe"])
+def test_apply_that_nobody_can_answer_is_refused(
+    run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch, stdin: io.StringIO | None
+) -> None:
+    run("tune", "study.toml", "--quiet")
+    found = dict(study.target.values)
+    monkeypatch.setattr("sys.stdin", stdin)
+    ran = run("apply", "fake")
+    assert (ran.code, ran.out) == (2, "")
+    assert "→" in ran.err
+    assert ran.err.endswith(
+        "error: nobody can answer: stdin is no terminal; nothing was changed\n"
+        "hint: to set these without a question: trimtab apply fake --yes\n"
+    )
     assert dict(study.target.values) == found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -19,6 +20,7 @@ from trimtab.cli.history_command import SUBCOMMANDS
 from trimtab.cli.history_options import clean
 from trimtab.history import History
 from trimtab.space import Config
+from trimtab.units import format_size
 
 Run = Callable[..., tuple[int, str, str]]
 FORMER = Path(__file__).parents[1] / "history" / "former" / "v1.db.gz"
@@ -236,12 +238,12 @@ def test_force_replaces(run: Run, filled: Path) -> None:
 
 def test_merge_backup_check_and_compact(run: Run, filled: Path, tmp_path: Path) -> None:
     code, out, _ = run("backup", "copy.db")
-    assert (code, out) == (0, f"wrote copy.db: {Path('copy.db').stat().st_size} bytes\n")
+    assert (code, out) == (0, f"wrote copy.db: {format_size(Path('copy.db').stat().st_size)}\n")
     assert json.loads(run("backup", "copy2.db", "--json")[1])["file"] == "copy2.db"
     assert run("merge", "copy.db")[1] == "tpch: here already, left out\nshop: here already, left out\n"
     assert run("merge", "copy.db", "--history", "new.db")[1] == "tpch: kept\nshop: kept\n"
     assert json.loads(run("compact", "--json")[1])["bytes_after"] > 0
-    assert " bytes after" in run("compact")[1]
+    assert re.fullmatch(r"[\d.]+KiB before, [\d.]+KiB after\n", run("compact")[1])
     with closing(sqlite3.connect(filled)) as connection:
         connection.execute("update trimtab_trial set histogram = x'00ff' where study_id = 1 and number = 0")
         connection.commit()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,13 +37,25 @@ def command(name: str, state_dir: Path, history_url: str | None, as_json: bool, 
         for change in changes:
             late = " (restart)" if change.needs_restart else ""
             say(f"  {change.knob}: {change.current} → {change.proposed}{late}")
-        return yes or click.confirm("Set these on the server?", err=True)
+        return yes or _says_yes(name)
 
     effective = apply_winner(record, state_dir, agrees=agrees)
     if effective is None:
+        say("nothing was changed")
         raise click.exceptions.Abort
     if as_json:
         print_json({"applied": dict(config), "effective": dict(effective), "undo": f"trimtab rollback {name}"})
     else:
         click.echo(f"applied {len(config)} setting{'' if len(config) == 1 else 's'}; undo: trimtab rollback {name}")
     return 0
+
+
+def _says_yes(name: str) -> bool:
+    from trimtab.errors import UsageError
+
+    if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
+        raise UsageError(
+            "nobody can answer: stdin is no terminal; nothing was changed",
+            hint=f"to set these without a question: trimtab apply {name} --yes",
+        )
+    return click.confirm("Set these on the server?", err=True)

@@ -22,10 +22,11 @@ def command(file: Path, state_dir: Path, history_url: str | None, as_json: bool)
     Others may go on writing. To use the copy, give it as --history, or put it in the place of a damaged one.
     """
     from trimtab.history import back_up, place_of
+    from trimtab.units import format_size
 
     size = back_up(place_of(history_url, state_dir), file)
     if as_json:
         print_json({"file": str(file), "bytes": size})
     else:
-        click.echo(f"wrote {file}: {size} bytes")
+        click.echo(f"wrote {file}: {format_size(size)}")
     return 0

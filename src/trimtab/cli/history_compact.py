@@ -18,10 +18,11 @@ __all__ = ["command"]
 def command(state_dir: Path, history_url: str | None, as_json: bool) -> int:
     """Give back the space that the history does not use. Nothing is deleted; it needs room for a copy meanwhile."""
     from trimtab.history import compact, place_of
+    from trimtab.units import format_size
 
     before, after = compact(place_of(history_url, state_dir))
     if as_json:
         print_json({"bytes_before": before, "bytes_after": after})
     else:
-        click.echo(f"{before} bytes before, {after} bytes after")
+        click.echo(f"{format_size(before)} before, {format_size(after)} after")
     return 0
