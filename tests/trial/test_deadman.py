@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,77 @@ def test_it_cannot_be_started(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> 
     ) as caught:
         DeadMan.start(entry)
     assert str(caught.value.hint).startswith("nothing was changed")
+
+
+def wait_for_word(deadman: DeadMan) -> None:
+    """Until the process has written something that nobody has read."""
+    ready, _, _ = select.select([deadman._status], [], [], 20)
+    assert ready
+
+
+def test_its_first_word_counts_whoever_reads_it(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial room asks what it has done before it waits for it: the word that it watches must not be lost there."""
+    monkeypatch.setattr("trimtab.trial.deadman._READY_S", 0.5)
+    deadman = DeadMan.start(entry)
+    try:
+        wait_for_word(deadman)
+        assert not deadman.settle()
+        deadman.wait_ready()
+        assert deadman.guard(lambda: "changed") == "changed"
+    finally:
+        entry.close("restored")
+        deadman.stop()
+
+
+def test_no_change_is_made_before_it_watches(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadman = DeadMan.start(entry)
+    os.kill(deadman.pid, signal.SIGSTOP)  # its interpreter takes longer to start than this
+    monkeypatch.setattr("trimtab.trial.deadman._READY_S", 0.3)
+    done: list[str] = []
+    try:
+        with pytest.raises(TargetError, match="the dead-man process does not run: exit_code=None"):
+            deadman.guard(lambda: done.append("too early"))
+        assert done == []
+        os.kill(deadman.pid, signal.SIGCONT)
+        wait_for_word(deadman)
+        deadman.guard(lambda: done.append("watched"))
+        assert done == ["watched"]
+    finally:
+        entry.close("restored")
+        deadman.stop()
+
+
+@pytest.mark.parametrize("is_waited_for", [True, False])
+def test_told_to_stand_down_it_restores_nothing(entry: Entry, tmp_path: Path, is_waited_for: bool) -> None:
+    """After a restore that failed the entry is still open: it is for `recover`, which can tell the user what to do."""
+    deadman = DeadMan.start(entry)
+    if is_waited_for:
+        deadman.wait_ready()
+    deadman.stop()
+    assert deadman._process.returncode == 0
+    assert [each.path for each in Journal(tmp_path).open_entries()] == [entry.path]
+    assert entry.steps() == []
+    assert take_news(tmp_path) == ()
+
+
+def test_when_it_was_stopped_as_well_the_tuner_gets_its_time_again(
+    entry: Entry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the sleep of a machine both go on at once, and whichever comes first must not take the other for gone."""
+    monkeypatch.setenv("TRIMTAB_DEADMAN", "1")
+    deadman = DeadMan.start(entry)
+    try:
+        deadman.wait_ready()
+        deadman._heart.stop()
+        os.kill(deadman.pid, signal.SIGSTOP)
+        time.sleep(1.2)
+        os.kill(deadman.pid, signal.SIGCONT)
+        assert select.select([deadman._status], [], [], 0.5)[0] == []
+        wait_for_word(deadman)  # it was silent for a second of its own: now it is taken for gone
+        assert deadman._read(0) == b"R"
+    finally:
+        entry.close("restored")
+        deadman.stop()
 
 
 def fake_words(deadman: DeadMan, monkeypatch: pytest.MonkeyPatch, words: list[bytes]) -> None:
