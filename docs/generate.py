@@ -5,6 +5,7 @@ Run: python docs/generate.py
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +39,22 @@ def _parameters(command: click.Command) -> list[str]:
     rows = ["| argument or option | meaning |", "| --- | --- |"]
     for parameter in command.params:
         if isinstance(parameter, click.Option):
-            name = ", ".join(f"`{option}`" for option in parameter.opts)
+            value = "" if parameter.is_flag else f" {parameter.make_metavar(click.Context(command))}"
+            name = ", ".join(f"`{option}{_in_table(value)}`" for option in parameter.opts)
             # The declared default only: a run-time one would depend on the machine.
             default = f" Default: `{parameter.default}`." if parameter.show_default else ""
             rows.append(f"| {name} | {(parameter.help or '').rstrip()}{default} |")
         else:
-            rows.append(f"| `{parameter.make_metavar(click.Context(command))}` | |")
+            rows.append(f"| `{_in_table(parameter.make_metavar(click.Context(command)))}` | |")
     return rows
 
 
+def _in_table(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
 def _command(command: click.Command, name: str) -> list[str]:
-    lines = [f"## trimtab {name}", "", (command.help or "").strip(), ""]
+    lines = [f"## trimtab {name}", "", inspect.cleandoc(command.help or ""), ""]
     if isinstance(command, click.Group):
         context = click.Context(command)
         for sub_name in command.list_commands(context):

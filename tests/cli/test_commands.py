@@ -415,12 +415,30 @@ def test_a_study_file_in_the_place_of_a_name_is_told(run: Run, tmp_path: Path) -
 def test_every_command_and_option_has_help(name: str) -> None:
     command = trimtab.get_command(click.Context(trimtab), name)
     assert command is not None
-    commands = list(command.commands.values()) if isinstance(command, click.Group) else [command]
-    for each in commands:
+    for each in _with_subcommands(command):
         assert each.help
         for parameter in each.params:
             if isinstance(parameter, click.Option):
                 assert parameter.help, f"{each.name} {parameter.name}"
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_option_says_what_it_takes(name: str) -> None:
+    command = trimtab.get_command(click.Context(trimtab), name)
+    assert command is not None
+    for each in _with_subcommands(command):
+        for parameter in each.params:
+            shown = parameter.make_metavar(click.Context(each))
+            assert not re.search(r"TEXT|PATH|INTEGER|FLOAT|RANGE|_", shown), f"{each.name} {parameter.name} {shown}"
+
+
+def _with_subcommands(command: click.Command) -> list[click.Command]:
+    if not isinstance(command, click.Group):
+        return [command]
+    context = click.Context(command)
+    found = [command.get_command(context, name) for name in command.list_commands(context)]
+    assert all(found)
+    return [each for each in found if each is not None]
 
 
 def test_rank_measures_a_design_and_ranks_it_from_the_history_afterwards(run: Run, study: FakeStudy) -> None:

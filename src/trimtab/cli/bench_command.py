@@ -70,7 +70,9 @@ _LIMITS = {
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="File with NAME = VALUE lines, such as the fragment that `tune` writes.",
 )
-@click.option("--runs", default=3, show_default=True, type=click.IntRange(1, 100), help="Times it is measured.")
+@click.option(
+    "--runs", metavar="N", default=3, show_default=True, type=click.IntRange(1, 100), help="Times it is measured."
+)
 @click.option(
     "--find-rate",
     "slo_text",

@@ -19,9 +19,23 @@ __all__ = ["command"]
 @click.option(
     "--searchers", metavar="A,B,C", help="Searchers to compare; default: auto,forest,bestconfig,nelder-mead,random."
 )
-@click.option("--trials", "n_trials", type=click.IntRange(1), default=50, show_default=True, help="Trials of one run.")
 @click.option(
-    "--repeats", "n_repeats", type=click.IntRange(2), default=8, show_default=True, help="Runs of each searcher."
+    "--trials",
+    "n_trials",
+    metavar="N",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="Trials of one run.",
+)
+@click.option(
+    "--repeats",
+    "n_repeats",
+    metavar="N",
+    type=click.IntRange(2),
+    default=8,
+    show_default=True,
+    help="Runs of each searcher.",
 )
 @click.option("--exact", "is_exact", is_flag=True, help="The nearest recorded config answers, not a forest.")
 @click.option("--study", "study", metavar="NAME", help="Which study of FILE, when it holds several.")

@@ -12,7 +12,7 @@ __all__ = ["command"]
 
 
 @click.command("backup")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @state_option
 @history_option
 @json_option

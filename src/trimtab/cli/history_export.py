@@ -21,8 +21,16 @@ __all__ = ["command"]
 
 @click.command("export")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--to", "place", required=True, help="File to write (- for stdout), or for taudb a postgresql:// URL.")
-@click.option("--format", "format_name", help="Format; default: by the file's suffix. See `trimtab plugins`.")
+@click.option(
+    "--to",
+    "place",
+    required=True,
+    metavar="FILE|URL",
+    help="File to write (- for stdout), or for taudb a postgresql:// URL.",
+)
+@click.option(
+    "--format", "format_name", metavar="NAME", help="Format; default: by the file's suffix. See `trimtab plugins`."
+)
 @click.option("--force", is_flag=True, help="Replace the file when it is there.")
 @query_options
 @state_option

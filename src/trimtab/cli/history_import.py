@@ -16,8 +16,10 @@ __all__ = ["command", "print_arrivals"]
 
 
 @click.command("import")
-@click.argument("place", metavar="FILE")
-@click.option("--format", "format_name", help="Format; default: by the file's suffix. See `trimtab plugins`.")
+@click.argument("place", metavar="FILE|URL")
+@click.option(
+    "--format", "format_name", metavar="NAME", help="Format; default: by the file's suffix. See `trimtab plugins`."
+)
 @state_option
 @history_option
 @json_option

@@ -12,14 +12,14 @@ __all__ = ["command"]
 
 
 @click.command("merge")
-@click.argument("place", metavar="OTHER")
+@click.argument("place", metavar="FILE|URL")
 @state_option
 @history_option
 @json_option
 def command(place: str, state_dir: Path, history_url: str | None, as_json: bool) -> int:
-    """Take in every study of OTHER, the file or postgresql:// URL of another history, all of them or none.
+    """Take in every study of another history, a file or a postgresql:// URL, all of them or none.
 
-    OTHER stays as it is. A study that is here already is left out; one whose name is taken gets a new name.
+    The other one stays as it is. A study that is here already is left out; one whose name is taken gets a new name.
     """
     from trimtab.cli.history_import import print_arrivals
     from trimtab.history import merge, open_history_at

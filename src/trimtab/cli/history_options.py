@@ -28,13 +28,13 @@ def query_options(function: F) -> F:
     """Which studies are meant."""
     for option in reversed(
         (
-            click.option("--name", help="Part of the study's name; with * or ? the whole name must fit."),
-            click.option("--target", help="Kind of the target: postgresql, mysql, …"),
-            click.option("--version", help='Part of the server\'s version text: "18.", "MariaDB".'),
-            click.option("--workload", help='Part of the workload\'s text: "tpch".'),
-            click.option("--status", help="running, proven, no_improvement, interrupted, stopped or ranked."),
-            click.option("--since", help="Begun on or after this day (2026-05-31) or moment (2026-05-31T12:00)."),
-            click.option("--until", help="Begun before this day or moment."),
+            click.option("--name", metavar="NAME", help="Part of the study's name; with * or ? the whole name must fit."),
+            click.option("--target", metavar="KIND", help="Kind of the target: postgresql, mysql, …"),
+            click.option("--version", metavar="VERSION", help='Part of the server\'s version text: "18.", "MariaDB".'),
+            click.option("--workload", metavar="WORKLOAD", help='Part of the workload\'s text: "tpch".'),
+            click.option("--status", metavar="STATUS", help="running, proven, no_improvement, interrupted, stopped or ranked."),
+            click.option("--since", metavar="WHEN", help="Begun on or after this day (2026-05-31) or moment (2026-05-31T12:00)."),
+            click.option("--until", metavar="WHEN", help="Begun before this day or moment."),
             click.option("--like-machine", metavar="MACHINE",
                          help='Measured on a machine like "here", or like one given as CORESxMEMORY: "8x32GiB".'),
             click.option("--origin", type=click.Choice(["own", "imported"]), help="Measured here, or imported."),

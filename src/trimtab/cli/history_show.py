@@ -23,7 +23,7 @@ _MOST_CHANGES = 6
 @state_option
 @history_option
 @json_option
-@click.option("--trial", "number", type=int, help="Show everything that is kept of this trial.")
+@click.option("--trial", "number", type=int, metavar="NUMBER", help="Show everything that is kept of this trial.")
 def command(name: str, state_dir: Path, history_url: str | None, as_json: bool, number: int | None) -> int:
     """Show the study NAME (the newest of that name; "#7" means the study of id 7) and its trials, as they are stored."""
     from trimtab.cli.history_options import chosen

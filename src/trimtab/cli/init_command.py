@@ -109,7 +109,9 @@ def study_text(file_name: str, server: FoundServer, workload: str | None = None)
 
 
 @click.command("init")
-@click.argument("study_file", type=click.Path(path_type=Path, dir_okay=False), default=Path("study.toml"))
+@click.argument(
+    "study_file", type=click.Path(path_type=Path, dir_okay=False), metavar="[STUDY.toml]", default=Path("study.toml")
+)
 @click.option(
     "--target", metavar="KIND", help="Kind of target; see `trimtab plugins`. Default: what is found, or PostgreSQL."
 )

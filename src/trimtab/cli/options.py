@@ -67,7 +67,10 @@ def state_option(function: F) -> F:
 def history_option(function: F) -> F:
     """--history: another history than the state directory's own."""
     return click.option(
-        "--history", "history_url", help="File or postgresql:// URL of the history; default: STATE/history.db."
+        "--history",
+        "history_url",
+        metavar="FILE|URL",
+        help="File or postgresql:// URL of the history; default: STATE/history.db.",
     )(function)
 
 

@@ -76,16 +76,21 @@ def _as_text(profile: Profile, study_file: Path) -> None:
 @study_file_argument
 @state_option
 @json_option
-@click.option("--seconds", "window_s", default=0.0, type=click.FloatRange(0, 86_400), show_default=True,
+@click.option("--seconds", "window_s", metavar="SECONDS", default=0.0, type=click.FloatRange(0, 86_400), show_default=True,
               help="Watch for so long; 0 takes everything since the statistics were reset.")  # fmt: skip
-@click.option("--database", help="Whose statements; default: the database of the target's url.")
-@click.option("--coverage", default=0.95, type=click.FloatRange(0, 1, min_open=True), show_default=True,
+@click.option("--database", metavar="NAME", help="Whose statements; default: the database of the target's url.")
+@click.option("--coverage", metavar="SHARE", default=0.95, type=click.FloatRange(0, 1, min_open=True), show_default=True,
               help="Share of execution time and of calls that the mix should cover.")  # fmt: skip
 @click.option(
-    "--most", default=30, type=click.IntRange(1, 500), show_default=True, help="Statements in the mix at most."
+    "--most",
+    metavar="N",
+    default=30,
+    type=click.IntRange(1, 500),
+    show_default=True,
+    help="Statements in the mix at most.",
 )
-@click.option("--output", "folder", type=click.Path(path_type=Path), default=Path("profile"), show_default=True,
-              help="New folder for the study file and the scripts.")  # fmt: skip
+@click.option("--output", "folder", metavar="DIRECTORY", type=click.Path(path_type=Path), default=Path("profile"),
+              show_default=True, help="New folder for the study file and the scripts.")  # fmt: skip
 def command(
     study_file: Path,
     state_dir: Path,

@@ -24,12 +24,12 @@ __all__ = ["command"]
               help="Count the trials of this study as well (same knobs, baseline, workload, objective); repeatable.")  # fmt: skip
 @click.option("--ranker", "rankers", multiple=True, metavar="NAME",
               help="Rank by this ranker, or by these together; repeatable. Default: all that fit.")  # fmt: skip
-@click.option("--top", type=click.IntRange(1), help="Show the first N knobs only.")
+@click.option("--top", metavar="N", type=click.IntRange(1), help="Show the first N knobs only.")
 @click.option(
     "--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write the ranks with plots as one HTML file."
 )
 @click.option("--design", metavar="KIND", help="Measure a design first: sard, lhs, sobol or one-at-a-time.")
-@click.option("--runs", type=click.IntRange(1), help="Runs of the design; default: as many as it needs.")
+@click.option("--runs", metavar="N", type=click.IntRange(1), help="Runs of the design; default: as many as it needs.")
 @click.option("--again", is_flag=True, help="Begin a new design, even when one can be resumed.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
 def command(

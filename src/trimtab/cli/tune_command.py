@@ -20,7 +20,7 @@ _EXIT = {"better": 0, "no_improvement": 1, "interrupted": 130}
 @click.option(
     "--again", is_flag=True, help="Start a new study even when one of this name is finished or can be resumed."
 )
-@click.option("--budget", metavar="TEXT", help='Instead of the study file\'s budget: "5m" or "40 trials".')
+@click.option("--budget", metavar="TIME|TRIALS", help='Instead of the study file\'s budget: "5m" or "40 trials".')
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write the report as one HTML file.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
 def command(
