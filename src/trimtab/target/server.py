@@ -6,18 +6,23 @@ import hashlib
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from trimtab.errors import TargetError
+from trimtab.errors import ApplyError, LockedError, TargetError
 from trimtab.host import FileLock, Limits, LocalHost, read_limits
-from trimtab.records import Endpoint, Machine
-from trimtab.target.base import KnobState, Snapshot
+from trimtab.records import Endpoint, Fault, Machine
+from trimtab.space import Config
+from trimtab.target.base import Applied, KnobState, Snapshot
 from trimtab.target.embedded import EmbeddedServer
+from trimtab.target.forensic import Disturbance, Evidence, Withdrawal
+from trimtab.target.gate import check_config
 from trimtab.target.lock import ServerLock
 from trimtab.target.overlay import Bounds
+from trimtab.target.refusal import LoginRefusedError
+from trimtab.target.sentry import ServerSentry
 from trimtab.target.settings import ServerSettings
 
 __all__ = ["LOG_LINES", "ServerTarget"]
@@ -48,7 +53,7 @@ R = TypeVar("R", bound=_Reach)
 
 
 class ServerTarget(ABC, Generic[S, R]):
-    """See `Target`. A kind of server makes `_lock`, and adds what its catalogue, files and statements are.
+    """See `Target`. A kind of server makes `_lock` and `_sentry`, and adds what its catalogue, files and statements are.
 
     Args:
         name: of the table in the study file.
@@ -58,10 +63,13 @@ class ServerTarget(ABC, Generic[S, R]):
     Attributes:
         name, settings: the same.
         kind: of the target.
+        FAILURES: what a change can end with that the server is put back after.
     """
 
     kind: str
+    FAILURES: ClassVar[tuple[type[Exception], ...]] = (TargetError,)
     _lock: ServerLock[Any]
+    _sentry: ServerSentry[Any, Any, Any]
 
     def __init__(self, name: str, settings: S, reach: R) -> None:
         self.name = name
@@ -91,6 +99,43 @@ class ServerTarget(ABC, Generic[S, R]):
     @abstractmethod
     def _version(self) -> str:
         """Product and version of the server."""
+
+    @abstractmethod
+    def snapshot(self) -> Snapshot:
+        """The configuration as it is; later applies count from here."""
+
+    @abstractmethod
+    def health(self) -> None:
+        """A fresh login and a query.
+
+        Raises:
+            TargetError: the server does not answer.
+        """
+
+    @abstractmethod
+    def _set(self, config: Config, states: Mapping[str, KnobState], base: Snapshot) -> Applied:
+        """Sets exactly `config` over `base`.
+
+        Raises:
+            ApplyError: the server refuses it, or does not use it.
+        """
+
+    @abstractmethod
+    def _put_back(self, snapshot: Snapshot) -> None:
+        """Puts files and values back exactly, and brings the server up; idempotent.
+
+        Raises:
+            RestoreError: it cannot be done; the hint says how to do it by hand.
+        """
+
+    def _failing(self, error: Exception) -> None:
+        """What is to be waited for before the server's log is read after `error`."""
+
+    def _told(self, error: Exception) -> TargetError:
+        """One of `FAILURES` in our own words."""
+        if not isinstance(error, TargetError):
+            raise error
+        return error
 
     def open(self) -> None:
         """Reaches the server (an embedded one is started) and checks its version; changes nothing.
@@ -172,6 +217,76 @@ class ServerTarget(ABC, Generic[S, R]):
         found = self._base.values
         return {name: replace(state, running=found.get(name, state.running)) for name, state in states.items()}
 
+    def apply(self, config: Config) -> Applied:
+        """Sets exactly `config` over the last snapshot (taken now when there is none), all or nothing.
+
+        Raises:
+            ApplyError: the server refused it or did not come back with it; it is back as in the snapshot.
+            RestoreError: it could not even be put back.
+        """
+        base = self._base if self._base is not None else self.snapshot()
+        is_touched = False
+        try:
+            states = self.states()
+            check_config(config, states)
+            self._sentry.changing(config, states)
+            is_touched = True
+            applied = self._set(config, states, base)
+            self.health()
+            self._sentry.changed(config, applied.effective)
+        except self.FAILURES as error:
+            if isinstance(error, ApplyError) and not is_touched:
+                raise
+            self._failing(error)
+            excerpt = self._reach.log_excerpt(LOG_LINES)
+            self._sentry.failed()
+            self._put_back(base)
+            self._sentry.restored()
+            self._lock.renew()
+            if isinstance(error, LockedError):
+                raise
+            raise _apply_error(self._told(error), excerpt) from error
+        self._lock.renew()
+        return applied
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Puts files and values back exactly; works on a closed target and a server that is down. Idempotent.
+
+        Raises:
+            RestoreError: it cannot be done; the hint says how to do it by hand.
+        """
+        self._put_back(snapshot)
+        self._base = snapshot
+        self._sentry.restored()
+        with suppress(LoginRefusedError):  # who revoked our login meanwhile must not keep us from the restore
+            self._lock.renew()
+
+    def persist(self, config: Config) -> Snapshot:
+        """As `apply`, to stay; returns the configuration from before, for a rollback.
+
+        Raises:
+            ApplyError: as `apply`; nothing is changed then.
+        """
+        before = self.snapshot()
+        self.apply(config)
+        return before
+
+    def evidence(self) -> Evidence:
+        """What is known of the last failure."""
+        return self._sentry.evidence()
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        """What somebody else did to the server since we last left it.
+
+        Raises:
+            TargetError: it does not answer.
+        """
+        return self._sentry.disturbances()
+
+    def withdraw(self, snapshot: Snapshot) -> Withdrawal:
+        """Takes back what is ours and still stands; see `ForensicTarget`."""
+        return self._sentry.withdraw(snapshot)
+
     def log_excerpt(self, n_lines: int = LOG_LINES) -> str:
         """The last lines of the server's own log, "" when it cannot be read."""
         return self._reach.log_excerpt(n_lines)
@@ -188,3 +303,11 @@ class ServerTarget(ABC, Generic[S, R]):
             yield
         finally:
             self._lock.release()
+
+
+def _apply_error(error: TargetError, log_excerpt: str) -> ApplyError:
+    """What stood in the way of an apply, as a result for the trial room."""
+    fault = error.fault if isinstance(error, ApplyError) else ""
+    if isinstance(error, LoginRefusedError):
+        fault = Fault.ENVIRONMENT
+    return ApplyError(error.message, hint=error.hint, log_excerpt=log_excerpt, fault=fault)

@@ -12,6 +12,7 @@ from pymysql.constants import CR, ER
 from trimtab.errors import TargetError
 from trimtab.host.mysql_client import login, password_from_files
 from trimtab.records import Endpoint
+from trimtab.target.refusal import LoginRefusedError
 
 __all__ = ["FullError", "LoginRefusedError", "Session", "StatementError", "connect", "password_of"]
 
@@ -31,10 +32,6 @@ _REFUSED = {
     ER.BAD_DB_ERROR: ("the database does not exist", "check it in url"),
 }
 _FULL = (ER.CON_COUNT_ERROR, ER.TOO_MANY_USER_CONNECTIONS, ER.USER_LIMIT_REACHED)
-
-
-class LoginRefusedError(TargetError):
-    """The server answers, and does not let this user in: waiting does not help."""
 
 
 class FullError(TargetError):

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trimtab.errors import ApplyError, LockedError, TargetError
+from trimtab.errors import ApplyError
 from trimtab.records import Context, DataRights
 from trimtab.space import Config, Constraint
 from trimtab.target.base import Applied, KnobState, Snapshot, Vitals
 from trimtab.target.discovery import FoundServer
-from trimtab.target.forensic import Disturbance, Evidence, Withdrawal
 from trimtab.target.gate import check_config
 from trimtab.target.mysql import advice, doctor, grant, memory, preflight, vitals
 from trimtab.target.mysql.catalogue import Facts, curated_for, knob_states, require_changeable, selected_names
@@ -28,11 +26,11 @@ from trimtab.target.mysql.reach import Reach
 from trimtab.target.mysql.remote import ConnectionReach, LocalReach
 from trimtab.target.mysql.replication import has_replica
 from trimtab.target.mysql.sentry import Sentry
-from trimtab.target.mysql.session import LoginRefusedError, Session
+from trimtab.target.mysql.session import Session
 from trimtab.target.mysql.settings import Settings, read_settings
 from trimtab.target.mysql.variables import MARIADB_QUERY, MYSQL_QUERY, Variable, from_mariadb, from_mysql
 from trimtab.target.overlay import Bounds
-from trimtab.target.server import LOG_LINES, ServerTarget
+from trimtab.target.server import ServerTarget
 
 __all__ = ["MysqlTarget"]
 
@@ -183,47 +181,11 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
         self._sentry.begin()
         return self._base
 
-    def apply(self, config: Config) -> Applied:
-        """Sets exactly `config` over the last snapshot (taken now when there is none), all or nothing.
+    def _set(self, config: Config, states: Mapping[str, KnobState], base: Snapshot) -> Applied:
+        return set_config(self._reach, self._catalogue, base, config)
 
-        Raises:
-            ApplyError: the server refused it or did not come back with it; it is back as in the snapshot.
-            RestoreError: it could not even be put back.
-        """
-        base = self._base if self._base is not None else self.snapshot()
-        is_touched = False
-        try:
-            check_config(config, self.states())
-            self._sentry.changing(config)
-            is_touched = True
-            applied = set_config(self._reach, self._catalogue, base, config)
-            self.health()
-            self._sentry.changed(config, applied.effective)
-        except TargetError as error:
-            if isinstance(error, ApplyError) and not is_touched:
-                raise
-            excerpt = self._reach.log_excerpt(LOG_LINES)
-            self._sentry.failed()
-            put_back(self._reach, Catalogue(self._variables, frozenset(base.values)), base)
-            self._sentry.restored()
-            self._lock.renew()
-            if isinstance(error, LockedError):
-                raise
-            raise ApplyError(error.message, hint=error.hint, log_excerpt=excerpt) from error
-        self._lock.renew()
-        return applied
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Puts file and values back exactly; works on a closed target and a server that is down. Idempotent.
-
-        Raises:
-            RestoreError: it cannot be done; the hint says how to do it by hand.
-        """
+    def _put_back(self, snapshot: Snapshot) -> None:
         put_back(self._reach, Catalogue(self._variables, frozenset(snapshot.values)), snapshot)
-        self._base = snapshot
-        self._sentry.restored()
-        with suppress(LoginRefusedError):  # who revoked our login meanwhile must not keep us from the restore
-            self._lock.renew()
 
     def persist(self, config: Config) -> Snapshot:
         """As `apply`, to stay; returns the configuration from before, for a rollback.
@@ -236,9 +198,7 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
                 "the config cannot be made to stay: Trimtab has no option file on this server",
                 hint="set include_file in the target's table, or put the printed settings into the server's own file",
             )
-        before = self.snapshot()
-        self.apply(config)
-        return before
+        return super().persist(config)
 
     def health(self) -> None:
         """A fresh login and a query.
@@ -248,22 +208,6 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
         """
         with self._reach.connect() as session:
             session.execute("SELECT 1")
-
-    def evidence(self) -> Evidence:
-        """What is known of the last failure."""
-        return self._sentry.evidence()
-
-    def disturbances(self) -> tuple[Disturbance, ...]:
-        """What somebody else did to the server since we last left it.
-
-        Raises:
-            TargetError: it does not answer.
-        """
-        return self._sentry.disturbances()
-
-    def withdraw(self, snapshot: Snapshot) -> Withdrawal:
-        """Takes back what is ours and still stands; see `withdraw`."""
-        return self._sentry.withdraw(snapshot)
 
     def notes(self) -> tuple[str, ...]:
         """Nothing: a set of knobs leaves out what a server does not have."""

@@ -9,7 +9,6 @@ from typing import Any
 import psycopg
 
 from trimtab.errors import ApplyError, RestoreError, TargetError
-from trimtab.records import Fault
 from trimtab.space import Config, Value
 from trimtab.target.base import Applied, KnobState, Snapshot
 from trimtab.target.files import file_to_json
@@ -23,7 +22,7 @@ from trimtab.target.postgresql.session import ConnectionLostError, LoginRefusedE
 from trimtab.target.postgresql.values import is_same, setting_text
 from trimtab.units import format_value
 
-__all__ = ["apply_error", "put_back", "set_config", "take_snapshot"]
+__all__ = ["put_back", "set_config", "take_snapshot"]
 
 _LOG_LINES = 20
 
@@ -132,16 +131,6 @@ def _check(
             f" not {format_value(value, row.unit)}",
             hint="another source wins over postgresql.auto.conf, or the server rounds the value",
         )
-
-
-def apply_error(error: TargetError | psycopg.Error, log_excerpt: str) -> ApplyError:
-    """What stood in the way of an apply, as a result for the trial room."""
-    if isinstance(error, psycopg.Error):
-        return ApplyError(str(error).strip(), log_excerpt=log_excerpt)
-    fault = error.fault if isinstance(error, ApplyError) else ""
-    if isinstance(error, ConnectionLostError | LoginRefusedError):
-        fault = Fault.ENVIRONMENT
-    return ApplyError(error.message, hint=error.hint, log_excerpt=log_excerpt, fault=fault)
 
 
 def put_back(reach: Reach, snapshot: Snapshot) -> bool:

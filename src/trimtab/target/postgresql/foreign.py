@@ -57,6 +57,11 @@ class Picture:
         ours = {path: digest for path, digest in self.files.items() if _is_ours(path)}
         return replace(self, files={**files, **ours}, identifier=before.identifier, is_standby=before.is_standby)
 
+    def is_same_server(self, other: Picture) -> bool:
+        """Whether both are of one server in one role."""
+        mine, others = ((one.identifier, one.is_standby, one.timeline) for one in (self, other))
+        return mine == others
+
 
 def _is_ours(path: str) -> bool:
     return Path(path).name == AUTO_CONF

@@ -10,6 +10,7 @@ import psycopg
 from psycopg.rows import TupleRow
 
 from trimtab.errors import TargetError
+from trimtab.target.refusal import LoginRefusedError
 
 __all__ = [
     "CONNECT_TIMEOUT_S",
@@ -84,10 +85,6 @@ class ConnectionLostError(TargetError):
 
 class NotYetError(TargetError):
     """The server is there and says that it starts, stops or recovers: it wants to be waited for, not to be restarted."""
-
-
-class LoginRefusedError(TargetError):
-    """The server runs and answered, but does not let us in: restarting it would not help."""
 
 
 def is_cut_off(error: Exception) -> bool:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from trimtab.errors import ApplyError, LockedError, TargetError
-from trimtab.records import Context, DataRights
+from trimtab.errors import ApplyError, TargetError
+from trimtab.records import Context, DataRights, Fault
 from trimtab.space import Config, Constraint
 from trimtab.target.base import Applied, KnobState, Snapshot, Vitals
 from trimtab.target.discovery import FoundServer
-from trimtab.target.forensic import Disturbance, Evidence, Withdrawal
 from trimtab.target.gate import check_config
 from trimtab.target.postgresql import advice, doctor, grant, memory, preflight
 from trimtab.target.postgresql.catalogue import (
@@ -29,7 +27,7 @@ from trimtab.target.postgresql.catalogue import (
     require_changeable,
     selected_names,
 )
-from trimtab.target.postgresql.change import apply_error, put_back, set_config, take_snapshot
+from trimtab.target.postgresql.change import put_back, set_config, take_snapshot
 from trimtab.target.postgresql.counters import read_counters
 from trimtab.target.postgresql.discover import EMBEDDED, discover
 from trimtab.target.postgresql.disk import check_disk
@@ -41,10 +39,10 @@ from trimtab.target.postgresql.reach import Reach
 from trimtab.target.postgresql.remote import ConnectionReach, LocalReach
 from trimtab.target.postgresql.rules import check_rules
 from trimtab.target.postgresql.sentry import Sentry
-from trimtab.target.postgresql.session import LoginRefusedError, NotYetError, is_cut_off
+from trimtab.target.postgresql.session import ConnectionLostError, NotYetError, is_cut_off
 from trimtab.target.postgresql.settings import Settings, read_settings
 from trimtab.target.postgresql.vitals import Watch
-from trimtab.target.server import LOG_LINES, ServerTarget
+from trimtab.target.server import ServerTarget
 
 __all__ = ["PostgresTarget"]
 
@@ -65,6 +63,8 @@ class PostgresTarget(ServerTarget[Settings, Reach]):
 
     kind = "postgresql"
     SETTINGS = Settings
+    FAILURES = (TargetError, psycopg.Error)
+    _sentry: Sentry
 
     def __init__(self, name: str, settings: Settings, state_dir: Path, reach: Reach | None = None) -> None:
         super().__init__(name, settings, reach if reach is not None else _reach(name, settings))
@@ -184,60 +184,22 @@ class PostgresTarget(ServerTarget[Settings, Reach]):
         self._sentry.begin()
         return self._base
 
-    def apply(self, config: Config) -> Applied:
-        """Sets exactly `config` over the last snapshot (taken now when there is none), all or nothing.
+    def _set(self, config: Config, states: Mapping[str, KnobState], base: Snapshot) -> Applied:
+        return set_config(self._reach, states, base, config)
 
-        Raises:
-            ApplyError: the server refused it or did not come back with it; it is back as in the snapshot.
-            RestoreError: it could not even be put back.
-        """
-        base = self._base if self._base is not None else self.snapshot()
-        is_touched = False
-        try:
-            states = self.states()
-            check_config(config, states)
-            self._sentry.changing(config, states)
-            is_touched = True
-            applied = set_config(self._reach, states, base, config)
-            self.health()
-            self._sentry.changed(config)
-        except (TargetError, psycopg.Error) as error:
-            if isinstance(error, ApplyError) and not is_touched:
-                raise
-            if is_cut_off(error):
-                self._sentry.await_reason()
-            excerpt = self._reach.log_excerpt(LOG_LINES)
-            self._sentry.failed()
-            put_back(self._reach, base)
-            self._sentry.restored()
-            self._lock.renew()
-            if isinstance(error, LockedError):
-                raise
-            raise apply_error(error, excerpt) from error
-        self._lock.renew()
-        return applied
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Puts files and values back exactly; works on a closed target and a server that is down. Idempotent.
-
-        Raises:
-            RestoreError: it cannot be done; the hint says how to do it by hand.
-        """
+    def _put_back(self, snapshot: Snapshot) -> None:
         put_back(self._reach, snapshot)
-        self._base = snapshot
-        self._sentry.restored()
-        with suppress(LoginRefusedError):  # who revoked our login meanwhile must not keep us from the restore
-            self._lock.renew()
 
-    def persist(self, config: Config) -> Snapshot:
-        """As `apply`, to stay; returns the configuration from before, for a rollback.
+    def _failing(self, error: Exception) -> None:
+        if is_cut_off(error):
+            self._sentry.await_reason()
 
-        Raises:
-            ApplyError: as `apply`; nothing is changed then.
-        """
-        before = self.snapshot()
-        self.apply(config)
-        return before
+    def _told(self, error: Exception) -> TargetError:
+        if isinstance(error, psycopg.Error):
+            return TargetError(str(error).strip())
+        if isinstance(error, ConnectionLostError):
+            return ApplyError(error.message, hint=error.hint, fault=Fault.ENVIRONMENT)
+        return super()._told(error)
 
     def counters(self) -> Mapping[str, float]:
         """What the server has counted of its own work since its statistics were reset (see `read_counters`)."""
@@ -263,22 +225,6 @@ class PostgresTarget(ServerTarget[Settings, Reach]):
                 raise TargetError(
                     f"the server accepts logins but no query: {str(error).strip()}", hint="see its log"
                 ) from error
-
-    def evidence(self) -> Evidence:
-        """What is known of the last failure."""
-        return self._sentry.evidence()
-
-    def disturbances(self) -> tuple[Disturbance, ...]:
-        """What somebody else did to the server since we last left it.
-
-        Raises:
-            TargetError: it does not answer.
-        """
-        return self._sentry.disturbances()
-
-    def withdraw(self, snapshot: Snapshot) -> Withdrawal:
-        """Takes back what is ours and still stands; see `withdraw`."""
-        return self._sentry.withdraw(snapshot)
 
     def notes(self) -> tuple[str, ...]:
         """Which knobs of those asked for this server does not have."""
