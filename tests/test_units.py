@@ -12,6 +12,7 @@ from trimtab.errors import UsageError
 from trimtab.units import (
     Dimension,
     format_duration,
+    format_percent,
     format_size,
     format_value,
     parse_duration,
@@ -112,6 +113,13 @@ def test_arbitrary_text_gives_a_number_or_a_usage_error(parse: object, text: str
 )
 def test_format_size(size: float, text: str) -> None:
     assert format_size(size) == text
+
+
+def test_format_percent() -> None:
+    assert format_percent(0.2) == "20 %"
+    assert format_percent(0.0044, 1) == "0.4 %"
+    assert format_percent(0.31, 1, sign=True) == "+31.0 %"
+    assert format_percent(-0.018, 1, sign=True) == "-1.8 %"
 
 
 @given(st.integers(0, 2**50))

@@ -16,6 +16,7 @@ from trimtab.errors import UsageError
 __all__ = [
     "Dimension",
     "format_duration",
+    "format_percent",
     "format_size",
     "format_value",
     "parse_duration",
@@ -145,6 +146,11 @@ def format_size(size_bytes: float) -> str:
         if abs(size_bytes) >= 1 << power:
             return f"{size_bytes / (1 << power):.4g}{unit}"
     return f"{size_bytes:.4g}B"
+
+
+def format_percent(share: float, digits: int = 0, *, sign: bool = False) -> str:
+    """A share with `digits` after the point: "20 %", "0.4 %", with `sign` "+31.0 %"."""
+    return f"{100 * share:{'+' if sign else ''}.{digits}f} %"
 
 
 def format_duration(seconds: float) -> str:

@@ -262,7 +262,7 @@ def test_bench_of_a_generator_at_its_end_is_invalid(run: Run, study: FakeStudy) 
     ran = run("bench", "study.toml", "--runs", "1")
     assert (ran.code, ran.out) == (4, "")
     assert ran.err.endswith(
-        "error: run 1 ended as infrastructure: invalid run: the load generator used 99% of its core (limit 80%)\n"
+        "error: run 1 ended as infrastructure: invalid run: the load generator used 99 % of its core (limit 80 %)\n"
         "hint: this says nothing of the server: lower the load, or give the generator cores or real-time priority\n"
     )
 

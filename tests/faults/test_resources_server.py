@@ -67,7 +67,7 @@ def test_R1_a_candidate_that_fills_the_disk_is_ended_before_it_is_full(small_dis
     trials = searched(small_disk.trials())
     assert [trial.status for trial in trials] == [Status.CRASHED] * len(trials)
     assert trials[0].reason.startswith(f"stopped: disk={small_disk.server.data_dir} is ")
-    assert "(limit 50% full)" in trials[0].reason
+    assert "(limit 50 % full)" in trials[0].reason
     assert trials[0].fault is Fault.RESOURCE
     usage = shutil.disk_usage(small_disk.server.data_dir)
     assert usage.used / usage.total < 0.7
@@ -132,7 +132,7 @@ def test_R4_a_candidate_that_eats_the_memory_is_ended_before_the_kernel_does_it(
     (trial, *_) = searched(place_18.trials())
     assert trial.status is Status.CRASHED
     assert trial.reason.startswith("stopped: memory=")
-    assert "of a budget of 640MiB (limit 95% of it)" in trial.reason
+    assert "of a budget of 640MiB (limit 95 % of it)" in trial.reason
     assert trial.fault is Fault.RESOURCE
     assert trial.peaks["memory_bytes"] > 0.95 * 640 * MIB
 

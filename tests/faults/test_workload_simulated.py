@@ -230,7 +230,7 @@ def test_W6_an_unstable_baseline_accepts_nothing_and_says_so(fake: FakeStudy, se
     assert "baseline" in verdict["refused_by"]
     (text,) = [row["text"] for row in verdict["conditions"] if row["name"] == "baseline"]
     assert text.startswith("the baseline varies by ")
-    assert text.endswith("from run to run (at most 20% for any claim)")
+    assert text.endswith("from run to run (at most 20 % for any claim)")
 
 
 @pytest.fixture(scope="module")

@@ -32,9 +32,9 @@ def late(us: int, n_per_s: int = 100) -> Any:
     ("cpu_s", "n_threads", "reason"),
     [
         (0.80, 1, ""),
-        (0.85, 1, "the load generator used 85% of its core (limit 80%)"),
+        (0.85, 1, "the load generator used 85 % of its core (limit 80 %)"),
         (1.50, 2, ""),
-        (1.90, 2, "the load generator used 95% of the 2 cores of its threads (limit 80%)"),
+        (1.90, 2, "the load generator used 95 % of the 2 cores of its threads (limit 80 %)"),
     ],
 )
 def test_cpu_of_the_generator(cpu_s: float, n_threads: int, reason: str) -> None:
@@ -62,12 +62,12 @@ def test_a_few_late_ones_do_not_matter() -> None:
 def test_cpu_counts_for_long_queries_too() -> None:
     rows = [(i * 0.5, i * 0.5 + 0.5, 0, Outcome.OK) for i in range(20)]
     m = summarise(log_of(rows, duration_s=10, client_cpu_s=9), (0.0, 10.0))
-    assert m.generator_limited == "the load generator used 90% of its core (limit 80%)"
+    assert m.generator_limited == "the load generator used 90 % of its core (limit 80 %)"
 
 
 def test_shedding_is_overload_and_its_latencies_are_censored() -> None:
     m = measured(even(), is_open=True, offered=np.full(K, 101), shed=np.full(K, 1))
-    assert m.overload == "1.0% of the requests were shed (limit 0.1%)"
+    assert m.overload == "1.0 % of the requests were shed (limit 0.1 %)"
     assert m.throughput.estimate == pytest.approx(100)
     for interval in (m.latency_mean_ms, *m.latency_ms.values()):
         assert (interval.estimate, interval.high) == (math.inf, math.inf)
@@ -78,7 +78,7 @@ def test_shedding_is_overload_and_its_latencies_are_censored() -> None:
 
 def test_falling_behind_is_overload() -> None:
     m = measured(even(), is_open=True, offered=np.full(K, 110), users=16)
-    assert m.overload == "only 90.9% of the requests that were due were done (limit 99%)"
+    assert m.overload == "only 90.9 % of the requests that were due were done (limit 99 %)"
 
 
 def test_what_is_under_way_at_the_end_is_no_overload() -> None:

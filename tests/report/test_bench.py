@@ -52,24 +52,24 @@ def shown(*measurements: Measurement) -> str:
 
 def test_table_has_all_labels_with_intervals() -> None:
     text = shown(measured(), measured())
-    assert text.startswith("throughput: 900/s (95% interval 900 to 900, 2 runs)\n")
+    assert text.startswith("throughput: 900/s (95 % interval 900 to 900, 2 runs)\n")
     assert "run 1: 5 s after 0 s of warm-up, closed loop over 4 users\n" in text
     rows = {line.split()[0]: line for line in text.splitlines() if "  " in line and line.split()[0].isalpha()}
     assert rows["all"].split()[1:3] == ["900", "(900–900)"]
     assert rows["read"].split()[1:3] == ["810", "(810–810)"]
     assert rows["update"].split()[-3:] == ["450", "0", "0"]
     assert rows["service"].split()[-1] == "45.51"
-    assert "noise of this machine: 0.0% from run to run (standard deviation)" in text
+    assert "noise of this machine: 0.0 % from run to run (standard deviation)" in text
     assert "…" not in text
 
 
 def test_generator_speaks_of_itself() -> None:
-    line = "generator: CPU 1% of 1 thread, late by 0.1 ms (p99), waiting for a free user 0 ms (p99), "
-    line += "stolen by the hypervisor 0% of a core, memory 1MiB: not the bottleneck"
+    line = "generator: CPU 1 % of 1 thread, late by 0.1 ms (p99), waiting for a free user 0 ms (p99), "
+    line += "stolen by the hypervisor 0 % of a core, memory 1MiB: not the bottleneck"
     assert line in shown(measured())
     limited = shown(measured(client_cpu_s=np.full(5, 1.8), n_threads=2))
-    assert "CPU 90% of 2 threads" in limited
-    assert ": the load generator used 90% of the 2 cores of its threads (limit 80%)" in limited
+    assert "CPU 90 % of 2 threads" in limited
+    assert ": the load generator used 90 % of the 2 cores of its threads (limit 80 %)" in limited
 
 
 def test_errors_by_class_and_first_texts() -> None:
@@ -81,7 +81,9 @@ def test_overload_shows_at_least() -> None:
     text = shown(measured(2000.0))
     assert "open loop of 2000/s over 4 users" in text
     assert "≥ " in text
-    assert "overloaded: 50.0% of the requests were shed (limit 0.1%); latencies grow with the length of the run" in text
+    assert (
+        "overloaded: 50.0 % of the requests were shed (limit 0.1 %); latencies grow with the length of the run" in text
+    )
     assert "5000 requests shed, 0 retries" in text
 
 
@@ -96,7 +98,7 @@ def test_runs_of_an_older_version_are_shown() -> None:
     text = shown(replace(m, by_label=bare, service_ms={}, lateness_p99_ms=None, queue_p99_ms=None, steal_share=None,
                          memory_bytes=0, users=0))  # fmt: skip
     assert "service" not in text
-    assert "generator: CPU 1% of 1 thread: not the bottleneck" in text
+    assert "generator: CPU 1 % of 1 thread: not the bottleneck" in text
 
 
 def test_json_has_everything() -> None:
@@ -110,7 +112,7 @@ def test_json_has_everything() -> None:
     assert run["service_p99_ms"] > 1000
     assert (run["is_open"], run["offered_per_s"], run["n_shed"], run["users"]) == (True, 2000.0, 5000, 4)
     assert run["error_classes"] == {"serialization": 50}
-    assert run["overload"].startswith("50.0% of the requests were shed")
+    assert run["overload"].startswith("50.0 % of the requests were shed")
     assert run["by_label"]["read"]["latency_ms"]["p50"]["low"] > 0
     assert set(run["generator"]) == {"n_threads", "lateness_p99_ms", "steal_share", "memory_bytes", "limited"}
     assert run["series_per_s"] == [990.0] * 5
@@ -133,7 +135,7 @@ def progress_of(*frames: Frame, every_second: bool = False, terminal: bool = Fal
 
 LINE = (
     "second 4: 100/s done, goodput 89.5/s, p50/p95/p99 1.5/9/20 ms, 6 failed, 4 timed out, 3 shed, 7 waiting, "
-    "generator: CPU 25%, late by 0.12 ms\n"
+    "generator: CPU 25 %, late by 0.12 ms\n"
 )
 
 
@@ -154,12 +156,12 @@ def test_escape_sequences_of_others_do_not_pass() -> None:
 
 def test_an_engine_without_percentiles() -> None:
     text = progress_of(Frame(4, 9, 0, 9.5))
-    assert text.endswith("second 4: 9/s done, goodput 9.5/s, generator: CPU 0%, late by 0 ms\n")
+    assert text.endswith("second 4: 9/s done, goodput 9.5/s, generator: CPU 0 %, late by 0 ms\n")
 
 
 def test_a_terminal_gets_a_live_table() -> None:
     text = progress_of(FRAME, terminal=True)
     assert "goodput/s" in text
     assert "/s done" not in text
-    for cell in ("89.5", "1.5", "20", "0.12", "25%"):
+    for cell in ("89.5", "1.5", "20", "0.12", "25 %"):
         assert cell in text

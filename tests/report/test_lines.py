@@ -53,7 +53,7 @@ WORTH = {
     "work_mem": _line("not_measured", reason="the budget of the ablation was used up before"),
 }
 DROPPED = [
-    {"knob": name, "reason": "all 2 together worth +0.4% (95% interval -1.8% to +2.6%, 3 pairs): not told apart",
+    {"knob": name, "reason": "all 2 together worth +0.4 % (95 % interval -1.8 % to +2.6 %, 3 pairs): not told apart",
      "verdict": "not_told_apart", "group": ["random_page_cost", "effective_io_concurrency"],
      "worth": _gain(1.004, 0.982, 1.026), "pairs": 3}
     for name in ("random_page_cost", "effective_io_concurrency")
@@ -91,7 +91,7 @@ def ablated() -> Study:
         "The search's winner changed 6 settings; 14 runs in pairs left 4. What is worth less than 2 % does not stay.",
         "The budget ended before all were tried: some of these may bring nothing.",
         "Times as fast by number of settings (best measured): 1: 1.2",
-        "Left as they were: random_page_cost, effective_io_concurrency (all 2 together worth +0.4%",
+        "Left as they were: random_page_cost, effective_io_concurrency (all 2 together worth +0.4 %",
     ],
 )
 def test_the_text_says_what_each_line_is_worth(ablated: Study, expected: str) -> None:
@@ -184,12 +184,12 @@ def test_the_larger_of_two_proven_configs_is_the_one_compared() -> None:
 def test_conditions_are_listed_with_their_figures(no_improvement: Study) -> None:
     study, trials = no_improvement
     rows = [
-        {"name": "latency_p99", "is_met": False, "text": "p99 +31.0%"},
+        {"name": "latency_p99", "is_met": False, "text": "p99 +31.0 %"},
         {"name": "gain", "is_met": True, "text": "1.2 times"},
     ]
     study = replace(study, verdict={**study.verdict, "conditions": rows})
-    assert "latency p99 not met p99 +31.0%" in squeezed(report_text(study, trials))
-    assert "latency p99 not met p99 +31.0%" in squeezed(read(render_html(study, trials)).text)
+    assert "latency p99 not met p99 +31.0 %" in squeezed(report_text(study, trials))
+    assert "latency p99 not met p99 +31.0 %" in squeezed(read(render_html(study, trials)).text)
 
 
 def test_hostile_lines_stay_text(hostile: Study) -> None:

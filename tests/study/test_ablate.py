@@ -68,7 +68,7 @@ def test_reasons_have_figures_and_say_which_kind(fake: FakeStudy) -> None:
     assert record.verdict["dropped"]
     for drop in record.verdict["dropped"]:
         assert kinds[drop["verdict"]] in drop["reason"]
-        assert "95% interval" in drop["reason"] or "95 % interval" in drop["reason"]
+        assert "95 % interval" in drop["reason"]
         assert ("together" in drop["reason"]) == (len(drop["group"]) > 1)
 
 

@@ -64,7 +64,7 @@ def test_a_longer_p99_is_not_accepted() -> None:
     test = proof(sample(150, p99=26))
     assert unmet(test) == ["latency_p99"]
     assert test.is_settled()
-    assert text_of(test, "latency_p99").startswith("p99 +29.8%")
+    assert text_of(test, "latency_p99").startswith("p99 +29.8 %")
     assert ", surely at least " in text_of(test, "latency_p99")
 
 
@@ -93,7 +93,7 @@ def test_throughput_is_guarded_when_latency_is_the_objective() -> None:
 def test_more_errors() -> None:
     test = proof(sample(150, error_rate=0.008))
     assert unmet(test) == ["error_rate"]
-    assert text_of(test, "error_rate") == "errors 0.0% before, 0.8% after"
+    assert text_of(test, "error_rate") == "errors 0.0 % before, 0.8 % after"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_an_unstable_baseline_refuses_everything() -> None:
     rule = AcceptanceRule(metric="throughput", is_maximised=True, noise_sd=0.3, delta=0.3)
     test = proof(sample(400), rule=rule)
     assert unmet(test) == ["baseline"]
-    assert text_of(test, "baseline") == "the baseline varies by 30% from run to run (at most 20% for any claim)"
+    assert text_of(test, "baseline") == "the baseline varies by 30 % from run to run (at most 20 % for any claim)"
 
 
 def test_a_slow_drift_is_no_instability() -> None:

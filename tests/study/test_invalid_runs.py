@@ -56,7 +56,7 @@ def test_a_busy_generator_in_the_proof_costs_time_and_no_winner(fake: FakeStudy)
     invalid = [trial for trial in trials if trial.status is Status.INFRASTRUCTURE]
     assert len(invalid) == 1
     assert invalid[0].measurement is None
-    assert invalid[0].reason == "invalid run: the load generator used 95% of its core (limit 80%)"
+    assert invalid[0].reason == "invalid run: the load generator used 95 % of its core (limit 80 %)"
     after = trials[trials.index(invalid[0]) + 1]
     assert (after.role, after.config, after.status) == (invalid[0].role, invalid[0].config, Status.OK)
 
@@ -67,7 +67,7 @@ def test_a_study_whose_generator_is_too_small_says_so(fake: FakeStudy) -> None:
         fake.tune()
     assert raised.value.message == (
         "the baseline itself cannot be measured: infrastructure: invalid run: "
-        "the load generator used 95% of its core (limit 80%)"
+        "the load generator used 95 % of its core (limit 80 %)"
     )
     assert (
         raised.value.hint

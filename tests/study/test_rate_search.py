@@ -152,7 +152,7 @@ def test_a_generator_too_small_for_the_first_rate_ends_it(fake: FakeStudy, rated
     with pytest.raises(LoadError) as raised:
         found(fake)
     assert raised.value.message == (
-        "no rate can be judged: at 100/s invalid run: the load generator used 95% of its core (limit 80%)"
+        "no rate can be judged: at 100/s invalid run: the load generator used 95 % of its core (limit 80 %)"
     )
     assert (
         raised.value.hint

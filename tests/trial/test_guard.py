@@ -94,7 +94,7 @@ def test_errors_end_a_trial_and_one_bad_second_does_not() -> None:
     found = broken_by(guards(), [frame(second, ok=900, failed=100) for second in range(20)])
     assert found is not None
     assert found[1].status is Status.FAILED_LOAD
-    assert found[1].reason == f"error_rate=10.0% after {found[0]} s (limit 1.0%)"
+    assert found[1].reason == f"error_rate=10.0 % after {found[0]} s (limit 1.0 %)"
     once = [frame(second, failed=300 if second == 2 else 0) for second in range(20)]
     assert broken_by(guards(), once) is None
 
@@ -102,7 +102,7 @@ def test_errors_end_a_trial_and_one_bad_second_does_not() -> None:
 def test_nothing_but_errors_ends_the_warm_up_too() -> None:
     found = broken_by(guards(), [frame(second, ok=0, failed=500) for second in range(9)], in_window=False)
     assert found is not None
-    assert (found[0], found[1].reason) == (3, "error_rate=100.0% for 3 s")
+    assert (found[0], found[1].reason) == (3, "error_rate=100.0 % for 3 s")
 
 
 def volume(used: int, size: int = 1000) -> VolumeUse:
@@ -127,7 +127,7 @@ def test_memory_over_the_budget_ends_at_once_and_blames_the_config() -> None:
     breach = hard(guards(), vitals(memory_bytes=1000 * MIB))
     assert breach is not None
     assert breach.status is Status.CRASHED
-    assert breach.reason == "stopped: memory=1000MiB of a budget of 1GiB (limit 95% of it)"
+    assert breach.reason == "stopped: memory=1000MiB of a budget of 1GiB (limit 95 % of it)"
 
 
 def test_the_users_own_memory_is_not_ended() -> None:
@@ -171,7 +171,8 @@ def test_a_full_disk_blames_whoever_filled_it(own: int | None, status: Status) -
     assert breach.status is status
     shown = "?" if own is None else f"{own}MiB"
     assert breach.reason.startswith(
-        f"stopped: disk=/data is 86% full and grew by 360MiB during the trial, the target's own files by {shown} (limit 85% full)"
+        "stopped: disk=/data is 86 % full and grew by 360MiB during the trial, "
+        f"the target's own files by {shown} (limit 85 % full)"
     )
 
 
@@ -218,7 +219,7 @@ def test_peaks_are_kept() -> None:
 def test_nothing_is_applied_on_a_full_disk() -> None:
     assert shortage(vitals(volumes=(volume(980),)), GuardLimits()) == ""
     assert shortage(vitals(volumes=(volume(990),)), GuardLimits()) == (
-        "disk=/data is 99.0% full before anything was applied (10MiB left)"
+        "disk=/data is 99.0 % full before anything was applied (10MiB left)"
     )
     assert shortage(vitals(volumes=(volume(999),)), GuardLimits(disk=0)) == ""
 

@@ -254,7 +254,7 @@ def test_a_generator_that_was_the_bottleneck_is_no_score_and_teaches_nothing(
     rated.log_changes["client_cpu_s"] = np.full(5, 0.9)
     trial = bench.run(cache=256)
     assert (trial.status, trial.measurement) == (Status.INFRASTRUCTURE, None)
-    assert trial.reason == "invalid run: the load generator used 90% of its core (limit 80%)"
+    assert trial.reason == "invalid run: the load generator used 90 % of its core (limit 80 %)"
     assert len(rated.seeds) == 2
     assert "failed" in trial.cost_s
 
@@ -273,7 +273,7 @@ def test_reason_has_error_classes_and_the_first_texts(bench: Bench, rated: FakeR
     rated.log_changes |= {"error_classes": {"timeout": 3, "serialization": 40}, "errors": ("a", "b", "a", "c", "d")}
     trial = bench.run(cache=256)
     assert trial.status is Status.FAILED_LOAD
-    assert trial.reason == "error_rate=20.0% (serialization 40, timeout 3), first errors: a | b | c"
+    assert trial.reason == "error_rate=20.0 % (serialization 40, timeout 3), first errors: a | b | c"
 
 
 def test_clients_that_were_thrown_out_bring_the_servers_log(bench: Bench, rated: FakeRatedWorkload) -> None:
@@ -304,7 +304,7 @@ def test_overload_fails_when_latency_counts(
     assert trial.status is status
     if status is Status.FAILED_LOAD:
         assert trial.reason == (
-            "overloaded: 50.0% of the requests were shed (limit 0.1%); throughput=1000/s of offered=2000/s, "
+            "overloaded: 50.0 % of the requests were shed (limit 0.1 %); throughput=1000/s of offered=2000/s, "
             "so that latencies grow without bound"
         )
     else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trimtab.cli.options import json_option, print_json, say, state_option, study_file_argument
+from trimtab.units import format_percent
 
 if TYPE_CHECKING:
     from trimtab.workload.sql.profile import Profile
@@ -49,13 +50,15 @@ def _as_text(profile: Profile, study_file: Path) -> None:
     watched = f"{profile.window_s:g} s watched" if profile.window_s else "since the statistics were last reset"
     click.echo(f"{profile.database}: {profile.calls} calls, {profile.time_ms / 1e3:.4g} s of execution, {watched}")
     click.echo(
-        f"the mix covers {profile.share_of_calls:.1%} of the calls and {profile.share_of_time:.1%} of the execution time"
+        f"the mix covers {format_percent(profile.share_of_calls, 1)} of the calls "
+        f"and {format_percent(profile.share_of_time, 1)} of the execution time"
     )
     click.echo(f"\n{'statement':<16}{'calls':>8}{'time':>8}{'mean':>12}  parameters")
     for p in profile.proposals:
+        time_share = p.time_ms / profile.time_ms if profile.time_ms else 0.0
         unknown = f"to be filled in: {', '.join(p.unknown)}" if p.unknown else f"{len(p.generators)} known"
         click.echo(
-            f"{p.label:<16}{p.calls / profile.calls:>8.1%}{p.time_ms / profile.time_ms if profile.time_ms else 0:>8.1%}"
+            f"{p.label:<16}{format_percent(p.calls / profile.calls, 1):>8}{format_percent(time_share, 1):>8}"
             f"{p.time_ms / p.calls:>9.4g} ms  {unknown}{' (writes)' if p.writes else ''}"
         )
     if profile.left_out:

@@ -19,6 +19,7 @@ from trimtab.importance.sard import has_two_levels
 from trimtab.importance.slices import Dependence, Slice
 from trimtab.importance.surrogate import cross_validate
 from trimtab.space import Knob
+from trimtab.units import format_percent
 
 __all__ = ["Consensus", "default_rankers", "rank_knobs"]
 
@@ -181,4 +182,4 @@ def _reason(knob: Knob, cut: Slice, problem: RankProblem) -> str:
     own = knob.format(problem.baseline[knob.name])
     if cut.best == problem.baseline[knob.name]:
         return f"its best value is the one it has ({own})"
-    return f"no value is proven to be {_LEAST_GAIN:.0%} better than the one it has ({own})"
+    return f"no value is proven to be {format_percent(_LEAST_GAIN)} better than the one it has ({own})"

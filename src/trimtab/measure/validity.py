@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from trimtab.units import format_percent
+
 __all__ = ["cpu_limit", "lateness_limit", "overload"]
 
 _MAX_CPU_SHARE = 0.8
@@ -27,7 +29,7 @@ def cpu_limit(cpu_share: float, n_threads: int) -> str:
     if cpu_share <= _MAX_CPU_SHARE * n_threads:
         return ""
     cores = "its core" if n_threads == 1 else f"the {n_threads} cores of its threads"
-    return f"the load generator used {cpu_share / n_threads:.0%} of {cores} (limit {_MAX_CPU_SHARE:.0%})"
+    return f"the load generator used {format_percent(cpu_share / n_threads)} of {cores} (limit {format_percent(_MAX_CPU_SHARE)})"
 
 
 def lateness_limit(lateness_p99_ms: float | None, response_p50_ms: float) -> str:
@@ -49,8 +51,9 @@ def overload(*, offered: int, shed: int, done: int, users: int) -> str:
         users: connections; so many requests may be under way at the window's end and not at its start, without overload.
     """
     if offered > 0 and shed > _MAX_SHED_SHARE * offered:
-        return f"{shed / offered:.1%} of the requests were shed (limit {_MAX_SHED_SHARE:.1%})"
+        return f"{format_percent(shed / offered, 1)} of the requests were shed (limit {format_percent(_MAX_SHED_SHARE, 1)})"
     behind = offered - shed - done
     if behind > max((1 - _MIN_ACHIEVED_SHARE) * offered, users):
-        return f"only {done / offered:.1%} of the requests that were due were done (limit {_MIN_ACHIEVED_SHARE:.0%})"
+        least = format_percent(_MIN_ACHIEVED_SHARE)
+        return f"only {format_percent(done / offered, 1)} of the requests that were due were done (limit {least})"
     return ""

@@ -14,7 +14,7 @@ from rich.text import Text
 from trimtab.measure import Interval, LabelStats, Measurement, NoiseFloor
 from trimtab.records import Objective, Trial
 from trimtab.report.words import first_line
-from trimtab.units import format_size
+from trimtab.units import format_percent, format_size
 
 __all__ = ["bench_to_json", "measurement_to_json", "print_bench"]
 
@@ -33,7 +33,7 @@ def print_bench(
     out.print(
         Text(
             f"{objective.metric}: {value.estimate:.4g}{objective.unit} "
-            f"({value.level:.0%} interval {value.low:.4g} to {value.high:.4g}, {len(trials)} runs)"
+            f"({format_percent(value.level)} interval {value.low:.4g} to {value.high:.4g}, {len(trials)} runs)"
         ),
         soft_wrap=True,
     )
@@ -42,7 +42,8 @@ def print_bench(
             _print_run(out, trial.number + 1, trial.measurement)
     if noise.n >= 2:
         out.print(
-            f"noise of this machine: {noise.relative_sd:.1%} from run to run (standard deviation)", soft_wrap=True
+            f"noise of this machine: {format_percent(noise.relative_sd, 1)} from run to run (standard deviation)",
+            soft_wrap=True,
         )
 
 
@@ -99,13 +100,15 @@ def _lines(m: Measurement) -> list[str]:
         classes = ", ".join(f"{name} {count}" for name, count in sorted(m.error_classes.items(), key=lambda e: -e[1]))
         lines.append(f"errors of the whole run: {classes}")
     lines += [f"error: {first_line(text)}" for text in dict.fromkeys(m.errors[:_SHOWN_ERRORS])]
-    own = [f"CPU {m.client_cpu_share / m.n_threads:.0%} of {m.n_threads} thread{'' if m.n_threads == 1 else 's'}"]
+    own = [
+        f"CPU {format_percent(m.client_cpu_share / m.n_threads)} of {m.n_threads} thread{'' if m.n_threads == 1 else 's'}"
+    ]
     if m.lateness_p99_ms is not None:
         own.append(f"late by {m.lateness_p99_ms:.3g} ms (p99)")
     if m.queue_p99_ms is not None:
         own.append(f"waiting for a free user {m.queue_p99_ms:.3g} ms (p99)")
     if m.steal_share is not None:
-        own.append(f"stolen by the hypervisor {m.steal_share:.0%} of a core")
+        own.append(f"stolen by the hypervisor {format_percent(m.steal_share)} of a core")
     if m.memory_bytes:
         own.append(f"memory {format_size(m.memory_bytes)}")
     lines.append(f"generator: {', '.join(own)}: {m.generator_limited or 'not the bottleneck'}")

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trimtab.report.words import first_line
+from trimtab.units import format_percent
 
 if TYPE_CHECKING:
     from trimtab.workload import Frame
@@ -108,7 +109,7 @@ def _cells(frame: Frame) -> tuple[Text, ...]:
         Text(str(frame.n_shed), style="red" if frame.n_shed else ""),
         Text(str(frame.backlog)),
         Text(_ms(frame.lateness_p99_us)),
-        Text(f"{frame.client_cpu_s:.0%}"),
+        Text(format_percent(frame.client_cpu_s)),
     )
 
 
@@ -122,7 +123,7 @@ def _line(frame: Frame) -> str:
         parts.append(f"{frame.n_error} failed, {frame.n_timed_out} timed out")
     if frame.n_shed or frame.backlog:
         parts.append(f"{frame.n_shed} shed, {frame.backlog} waiting")
-    parts.append(f"generator: CPU {frame.client_cpu_s:.0%}, late by {_ms(frame.lateness_p99_us)} ms")
+    parts.append(f"generator: CPU {format_percent(frame.client_cpu_s)}, late by {_ms(frame.lateness_p99_us)} ms")
     return ", ".join(parts)
 
 

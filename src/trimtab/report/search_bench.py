@@ -10,6 +10,7 @@ from rich.table import Table
 
 from trimtab.report.text import PLAIN_WIDTH
 from trimtab.report.words import clean, counted
+from trimtab.units import format_percent
 
 __all__ = ["print_search_bench"]
 
@@ -27,7 +28,9 @@ def print_search_bench(found: Mapping[str, Any], console: Console | None = None)
     how = "the nearest of them answers" if found["mode"] == "exact" else "a forest fitted to them answers"
     recorded = f"{counted(found['configs'], 'recorded config')}, {found['failed_configs']} of them failed"
     out.print(
-        f"{clean(found['study'])}: {recorded}; {how}; noise {found['noise']:.1%} a trial", style="dim", highlight=False
+        f"{clean(found['study'])}: {recorded}; {how}; noise {format_percent(found['noise'], 1)} a trial",
+        style="dim",
+        highlight=False,
     )
     out.print(_table(found))
     out.print(_verdict(found), style="bold", highlight=False)
@@ -44,7 +47,9 @@ def _table(found: Mapping[str, Any]) -> Table:
         shares = [f"{median:.2f} ({low:.2f}–{high:.2f})" for low, median, high in score["share"].values()]
         p = score["p_value"]
         chance = "" if p is None else f"{p:.3f}"
-        table.add_row(clean(score["searcher"]), *shares, f"{score['failed']:.1%}", f"{score['ask_s']:.3f}", chance)
+        table.add_row(
+            clean(score["searcher"]), *shares, format_percent(score["failed"], 1), f"{score['ask_s']:.3f}", chance
+        )
     return table
 
 

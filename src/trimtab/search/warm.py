@@ -25,6 +25,7 @@ from trimtab.search.rgpe import PastModel, RankingEnsemble, misranked, shares_wo
 from trimtab.search.searcher import SearchProblem
 from trimtab.search.surrogate import Surrogate, fit_surrogate, measured
 from trimtab.space import Config
+from trimtab.units import format_percent
 
 __all__ = ["WarmLog", "WarmSearcher", "warmed"]
 
@@ -191,7 +192,8 @@ class WarmSearcher(ModelSearcher):
             return False
         self._log.drop(
             model.study.name,
-            f"it may well put {share:.0%} of the pairs of this study's trials in the wrong order; knowing nothing is as good",
+            f"it may well put {format_percent(share)} of the pairs of this study's trials in the wrong order; "
+            "knowing nothing is as good",
         )
         return True
 

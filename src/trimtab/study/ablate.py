@@ -27,6 +27,7 @@ from trimtab.space import Config
 from trimtab.study.evaluate import Evaluator
 from trimtab.study.pairs import Duel, Purse, fight, noise_pool
 from trimtab.study.stage import Stage
+from trimtab.units import format_percent
 
 __all__ = ["Ablation", "Dropped", "ablate", "ablation_allowance", "evidence", "start_ablation"]
 
@@ -293,16 +294,17 @@ def _figures(duel: Duel) -> str:
         return ""
     ratio = duel.ratio
     interval = (
-        f"{ratio.level:.0%} interval {ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
+        f"{format_percent(ratio.level)} interval {format_percent(ratio.low - 1, 1, sign=True)} to "
+        f"{format_percent(ratio.high - 1, 1, sign=True)}"
         if math.isfinite(ratio.high)
         else "interval unknown"
     )
     pairs = "pair" if duel.n_pairs == 1 else "pairs"
-    return f"worth {ratio.estimate - 1:+.1%} ({interval}, {duel.n_pairs} {pairs})"
+    return f"worth {format_percent(ratio.estimate - 1, 1, sign=True)} ({interval}, {duel.n_pairs} {pairs})"
 
 
 def _drop(ablation: Ablation, duel: Duel, removed: list[str], verdict: str, figures: str) -> bool:
-    tolerance = f"{ablation.tolerance:.1%}"
+    tolerance = format_percent(ablation.tolerance, 1)
     reason = (
         f"{figures}: not more than the tolerance of {tolerance}"
         if verdict == "needless"

@@ -26,6 +26,7 @@ from trimtab.measure import (
     spread_ratio,
 )
 from trimtab.records import Objective, Trial
+from trimtab.units import format_percent
 
 __all__ = ["Acceptance", "AcceptanceRule", "Condition", "Sample"]
 
@@ -201,7 +202,7 @@ class Acceptance:
     def _baseline_condition(self) -> Condition:
         """A baseline that varies that much cannot be compared with: its own luck would be claimed as a gain."""
         sd, most = self.baseline_noise, self._rule.max_noise
-        text = f"the baseline varies by {sd:.0%} from run to run (at most {most:.0%} for any claim)"
+        text = f"the baseline varies by {format_percent(sd)} from run to run (at most {format_percent(most)} for any claim)"
         return Condition("baseline", sd <= most, text)
 
     @property
@@ -296,4 +297,4 @@ class Acceptance:
 
 
 def _percent(share: float, *, sign: bool = False) -> str:
-    return f"{share:+.1%}" if sign else f"{share:.1%}"
+    return format_percent(share, 1, sign=sign)

@@ -22,6 +22,7 @@ from trimtab.study.prune import IMPROVEMENT, PruningSearcher
 from trimtab.study.prune_plan import PrunePlan
 from trimtab.study.stage import Stage
 from trimtab.study.warm_start import WarmStart
+from trimtab.units import format_percent
 
 __all__ = ["explore", "finalists", "mean_loss", "start_searcher"]
 
@@ -172,7 +173,7 @@ def _end_reason(
             "nothing new is tried any more"
         )
     if progress.since >= stage.file.search.patience:
-        return f"no improvement of {IMPROVEMENT:.0%} in {progress.since} trials"
+        return f"no improvement of {format_percent(IMPROVEMENT)} in {progress.since} trials"
     return ""
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from trimtab.measure import EarlyStop, Interval, Measurement
 from trimtab.records import Fault, Status
 from trimtab.target import Vitals
-from trimtab.units import format_duration, format_size
+from trimtab.units import format_duration, format_percent, format_size
 from trimtab.workload import Frame
 
 __all__ = ["Breach", "GuardLimits", "Guardrails", "Yardstick", "shortage"]
@@ -184,7 +184,7 @@ class Guardrails:
         self._hopeless_run = [*self._hopeless_run, frame.n_error] if frame.n_error and not frame.n_ok else []
         if len(self._hopeless_run) < _HOPELESS_S or sum(self._hopeless_run) < _HOPELESS_N:
             return None
-        reason = f"error_rate=100.0% for {len(self._hopeless_run)} s"
+        reason = f"error_rate=100.0 % for {len(self._hopeless_run)} s"
         return Breach(Status.FAILED_LOAD, reason, "error_rate", 1.0)
 
     def _error_rate(self, frame: Frame) -> Breach | None:
@@ -192,7 +192,9 @@ class Guardrails:
         if not n or not self._errors.take(frame.n_error / n):
             return None
         rate, seconds = self._errors.mean, len(self._errors.values)
-        reason = f"error_rate={rate:.1%} after {seconds} s (limit {self._max_error_rate:.1%})"
+        reason = (
+            f"error_rate={format_percent(rate, 1)} after {seconds} s (limit {format_percent(self._max_error_rate, 1)})"
+        )
         return Breach(Status.FAILED_LOAD, reason, "error_rate", rate)
 
     def _slow(self, frame: Frame) -> Breach | None:
@@ -252,7 +254,7 @@ class Guardrails:
         allowed = self._limits.memory * limit
         if used <= allowed:
             return None
-        reason = f"stopped: memory={_of_limit(used, limit)} (limit {self._limits.memory:.0%} of it)"
+        reason = f"stopped: memory={_of_limit(used, limit)} (limit {format_percent(self._limits.memory)} of it)"
         return self._blame(True, reason, "memory", used / allowed - 1)
 
     def _available(self, first: Vitals, now: Vitals) -> Breach | None:
@@ -286,10 +288,11 @@ class Guardrails:
             allowed = self._limits.disk_growth_bytes or free // 2
             if volume.share < most and grown <= allowed:
                 continue
-            limit = f"{most:.0%} full" if volume.share >= most else f"a growth of {format_size(allowed)}"
+            limit = f"{format_percent(most)} full" if volume.share >= most else f"a growth of {format_size(allowed)}"
             own = self.grown_bytes()
             reason = (
-                f"stopped: disk={volume.path} is {volume.share:.0%} full and grew by {format_size(max(grown, 0))} during the "
+                f"stopped: disk={volume.path} is {format_percent(volume.share)} full "
+                f"and grew by {format_size(max(grown, 0))} during the "
                 f"trial, the target's own files by {format_size(max(own, 0)) if own is not None else '?'} (limit {limit})"
             )
             return self._blame(own is not None and own >= _MINE * max(grown, 1), reason, "disk", volume.share)
@@ -335,7 +338,7 @@ def shortage(vitals: Vitals, limits: GuardLimits) -> str:
     for volume in vitals.volumes if limits.disk else ():
         if volume.share >= full:
             return (
-                f"disk={volume.path} is {volume.share:.1%} full before anything was applied "
+                f"disk={volume.path} is {format_percent(volume.share, 1)} full before anything was applied "
                 f"({format_size(volume.size_bytes - volume.used_bytes)} left)"
             )
     return ""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from trimtab.measure import Measurement, mix_shift
 from trimtab.records import Objective, Status
 from trimtab.trial.load import End, LoadResult, MeasurePlan
+from trimtab.units import format_percent
 
 __all__ = ["is_worth_another_run", "judge"]
 
@@ -93,7 +94,7 @@ def _failure(measurement: Measurement, plan: MeasurePlan) -> str:
     if n_wrong:
         return f"{n_wrong} answers of the server were wrong" + _classes(measurement.error_classes)
     if measurement.error_rate > plan.max_error_rate:
-        return f"error_rate={measurement.error_rate:.1%}" + _classes(measurement.error_classes)
+        return f"error_rate={format_percent(measurement.error_rate, 1)}" + _classes(measurement.error_classes)
     return ""
 
 

@@ -18,6 +18,7 @@ import psycopg
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
 from trimtab.redact import hide_literals, hide_values
+from trimtab.units import format_percent
 from trimtab.workload.connection import Connection, connect
 from trimtab.workload.sql.columns import Catalogue, guess
 from trimtab.workload.sql.generators import UNKNOWN
@@ -206,7 +207,9 @@ def _propose(
         is_covered = missing.calls <= 0 and missing.time_ms <= 0
         reason = _reason(connection, statement)
         if reason == "" and (is_covered or len(proposals) >= most):
-            reason = f"beyond the coverage of {coverage:.0%}" if is_covered else f"more than {most} statements"
+            reason = (
+                f"beyond the coverage of {format_percent(coverage)}" if is_covered else f"more than {most} statements"
+            )
         if reason is None:
             continue
         if reason:

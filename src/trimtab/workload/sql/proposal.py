@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import UsageError
+from trimtab.units import format_percent
 from trimtab.workload.sql.profile import Profile, Proposal
 
 __all__ = ["study_text", "write_files"]
@@ -33,8 +34,8 @@ def study_text(profile: Profile, source: str) -> str:
 def _workload(profile: Profile) -> list[str]:
     has_writes = any(proposal.writes for proposal in profile.proposals)
     lines = [
-        f"# From pg_stat_statements of {profile.database}: {profile.share_of_calls:.1%} of the calls, "
-        f"{profile.share_of_time:.1%} of the execution time.",
+        f"# From pg_stat_statements of {profile.database}: {format_percent(profile.share_of_calls, 1)} of the calls, "
+        f"{format_percent(profile.share_of_time, 1)} of the execution time.",
         "[workload]",
         'kind = "sql"',
         f"database = {json.dumps(profile.database)}",
