@@ -210,13 +210,19 @@ def test_doctor_says_what_is_fine(run: Run, study: FakeStudy) -> None:
     ran = run("doctor", "study.toml")
     assert ran.code == 1
     assert "FAIL  server: a fake" in ran.out
+    found = json.loads(run("doctor", "study.toml", "--json").out)
+    assert (found["is_fine"], found["checks"][0]["verdict"]) == (False, "fail")
 
 
-def test_doctor_shows_a_baseline_that_breaks_a_constraint(run: Run, study: FakeStudy) -> None:
+def test_doctor_notes_a_baseline_that_breaks_a_constraint(run: Run, study: FakeStudy) -> None:
     study.target.disk.running["cache"] = 2000
     ran = run("doctor", "study.toml")
-    assert ran.code == 1
-    assert "FAIL  running config: memory budget" in ran.out
+    assert ran.code == 0
+    assert "note  running config: memory budget" in ran.out
+    assert "; it is measured all the same\n" in ran.out
+    found = json.loads(run("doctor", "study.toml", "--json").out)
+    assert found["is_fine"] is True
+    assert {row["check"]: row["verdict"] for row in found["checks"]}["running config"] == "note"
 
 
 def test_knobs_shows_values_ranges_and_locks(run: Run, study: FakeStudy) -> None:

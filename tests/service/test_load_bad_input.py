@@ -99,7 +99,12 @@ SQL = 'kind = "sql"\ndatabase = "shop"\nfiles = ["q.sql"]\nstart_state = "none"\
         ),
         ('kind = "ycsb"\nworkload = "C"\nrecords = 500\nload = { users = 45 }', "", 4, "users=45: "),
         (SQL, "SELCT 1;", 4, 'q: 42601 syntax error at or near "SELCT"'),
-        (SQL, "SELECT 1 / (SELECT count(*) FROM t);", 4, "ended as failed_load: error_rate=100.0 % for 3 s (statement "),
+        (
+            SQL,
+            "SELECT 1 / (SELECT count(*) FROM t);",
+            4,
+            "ended as failed_load: error_rate=100.0 % for 3 s (statement ",
+        ),
     ],
 )
 def test_what_the_server_does_not_take_ends_the_bench(
