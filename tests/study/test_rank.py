@@ -75,6 +75,20 @@ def test_an_interrupted_design_resumes_and_pays_for_no_run_twice(fake: FakeStudy
     assert len(fake.workload.seeds) - n_runs == len(every) - 8
 
 
+def test_the_kill_switch_ends_a_design_and_keeps_one_from_beginning(fake: FakeStudy) -> None:
+    switch = fake.path / "state" / "stop"
+    fake.listener.on_trial = lambda trial: switch.touch() if trial.number == 4 else None
+    record, trials = _design(fake, runs=12)
+    assert (record.status, len(trials)) == ("interrupted", 5)
+    assert record.verdict["stop_reason"] == f"stopped by the kill switch: file={switch}"
+    n_runs = len(fake.workload.seeds)
+    with pytest.raises(UsageError, match="the kill switch is on: file="):
+        _design(fake, runs=12)
+    assert len(fake.workload.seeds) == n_runs
+    with open_history_at(None, fake.path / "state") as history:
+        assert history.study(record.id).status == "interrupted"
+
+
 def test_a_dead_process_loses_the_run_in_flight_only(fake: FakeStudy) -> None:
     class KilledError(BaseException):
         pass

@@ -29,7 +29,7 @@ from trimtab.study.begin import (
     require_same_baseline,
 )
 from trimtab.study.evaluate import Evaluator
-from trimtab.study.file import ProofTable, SearchTable, StudyFile
+from trimtab.study.file import ProofTable, SearchTable, StudyFile, guarding_of
 from trimtab.study.rank import design_name
 from trimtab.study.stage import Stage, build_target, build_workload, open_stage
 from trimtab.study.verdict import Outcome, make_verdict
@@ -59,7 +59,7 @@ def run_design(
         The design's record and its trials. One whose runs are all there is returned as it is.
 
     Raises:
-        UsageError: an unknown design, or too few runs for it.
+        UsageError: an unknown design, too few runs for it, or the kill switch is on.
         SpaceError, TargetError, LoadError, HistoryError: nothing is changed then, or it has been undone.
     """
     if kind not in DESIGNS:
@@ -77,6 +77,7 @@ def run_design(
         if found is not None and found.status == "ranked" and (runs or 0) <= _n_planned(found):
             return found, history.trials(found.id)
         with open_stage(file, state_dir) as stage, stage.target.lock(f"trimtab rank {name}"):
+            guarding_of(file, state_dir).switch.require_off()
             design, batches = _designed(stage, kind, found, runs)
             stage = replace(stage, file=_with_budget(file, len(design.configs)))
             record = found or new_record(history, stage, fingerprint, name=name)
@@ -141,8 +142,8 @@ def _run(
             try:
                 _measure(stage, evaluator, configs, listener)
                 outcome.stop_reason = f"all {len(configs)} runs of the design are made"
-            except Interrupted:
-                outcome.is_interrupted, outcome.stop_reason = True, "stopped by the user"
+            except Interrupted as interrupted:
+                outcome.is_interrupted, outcome.stop_reason = True, interrupted.message
             listener.phase("restoring the target")
         verdict = make_verdict(stage, evaluator, outcome, wall_s=time.monotonic() - started)
     verdict |= {"design": plan} if outcome.is_interrupted else {"design": plan, "result": "design"}
