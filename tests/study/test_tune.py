@@ -6,12 +6,13 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from tests.fakes import FakeStudy
 
 from trimtab.errors import HistoryError, LoadError, LockedError, UsageError
-from trimtab.history import History, find_study
+from trimtab.history import History, StudyCopy, find_study, open_history_at
 from trimtab.records import Role, Status, Trial
 from trimtab.study import Change, apply_winner, open_changes, recover, rollback
 from trimtab.testing.fake_target import FakeTarget
@@ -91,6 +92,53 @@ def test_interrupted_study_resumes_and_pays_for_no_trial_twice(fake: FakeStudy) 
     assert resumed.status == "proven"
     assert resumed_trials[:7] == trials
     assert len(fake.workload.seeds) - n_runs == len(resumed_trials) - 7
+
+
+def test_stopped_before_the_first_baseline_is_measured(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(number: int, role: Role, changed: dict[str, str]) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(fake.listener, "trial_started", stop)
+    record, trials = fake.tune()
+    assert (record.status, record.verdict["stop_reason"], trials) == ("interrupted", "stopped by the user", [])
+    assert record.verdict["drift"] == {"points": [], "range": None, "is_beyond_noise": False}
+
+
+def test_an_imported_study_of_the_same_name_is_not_taken_for_the_result(fake: FakeStudy) -> None:
+    fake.listener.on_trial = lambda trial: os.kill(os.getpid(), signal.SIGINT) if trial.number == 4 else None
+    record, trials = fake.tune()
+    with open_history_at(None, fake.path / "state") as history:
+        history.add_copies([StudyCopy(replace(record, origin="elsewhere"), trials)])
+    fake.listener.on_trial = lambda trial: None
+    resumed, _ = fake.tune()
+    assert (resumed.id, resumed.status) == (record.id, "proven")
+
+
+def test_what_was_measured_after_the_flow_had_changed_is_not_measured_again(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another version begins with more runs of the baseline; it is interrupted as well, and goes on."""
+
+    def stop_at(number: int) -> None:
+        fake.listener.on_trial = lambda trial: os.kill(os.getpid(), signal.SIGINT) if trial.number == number else None
+
+    stop_at(6)
+    fake.tune()
+    monkeypatch.setattr("trimtab.study.begin.N_BASELINE_FIRST", 5)
+    stop_at(11)
+    _, second = fake.tune()
+    assert [trial.number for trial in second] == [0, 1, 2, 7, 8, 9, 10, 11]
+    told = [text for text in fake.listener.phases if "do not fit" in text]
+    assert told == [
+        "4 trials of the history do not fit the way this study goes now (another version of Trimtab?): they are kept, "
+        "and not used"
+    ]
+    n_runs = len(fake.workload.seeds)
+    stop_at(-1)
+    record, third = fake.tune()
+    assert record.status == "proven"
+    assert third[: len(second)] == second
+    assert len(fake.workload.seeds) - n_runs == len(third) - len(second)
 
 
 def test_finished_study_is_shown_again_and_not_run(fake: FakeStudy) -> None:

@@ -42,7 +42,6 @@ class Evaluator:
         trials: all so far, in order.
         track: baseline over the seconds spent: a step of the machine's clock must not change the order.
         regression: what the trials have cost the users of the target.
-        n_replayed: how many were answered from the history.
     """
 
     def __init__(
@@ -67,7 +66,6 @@ class Evaluator:
         self.regression = RegressionMeter()
         self._baselines: deque[Measurement] = deque(maxlen=_YARDSTICK_RUNS)
         self._spent_s = 0.0
-        self.n_replayed = 0
 
     @property
     def spent_s(self) -> float:
@@ -110,7 +108,6 @@ class Evaluator:
             trial = self._measured(config, role, plan, early_stop, searcher, ask_s)
             self._history.add_trial(self._study_id, trial)
         else:
-            self.n_replayed += 1
             self._learn_baseline(trial)
         self.trials.append(trial)
         self._spent_s += sum(trial.cost_s.values())
@@ -119,14 +116,23 @@ class Evaluator:
         return trial
 
     def _replayed(self, config: Config, role: Role) -> Trial | None:
-        if not self._recorded:
-            return None
-        recorded = self._recorded[0]
-        if recorded.config == config and recorded.role is role:
-            return self._recorded.popleft()
-        # The flow has changed (another version, an edited plan): what is left of the record cannot answer any more.
-        self._recorded.clear()
-        return None
+        """The next trial of the record that answers; None when none of what is left does, which is not used then.
+
+        Where the flow has changed (another version), the record holds the end of the old way, and the new way after it
+        when that was interrupted as well: what lies before the answer is passed over, and the new way is not lost.
+        """
+        n_before = len(self._recorded)
+        found: Trial | None = None
+        while self._recorded and found is None:
+            recorded = self._recorded.popleft()
+            found = recorded if recorded.config == config and recorded.role is role else None
+        n_passed = n_before - len(self._recorded) - (found is not None)
+        if n_passed:
+            self._listener.phase(
+                f"{n_passed} trials of the history do not fit the way this study goes now (another version of Trimtab?): "
+                "they are kept, and not used"
+            )
+        return found
 
     def _measured(
         self,

@@ -106,7 +106,7 @@ def _run(
             except Interrupted as interrupted:
                 outcome.is_interrupted = True
                 outcome.stop_reason = interrupted.message
-                outcome.candidate = outcome.candidate or best_config(stage, evaluator)
+                outcome.candidate = outcome.candidate or _best_config(stage, evaluator)
             listener.phase("restoring the target")
         verdict = make_verdict(stage, evaluator, outcome, wall_s=time.monotonic() - started)
         status = {"better": "proven", "no_improvement": "no_improvement"}.get(verdict["result"], "interrupted")
@@ -116,10 +116,7 @@ def _run(
         if status != "interrupted":
             listener.phase("ranking the knobs")
             _keep_ranks(history, record, verdict, evaluator.trials)
-    finished = history.find_study(record.name)
-    if finished is None:
-        raise HistoryError(f"study={record.name!r} vanished from the history", hint="somebody else changed the file")
-    return finished, evaluator.trials
+    return history.study(record.id), evaluator.trials
 
 
 def _keep_ranks(history: History, record: StudyRecord, verdict: dict[str, Any], trials: list[Trial]) -> None:
@@ -178,7 +175,7 @@ def _prior(
     return warm, settle_plan(stage, history, record, n_expected, near)
 
 
-def best_config(stage: Stage, evaluator: Evaluator) -> Config | None:
+def _best_config(stage: Stage, evaluator: Evaluator) -> Config | None:
     """The best config measured so far, unproven; None when none beats the baseline."""
     tried = {t.config for t in evaluator.trials if t.status is Status.OK and t.is_feasible} - {stage.baseline}
     best = min(tried, key=lambda config: mean_loss(evaluator.trials, config), default=None)

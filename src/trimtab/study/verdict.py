@@ -190,6 +190,8 @@ def _drift(evaluator: Evaluator) -> dict[str, Any]:
         for t in evaluator.trials
         if t.role in (Role.BASELINE, Role.PROOF_BASELINE) and t.measurement is not None
     ]
+    if not len(evaluator.track):  # stopped before the first baseline was measured
+        return {"points": points, "range": None, "is_beyond_noise": False}
     summary = evaluator.track.summary()
     return {"points": points, "range": _finite(summary.relative_range), "is_beyond_noise": summary.is_beyond_noise}
 
