@@ -28,6 +28,7 @@ from trimtab.report.headline import headline
 from trimtab.report.lines import ablation_text, dropped_groups, line_worths, path_points
 from trimtab.report.pruned import pruned_lines
 from trimtab.report.values import ValueTexts
+from trimtab.report.warmed import warm_lines
 from trimtab.report.words import clean, counted, first_line
 from trimtab.space import Config
 
@@ -60,6 +61,7 @@ class Summary:
         ablation: how the settings were chosen, in words.
         path: the gain by number of settings.
         conditions: (what had to hold for the winner to be accepted, whether it did, the figures).
+        warm_start: which past studies served, and whose prior was dropped; empty without a warm start.
         pruned: of a pruned search, what was searched and what was left out.
         dropped: (knobs, why they were left out of the winner), knobs of one reason together.
         contenders: yours, the rule-based advice, tuned.
@@ -83,6 +85,7 @@ class Summary:
     metric: str
     unit: str
     stop_reason: str
+    warm_start: tuple[str, ...]
     pruned: tuple[str, ...]
     gain: Gain | None
     settings: tuple[SettingChange, ...]
@@ -160,6 +163,7 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
         metric=objective.metric,
         unit=objective.unit,
         stop_reason=first_line(verdict.get("stop_reason", "")),
+        warm_start=warm_lines(verdict),
         pruned=pruned_lines(verdict),
         gain=gain if verdict.get("result") == "better" else None,
         settings=texts.settings() if verdict.get("result") == "better" else (),

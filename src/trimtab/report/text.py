@@ -221,7 +221,7 @@ def _tried(summary: Summary) -> RenderableType:
         lines.append(f"by role: {roles}")
     if summary.stop_reason:
         lines.append(f"ended because: {summary.stop_reason}")
-    lines += summary.pruned
+    lines += [*summary.warm_start, *summary.pruned]
     if summary.best is not None and summary.best.gain is not None:
         gain = summary.best.gain
         lines.append(
