@@ -19,13 +19,14 @@ from types import TracebackType
 from typing import Self
 
 from trimtab.errors import ApplyError, ForeignChangeError, LoadError, RestoreError, TargetError
-from trimtab.measure import EarlyStop, Measurement
+from trimtab.measure import EarlyStop
 from trimtab.records import Fault, Objective, Role, Status, Trial
 from trimtab.space import Config, Space, Value
 from trimtab.target import Snapshot, Target, check_harmless
 from trimtab.trial.counting import complete, counted, versions_of
 from trimtab.trial.deadman import DeadMan
-from trimtab.trial.forensics import Sentinel, retried, told
+from trimtab.trial.draft import Draft
+from trimtab.trial.forensics import Diagnosis, Sentinel, retried, told
 from trimtab.trial.guard import GuardLimits
 from trimtab.trial.guarding import Guarding
 from trimtab.trial.journal import Entry, Journal
@@ -226,54 +227,40 @@ class TrialRoom:
         self.guarding.switch.stop_if_on()
         if self._is_interrupted():
             raise Interrupted
-        started_at = time.time()
-        costs = Costs()
-
-        def ended(status: Status, reason: str = "", *, effective: Mapping[str, Value] | None = None,
-                  measurement: Measurement | None = None, fault: Fault = Fault.NONE) -> Trial:  # fmt: skip
-            excess = self._objective.excess(measurement) if measurement is not None else 0.0
-            return Trial(
-                number=number,
-                role=role,
-                config=config,
-                context=self._workload.context,
-                status=status,
-                effective=effective or {},
-                reason=reason,
-                measurement=measurement,
-                excess=excess,
-                cost_s=dict(costs.seconds),
-                started_at=started_at,
-                searcher=searcher,
-                fault=fault,
-            )
-
-        refused = self._check(self._changes(config), config, costs)
+        draft = Draft(number=number, role=role, config=config, context=self._workload.context, searcher=searcher)
+        refused = self._check(self._changes(config), config, draft.costs)
         if refused is not None:
-            status, reason, fault = refused
-            return ended(status, reason, fault=fault)
+            return draft.ended(*refused)
         try:
-            effective = self._apply(config, number, costs)
+            effective = self._apply(config, number, draft.costs)
         except ApplyError as error:
             found = self._sentinel.refused(error)
-            costs.add("restore", self._control())
-            return ended(found.status, found.reason, fault=found.fault)
+            draft.costs.add("restore", self._control())
+            return draft.ended(found.status, found.reason, found.fault)
         is_baseline = not self._changes(config)
-        status, reason, result = self._load(plan, seed, early_stop, is_baseline, costs)
-        breach = result.breach if result is not None else None
+        status, reason, result = self._load(plan, seed, early_stop, is_baseline, draft.costs)
         found = self._sentinel.examine(status, reason)
-        reason, fault = found.reason, found.fault
-        if breach is None or breach.fault is Fault.NONE:
-            status = found.status
-        else:
-            fault = breach.fault  # the guard has seen who took it; the log only says that it was gone
+        if result is not None and result.breach is not None and result.breach.fault is not Fault.NONE:
+            # The guard has seen who took it; the log only says that it was gone.
+            found = replace(found, status=status, fault=result.breach.fault)
+        return self._concluded(draft, effective, found, result, hand_over)
+
+    def _concluded(
+        self, draft: Draft, effective: Mapping[str, Value], found: Diagnosis, result: LoadResult | None, hand_over: bool
+    ) -> Trial:
+        """What a load run and the look at the target after it make of a trial; restores unless the target is handed over."""
+        status = found.status
+        breach = result.breach if result is not None else None
         if breach is not None or not (hand_over and status.is_measured):
-            costs.add("restore", self.restore() if status.is_measured else self._control())
+            draft.costs.add("restore", self.restore() if status.is_measured else self._control())
         measurement = result.measurement if result is not None and status.is_measured else None
-        trial = ended(status, reason, effective=effective, measurement=measurement, fault=fault)
+        excess = self._objective.excess(measurement) if measurement is not None else 0.0
         if breach is not None and breach.metric != self._objective.metric:
             # What the objective does not see must not look like a good config to the searcher.
-            trial = replace(trial, excess=trial.excess + breach.excess)
+            excess += breach.excess
+        trial = draft.ended(
+            status, found.reason, found.fault, effective=effective, measurement=measurement, excess=excess
+        )
         return complete(trial, result)
 
     def _control(self) -> float:
