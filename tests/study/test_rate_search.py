@@ -12,6 +12,7 @@ from trimtab.errors import LoadError, UsageError
 from trimtab.study import RateResult, Slo, find_rate, load_study_file
 from trimtab.study.rate_search import Probe, search_rate
 from trimtab.testing.fake_workload import FakeRatedWorkload
+from trimtab.trial.guarding import Guarding
 
 SLO = Slo.parse("p99 <= 20ms")
 
@@ -178,3 +179,12 @@ def test_server_that_dies_ends_the_search(fake: FakeStudy, rated: FakeRatedWorkl
     rated.on_second = lambda second: setattr(fake.target.disk, "is_up", False)
     with pytest.raises(LoadError, match=r"the probe at 100/s ended as crashed: .*the fake server is down"):
         found(fake)
+
+
+def test_a_full_disk_is_not_taken_for_a_weak_generator(
+    fake: FakeStudy, rated: FakeRatedWorkload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Guarding, "shortage", lambda self, target: "disk=/data is 99.9 % full")
+    with pytest.raises(LoadError) as raised:
+        found(fake, cache="256MB")
+    assert raised.value.message == "the probe at 100/s ended as infrastructure: twice: disk=/data is 99.9 % full"

@@ -14,7 +14,7 @@ from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.stage import Stage, open_stage
 from trimtab.trial import TrialListener, TrialRoom
 
-__all__ = ["BenchResult", "bench", "parse_settings"]
+__all__ = ["BenchResult", "bench", "bench_room", "parse_settings"]
 
 _HINTS = {
     Status.INFRASTRUCTURE: "this says nothing of the server: lower the load, or give the generator cores or real-time priority",
@@ -60,6 +60,25 @@ def parse_settings(stage: Stage, texts: dict[str, str]) -> Config:
     return stage.space.validate(stage.space.canonical(stage.baseline.replace(values)))
 
 
+def bench_room(
+    stage: Stage, state_dir: Path, objective: Objective, listener: TrialListener, say: Callable[[str], None]
+) -> TrialRoom:
+    """Where configs are measured without a study: the target is as found when it is left."""
+    return TrialRoom(
+        stage.target,
+        stage.workload,
+        stage.space,
+        stage.baseline,
+        objective=objective,
+        state_dir=state_dir,
+        study=stage.file.study.name,
+        purpose="bench",
+        listener=listener,
+        guarding=guarding_of(stage.file, state_dir),
+        say=say,
+    )
+
+
 def bench(
     file: StudyFile,
     state_dir: Path,
@@ -80,19 +99,7 @@ def bench(
         config = parse_settings(stage, settings)
         stage.workload.prepare(stage.target.endpoint(), say)
         trials = []
-        with TrialRoom(
-            stage.target,
-            stage.workload,
-            stage.space,
-            stage.baseline,
-            objective=stage.objective,
-            state_dir=state_dir,
-            study=file.study.name,
-            purpose="bench",
-            listener=listener,
-            guarding=guarding_of(file, state_dir),
-            say=say,
-        ) as room:
+        with bench_room(stage, state_dir, stage.objective, listener, say) as room:
             for number in range(n_runs):
                 trial = room.run(
                     config, number=number, role=Role.BENCH, plan=stage.plan, seed=file.study.seed, hand_over=True

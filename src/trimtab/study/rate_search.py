@@ -14,11 +14,11 @@ from typing import Literal
 
 from trimtab.errors import LoadError, UsageError
 from trimtab.measure import Measurement
-from trimtab.records import MetricConstraint, Objective, Role, Status, Trial
-from trimtab.study.bench import parse_settings
-from trimtab.study.file import StudyFile, guarding_of
+from trimtab.records import Fault, MetricConstraint, Objective, Role, Status, Trial
+from trimtab.study.bench import bench_room, parse_settings
+from trimtab.study.file import StudyFile
 from trimtab.study.stage import open_stage
-from trimtab.trial import TrialListener, TrialRoom
+from trimtab.trial import TrialListener
 from trimtab.workload import RatedWorkload
 
 __all__ = ["Probe", "RateResult", "Slo", "find_rate", "search_rate"]
@@ -223,20 +223,8 @@ def find_rate(
         config = parse_settings(stage, settings)
         workload.with_rate(_START_PER_S)  # what it refuses shows before anything is changed
         workload.prepare(stage.target.endpoint(), say)
-        with TrialRoom(
-            stage.target,
-            workload,
-            stage.space,
-            stage.baseline,
-            # The room must not judge latencies: a broken promise is a finding here.
-            objective=Objective("throughput"),
-            state_dir=state_dir,
-            study=file.study.name,
-            purpose="bench",
-            guarding=guarding_of(file, state_dir),
-            listener=listener,
-            say=say,
-        ) as room:
+        # The room must not judge latencies: a broken promise is a finding here.
+        with bench_room(stage, state_dir, Objective("throughput"), listener, say) as room:
             n_probes = 0
 
             def probe(rate: float) -> Probe:
@@ -257,6 +245,8 @@ def _probed(slo: Slo, rate: float, trial: Trial) -> Probe:
     if trial.measurement is not None:
         reason = slo.broken_by(trial.measurement)
         return Probe(rate, not reason, reason, measurement=trial.measurement)
-    if trial.status in (Status.FAILED_LOAD, Status.TIMED_OUT, Status.INFRASTRUCTURE):
+    # A killed server or a full disk says nothing of the rate, and nothing of the generator.
+    is_disturbed = trial.fault in (Fault.RESOURCE, Fault.ENVIRONMENT)
+    if trial.status in (Status.FAILED_LOAD, Status.TIMED_OUT, Status.INFRASTRUCTURE) and not is_disturbed:
         return Probe(rate, False, trial.reason, by_generator=trial.status is Status.INFRASTRUCTURE)
     raise LoadError(f"the probe at {rate:g}/s ended as {trial.status}: {trial.reason}")
