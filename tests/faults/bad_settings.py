@@ -90,6 +90,7 @@ def gate_lifted() -> Iterator[None]:
     """Everything may be set, as if no check existed."""
     with (
         mock.patch("trimtab.target.postgresql.target.check_config"),
+        mock.patch("trimtab.target.server.check_config"),
         mock.patch("trimtab.target.postgresql.autoconf.FORBIDDEN", frozenset()),
         mock.patch("trimtab.target.postgresql.target.PostgresTarget._check", create=True),
     ):

@@ -94,6 +94,7 @@ def gate_lifted(*names: str) -> Iterator[None]:
     """No check stands between a config and the server, and `names` are knobs like all others."""
     with (
         mock.patch("trimtab.target.mysql.target.check_config"),
+        mock.patch("trimtab.target.server.check_config"),
         mock.patch("trimtab.target.mysql.target.curated_for", lambda f: {**curated_for(f), **dict.fromkeys(names)}),
     ):
         yield

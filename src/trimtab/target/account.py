@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trimtab.errors import TargetError
 
-__all__ = ["Account", "cache_root", "can_enter", "server_account"]
+__all__ = ["Account", "cache_root", "can_enter", "owner_of", "server_account"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,15 @@ def _make_user(name: str) -> None:
         stderr=subprocess.DEVNULL,
         timeout=30,
     )
+
+
+def owner_of(path: Path) -> Account | None:
+    """The user whom a file or folder belongs to; None when there is no such path or no such user here."""
+    try:
+        entry = pwd.getpwuid(path.stat().st_uid)
+    except (OSError, KeyError):
+        return None
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
 def can_enter(path: Path, account: Account) -> bool:

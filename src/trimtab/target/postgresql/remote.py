@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import os
-import pwd
-import shlex
 import signal
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trimtab.errors import ApplyError, TargetError
-from trimtab.host import CommandResult, LocalHost, is_running
+from trimtab.errors import TargetError
+from trimtab.host import CommandResult, is_running
 from trimtab.records import Endpoint
-from trimtab.target.account import Account
-from trimtab.target.log import tail
+from trimtab.target.account import Account, owner_of
 from trimtab.target.postgresql.process import Postmaster
 from trimtab.target.postgresql.recovery import Recovery, servers_in, startup_process
-from trimtab.target.postgresql.session import Connection, LoginRefusedError, connect
+from trimtab.target.postgresql.session import Connection, connect
 from trimtab.target.postgresql.settings import Settings
+from trimtab.target.remote import CommandedServer, RunningServer
 
 __all__ = ["ConnectionReach", "LocalReach"]
 
-_LOGIN_POLL_S = 0.02
 
-
-class ConnectionReach:
+class ConnectionReach(RunningServer[Settings, Connection]):
     """See `Reach`. Only knobs that a reload makes effective can be changed."""
 
+    NEEDED = "data_dir and restart"
+
     def __init__(self, settings: Settings) -> None:
-        self.host = LocalHost()
-        self._settings = settings
+        super().__init__(settings)
         self._fields = settings.connection_fields()
         self._endpoint: Endpoint | None = None
         self._spare: Connection | None = None
@@ -61,21 +58,6 @@ class ConnectionReach:
     def log_file(self) -> Path | None:
         """None: the log cannot be reached."""
         return None
-
-    @property
-    def exit_code(self) -> int | None:
-        """None: its process is not ours."""
-        return None
-
-    @property
-    def n_oom_kills(self) -> int:
-        """0: its limits are not ours to see."""
-        return 0
-
-    @property
-    def no_restart(self) -> str:
-        """Why the server cannot be restarted."""
-        return "needs a restart, and the study file gives no data_dir and restart command"
 
     @property
     def spare(self) -> Connection | None:
@@ -120,22 +102,6 @@ class ConnectionReach:
             raise RuntimeError("open() made no endpoint")
         return self._endpoint
 
-    def is_up(self) -> bool:
-        """Whether a login works."""
-        try:
-            self.connect().close()
-        except TargetError:
-            return False
-        return True
-
-    def restart(self) -> None:
-        """Not possible."""
-        raise TargetError(f"the server cannot be restarted: {self.no_restart}", hint="give data_dir and restart")
-
-    def ensure_up(self) -> None:
-        """Raises when a login does not work: nothing else can be done here."""
-        self.connect().close()
-
     def start_with(self, overrides: Mapping[str, str]) -> None:
         """Not possible."""
         raise TargetError(f"the server cannot be started: {self.no_restart}", hint="give data_dir and restart")
@@ -144,24 +110,17 @@ class ConnectionReach:
         """Nothing: the log cannot be reached."""
         return ""
 
-    def describe(self) -> Mapping[str, Any]:
-        """Where it is, without the password."""
-        return {"way": "connection", "url": self._settings.safe_url}
 
-
-class LocalReach(ConnectionReach):
-    """See `Reach`. `restart` runs the command of the study file, without a shell."""
+class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
+    """See `Reach` and `CommandedServer`."""
 
     def __init__(self, settings: Settings, argv: Sequence[str] = ()) -> None:
         super().__init__(settings)
         self._server_argv = tuple(argv)
         self._rescue: Postmaster | None = None
         self._data_dir = Path(settings.data_dir or "")
-        self._argv = shlex.split(settings.restart) if settings.restart is not None else []
         self._log = Path(settings.log_file) if settings.log_file is not None else None
-        self._log_start = 0
         self._bin_dir: Path | None = None
-        self._command_output = ""
 
     @property
     def data_dir(self) -> Path:
@@ -176,16 +135,7 @@ class LocalReach(ConnectionReach):
     @property
     def account(self) -> Account | None:
         """The data directory's owner."""
-        try:
-            entry = pwd.getpwuid(self._data_dir.stat().st_uid)
-        except (OSError, KeyError):
-            return None
-        return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
-
-    @property
-    def no_restart(self) -> str:
-        """Why the server cannot be restarted; "" when it can."""
-        return "" if self._argv else "needs a restart, and the study file gives no restart command"
+        return owner_of(self._data_dir)
 
     def open(self) -> None:
         """Logs in, and makes sure that data_dir is this server's.
@@ -245,35 +195,14 @@ class LocalReach(ConnectionReach):
         return self._data_dir / name
 
     def restart(self) -> None:
-        """Runs the restart command and waits for a login.
-
-        Raises:
-            TargetError: the command fails or takes too long, did not restart the server, or nobody can log in.
-        """
+        """As `CommandedServer.restart`; a server that was started by hand beside its service is ended first."""
         self._end_rescue()
-        before = self._started_at()
-        self._log_start = self._log.stat().st_size if self._log is not None and self._log.exists() else 0
-        deadline = time.monotonic() + self._settings.restart_timeout_s
-        result = self._command()
-        self._command_output = result.output
-        if result.exit_code != 0 and not self._is_recovering():
-            raise TargetError(
-                f"the restart command={' '.join(self._argv)!r} failed with exit_code={result.exit_code}:"
-                f" {result.output}",
-                hint="run it by hand to see why",
-            )
-        self._wait_login(deadline)
-        if before is not None and self._started_at() == before:
-            raise ApplyError(
-                f"the restart command={' '.join(self._argv)!r} ended well, but the server was not restarted",
-                hint="does it restart another server?",
-                fault="environment",
-            )
+        super().restart()
 
-    def _command(self) -> CommandResult:
+    def _run_command(self) -> CommandResult:
         """Runs the restart command; when it hangs on a server that does not stop, again after it was stopped at once."""
         try:
-            return self.host.run(self._argv, timeout_s=self._settings.restart_timeout_s)
+            return super()._run_command()
         except TargetError as error:
             pid = self.pid
             if pid is None or pid not in servers_in(self._data_dir) or self._is_recovering():
@@ -286,7 +215,7 @@ class LocalReach(ConnectionReach):
                 ) from error
             os.kill(pid, signal.SIGCONT)
             os.kill(pid, signal.SIGQUIT)
-            return self.host.run(self._argv, timeout_s=self._settings.restart_timeout_s)
+            return super()._run_command()
 
     def _is_recovering(self) -> bool:
         pid = self.pid
@@ -315,7 +244,10 @@ class LocalReach(ConnectionReach):
             self._rescue.stop(immediate=True)
             self._rescue = None
 
-    def _started_at(self) -> object:
+    def _is_another(self, before: object) -> bool:
+        return before is None or self._instance() != before
+
+    def _instance(self) -> object:
         try:
             with self.connect() as connection:
                 found = connection.execute("SELECT pg_postmaster_start_time()").fetchone()
@@ -323,36 +255,22 @@ class LocalReach(ConnectionReach):
             return None
         return found[0] if found is not None else None
 
-    def _wait_login(self, deadline: float) -> None:
+    def _patience(self, deadline: float) -> Callable[[], bool]:
         """As long as it takes when the server replays its log and gets on with it."""
         pid = self.pid
         recovery = Recovery(pid, self._settings.restart_timeout_s) if pid is not None else None
-        while True:
-            try:
-                self.connect().close()
-                return
-            except LoginRefusedError:
-                raise
-            except TargetError:
-                is_late = time.monotonic() > deadline
-                if is_late and (recovery is None or recovery.has_stalled() or not self._is_recovering()):
-                    raise
-            time.sleep(_LOGIN_POLL_S)
+
+        def may_wait() -> bool:
+            if time.monotonic() <= deadline:
+                return True
+            return recovery is not None and not recovery.has_stalled() and self._is_recovering()
+
+        return may_wait
 
     def is_up(self) -> bool:
         """Whether its process runs, whatever it says to a login."""
         pid = self.pid
         return pid is not None and is_running(pid)
-
-    def ensure_up(self) -> None:
-        """Starts the server by its restart command when it is down."""
-        if not self.is_up():
-            self.restart()
-
-    def log_excerpt(self, n_lines: int) -> str:
-        """The last lines of the server's log since the last restart, or what the restart command said."""
-        lines = tail(self._log, n_lines, self._log_start) if self._log is not None else ""
-        return lines or self._command_output
 
     def describe(self) -> Mapping[str, Any]:
         """Where it is, without the password."""
