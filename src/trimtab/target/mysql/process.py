@@ -12,6 +12,7 @@ from pathlib import Path
 from trimtab.errors import TargetError
 from trimtab.records import Endpoint
 from trimtab.target.account import Account
+from trimtab.target.mysql.recovery import Recovery
 from trimtab.target.mysql.session import connect
 from trimtab.target.process import ServerProcess
 
@@ -65,19 +66,27 @@ class Daemon(ServerProcess):
 
     def start(self, endpoint: Endpoint, timeout_s: float, *, extra: Sequence[str] = (),
               on_spawn: Callable[[int], None] | None = None) -> None:  # fmt: skip
-        """Starts the server and waits until a login works. `extra` are further options, which win over the file's.
+        """Starts the server and waits until a login works.
+
+        A server whose log shows that its crash recovery gets on is waited for, up to `recovery.MOST_S`.
+
+        Args:
+            endpoint: where the login is tried.
+            timeout_s: without progress.
+            extra: further options, which win over the file's.
+            on_spawn: gets the pid before the server has allocated.
 
         Raises:
-            TargetError: it ended again, or was not ready within `timeout_s` (it is then stopped); see `excerpt`.
+            TargetError: it ended again, or made no progress for `timeout_s` (it is then stopped); see `excerpt`.
         """
-        deadline = time.monotonic() + timeout_s
         self._spawn([*self.argv, *extra], self._option_file.parent, on_spawn)
+        recovery = Recovery(self.log, self._log_start, timeout_s)
         while self._child is not None and self._child.poll() is None:
             if _answers(endpoint):
                 return
-            if time.monotonic() > deadline:
+            if recovery.has_stalled():
                 self.stop(immediate=True)
-                raise TargetError(f"the server was not ready within timeout_s={timeout_s:g}", hint=f"see {self.log}")
+                raise TargetError(recovery.trouble(), hint=f"see {self.log}")
             time.sleep(self.POLL_S)
         raise TargetError(f"the server did not start: exit_code={self.exit_code}", hint=f"see {self.log}")
 

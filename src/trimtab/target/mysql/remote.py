@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from trimtab.errors import TargetError
-from trimtab.host import is_running, process_mark
+from trimtab.host import CommandResult, is_running, process_mark
 from trimtab.records import Endpoint
 from trimtab.target.account import Account, owner_of
 from trimtab.target.log import tail
+from trimtab.target.mysql.recovery import Recovery
 from trimtab.target.mysql.session import Session, connect, password_of
 from trimtab.target.mysql.settings import Settings
 from trimtab.target.remote import CommandedServer, RunningServer
@@ -133,6 +134,35 @@ class LocalReach(CommandedServer[Settings, Session], ConnectionReach):
                 f"include_file={str(self._include_file)!r} cannot be written by this user",
                 hint="run as a user who may write there, or leave include_file and restart out (SET GLOBAL only)",
             )
+
+    def _run_command(self) -> CommandResult:
+        """As `CommandedServer`'s; one that gives up on a server which recovers has only failed in part."""
+        began = time.monotonic()
+        try:
+            return super()._run_command()
+        except TargetError as error:
+            if not self._is_recovering():
+                raise
+            taken_s = time.monotonic() - began
+            return CommandResult(
+                argv=tuple(self._restart_argv), exit_code=1, stdout="", stderr=error.message, duration_s=taken_s
+            )
+
+    def _recovery(self) -> Recovery:
+        return Recovery(self.log_file, self._log_start, self._settings.restart_timeout_s)
+
+    def _is_recovering(self) -> bool:
+        return self._recovery().is_under_way()
+
+    def _patience(self, deadline: float) -> Callable[[], bool]:
+        """As long as the log shows that the server gets on with its recovery, too."""
+        recovery = self._recovery()
+
+        def may_wait() -> bool:
+            is_stalled = recovery.has_stalled()
+            return time.monotonic() <= deadline or (not is_stalled and recovery.is_under_way())
+
+        return may_wait
 
     def _process(self) -> str:
         pid = self.pid
