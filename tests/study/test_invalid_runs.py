@@ -41,6 +41,17 @@ class _Full:
         return np.full(where.stop - where.start, self.value)
 
 
+def test_a_busy_generator_in_the_search_is_said(fake: FakeStudy) -> None:
+    fake.workload = busy = BusyAtTimes(fake.target.speed)
+    fake.listener.on_trial = lambda trial: setattr(busy, "n_bad", 2 if trial.number == 3 else busy.n_bad)
+    _, trials = fake.tune()
+    assert trials[4].status is Status.INFRASTRUCTURE
+    assert (
+        "trial 4: invalid run: the load generator used 95 % of its core (limit 80 %); it counts in the budget, and teaches the "
+        "searcher nothing" in fake.listener.phases
+    )
+
+
 def test_a_busy_generator_in_the_proof_costs_time_and_no_winner(fake: FakeStudy) -> None:
     fake.workload = busy = BusyAtTimes(fake.target.speed)
 

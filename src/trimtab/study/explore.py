@@ -133,7 +133,8 @@ def explore(
             progress.since = 0 if _said(searcher, say) or searcher.is_ranking else progress.since
         n_search += 1
         if trial.status is Status.INFRASTRUCTURE:
-            say(f"trial {trial.number}: {trial.reason}; not counted")
+            what = trial.reason.partition("\n")[0]
+            say(f"trial {trial.number}: {what}; it counts in the budget, and teaches the searcher nothing")
 
 
 def _said(searcher: PruningSearcher, say: Callable[[str], None]) -> bool:
