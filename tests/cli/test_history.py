@@ -177,7 +177,7 @@ def test_export_and_import(run: Run, tmp_path: Path, filled: Path, suffix: str) 
     assert again["studies"] == [{"name": "demo", "kept_as": None}, {"name": "ya", "kept_as": None}]
     assert run("query", "--origin", "imported", "--history", other)[0] == 0
     assert run("show", "demo", "--history", other)[0] == 0
-    assert run("check", "--history", other)[:2] == (0, "sound: 2 studies with 39 trials were read\n")
+    assert run("check", "--history", other)[:2] == (0, "sound: 2 studies with 39 trials\n")
 
 
 def test_a_name_that_is_taken(run: Run, filled: Path) -> None:
@@ -211,7 +211,7 @@ def test_export_to_stdout(run: Run, filled: Path) -> None:
         (["export"], "Missing option '--to'"),
         (["import", "none.csv"], "cannot read 'none.csv': No such file or directory"),
         (["import", "there.csv"], "cannot be imported: "),
-        (["import"], "Missing argument 'FILE'"),
+        (["import"], "Missing argument 'FILE|URL'"),
         (["merge", "none.db"], "there is no history='none.db'"),
         (["merge", "there.csv"], "history='there.csv' cannot be used: file is not a database"),
         (["backup", "there.csv"], "backup='there.csv' exists already"),

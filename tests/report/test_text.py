@@ -159,7 +159,11 @@ def test_memory_over_the_budget_is_red(better: Study) -> None:
     study, trials = better
     verdict = {**study.verdict, "memory": {"winner": {"shared_buffers": 3 << 30, "budget": 1 << 30}}}
     out = io.StringIO()
-    print_report(replace(study, verdict=verdict), trials, console=Console(file=out, force_terminal=True, width=110))
+    print_report(
+        replace(study, verdict=verdict),
+        trials,
+        console=Console(file=out, force_terminal=True, no_color=False, width=110),
+    )
     assert "\x1b[1;31mtuned 3GiB of the budget of 1GiB, 300 %; yours 0B" in out.getvalue()
 
 
@@ -169,7 +173,7 @@ def test_every_trial_is_in_the_table(better: Study) -> None:
     rows = [squeezed(line).strip() for line in out.getvalue().splitlines()]
     assert rows[0] == "trial role status throughput (/s) times as fast cost changed"
     assert [row.split()[0] for row in rows[1:] if re.match(r"\d+ [a-z]", row)] == [str(n) for n in range(35)]
-    assert "3 advice ok 14.7 1.31 (1.26 to 1.36) 11.46s shared_buffers=256MB, work_mem=16MB" in rows
+    assert "3 advice ok 14.7 1.31 (1.26 to 1.36) 11.46s shared_buffers = 256MB, work_mem = 16MB" in rows
 
 
 def test_trials_that_miss_a_constraint_are_failures() -> None:
@@ -203,3 +207,12 @@ def test_operations_that_a_winner_made_slower_are_named(better: Study, monkeypat
     text = squeezed(report_text(better[0], trials))
     assert "Not everything gained: q13 (0.6" in text or "Not everything gained: q13 (0.7" in text
     assert "Not everything gained: q13" in render_html(better[0], trials)
+
+
+def test_a_report_in_a_pipe_has_no_blanks_at_the_ends_of_lines(
+    better: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_report(*better, with_trials=True)
+    printed = capsys.readouterr().out
+    assert printed == report_text(*better, with_trials=True)
+    assert not [line for line in printed.splitlines() if line != line.rstrip()]

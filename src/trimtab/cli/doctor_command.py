@@ -37,6 +37,7 @@ def command(study_file: Path, state_dir: Path, as_json: bool, grant_sql: bool, r
     Exits with 1 when something stands in a study's way. A running config that breaks a constraint is noted only: it is
     measured all the same.
     """
+    from trimtab.report.words import counted
     from trimtab.study import load_study_file, open_stage
 
     file = load_study_file(study_file)
@@ -45,11 +46,15 @@ def command(study_file: Path, state_dir: Path, as_json: bool, grant_sql: bool, r
     if grant_sql:
         return _print_grants(file, state_dir, role, as_json)
     with open_stage(file, state_dir) as stage:
-        checks = list(stage.target.doctor())
+        checks, context = list(stage.target.doctor()), stage.workload.context
+        checks.append(("workload", True, f"{context.workload}, {counted(context.clients, 'client')}"))
         checks.append(
-            ("workload", True, f"{stage.workload.context.workload}, {stage.workload.context.clients} clients")
+            (
+                "space",
+                True,
+                f"{counted(len(stage.space.knobs), 'knob')}, {counted(len(stage.space.constraints), 'constraint')}",
+            )
         )
-        checks.append(("space", True, f"{len(stage.space.knobs)} knobs, {len(stage.space.constraints)} constraints"))
         if os.geteuid() == 0:
             checks.append(("user", True, f"root: {_ROOT}"))
         broken = stage.space.violations(stage.baseline)

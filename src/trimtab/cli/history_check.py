@@ -20,6 +20,7 @@ def command(state_dir: Path, history_url: str | None, as_json: bool) -> int:
     """Read everything that the history holds and tell what is damaged; changes nothing. Exit code 1 when something is."""
     from trimtab.cli.history_options import clean
     from trimtab.history import check, place_of
+    from trimtab.report.words import counted
 
     health = check(place_of(history_url, state_dir))
     if as_json:
@@ -32,5 +33,6 @@ def command(state_dir: Path, history_url: str | None, as_json: bool) -> int:
     if health.findings:
         say("nothing was changed; restore a backup, or save what can be read with `trimtab history export`")
         return 1
-    click.echo(f"sound: {health.n_studies} studies with {health.n_trials} trials were read")
+    studies = "1 study" if health.n_studies == 1 else f"{health.n_studies:,} studies"
+    click.echo(f"sound: {studies} with {counted(health.n_trials, 'trial')}")
     return 0

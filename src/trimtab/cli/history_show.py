@@ -55,6 +55,8 @@ def _as_json(study: StudyCopy, trials: list[Trial]) -> dict[str, object]:
 
 def _print_study(study: StudyCopy) -> None:
     from trimtab.cli.history_options import clean, table, when
+    from trimtab.report.words import counted
+    from trimtab.units import format_size
 
     record = study.record
     facts = {
@@ -63,10 +65,10 @@ def _print_study(study: StudyCopy) -> None:
         "begun": when(record.created_at),
         "imported": record.origin and f"from {record.origin}",
         "objective": record.objective,
-        "workload": f"{record.context.workload}, {record.context.clients} clients",
+        "workload": f"{record.context.workload}, {counted(record.context.clients, 'client')}",
         "server": record.machine.server_version,
         "machine": record.machine.cores
-        and f"{record.machine.cores} cores, {record.machine.memory_bytes / 2**30:.1f} GiB",
+        and f"{counted(record.machine.cores, 'core')}, {format_size(record.machine.memory_bytes)}",
         "trials": f"{len(study.trials)}, events {len(study.events)}",
     }
     for key, value in facts.items():
@@ -79,7 +81,7 @@ def _print_study(study: StudyCopy) -> None:
     for trial in study.trials:
         changed = [f"{name}={trial.config.get(name)}" for name in trial.config.difference(record.baseline)]
         more = f" and {len(changed) - _MOST_CHANGES} more" if len(changed) > _MOST_CHANGES else ""
-        loss = "" if trial.loss is None else f"{trial.loss:+.3f}"
+        loss = "" if trial.loss is None else f"{trial.loss:+z.3f}"  # z: no -0.000
         rows.append((str(trial.number), trial.role.value, trial.status.value, loss, trial.searcher,
                      ", ".join(changed[:_MOST_CHANGES]) + more))  # fmt: skip
     table(("trial", "role", "status", "loss", "searcher", "changed"), rows)

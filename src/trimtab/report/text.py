@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,10 @@ def print_report(
     study: StudyRecord, trials: Sequence[Trial], *, console: Console | None = None, with_trials: bool = False
 ) -> None:
     """Prints the report (to stdout unless `console` says otherwise), with a table of all trials when asked for."""
-    out = console or _stdout()
+    out = console or Console()
+    if console is None and not out.is_terminal:
+        sys.stdout.write(report_text(study, trials, with_trials=with_trials))
+        return
     summary = summarise(study, trials)
     out.print(Group(*_sections(summary, explain(study, trials))))
     if with_trials:
@@ -315,7 +319,8 @@ def _trials_table(summary: Summary) -> Table:
 
 def _trial_cells(row: TrialRow) -> tuple[Text, ...]:
     style = STATUS_STYLES.get(row.status, "red")
-    what = Text(", ".join(f"{knob}={value}" for knob, value in row.changed.items()))
+    # with blanks, so that a narrow column breaks there and not within a value
+    what = Text(", ".join(f"{knob} = {value}" for knob, value in row.changed.items()))
     if row.reason:
         what.append(("\n" if what else "") + row.reason, style=style)
     return (
