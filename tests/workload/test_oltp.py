@@ -71,6 +71,17 @@ def test_rows_are_of_sysbench_s_form_and_the_same_on_every_server(there: Endpoin
 
 
 @pytest.mark.service
+def test_the_statistics_are_those_that_the_server_can_gather(there: Endpoint) -> None:
+    """Those of columns among them."""
+    oltp().prepare(there, quiet)
+    if there.protocol == "mysql":
+        asked = "SELECT column_name FROM mysql.column_stats WHERE db_name = DATABASE() AND table_name = 'sbtest1'"
+    else:
+        asked = "SELECT attname FROM pg_stats JOIN pg_class ON relname = tablename WHERE tablename = 'sbtest1' AND relpages > 0"
+    assert {name for (name,) in rows(there, DATA, asked)} == {"id", "k", "c", "pad"}
+
+
+@pytest.mark.service
 def test_several_tables_have_a_label_each(there: Endpoint) -> None:
     log = load(oltp(script="point_select", tables=2, distribution="zipfian"), there)
     assert set(counts(log)) == {"point_select sbtest1", "point_select sbtest2"}

@@ -52,6 +52,7 @@ def test_keys_are_the_published_ones(prepared: Endpoint) -> None:
     wanted = ", ".join(f"'{key}'" for key in KEYS)
     assert row(prepared, DATA, f"SELECT count(*) FROM usertable WHERE ycsb_key IN ({wanted})") == (5,)
     assert row(prepared, DATA, "SELECT count(*), count(DISTINCT ycsb_key) FROM usertable") == (RECORDS, RECORDS)
+    assert row(prepared, DATA, "SELECT count(*) FROM pg_stats WHERE tablename = 'usertable'") == (11,)
 
 
 def test_fields_have_their_number_and_length(prepared: Endpoint) -> None:

@@ -20,7 +20,6 @@ _COPIES = 3
 _BATCH = 1000
 _GROUPS = (10, 5)
 """Groups of eleven digits in `c` and in `pad`."""
-_FINISH = {"postgresql": "VACUUM (ANALYZE) {table}", "mysql": "ANALYZE TABLE {table}"}
 
 
 def table_names(settings: OltpSettings) -> tuple[str, ...]:
@@ -32,10 +31,11 @@ def dataset(settings: OltpSettings) -> Dataset:
     """The rows that every run starts from."""
 
     def fill(there: Endpoint, report: Callable[[str], None]) -> None:
-        with server_of(there).connect() as session:
+        server = server_of(there)
+        with server.connect() as session:
             for number, table in enumerate(table_names(settings)):
                 _fill(session, table, settings.table_size, number)
-                session.execute(_FINISH[there.protocol].format(table=table))
+                server.analyse(session, (table,))
                 report(f"loaded {settings.table_size} rows into {table}")
 
     def check(session: Session) -> str:

@@ -28,8 +28,6 @@ _WAL_AND_COPY = 3
 _QUICK = {"postgresql": (("synchronous_commit", "off"),), "mysql": (("unique_checks", "0"),)}
 """Only for the loading sessions; a crash is recognised by the marker."""
 
-_FINISH = {"postgresql": f"VACUUM (ANALYZE) {TABLE}", "mysql": f"ANALYZE TABLE {TABLE}"}
-
 
 def schema_of(settings: YcsbSettings) -> dict[str, Any]:
     """The shape of a record, as the native sources take it."""
@@ -116,5 +114,6 @@ def _source(there: Endpoint, settings: YcsbSettings, users: int) -> YcsbRows:
 
 
 def _finish(there: Endpoint) -> None:
-    with server_of(there).connect() as session:
-        session.execute(_FINISH[there.protocol])
+    server = server_of(there)
+    with server.connect() as session:
+        server.analyse(session, (TABLE,))
