@@ -7,7 +7,7 @@ from trimtab.report.json import to_json
 from trimtab.report.live import Progress
 from trimtab.report.rank_text import print_rank, rank_text, rank_to_json
 from trimtab.report.summary import Summary, summarise
-from trimtab.report.text import print_report, print_trials, report_text
+from trimtab.report.text import print_report, report_text
 
 __all__ = [
     "BenchProgress",
@@ -18,7 +18,6 @@ __all__ = [
     "print_bench",
     "print_rank",
     "print_report",
-    "print_trials",
     "rank_text",
     "rank_to_json",
     "render_html",

@@ -22,7 +22,7 @@ from trimtab.units import format_duration, format_size
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
 
-__all__ = ["STATUS_STYLES", "print_report", "print_trials", "report_text"]
+__all__ = ["STATUS_STYLES", "print_report", "report_text"]
 
 STATUS_STYLES: Mapping[Status, str] = {
     Status.OK: "green",
@@ -60,11 +60,6 @@ def print_report(
         out.print(_trials_table(summary))
 
 
-def print_trials(study: StudyRecord, trials: Sequence[Trial], *, console: Console | None = None) -> None:
-    """Prints the table of all trials alone."""
-    (console or _stdout()).print(_trials_table(summarise(study, trials)))
-
-
 def report_text(
     study: StudyRecord, trials: Sequence[Trial], *, width: int = PLAIN_WIDTH, with_trials: bool = False
 ) -> str:
@@ -74,11 +69,6 @@ def report_text(
     print_report(study, trials, console=console, with_trials=with_trials)
     # Tables are padded to the right edge; blanks there are noise in files and mail.
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
-
-
-def _stdout() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=PLAIN_WIDTH)
 
 
 def _sections(summary: Summary, explanation: Explanation) -> Iterator[RenderableType]:
