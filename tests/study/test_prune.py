@@ -211,6 +211,19 @@ def test_tune_ranks_first_and_says_what_it_left_out(fake: FakeStudy) -> None:
 
 
 @pytest.mark.usefixtures("quick")
+def test_an_option_by_knob_is_narrowed_with_the_knobs(fake: FakeStudy) -> None:
+    levels = '{sort_memory = 2, method = ["sync", "ring"], cache = 3}'
+    fake.text = fake.text.replace("12 trials", "50 trials") + (
+        f'\n[search]\nsearcher = "grid"\nprune = 1\nlevels = 2\nlevels_of = {levels}\n\n[proof]\nablate = false\n'
+    )
+    record, trials = fake.tune()
+    assert record.status == "proven"
+    assert 1 <= len(record.verdict["pruned"]["tuned"])
+    assert {trial.role for trial in trials} >= {Role.DESIGN, Role.SEARCH}
+
+
+
+@pytest.mark.usefixtures("quick")
 def test_a_pruned_study_resumes_and_pays_for_no_trial_twice(fake: FakeStudy) -> None:
     whole, _ = _tune_pruned(fake, "2")
     fake.listener.on_trial = lambda trial: os.kill(os.getpid(), signal.SIGINT) if trial.number == 25 else None

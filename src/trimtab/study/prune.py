@@ -244,11 +244,18 @@ class PruningSearcher:
                 baseline=_narrowed(self._held, self.tuned),
                 advice=[space.repair(_narrowed(config, self.tuned)) for config in problem.advice],
                 budget_trials=None if budget is None else max(1, budget - self._n_asked + 1),
+                options={name: self._narrowed_option(value) for name, value in problem.options.items()},
             )
         )
         self._spread = self._spread_outside()
         for trial in self._trials:
             self._pass_on(trial)
+
+    def _narrowed_option(self, value: Any) -> Any:
+        """Of a table by knob the part that the second level knows; any other value as it is."""
+        if not isinstance(value, Mapping) or not set(value) <= set(self._problem.space.knobs):
+            return value
+        return {name: part for name, part in value.items() if name in self.tuned}
 
     def _pass_on(self, trial: Trial) -> None:
         """Tells the searcher of the second level; what knobs outside its sight did to the loss counts as noise."""
