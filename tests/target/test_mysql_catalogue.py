@@ -21,6 +21,7 @@ from trimtab.target.mysql.overlay import load_overlay, parse_overlay
 from trimtab.target.mysql.settings import read_settings
 from trimtab.target.mysql.values import is_same, option_text, sql_literal
 from trimtab.target.mysql.variables import from_mariadb, from_mysql
+from trimtab.target.orders import check_orders
 
 MARIADB, MYSQL = read_flavour("10.11.19-MariaDB-0+deb12u1"), read_flavour("8.0.36")
 BOUNDS = {"memory": float(1 << 30), "cores": 4.0, "connections": 151.0, "disk": 1e11}
@@ -256,9 +257,11 @@ def test_the_rules_stay_inside_ranges_and_budget() -> None:
 def test_orders_and_memory_are_checked_before_anything() -> None:
     found = states()
     with pytest.raises(ApplyError, match="innodb_io_capacity=5000 is above innodb_io_capacity_max=2000"):
-        preflight.check_orders(Config({"innodb_io_capacity": 5000}), found)
+        check_orders(memory.ORDERS, Config({"innodb_io_capacity": 5000}), found)
     with pytest.raises(ApplyError, match="innodb_log_buffer_size=33554432 is above innodb_log_file_size=4194304"):
-        preflight.check_orders(Config({"innodb_log_buffer_size": 32 << 20, "innodb_log_file_size": 4 << 20}), found)
+        check_orders(
+            memory.ORDERS, Config({"innodb_log_buffer_size": 32 << 20, "innodb_log_file_size": 4 << 20}), found
+        )
     with pytest.raises(ApplyError, match="the server would take memory="):
         preflight.check_memory(Config({"innodb_buffer_pool_size": 2 << 30}), found, 1 << 30)
     preflight.check_memory(Config({"innodb_io_capacity": 300}), found, 1 << 20)

@@ -10,13 +10,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from trimtab.host import kernel_oom_kills, process_state
 from trimtab.records import Fault
 from trimtab.target.forensic import Evidence, Symptom
+from trimtab.target.reach import ServerReach
 
 __all__ = ["CRASH_SIGNALS", "FaultLine", "Marked", "ServerForensics", "classified", "fault_lines"]
 
@@ -72,16 +73,6 @@ def classified(log: str, lines: Sequence[tuple[re.Pattern[str], FaultLine]], pre
     return found
 
 
-class _Reach(Protocol):
-    @property
-    def log_file(self) -> Path | None: ...
-    @property
-    def n_oom_kills(self) -> int: ...
-    @property
-    def pid(self) -> int | None: ...
-    def log_excerpt(self, n_lines: int) -> str: ...
-
-
 @dataclass(slots=True)
 class Marked:
     """From where on lines, kills and processes count: what an earlier config did is not held against a later.
@@ -101,12 +92,12 @@ class Marked:
     pid: int | None = None
 
     @classmethod
-    def now(cls, reach: _Reach) -> Marked:
+    def now(cls, reach: ServerReach) -> Marked:
         """Evidence counts from here."""
         log = reach.log_file
         return cls(time.monotonic(), log, _size(log), reach.n_oom_kills, reach.pid)
 
-    def log_since(self, reach: _Reach) -> str:
+    def log_since(self, reach: ServerReach) -> str:
         """The server's lines since the mark; where its file cannot be read, what its way to it has to say."""
         log = reach.log_file
         if log is None:
@@ -127,7 +118,7 @@ def _size(path: Path | None) -> int:
         return 0
 
 
-R = TypeVar("R", bound=_Reach)
+R = TypeVar("R", bound=ServerReach)
 
 
 class ServerForensics(ABC, Generic[R]):

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from trimtab.errors import ApplyError, LockedError, TargetError
-from trimtab.host import FileLock, Limits, LocalHost, read_limits
+from trimtab.host import FileLock, Limits, read_limits
 from trimtab.records import Endpoint, Fault, Machine
 from trimtab.space import Config
 from trimtab.target.base import Applied, KnobState, Snapshot
@@ -21,6 +21,7 @@ from trimtab.target.forensic import Disturbance, Evidence, Withdrawal
 from trimtab.target.gate import check_config
 from trimtab.target.lock import ServerLock
 from trimtab.target.overlay import Bounds
+from trimtab.target.reach import ServerReach
 from trimtab.target.refusal import LoginRefusedError
 from trimtab.target.sentry import ServerSentry
 from trimtab.target.settings import ServerSettings
@@ -33,23 +34,8 @@ LOG_LINES = 20
 _UNKNOWN_DISK_BYTES = 64 << 30
 
 
-class _Reach(Protocol):
-    """What is asked of the way to a server, whatever its kind."""
-
-    host: LocalHost
-
-    @property
-    def data_dir(self) -> Path | None: ...
-    @property
-    def pid(self) -> int | None: ...
-    def open(self) -> None: ...
-    def close(self) -> None: ...
-    def endpoint(self) -> Endpoint: ...
-    def log_excerpt(self, n_lines: int) -> str: ...
-
-
 S = TypeVar("S", bound=ServerSettings)
-R = TypeVar("R", bound=_Reach)
+R = TypeVar("R", bound=ServerReach)
 
 
 class ServerTarget(ABC, Generic[S, R]):

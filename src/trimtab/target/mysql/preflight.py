@@ -1,4 +1,4 @@
-"""What can be known about a config before anything is changed: orders, memory, disk, and what the server's own program says."""
+"""What can be known about a config before anything is changed: memory, disk, and what the server's own program says."""
 
 from __future__ import annotations
 
@@ -10,33 +10,18 @@ from trimtab.host import CommandResult
 from trimtab.records import Context
 from trimtab.space import Config, RestartClass
 from trimtab.target.base import KnobState
-from trimtab.target.mysql.memory import ORDERS, memory_use
+from trimtab.target.mysql.memory import memory_use
 from trimtab.target.mysql.reach import Reach
 from trimtab.target.mysql.values import option_text
 from trimtab.units import format_size
 
-__all__ = ["check_disk", "check_memory", "check_orders", "check_start"]
+__all__ = ["check_disk", "check_memory", "check_start"]
 
 _TIMEOUT_S = 30.0
 _REDO = ("innodb_log_file_size", "innodb_redo_log_capacity")
 _DISK_SHARE = 0.5
 """Of the free space, what a redo log may take: MariaDB writes it in full, beside the old one, before it notices that it
 does not fit, and leaves what it has written behind."""
-
-
-def check_orders(config: Config, states: Mapping[str, KnobState]) -> None:
-    """That no lower knob is set above its upper one.
-
-    Raises:
-        ApplyError: one is.
-    """
-    for low, high in ORDERS:
-        if not (low in config or high in config) or low not in states or high not in states:
-            continue
-        left, right = (config.get(name, states[name].running) for name in (low, high))
-        if isinstance(left, str) or isinstance(right, str) or left <= right:
-            continue
-        raise ApplyError(f"{low}={left} is above {high}={right}", hint=f"keep {low} <= {high}")
 
 
 def check_memory(config: Config, states: Mapping[str, KnobState], budget_bytes: int) -> None:

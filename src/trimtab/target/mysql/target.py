@@ -29,6 +29,7 @@ from trimtab.target.mysql.sentry import Sentry
 from trimtab.target.mysql.session import Session
 from trimtab.target.mysql.settings import Settings, read_settings
 from trimtab.target.mysql.variables import MARIADB_QUERY, MYSQL_QUERY, Variable, from_mariadb, from_mysql
+from trimtab.target.orders import check_orders
 from trimtab.target.overlay import Bounds
 from trimtab.target.server import ServerTarget
 
@@ -163,7 +164,7 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
         """
         states = self._states_as_found()
         check_config(config, states)
-        preflight.check_orders(config, states)
+        check_orders(memory.ORDERS, config, states)
         preflight.check_memory(config, states, self.budget_bytes)
         preflight.check_disk(config, states, self._reach)
         preflight.check_start(config, states, self._reach)

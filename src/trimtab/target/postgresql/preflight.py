@@ -1,4 +1,4 @@
-"""What can be known about a config before anything is changed: orders between knobs, and the shared memory it needs."""
+"""What can be known about a config before anything is changed: the memory that one client takes, and shared memory."""
 
 from __future__ import annotations
 
@@ -16,29 +16,14 @@ from trimtab.space import Config, RestartClass, Value
 from trimtab.target.base import KnobState
 from trimtab.target.memory import used_bytes
 from trimtab.target.postgresql.classes import forbidden_reason
-from trimtab.target.postgresql.memory import CONSUMERS, ORDERS, memory_use
+from trimtab.target.postgresql.memory import CONSUMERS, memory_use
 from trimtab.target.postgresql.reach import AUTO_CONF, Reach
 from trimtab.target.postgresql.values import setting_text
 from trimtab.units import format_size
 
-__all__ = ["check_memory", "check_orders", "check_shared_memory"]
+__all__ = ["check_memory", "check_shared_memory"]
 
 _TIMEOUT_S = 30.0
-
-
-def check_orders(config: Config, states: Mapping[str, KnobState]) -> None:
-    """That no lower knob is set above its upper one.
-
-    Raises:
-        ApplyError: one is.
-    """
-    for low, high in ORDERS:
-        if not (low in config or high in config) or low not in states or high not in states:
-            continue
-        left, right = config.get(low, states[low].running), config.get(high, states[high].running)
-        if isinstance(left, str) or isinstance(right, str) or left <= right:
-            continue
-        raise ApplyError(f"{low}={left} is above {high}={right}", hint=f"keep {low} <= {high}")
 
 
 def check_memory(config: Config, states: Mapping[str, KnobState], memory_bytes: int) -> None:

@@ -16,6 +16,7 @@ from trimtab.space import Config, Constraint
 from trimtab.target.base import Applied, KnobState, Snapshot, Vitals
 from trimtab.target.discovery import FoundServer
 from trimtab.target.gate import check_config
+from trimtab.target.orders import check_orders
 from trimtab.target.postgresql import advice, doctor, grant, memory, preflight
 from trimtab.target.postgresql.catalogue import (
     Facts,
@@ -167,7 +168,7 @@ class PostgresTarget(ServerTarget[Settings, Reach]):
         """
         states = self._states_as_found()
         check_config(config, states)
-        preflight.check_orders(config, states)
+        check_orders(memory.ORDERS, config, states)
         check_rules(config, states)
         check_disk(config, states, self._reach)
         preflight.check_shared_memory(config, states, self._reach, self._memory_bytes)
