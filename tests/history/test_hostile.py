@@ -210,6 +210,7 @@ DATA = "<Harmony><HarmonyData><RawData><Data>{}</Data></RawData></HarmonyData></
         (LAUGHS, "it declares entities or a document type"),
         (OUTSIDE, "it declares entities or a document type"),
         ("<Harmony>", "it is not XML"),
+        ("<?xml version='1.0' encoding='ts-ascii'?><Harmony/>", "it is not XML: unknown encoding: ts-ascii"),
         ("", "it is not XML"),
         ("<html/>", "its root is 'html', not 'Harmony'"),
         (DATA.format("<Config><a>1</a></Config><Perf>fast</Perf>"), "Perf='fast' is no number"),

@@ -101,6 +101,21 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
     assert [p.name for p in tmp_path.iterdir()] == ["conf"]
 
 
+def test_what_a_killed_write_left_is_removed_and_does_not_hinder_the_next(tmp_path: Path) -> None:
+    path, elsewhere = tmp_path / "conf", tmp_path / "elsewhere"
+    copy = FileCopy(content=b"new", mode=0o600, uid=os.geteuid(), gid=os.getegid())
+    HOST.write_file(path, copy)
+    (tmp_path / ".conf.trimtab").write_bytes(b"ne")
+    HOST.remove_leftover(path)
+    HOST.remove_leftover(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["conf"]
+    elsewhere.write_bytes(b"untouched")
+    (tmp_path / ".conf.trimtab").symlink_to(elsewhere)
+    HOST.write_file(path, copy)
+    assert elsewhere.read_bytes() == b"untouched"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["conf", "elsewhere"]
+
+
 def test_a_missing_folder_is_told(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match=r"cannot write file='.*/none/conf': No such file or directory"):
         HOST.write_file(tmp_path / "none/conf", FileCopy(content=b"", mode=0o600, uid=0, gid=0))

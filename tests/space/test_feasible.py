@@ -177,6 +177,13 @@ def test_contradictions_are_named(texts: list[str], message: str) -> None:
         assert caught.value.hint == "loosen one of them, or widen the ranges of their knobs"
 
 
+@pytest.mark.parametrize("text", ["' '", "m", "'x' if a > 3 else 'y'"])
+def test_a_text_is_no_condition(text: str) -> None:
+    with pytest.raises(SpaceError, match="is a text and no condition") as caught:
+        Space([integer("a", 0, 9), choice("m", "x", "y")], [Constraint(text)])
+    assert caught.value.hint == 'compare it, as in: method == "ring"'
+
+
 def test_a_contradiction_has_the_names_of_its_constraints() -> None:
     space = Space([integer("a", 0, 9)], [Constraint("a > 5", "floor"), Constraint("a < 5", "ceiling")])
     with pytest.raises(SpaceError, match=r"floor \(a > 5\); ceiling \(a < 5\)"):

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from trimtab.errors import TargetError
@@ -92,12 +93,16 @@ class LocalHost:
     def write_file(self, path: Path, copy: FileCopy) -> None:
         """Replaces the file at once: a crash leaves the old or the new content, never a mixture.
 
+        A crash may leave a file beside it, which `remove_leftover` removes.
+
         Raises:
             TargetError: the folder or the file cannot be written; the file is then as it was.
         """
-        temporary = ""
+        temporary = _beside(path)
         try:
-            handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+            temporary.unlink(missing_ok=True)
+            # Never through a link that somebody has put there in between.
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "wb") as file:
                 file.write(copy.content)
                 os.fchmod(file.fileno(), copy.mode)
@@ -106,11 +111,11 @@ class LocalHost:
                     os.fchown(file.fileno(), copy.uid, copy.gid)
                 file.flush()
                 os.fsync(file.fileno())
-            Path(temporary).rename(path)
+            temporary.rename(path)
             sync_folder(path.parent)
         except OSError as error:
-            if temporary:
-                Path(temporary).unlink(missing_ok=True)
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
             raise TargetError(
                 f"cannot write file={str(path)!r}: {error.strerror}",
                 hint="check that the folder is writable for this user, and that the disk is not full",
@@ -130,6 +135,15 @@ class LocalHost:
                 f"cannot remove file={str(path)!r}: {error.strerror}", hint="check the folder's permissions"
             ) from error
 
+    def remove_leftover(self, path: Path) -> None:
+        """Removes what a `write_file` of `path` that was killed has left beside it.
+
+        Raises:
+            TargetError: it is there and cannot be removed.
+        """
+        if os.path.lexists(_beside(path)):
+            self.remove_file(_beside(path))
+
     def disk_free_bytes(self, path: Path) -> int:
         """Bytes free for this user on the file system of `path`."""
         return shutil.disk_usage(path).free
@@ -147,6 +161,11 @@ class LocalHost:
             disk=_disk_kind(path),
             limits=read_limits(),
         )
+
+
+def _beside(path: Path) -> Path:
+    """Where the new content of `path` is written; always the same name, so that what a kill leaves is found again."""
+    return path.with_name(f".{path.name}.trimtab")
 
 
 def _wait(process: subprocess.Popen[bytes], argv: Sequence[str], timeout_s: float) -> int:

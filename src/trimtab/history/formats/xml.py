@@ -69,7 +69,7 @@ class XmlFormat:
             raise refuse(
                 place, f"it declares entities or a document type ({type(error).__name__})", "it is no plain XML"
             ) from error
-        except (ET.ParseError, ValueError, RecursionError) as error:
+        except (ET.ParseError, LookupError, ValueError, RecursionError) as error:  # LookupError: of an unknown encoding
             raise refuse(place, f"it is not XML: {error}") from error
         imported = Imported(())
         imported.studies = _studies(root, str(path), imported)

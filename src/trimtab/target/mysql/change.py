@@ -261,6 +261,7 @@ def put_back(reach: Reach, catalogue: Catalogue, snapshot: Snapshot) -> bool:
 def _put_file_back(reach: Reach, snapshot: Snapshot) -> None:
     for text, table in snapshot.files.items():
         path, copy = Path(text), file_from_json(table)
+        reach.host.remove_leftover(path)
         if copy is None:
             reach.host.remove_file(path)
         elif reach.host.read_file(path) != copy:

@@ -72,6 +72,7 @@ def _files_back(reach: Reach, snapshot: Snapshot) -> bool:
         path, saved = reach.data_dir / AUTO_CONF if reach.data_dir is not None else None, file_from_json(table)
         if path is None or str(path) != name:
             raise RestoreError(f"the snapshot's file={name!r} is not this server's", hint="use the study's own target")
+        reach.host.remove_leftover(path)
         if reach.host.read_file(path) == saved:
             continue
         changed = True
