@@ -42,6 +42,8 @@ LEFT = Picture(
             Fault.ENVIRONMENT,
         ),
         ("2026-11-20 20:14:44 0 [ERROR] InnoDB: Unable to lock ./ibdata1 error: 11", Fault.ENVIRONMENT),
+        ("2026-11-20T20:14:44.123456Z 1 [ERROR] [MY-012574] [InnoDB] Unable to lock ./ibdata1 error: 11", Fault.ENVIRONMENT),
+        ("2026-11-20T20:14:44.123456Z 0 [ERROR] [MY-000067] [Server] unknown variable 'no-such=1'.", Fault.CONFIG),
         ("2026-11-20 20:14:44 0 [Note] mariadbd (initiated by: root[root] @ localhost []): Normal shutdown",
          Fault.ENVIRONMENT),
     ],

@@ -14,7 +14,8 @@ from trimtab.target.mysql.reach import Reach
 __all__ = ["Forensics", "classify"]
 
 _ERROR = "[ERROR] "
-_PREFIX = re.compile(r"^\S+ +\S+ +\d+ ")
+_PREFIX = re.compile(r"^\S+ +(\S+ +)?\d+ ")
+"""Date and time, which MySQL writes as one word, and the thread."""
 
 
 @cache
