@@ -14,7 +14,7 @@ from pathlib import Path
 
 from trimtab.errors import TargetError
 from trimtab.host import process_mark
-from trimtab.records import Fault
+from trimtab.target.foreign import another_role, another_server, other_configuration, restarted
 from trimtab.target.forensic import Disturbance
 from trimtab.target.mysql.options import option_files
 from trimtab.target.mysql.reach import Reach
@@ -24,11 +24,9 @@ from trimtab.target.mysql.variables import Variable
 
 __all__ = ["Picture", "differences", "take_picture"]
 
-_SHOWN = 5
 _UPTIME_SLACK_S = 3.0
 """Uptime counts whole seconds."""
 
-_STOPPED = "tuning was stopped, so as not to fight over the configuration; find out who changed it, then start again"
 _WATCHED = ("autocommit", "general_log", "slow_query_log", "sql_mode", "transaction_isolation", "tx_isolation")
 """Beside the knobs of the catalogue: what changes a measurement without being a knob of ours."""
 
@@ -122,47 +120,18 @@ def _digest(path: Path, reach: Reach) -> str:
 def differences(left: Picture, now: Picture) -> Iterator[Disturbance]:
     """What somebody else has done between the two; the most serious first."""
     if left.identifier and now.identifier and left.identifier != now.identifier:
-        text = f"another server answers here: server_uid={now.identifier}, it was {left.identifier}"
-        yield _stop(text, "the wrong server is never tuned: check what the url leads to, then start again")
+        yield another_server(f"another server answers here: server_uid={now.identifier}, it was {left.identifier}")
         return
     if left.role != now.role:
         words = [role or "a server that takes writes" for role in (now.role, left.role)]
-        text = f"the server's role has changed (failover): it is {words[0]} now, it was {words[1]}"
-        yield _stop(text, "the wrong node is never tuned: point the url at the server to tune, then start again")
+        yield another_role(f"the server's role has changed (failover): it is {words[0]} now, it was {words[1]}")
         return
-    changed = [*_file_changes(left.files, now.files)]
-    if changed:
-        yield _stop("; ".join(changed), _STOPPED)
-    else:
-        settings = [*_setting_changes(left.settings, now.settings)]
-        if settings:
-            more = f" and {len(settings) - _SHOWN} more" if len(settings) > _SHOWN else ""
-            yield _stop(f"somebody else changed settings: {', '.join(settings[:_SHOWN])}{more}", _STOPPED)
+    yield from other_configuration((left.files, now.files), (left.settings, now.settings))
     if _was_restarted(left, now):
-        yield Disturbance(
-            fault=Fault.ENVIRONMENT, text="the server was restarted by somebody else, or crashed", stops=False
-        )
+        yield restarted("the server was restarted by somebody else, or crashed")
 
 
 def _was_restarted(left: Picture, now: Picture) -> bool:
     if left.process and now.process:
         return left.process != now.process
     return now.started_s > left.started_s + _UPTIME_SLACK_S
-
-
-def _stop(text: str, hint: str) -> Disturbance:
-    return Disturbance(fault=Fault.ENVIRONMENT, text=text, stops=True, hint=hint)
-
-
-def _file_changes(left: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    for path in sorted({*left, *now}):
-        before, after = left.get(path, "missing"), now.get(path, "missing")
-        if before != after:
-            what = "removed" if after == "missing" else "added" if before == "missing" else "changed"
-            yield f"file={path!r} was {what} by somebody else"
-
-
-def _setting_changes(left: Mapping[str, tuple[str, str]], now: Mapping[str, tuple[str, str]]) -> Iterator[str]:
-    for name, (value, where) in now.items():
-        if name in left and left[name][0] != value:
-            yield f"{name}={value} ({where}), it was {left[name][0]}"

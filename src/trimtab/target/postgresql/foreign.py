@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from trimtab.errors import TargetError
-from trimtab.records import Fault
+from trimtab.target.foreign import another_role, another_server, other_configuration, restarted
 from trimtab.target.forensic import Disturbance
 from trimtab.target.postgresql.catalogue import Row, read_rows
 from trimtab.target.postgresql.classes import SECRET
@@ -24,9 +24,6 @@ from trimtab.target.postgresql.session import Connection
 from trimtab.units import format_value
 
 __all__ = ["Picture", "differences", "take_picture"]
-
-_SHOWN = 5
-_STOPPED = "tuning was stopped, so as not to fight over the configuration; find out who changed it, then start again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,27 +147,16 @@ def differences(left: Picture, now: Picture) -> Iterator[Disturbance]:
     """What somebody else has done between the two; the most serious first."""
     if left.identifier and now.identifier and left.identifier != now.identifier:
         text = f"another server answers here: system_identifier={now.identifier}, it was {left.identifier}"
-        yield _stop(text, "the wrong server is never tuned: check what the url leads to, then start again")
+        yield another_server(text)
         return
     role = _role(left, now)
     if role:
-        yield _stop(role, "the wrong node is never tuned: point the url at the server to tune, then start again")
+        yield another_role(role)
         return
-    files = list(_file_changes(left.files, now.files))
-    if files:
-        yield _stop("; ".join(files), _STOPPED)
-    else:
-        settings = list(_setting_changes(left.settings, now.settings))
-        if settings:
-            more = f" and {len(settings) - _SHOWN} more" if len(settings) > _SHOWN else ""
-            yield _stop(f"somebody else changed settings: {', '.join(settings[:_SHOWN])}{more}", _STOPPED)
+    yield from other_configuration((left.files, now.files), (left.settings, now.settings))
     if left.started_at != now.started_at:
         text = f"the server was restarted by somebody else: it started at {now.started_at}, not at {left.started_at}"
-        yield Disturbance(fault=Fault.ENVIRONMENT, text=text, stops=False)
-
-
-def _stop(text: str, hint: str) -> Disturbance:
-    return Disturbance(fault=Fault.ENVIRONMENT, text=text, stops=True, hint=hint)
+        yield restarted(text)
 
 
 def _role(left: Picture, now: Picture) -> str:
@@ -180,18 +166,3 @@ def _role(left: Picture, now: Picture) -> str:
     if left.timeline and now.timeline and left.timeline != now.timeline:
         return f"the server's timeline has changed (failover): timeline={now.timeline}, it was {left.timeline}"
     return ""
-
-
-def _file_changes(left: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    for path in sorted({*left, *now}):
-        before, after = left.get(path, "missing"), now.get(path, "missing")
-        if before == after:
-            continue
-        what = "removed" if after == "missing" else "added" if before == "missing" else "changed"
-        yield f"file={path!r} was {what} by somebody else"
-
-
-def _setting_changes(left: Mapping[str, tuple[str, str]], now: Mapping[str, tuple[str, str]]) -> Iterator[str]:
-    for name, (value, where) in now.items():
-        if name in left and left[name][0] != value:
-            yield f"{name}={value} ({where}), it was {left[name][0]}"
