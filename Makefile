@@ -36,10 +36,12 @@ test-rust:
 # The fault matrix in its long form: every row of tests/faults/README.md on real servers, one line a row at the end.
 test-faults: $(DEV)
 	sh tests/install-servers.sh
+	$(BIN)/python tests/fetch_servers.py
 	TRIMTAB_FAULTS=full $(BIN)/python -m pytest tests/faults $(FAULTS)
 
 test-python: $(DEV)
 	sh tests/install-servers.sh
+	$(BIN)/python tests/fetch_servers.py
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(DEV)

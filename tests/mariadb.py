@@ -68,7 +68,14 @@ def private_mariadb() -> Iterator[MariaDb]:
     own = ["--no-defaults", f"--datadir={data}"]
     install = ["mariadb-install-db", *own, "--auth-root-authentication-method=normal", "--skip-test-db"]
     subprocess.run(install, check=True, **run)
-    here = [f"--socket={path}", f"--port={port}", "--bind-address=127.0.0.1", f"--pid-file={home / 'pid'}"]
+    # Never the tmpdir of another server: at its start a server deletes the temporary tables that it finds there.
+    here = [
+        f"--socket={path}",
+        f"--port={port}",
+        "--bind-address=127.0.0.1",
+        f"--pid-file={home / 'pid'}",
+        f"--tmpdir={home}",
+    ]
     small = ["--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0", f"--log-error={home / 'log'}"]
     server = subprocess.Popen([str(_PROGRAM), *own, *here, *small], **run)
     try:

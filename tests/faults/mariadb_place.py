@@ -65,6 +65,7 @@ datadir = {folder}/data
 socket = {folder}/run/server.sock
 pid-file = {folder}/server.pid
 log-error = {folder}/server.log
+tmpdir = {folder}/tmp
 skip-networking
 innodb-buffer-pool-size = 64M
 !includedir {folder}/conf.d

@@ -26,7 +26,8 @@ from trimtab.records import Fault, Status
 from trimtab.space import Config, Value
 from trimtab.target.mysql import MysqlTarget
 from trimtab.target.mysql.catalogue import curated_for
-from trimtab.target.mysql.process import Daemon, find_program
+from trimtab.target.mysql.process import Daemon
+from trimtab.target.mysql.program import find_program
 from trimtab.target.mysql.rescue import LEFTOVER
 from trimtab.trial import MeasurePlan
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.mariadb import MariaDb, private_mariadb
 from tests.service.conftest import Place
-from trimtab.target.mysql.process import find_program
+from trimtab.target.mysql.program import find_program
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

@@ -1,17 +1,19 @@
-"""The conformance suite on PostgreSQL, on MariaDB, and on the fake that stands beside them."""
+"""The conformance suite on PostgreSQL, on two versions of MariaDB, on MySQL, and on the fake that stands beside them."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from tests.fetch_servers import MARIADB_11_4, MYSQL_8_0, server_program
 from trimtab.space import Config
 from trimtab.target.mysql import MysqlTarget
-from trimtab.target.mysql.process import find_program
+from trimtab.target.mysql.program import data_label, find_program
 from trimtab.target.postgresql import PostgresTarget
 from trimtab.testing.fake_target import Disk, FakeTarget
 from trimtab.testing.target_suite import Subject, TargetSuite
@@ -69,32 +71,67 @@ class TestMariaDb(TargetSuite):
     @classmethod
     def subject(cls, cache: Path, state_dir: Path) -> Iterator[Subject]:
         if find_program("mariadbd") is None:
-            reason = "needs Debian's mariadb-server (tests/install-servers.sh installs it)"
-            if os.environ.get("CI") == "true":
-                pytest.fail(reason)
-            pytest.skip(reason)
-        table = {"kind": "mariadb", "embedded": "mariadb", "memory": "1GiB", "knobs": "all"}
-        target = MysqlTarget.from_settings("suite", table, state_dir=state_dir)
-        target.open()
-        include = cache / "mysql" / "mariadb-suite" / "conf.d" / "zz-trimtab.cnf"
-        yield Subject(
-            target=target,
-            again=lambda: MysqlTarget.from_settings("suite", table, state_dir=state_dir / "other"),
-            reattach=lambda snapshot: MysqlTarget.from_snapshot(snapshot, state_dir=state_dir),
-            changes=Config(
-                {"innodb_buffer_pool_size": 256 << 20, "table_open_cache_instances": 2, "query_cache_type": "ON"}
-            ),
-            other=Config(
-                {"sort_buffer_size": 4 << 20, "innodb_flush_neighbors": 0, "innodb_max_dirty_pages_pct": 50.0}
-            ),
-            refused=("innodb_io_capacity", 1),
-            locked=("innodb_doublewrite", False),
-            clamped=Config({"join_buffer_size": 100_000}),
-            fatal=Config({"thread_stack": 1 << 46}),
-            crash=_killer(lambda: target._reach.pid),
-            meddle=_writer(include, b"[mysqld]\nsort_buffer_size = 65536\n"),
-        )
-        target.close()
+            _missing("needs Debian's mariadb-server (tests/install-servers.sh installs it)")
+        yield from _mysql(
+            "mariadb", "mariadb", cache, state_dir,
+            changes={"innodb_buffer_pool_size": 256 << 20, "table_open_cache_instances": 2, "query_cache_type": "ON"},
+        )  # fmt: skip
+
+
+@pytest.mark.service
+class TestMariaDb114(TargetSuite):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def subject(cls, cache: Path, state_dir: Path) -> Iterator[Subject]:
+        yield from _mysql(
+            "mariadb", str(_fetched(MARIADB_11_4)), cache, state_dir,
+            changes={"innodb_buffer_pool_size": 256 << 20, "table_open_cache_instances": 2, "query_cache_type": "ON"},
+        )  # fmt: skip
+
+
+@pytest.mark.service
+class TestMySql80(TargetSuite):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def subject(cls, cache: Path, state_dir: Path) -> Iterator[Subject]:
+        yield from _mysql(
+            "mysql", str(_fetched(MYSQL_8_0)), cache, state_dir, memory="4GiB",
+            changes={"innodb_buffer_pool_size": 256 << 20, "table_open_cache_instances": 2, "innodb_read_io_threads": 6},
+        )  # fmt: skip
+
+
+def _missing(reason: str) -> NoReturn:
+    """In CI a missing service is a failure."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def _fetched(server: tuple[str, str, str]) -> Path:
+    return server_program(server) or _missing(f"needs {server[1]} (tests/fetch_servers.py fetches it)")
+
+
+def _mysql(
+    kind: str, embedded: str, cache: Path, state_dir: Path, *, changes: Mapping[str, int | str], memory: str = "1GiB"
+) -> Iterator[Subject]:
+    table = {"kind": kind, "embedded": embedded, "memory": memory, "knobs": "all"}
+    target = MysqlTarget.from_settings("suite", table, state_dir=state_dir)
+    target.open()
+    include = cache / "mysql" / f"{data_label(embedded)}-suite" / "conf.d" / "zz-trimtab.cnf"
+    yield Subject(
+        target=target,
+        again=lambda: MysqlTarget.from_settings("suite", table, state_dir=state_dir / "other"),
+        reattach=lambda snapshot: MysqlTarget.from_snapshot(snapshot, state_dir=state_dir),
+        changes=Config(changes),
+        other=Config({"sort_buffer_size": 4 << 20, "innodb_flush_neighbors": 0, "innodb_max_dirty_pages_pct": 50.0}),
+        refused=("innodb_io_capacity", 1),
+        locked=("innodb_doublewrite", False),
+        clamped=Config({"join_buffer_size": 100_000}),
+        fatal=Config({"thread_stack": 1 << 46}),
+        crash=_killer(lambda: target._reach.pid),
+        meddle=_writer(include, b"[mysqld]\nsort_buffer_size = 65536\n"),
+    )
+    target.close()
 
 
 def _killer(pid: Callable[[], int | None]) -> Callable[[], None]:

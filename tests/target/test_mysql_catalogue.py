@@ -302,9 +302,9 @@ def test_rights_as_sql() -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({}, 'needs exactly one of embedded = "mariadb" and url'),
+        ({}, 'needs exactly one of embedded = "mariadb" (or "mysql") and url'),
         ({"embedded": "mariadb", "url": "mysql://a@b/"}, "needs exactly one of embedded"),
-        ({"embedded": "mysql"}, "embedded: Input should be 'mariadb'"),
+        ({"embedded": "oracle"}, '\'oracle\' is neither "mariadb" nor "mysql" nor the path of a server program'),
         ({"embedded": "mariadb", "include_file": "/x"}, "include_file goes with url"),
         ({"url": "mysql://a@b/", "restart": "x"}, "restart needs include_file too"),
         ({"url": "mysql://a@b/", "memory_limit": True}, "memory_limit goes with embedded"),

@@ -10,7 +10,10 @@ import pytest
 
 from trimtab.space import Config
 from trimtab.target.mysql import MysqlTarget
-from trimtab.target.mysql.process import find_program
+from trimtab.target.mysql.change import is_resized
+from trimtab.target.mysql.pending import starts_so
+from trimtab.target.mysql.program import find_program
+from trimtab.target.mysql.variables import Variable
 
 pytestmark = [pytest.mark.service]
 
@@ -52,3 +55,41 @@ def test_the_pool_gets_its_size_with_the_restart_that_makes_it(target: MysqlTarg
     assert _running(target, "thread_pool_size") == 5
     target.restore(found)
     assert _running(target, "thread_handling") == "one-thread-per-connection"
+
+
+TEXT, CODE = "innodb_buffer_pool_resize_status", "innodb_buffer_pool_resize_status_code"
+
+
+@pytest.mark.parametrize(
+    ("status", "is_done"),
+    [
+        ({}, True),
+        ({TEXT: "Size did not change (old size = new size = 1342177280. Nothing to do.", CODE: "0"}, True),
+        ({TEXT: "Withdrawing blocks to be shrunken.", CODE: "3"}, False),
+        ({TEXT: "Resizing buffer pool failed.", CODE: "7"}, True),
+        ({TEXT: "Completed resizing buffer pool at 261122  2:20:01."}, True),
+        ({TEXT: "Resizing also other hash tables."}, False),
+    ],
+)
+def test_the_end_of_a_resize_is_known(status: dict[str, str], is_done: bool) -> None:
+    assert is_resized(status) is is_done
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "start", "expected"),
+    [
+        ("wait_timeout", "28800", {"wait_timeout": "28800"}, True),
+        ("wait_timeout", "60", {"wait_timeout": "28800"}, False),
+        ("wait_timeout", "28800", {}, False),
+        ("unique_checks", "ON", {"wait_timeout": "28800"}, True),
+        ("unique_checks", "OFF", {"wait_timeout": "28800"}, False),
+    ],
+)
+def test_what_a_session_has_set_is_told_from_what_a_restart_would_lose(
+    name: str, text: str, start: dict[str, str], expected: bool
+) -> None:
+    variable = Variable(
+        name=name, text=text, kind="integer" if text.isdigit() else "bool", default=None, low=None, high=None, block=1,
+        choices=(), is_dynamic=True, source="SET GLOBAL", path="",
+    )  # fmt: skip
+    assert starts_so(variable, start) is expected

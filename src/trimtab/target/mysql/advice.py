@@ -53,6 +53,7 @@ def _memory_rules(context: Context, bounds: Bounds) -> dict[str, float | str]:
         "sort_buffer_size": min(each / 6, 4 * _MIB),
         "join_buffer_size": min(each / 6, 4 * _MIB),
         "read_rnd_buffer_size": min(each / 12, 1 * _MIB),
+        "temptable_max_ram": min(memory / 16, 1024 * _MIB),
         "tmp_table_size": min(each / 2, 64 * _MIB),
         "max_heap_table_size": min(each / 2, 64 * _MIB),
     }

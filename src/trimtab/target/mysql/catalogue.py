@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trimtab.errors import TargetError
-from trimtab.space import Knob, KnobKind, RestartClass, SafetyClass
+from trimtab.space import Knob, KnobKind, RestartClass, SafetyClass, Value
 from trimtab.target.base import KnobState
 from trimtab.target.mysql.classes import SECRET, forbidden_reason, safety_of
 from trimtab.target.mysql.flavour import Flavour
@@ -79,7 +79,6 @@ def _knob(variable: Variable, overlay: OverlayKnob | None, bounds: Bounds) -> Kn
     kind = _KINDS.get(variable.kind, KnobKind.CHOICE)
     low, high, choices = _range(variable, overlay, bounds)
     safety = safety_of(variable.name)
-    default = variable.value if variable.default is None else parse_text(variable.default, variable.kind)
     return Knob(
         name=variable.name,
         kind=kind,
@@ -90,12 +89,21 @@ def _knob(variable: Variable, overlay: OverlayKnob | None, bounds: Bounds) -> Kn
         unit=overlay.unit if overlay is not None else "",
         choices=choices if kind is KnobKind.CHOICE else (),
         special=overlay.special if overlay is not None and low is not None else (),
-        default=default,
+        default=_default(variable),
         restart=RestartClass.RELOAD if variable.is_dynamic else RestartClass.RESTART,
         safety=overlay.safety if overlay is not None and safety is not SafetyClass.FORBIDDEN else safety,
         condition=overlay.condition if overlay is not None else None,
         doc=overlay.doc if overlay is not None else "",
     )
+
+
+def _default(variable: Variable) -> Value:
+    """The server's own; the running value where it does not say, or names its largest number for "as I see fit"."""
+    if variable.default is None:
+        return variable.value
+    default = parse_text(variable.default, variable.kind)
+    is_largest = isinstance(default, int | float) and variable.high is not None and float(default) >= variable.high
+    return variable.value if is_largest and not isinstance(default, bool) else default
 
 
 def _step(variable: Variable, overlay: OverlayKnob | None) -> int | None:

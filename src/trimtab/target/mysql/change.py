@@ -24,7 +24,7 @@ from trimtab.target.mysql.session import Session, StatementError
 from trimtab.target.mysql.values import is_same, option_text, sql_literal
 from trimtab.target.mysql.variables import Variable
 
-__all__ = ["HEAD", "Catalogue", "put_back", "set_config", "take_snapshot"]
+__all__ = ["HEAD", "Catalogue", "is_resized", "put_back", "set_config", "take_snapshot"]
 
 HEAD = "# Written by Trimtab while it tunes; removed or put back afterwards.\n[mysqld]\n"
 _FILE_MODE = 0o644
@@ -174,18 +174,34 @@ def _set(session: Session, name: str, value: Value) -> None:
             f"the server refuses {name}={option_text(value)}: {error.message}", hint="see `trimtab knobs` for ranges"
         ) from error
     if name == "innodb_buffer_pool_size":
-        _await_resize(session, value)
+        _await_resize(session)
 
 
-def _await_resize(session: Session, value: Value) -> None:
-    """MySQL resizes the buffer pool in the background; the variable shows the new size at once or at its end."""
-    until = time.monotonic() + _RESIZE_S
+def _await_resize(session: Session) -> None:
+    """MySQL resizes the buffer pool in the background; the variable shows the new size at once or at its end.
+
+    The thread that does it needs a moment to start: only two looks in a row that find it idle say that it has ended.
+    """
+    until, n_idle = time.monotonic() + _RESIZE_S, 0
     while time.monotonic() < until:
-        rows = session.execute("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_status'")
-        text = str(rows[0][1]).lower() if rows else ""
-        if not text or "complet" in text or "not started" in text or "failed" in text:
+        rows = session.execute("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_status%'")
+        n_idle = n_idle + 1 if is_resized({str(row[0]).lower(): str(row[1]) for row in rows}) else 0
+        if n_idle == 2 or not rows:
             return
         time.sleep(_POLL_S)
+
+
+def is_resized(status: Mapping[str, str]) -> bool:
+    """Whether no resizing of the buffer pool is under way, by its status variables in lower case.
+
+    MySQL has a code from 8.0.31 on (0: idle, 7: failed), before that a text only (its manual, "Configuring InnoDB Buffer
+    Pool Size").
+    """
+    code = status.get("innodb_buffer_pool_resize_status_code")
+    if code is not None:
+        return code in ("0", "7")
+    text = status.get("innodb_buffer_pool_resize_status", "").lower()
+    return not text or any(word in text for word in ("complet", "not started", "failed", "did not change"))
 
 
 def _refreshed(session: Session, variable: Variable) -> Variable:

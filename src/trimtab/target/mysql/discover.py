@@ -11,7 +11,7 @@ from trimtab.errors import TargetError
 from trimtab.records import Endpoint
 from trimtab.target.discovery import FoundServer
 from trimtab.target.mysql.flavour import read_flavour
-from trimtab.target.mysql.process import find_program
+from trimtab.target.mysql.program import find_server
 from trimtab.target.mysql.session import connect
 
 __all__ = ["INCLUDE_FOLDERS", "SOCKETS", "discover", "embedded"]
@@ -32,14 +32,19 @@ _MEMORY = '# memory = "4GiB"              # the budget that all memory knobs sha
 
 
 def embedded() -> FoundServer | None:
-    """A private MariaDB; None when mariadbd is not installed."""
-    if find_program("mariadbd") is None:
-        return None
-    lines = (
-        'embedded = "mariadb"            # a private server of the mariadbd that is installed here',
-        'memory = "1GiB"                 # the budget that all memory knobs share',
-    )
-    return FoundServer(kind=_KIND, what="an embedded MariaDB", lines=lines)
+    """A private MariaDB, or else a private MySQL; None when neither's server is installed."""
+    for which, program, name in (("mariadb", "mariadbd", "MariaDB"), ("mysql", "mysqld", "MySQL")):
+        try:
+            find_server(which)
+        except TargetError:
+            continue
+        choice = f'embedded = "{which}"'
+        lines = (
+            f"{choice:<32}# a private server of the {program} that is installed here",
+            'memory = "1GiB"                 # the budget that all memory knobs share',
+        )
+        return FoundServer(kind=_KIND, what=f"an embedded {name}", lines=lines)
+    return None
 
 
 def discover(sockets: Sequence[Path] = SOCKETS, user: str | None = None) -> list[FoundServer]:

@@ -1,4 +1,4 @@
-"""Embedded: a private server of the mariadbd that is installed here, over a data directory in the cache."""
+"""Embedded: a private server of a mariadbd or mysqld that is installed here, over a data directory in the cache."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trimtab.errors import TargetError
 from trimtab.records import Endpoint
 from trimtab.target.account import Account
 from trimtab.target.embedded import EmbeddedServer
-from trimtab.target.mysql.process import Daemon, find_program
+from trimtab.target.mysql.process import Daemon
+from trimtab.target.mysql.program import ENVIRONMENT, ServerProgram, data_label, find_server
 from trimtab.target.mysql.session import Session, connect
 from trimtab.target.private_folder import socket_folder
 
@@ -20,30 +20,42 @@ _START_S = 120.0
 _INSTALL_S = 180.0
 _SOCKET = "server.sock"
 
+# A tmpdir of its own: at its start a server deletes the temporary tables of an earlier run, which in a shared folder may be
+# another server's. Without TLS, which a socket does not need: MariaDB 11.4 makes itself a certificate at each start, for 10 s.
 _OPTIONS = """# Trimtab: reached over a unix socket in a private folder only; everything else is the server's default.
-[mariadbd]
+[mysqld]
 datadir = {folder}/data
 socket = {socket}
 pid-file = {folder}/server.pid
+tmpdir = {folder}/tmp
 skip-networking
+[mariadbd]
+ssl = OFF
+[mysqld-8.0]
+mysqlx = OFF
+[mysqld-8.4]
+mysqlx = OFF
 !includedir {folder}/conf.d
 """
 
 
 class EmbeddedReach(EmbeddedServer[Daemon]):
-    """See `Reach` and `EmbeddedServer`."""
+    """See `Reach` and `EmbeddedServer`. `which` is the program: "mariadb", "mysql", or a path."""
 
     def __init__(
         self,
         name: str,
+        which: str,
         *,
         memory_limit_bytes: int | None = None,
         folder: Path | None = None,
         immediate_stop: bool = True,
     ) -> None:
+        self._which = which
+        self._found: ServerProgram | None = None
         super().__init__(
             "mysql",
-            f"mariadb-{name}",
+            f"{data_label(which)}-{name}",
             memory_limit_bytes=memory_limit_bytes,
             folder=folder,
             immediate_stop=immediate_stop,
@@ -64,28 +76,25 @@ class EmbeddedReach(EmbeddedServer[Daemon]):
         """The unix socket."""
         return socket_folder(self.folder, _SOCKET) / _SOCKET
 
+    @property
+    def _program(self) -> ServerProgram:
+        if self._found is None:
+            self._found = find_server(self._which)
+        return self._found
+
     def _find(self, account: Account) -> Daemon:
-        program = find_program("mariadbd")
-        if program is None:
-            raise TargetError(
-                'embedded = "mariadb" needs the server\'s program, and mariadbd is not installed',
-                hint="apt-get install mariadb-server (its service need not run), or give the url of a running server",
-            )
-        return Daemon(program, self.folder / "server.cnf", self.folder / "server.pid", account, self.log_file)
+        return Daemon(
+            self._program.path, self.folder / "server.cnf", self.folder / "server.pid", account, self.log_file
+        )
 
     def _inner_folders(self) -> Sequence[Path]:
-        return (self.include_file.parent, self.socket.parent)
+        return (self.include_file.parent, self.socket.parent, self.folder / "tmp")
 
     def _has_data(self) -> bool:
         return (self.data_dir / "mysql").exists()
 
     def _make_data(self, scratch: Path, account: Account) -> None:
-        program = find_program("mariadb-install-db")
-        if program is None:
-            raise TargetError("mariadb-install-db is not installed", hint="it belongs to the package mariadb-server")
-        options = ("--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
-        env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "TZ": "UTC", "HOME": "/nonexistent"}
-        self._install([str(program), "--no-defaults", f"--datadir={scratch}", *options], account, _INSTALL_S, env)
+        self._install(self._program.data_maker(scratch), account, _INSTALL_S, ENVIRONMENT)
         (self.folder / "server.cnf").write_text(_OPTIONS.format(folder=self.folder, socket=self.socket))
 
     def connect(self) -> Session:
@@ -108,4 +117,4 @@ class EmbeddedReach(EmbeddedServer[Daemon]):
 
     def describe(self) -> Mapping[str, Any]:
         """Where it is."""
-        return {"way": "embedded", "product": "mariadb", "folder": str(self.folder)}
+        return {"way": "embedded", "product": self._program.product, "folder": str(self.folder)}

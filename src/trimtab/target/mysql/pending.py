@@ -17,12 +17,24 @@ from trimtab.target.mysql.session import Session
 from trimtab.target.mysql.values import is_same
 from trimtab.target.mysql.variables import Variable, parse_text
 
-__all__ = ["require_settled", "unsettled"]
+__all__ = ["require_settled", "starts_so", "unsettled"]
 
 _SLACK_S = 2.0
 _LIVE = ("SET GLOBAL", "command line", "mysqld-auto.cnf", "environment variable")
 _ADJUSTED = ("innodb_open_files", "max_connections", "open_files_limit", "table_definition_cache", "table_open_cache")
 """What the server lowers at its start where the system gives it fewer files."""
+
+_WITHOUT_OPTION = {
+    **dict.fromkeys(
+        ("foreign_key_checks", "unique_checks", "sql_big_selects", "sql_notes", "sql_quote_show_create"), "ON"
+    ),
+    **dict.fromkeys(
+        ("profiling", "sql_auto_is_null", "sql_buffer_result", "sql_log_off", "sql_safe_updates", "sql_warnings"), "OFF"
+    ),
+    "rbr_exec_mode": "STRICT",
+    "time_zone": "SYSTEM",
+}
+"""What variables that can be set, but not by an option, are after a start of MySQL (read from a server 8.0.31)."""
 
 _MOVES_BY_ITSELF = ("gtid_", "timestamp", "debug", "innodb_buffer_pool_dump", "innodb_buffer_pool_load")
 
@@ -48,12 +60,25 @@ def require_settled(
         for name, variable in variables.items()
         if variable.source == "SET GLOBAL" and name not in ours and not name.startswith(_MOVES_BY_ITSELF)
     ]
-    differing = [name for name in lost if variables[name].text != (variables[name].default or "")]
+    # MySQL has no table of defaults, and calls a variable set after SET SESSION, too.
+    start = start_values(reach) if any(variables[name].default is None for name in lost) else {}
+    differing = [name for name in lost if not starts_so(variables[name], start)]
     if differing:
         raise TargetError(
             f"a restart would lose values that were set by SET GLOBAL and stand in no file: {', '.join(differing)}",
             hint="write them into the server's option file, or undo them, and start again; or set allow_restart = false",
         )
+
+
+def starts_so(variable: Variable, start: Mapping[str, str]) -> bool:
+    """Whether the running value of a variable that some SET has set is also that after a restart, as far as can be told."""
+    if variable.default is not None:
+        return variable.text == variable.default
+    if not start:
+        return False
+    if variable.name in start:
+        return _means(variable, start[variable.name])
+    return _WITHOUT_OPTION.get(variable.name, variable.text) == variable.text
 
 
 def unsettled(session: Session, reach: Reach, variables: Mapping[str, Variable]) -> list[str]:

@@ -1,9 +1,8 @@
-"""Daemon: a mariadbd process of our own: start, find again, stop, and its log."""
+"""Daemon: a mariadbd or mysqld process of our own: start, find again, stop, and its log."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -16,21 +15,10 @@ from trimtab.target.mysql.recovery import Recovery
 from trimtab.target.mysql.session import connect
 from trimtab.target.process import ServerProcess
 
-__all__ = ["PROGRAM_FOLDERS", "Daemon", "find_program"]
+__all__ = ["Daemon"]
 
-PROGRAM_FOLDERS = ("/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/libexec", "/usr/local/mysql/bin")
 _STOP_S = 60.0
 _KILL_S = 15.0
-
-
-def find_program(*names: str) -> Path | None:
-    """The first of `names` that is installed, on the PATH or where packages put servers; None when none is."""
-    path = os.pathsep.join([os.environ.get("PATH", ""), *PROGRAM_FOLDERS])
-    for name in names:
-        found = shutil.which(name, path=path)
-        if found is not None:
-            return Path(found)
-    return None
 
 
 class Daemon(ServerProcess):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from trimtab.errors import UsageError
 from trimtab.records import Endpoint
@@ -21,12 +21,14 @@ _OPTIONS = ("socket", "sslmode", "sslrootcert")
 class Settings(ServerSettings):
     """What the study file may say about a MySQL or MariaDB target."""
 
-    WAYS: ClassVar[str] = 'embedded = "mariadb" and url = "mysql://..."'
+    WAYS: ClassVar[str] = 'embedded = "mariadb" (or "mysql") and url = "mysql://..."'
     ONLY_URL: ClassVar[tuple[str, ...]] = ("data_dir", "include_file", "restart", "log_file")
 
     kind: Literal["mysql", "mariadb"] = "mysql"
-    embedded: Literal["mariadb"] | None = Field(
-        None, description="a private server of the mariadbd that is installed here, with a data directory of its own"
+    embedded: str | None = Field(
+        None,
+        description="a private server with a data directory of its own, of the mariadbd or mysqld that is installed here: "
+        '"mariadb", "mysql", or the path of the program',
     )
     url: SecretStr | None = Field(
         None, description='a running server: "mysql://user@host:3306/db", or "mysql://user@localhost/db?socket=/run/…"'
@@ -42,6 +44,13 @@ class Settings(ServerSettings):
         description="whether a server that does not stop within a minute may be killed (it recovers at the next start); "
         "default: only an embedded one",
     )
+
+    @field_validator("embedded")
+    @classmethod
+    def _is_program(cls, embedded: str | None) -> str | None:
+        if embedded is not None and embedded not in ("mariadb", "mysql") and not embedded.startswith("/"):
+            raise ValueError(f'{embedded!r} is neither "mariadb" nor "mysql" nor the path of a server program')
+        return embedded
 
     @model_validator(mode="after")
     def _restart_needs_file(self) -> Settings:

@@ -75,6 +75,7 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
         if settings.embedded is not None:
             reach = EmbeddedReach(
                 snapshot.target,
+                settings.embedded,
                 folder=Path(snapshot.reach["folder"]),
                 immediate_stop=settings.immediate_stop is not False,
             )
@@ -252,5 +253,5 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
 def _reach(name: str, settings: Settings) -> Reach:
     if settings.embedded is not None:
         limit, is_immediate = settings.memory_limit_bytes, settings.immediate_stop is not False
-        return EmbeddedReach(name, memory_limit_bytes=limit, immediate_stop=is_immediate)
+        return EmbeddedReach(name, settings.embedded, memory_limit_bytes=limit, immediate_stop=is_immediate)
     return LocalReach(settings) if settings.include_file is not None else ConnectionReach(settings)

@@ -26,9 +26,12 @@ MARIADB_QUERY = (
 """Without ORDER BY: under a sort_buffer_size of a few bytes the server could not even be looked at."""
 
 MYSQL_QUERY = (
-    "SELECT LOWER(v.VARIABLE_NAME), g.VARIABLE_VALUE, v.VARIABLE_SOURCE, v.VARIABLE_PATH, v.MIN_VALUE, v.MAX_VALUE"
+    "SELECT LOWER(v.VARIABLE_NAME), g.VARIABLE_VALUE,"
+    " IF(v.VARIABLE_SOURCE = 'DYNAMIC' AND v.SET_USER IS NULL, 'COMPILED', v.VARIABLE_SOURCE),"
+    " v.VARIABLE_PATH, v.MIN_VALUE, v.MAX_VALUE"
     " FROM performance_schema.variables_info v JOIN performance_schema.global_variables g USING (VARIABLE_NAME)"
 )
+"""What no user has set the server has set itself, at its start (foreign_key_checks, while it makes its own tables)."""
 
 _SOURCES = {
     "COMPILE-TIME": "default",

