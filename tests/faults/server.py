@@ -106,7 +106,10 @@ class Server:
 
     @contextmanager
     def up(self) -> Iterator[None]:
-        """The server runs inside, started (and stopped again) when it was down."""
+        """The server runs inside, started (and stopped again) when it was down; one that is stopping is waited for."""
+        until = time.monotonic() + 60
+        while self.pid is not None and self._is_stopping() and time.monotonic() < until:
+            time.sleep(0.02)
         was_down = self.pid is None
         if was_down:
             self.control("start")
@@ -115,6 +118,13 @@ class Server:
         finally:
             if was_down:
                 self.control("stop")
+
+    def _is_stopping(self) -> bool:
+        """By the last line of the postmaster's own file."""
+        try:
+            return (self.data_dir / "postmaster.pid").read_text().split("\n")[7].strip() == "stopping"
+        except (OSError, IndexError):
+            return False
 
     def wait_up(self, timeout_s: float = 30.0) -> None:
         until = time.monotonic() + timeout_s

@@ -127,7 +127,7 @@ def test_T6_stopped_tuner_is_undone_and_its_trial_made_again(own_place_18: Place
     assert "Trimtab stood still for" in ran.err, ran.err
     check_invariants(place, before, ran=ran, code=(0, 1))
     (disturbed,) = [trial for trial in place.trials() if "failed" in trial.cost_s]
-    assert disturbed.number == 4
+    assert disturbed.number >= 4
     assert disturbed.status == "ok" or disturbed.status == "stopped_early"
 
 

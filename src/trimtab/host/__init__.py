@@ -6,7 +6,7 @@ from trimtab.host.kernel import OomKill, kernel_oom_kills
 from trimtab.host.limits import Limits, read_limits
 from trimtab.host.local import LocalHost, sync_folder
 from trimtab.host.lock import FileLock
-from trimtab.host.process import is_running, process_mark, process_state
+from trimtab.host.process import is_ending, is_running, process_mark, process_state
 from trimtab.host.usage import (
     ProcessUse,
     VolumeUse,
@@ -32,6 +32,7 @@ __all__ = [
     "VolumeUse",
     "available_memory_bytes",
     "folder_bytes",
+    "is_ending",
     "is_running",
     "kernel_oom_kills",
     "oom_kills",

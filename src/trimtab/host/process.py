@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["is_running", "process_mark", "process_state"]
+__all__ = ["is_ending", "is_running", "process_mark", "process_state"]
+
+_EXITING = 0x4
+"""PF_EXITING among the kernel's flags of a process (proc_pid_stat(5), field 9)."""
 
 
 def _fields(pid: int) -> list[str]:
@@ -23,6 +26,15 @@ def process_state(pid: int) -> str:
 def is_running(pid: int) -> bool:
     """Whether `pid` lives; a zombie does not."""
     return process_state(pid) not in ("", "Z", "X")
+
+
+def is_ending(pid: int) -> bool:
+    """Whether `pid` is on its way out: dead, or between its end and the release of what it holds.
+
+    The threads of a large server that was killed end one by one: its files and locks stay taken for that long.
+    """
+    fields = _fields(pid)
+    return bool(fields) and (fields[0] in ("Z", "X") or bool(int(fields[6]) & _EXITING))
 
 
 def process_mark(pid: int) -> str:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from trimtab.host import kernel_oom_kills, process_state
 from trimtab.records import Fault
 from trimtab.target.forensic import Evidence, Symptom
+from trimtab.target.process import await_end
 from trimtab.target.reach import ServerReach
 
 __all__ = ["CRASH_SIGNALS", "FaultLine", "Marked", "ServerForensics", "classified", "fault_lines"]
@@ -164,11 +165,12 @@ class ServerForensics(ABC, Generic[R]):
         self._start = Marked.now(self._reach)
 
     def gather(self, *, was_restarting: bool = False) -> Evidence:
-        """What is seen now; changes nothing, asks the server nothing, never raises.
+        """What is seen now, once a server that is ending has ended; changes nothing, asks the server nothing, never raises.
 
         Args:
             was_restarting: whether it failed in a change of ours, which stops the server itself.
         """
+        await_end(lambda: self._reach.pid)
         pid, log = self._reach.pid, self._start.log_since(self._reach)
         state = process_state(pid) if pid is not None else ""
         own = list(self._kills(log))

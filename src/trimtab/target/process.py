@@ -10,13 +10,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from trimtab.host import is_running
+from trimtab.host import is_ending, is_running
 from trimtab.target.account import Account
 from trimtab.target.log import tail
 
-__all__ = ["ServerProcess"]
+__all__ = ["ServerProcess", "await_end"]
 
 _LOG_KEEP_BYTES = 4 << 20
+_END_S = 10.0
+_END_POLL_S = 0.01
+
+
+def await_end(find_pid: Callable[[], int | None]) -> None:
+    """Waits while the process that `find_pid` finds is ending, 10 s at most; returns at once when it lives, or is gone."""
+    until = time.monotonic() + _END_S
+    while (pid := find_pid()) is not None and is_ending(pid) and time.monotonic() < until:
+        time.sleep(_END_POLL_S)
 
 
 class ServerProcess(ABC):

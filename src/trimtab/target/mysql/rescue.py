@@ -22,6 +22,7 @@ from trimtab.target.base import Snapshot
 from trimtab.target.mysql.reach import Reach
 from trimtab.target.mysql.session import FullError, LoginRefusedError
 from trimtab.target.mysql.values import option_text
+from trimtab.target.process import await_end
 
 __all__ = ["LEFTOVER", "bring_up", "redo_files", "remove_leftover"]
 
@@ -63,6 +64,7 @@ def bring_up(reach: Reach, snapshot: Snapshot) -> bool:
     for pause_s in _PAUSES_S:
         time.sleep(pause_s)
         try:
+            await_end(lambda: reach.pid)
             if reach.is_up():
                 reach.restart()
             else:

@@ -1,0 +1,32 @@
+"""Whether a process lives, ends or is gone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+from trimtab.host import is_ending, is_running
+from trimtab.target.process import await_end
+
+
+def test_a_living_process_is_not_ending() -> None:
+    assert is_running(os.getpid())
+    assert not is_ending(os.getpid())
+    before = time.monotonic()
+    await_end(os.getpid)
+    assert time.monotonic() - before < 5
+
+
+def test_a_killed_process_is_ending_until_it_is_reaped() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    child.kill()
+    until = time.monotonic() + 30
+    while not is_ending(child.pid) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert is_ending(child.pid)
+    await_end(lambda: child.pid if child.poll() is None else None)
+    assert child.returncode == -9
+    assert not is_ending(child.pid)
+    await_end(lambda: None)
