@@ -28,10 +28,11 @@ pytestmark = pytest.mark.service
 def test_T7_second_tuner_is_refused_and_the_lock_freed_by_death(own_place_18: Place) -> None:
     place = own_place_18
     elsewhere = {"TRIMTAB_STATE": str(place.folder / "tmp" / "other-host")}  # no file in common, as from another host
+    place.write(budget="100 trials")
     before = take_picture(place.server)
     first = place.start("tune", "study.toml")
     place.wait_step(first, "apply", trial=1)
-    for _ in range(5):
+    for _ in range(20):
         second = place.run("tune", "study.toml", environment=elsewhere)
         if "cannot connect" not in second.err:  # the first one restarts the server now and then
             break
