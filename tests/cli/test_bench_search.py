@@ -6,10 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.test_commands import Ran, Run, run, study
+from tests.cli.conftest import Ran, Run
 from tests.fakes import FakeStudy
-
-__all__ = ["run", "study"]
 
 
 @pytest.fixture
