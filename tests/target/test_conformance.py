@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 
-from tests.fetch_servers import MARIADB_11_4, MYSQL_8_0, server_program
+from tests.fetch_servers import MARIADB_11_4, MYSQL_8_0, require_server
 from trimtab.space import Config
 from trimtab.target.mysql import MysqlTarget
 from trimtab.target.mysql.program import data_label, find_program
@@ -84,7 +84,7 @@ class TestMariaDb114(TargetSuite):
     @classmethod
     def subject(cls, cache: Path, state_dir: Path) -> Iterator[Subject]:
         yield from _mysql(
-            "mariadb", str(_fetched(MARIADB_11_4)), cache, state_dir,
+            "mariadb", str(require_server(MARIADB_11_4)), cache, state_dir,
             changes={"innodb_buffer_pool_size": 256 << 20, "table_open_cache_instances": 2, "query_cache_type": "ON"},
         )  # fmt: skip
 
@@ -95,7 +95,7 @@ class TestMySql80(TargetSuite):
     @classmethod
     def subject(cls, cache: Path, state_dir: Path) -> Iterator[Subject]:
         yield from _mysql(
-            "mysql", str(_fetched(MYSQL_8_0)), cache, state_dir, memory="4GiB",
+            "mysql", str(require_server(MYSQL_8_0)), cache, state_dir, memory="4GiB",
             changes={"innodb_buffer_pool_size": 256 << 20, "table_open_cache_instances": 2, "innodb_read_io_threads": 6},
         )  # fmt: skip
 
@@ -105,10 +105,6 @@ def _missing(reason: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)
-
-
-def _fetched(server: tuple[str, str, str]) -> Path:
-    return server_program(server) or _missing(f"needs {server[1]} (tests/fetch_servers.py fetches it)")
 
 
 def _mysql(
