@@ -84,6 +84,12 @@ def test_mariadb_tells_type_limits_and_restart_class() -> None:
     assert found["table_open_cache"].source == "SET GLOBAL"
 
 
+def test_a_default_at_the_limit_of_a_word_stands_for_the_running_value() -> None:
+    found = states()
+    assert found["innodb_io_capacity_max"].knob.default == 2000
+    assert found["optimizer_search_depth"].knob.default == 62
+
+
 def test_mysql_gets_types_and_restart_classes_from_the_overlay() -> None:
     found = mysql_states()
     assert found["innodb_doublewrite"].knob.kind is KnobKind.BOOLEAN

@@ -20,6 +20,9 @@ from trimtab.target.selection import select
 __all__ = ["Facts", "curated_for", "knob_states", "require_changeable", "selected_names"]
 
 _KINDS = {"bool": KnobKind.BOOLEAN, "integer": KnobKind.INTEGER, "real": KnobKind.REAL}
+_LARGEST_WORD = 2**32 - 1
+"""The smallest of the limits that come from a number's width; below it, a default at the limit is meant as it stands."""
+
 _NO_RIGHT = "this user may not change it (no SUPER or SYSTEM_VARIABLES_ADMIN privilege)"
 _NO_FURTHER_RIGHT = "this user may not change it (MariaDB 11: no BINLOG ADMIN or CONNECTION ADMIN privilege)"
 _PINNED = {
@@ -98,12 +101,13 @@ def _knob(variable: Variable, overlay: OverlayKnob | None, bounds: Bounds) -> Kn
 
 
 def _default(variable: Variable) -> Value:
-    """The server's own; the running value where it does not say, or names its largest number for "as I see fit"."""
+    """The server's own; the running value where it does not say, or names a word's largest number for "as I see fit"."""
     if variable.default is None:
         return variable.value
     default = parse_text(variable.default, variable.kind)
-    is_largest = isinstance(default, int | float) and variable.high is not None and float(default) >= variable.high
-    return variable.value if is_largest and not isinstance(default, bool) else default
+    if variable.high is None or variable.high < _LARGEST_WORD or isinstance(default, bool | str):
+        return default
+    return variable.value if default >= variable.high else default
 
 
 def _step(variable: Variable, overlay: OverlayKnob | None) -> int | None:
