@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from trimtab.records import Endpoint
+
 __all__ = ["MariaDb", "private_mariadb"]
 
 _PROGRAM = Path("/usr/sbin/mariadbd")
@@ -32,6 +34,18 @@ class MariaDb:
     user: str = "tester"
     password: str = "correct horse"
     database: str = "test"
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Of `database` over the socket, as `user`."""
+        return Endpoint(
+            protocol="mysql",
+            host=self.socket,
+            port=self.port,
+            user=self.user,
+            password=self.password,
+            database=self.database,
+        )
 
     def run(self, statement: str) -> str:
         """The output of the `mariadb` client for `statement`, as root over the socket."""

@@ -33,14 +33,7 @@ def mariadb() -> Iterator[MariaDb]:
 
 @pytest.fixture(scope="module")
 def endpoint(mariadb: MariaDb) -> Endpoint:
-    return Endpoint(
-        protocol="mysql",
-        host=mariadb.socket,
-        port=mariadb.port,
-        user=mariadb.user,
-        password=mariadb.password,
-        database=mariadb.database,
-    )
+    return mariadb.endpoint
 
 
 def ycsb(**settings: Any) -> YcsbWorkload:

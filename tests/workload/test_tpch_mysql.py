@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.mariadb import MariaDb, private_mariadb
+from tests.mariadb import private_mariadb
 from tests.workload.conftest import SCALE
 from tests.workload.runs import quiet
 from trimtab.errors import LoadError
@@ -34,22 +34,10 @@ DATABASE = "trimtab_tpch_0_01"
 
 
 @pytest.fixture(scope="module")
-def mariadb() -> Iterator[MariaDb]:
-    with private_mariadb() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def endpoint(mariadb: MariaDb) -> Endpoint:
+def endpoint() -> Iterator[Endpoint]:
     """An empty server."""
-    return Endpoint(
-        protocol="mysql",
-        host=mariadb.socket,
-        port=mariadb.port,
-        user=mariadb.user,
-        password=mariadb.password,
-        database=mariadb.database,
-    )
+    with private_mariadb() as server:
+        yield server.endpoint
 
 
 @pytest.fixture(scope="module")
