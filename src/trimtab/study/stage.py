@@ -137,8 +137,12 @@ def _space(
         *target.constraints(names, workload.context),
         *(Constraint(text, name=f"search.constraints[{index}]") for index, text in enumerate(file.search.constraints)),
     ]
-    knobs = [_ranged(states[name], file.search.ranges.get(name)) for name in names]
-    space = Space(knobs, constraints, also_legal={n: (v,) for n, v in running.items()}, fixed=_fixed(states, names))
+    # An inactive knob stands at its default in the space, and must stay as it is on the server.
+    knobs = [
+        replace(_ranged(states[name], file.search.ranges.get(name)), default=value) for name, value in running.items()
+    ]
+    built_in = {name: (states[name].knob.default,) for name in names}
+    space = Space(knobs, constraints, also_legal=built_in, fixed=_fixed(states, names))
     space.require_feasible()
     return space, Config(running)
 
