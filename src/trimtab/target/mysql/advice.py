@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from trimtab.records import Context, Machine
 from trimtab.space import Config, KnobKind, Value
 from trimtab.target.base import KnobState
+from trimtab.target.memory import round_size, used_bytes
 from trimtab.target.mysql.memory import memory_use
 from trimtab.target.overlay import Bounds
 
@@ -96,9 +97,9 @@ def _fitted(state: KnobState, value: float | str) -> Value:
         value = min(max(value, knob.low), knob.high)
     if knob.kind is KnobKind.REAL:
         return round(float(value), 4)
-    step = knob.step or 1
+    step = int(knob.step or 1)
     lowest = int(knob.low) if knob.low is not None else 0
-    return max(lowest, math.floor(value / step) * step)
+    return max(lowest, round_size(value, step) if knob.unit == "B" else math.floor(value / step) * step)
 
 
 def _within_budget(
@@ -112,14 +113,9 @@ def _within_budget(
         "innodb_log_buffer_size",
         "innodb_buffer_pool_size",
     ):
-        while name in values and _used(values, states, context, budget_bytes) > budget_bytes:
+        while name in values and used_bytes(memory_use(values, states, context, budget_bytes)) > budget_bytes:
             smaller = _fitted(states[name], float(values[name]) * _SHRINK)
             if not isinstance(smaller, int) or smaller >= int(values[name]):
                 break
             values[name] = smaller
     return values
-
-
-def _used(values: Mapping[str, Value], states: Mapping[str, KnobState], context: Context, budget_bytes: int) -> float:
-    use = memory_use(values, states, context, budget_bytes)
-    return sum(size for consumer, size in use.items() if consumer != "budget")

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from trimtab.records import Context, Machine
 from trimtab.space import Config, KnobKind, Value
 from trimtab.target.base import KnobState
-from trimtab.target.memory import used_bytes
+from trimtab.target.memory import round_size, used_bytes
 from trimtab.target.postgresql.memory import memory_use
 from trimtab.target.postgresql.overlay import Bounds
-from trimtab.units import unit_factor
+from trimtab.units import Dimension, unit_factor
 
 __all__ = ["advise"]
 
@@ -87,10 +87,15 @@ def _core_rules(machine: Machine) -> dict[str, float]:
 def _fitted(state: KnobState, number: float) -> Value:
     """A number in bytes, seconds or counts as a value of the knob, inside its useful range."""
     knob = state.knob
-    value = number / float(unit_factor(knob.unit)[0])
+    factor, dimension = unit_factor(knob.unit)
+    value = number / float(factor)
     if knob.low is not None and knob.high is not None:
         value = min(max(value, knob.low), knob.high)
-    return round(value, 4) if knob.kind is KnobKind.REAL else math.floor(value)
+    if knob.kind is KnobKind.REAL:
+        return round(value, 4)
+    if dimension is not Dimension.SIZE:
+        return math.floor(value)
+    return max(int(knob.low or 0), round_size(value, int(knob.step or 1)))
 
 
 def _within_budget(
@@ -99,7 +104,7 @@ def _within_budget(
     """Shrinks the clients' memory first and the shared one last, until the budget holds or nothing can shrink."""
     for name in ("work_mem", "maintenance_work_mem", "shared_buffers"):
         while name in values and used_bytes(memory_use(values, states, context, budget_bytes)) > budget_bytes:
-            smaller = math.floor(float(values[name]) * _SHRINK)
+            smaller = round_size(float(values[name]) * _SHRINK, int(states[name].knob.step or 1))
             if smaller < (states[name].knob.low or 0):
                 break
             values[name] = smaller
