@@ -10,6 +10,9 @@ Every removal is a duel in alternating pairs: the config as it is now against th
 it stays (a group is halved and tried again) when its worth is proven, when the config fails without it, or when it seems
 worth more than the tolerance and pairs could not settle it ("undecided"). What the budget did not reach stays as well. The
 groups are tried from the weakest evidence on. All removals together may seem to cost at most twice the tolerance.
+
+Where the old values of a group do not fit beside the rest (two caches, one budget of memory), the other settings give way,
+as little as makes the config legal; the duel is against that config.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.errors import SpaceError
 from trimtab.measure import Interval, PairedSequence
 from trimtab.records import Trial
 from trimtab.space import Config
@@ -217,7 +221,7 @@ def _try_without(
         is_decided=lambda duel: _is_decided(duel, ablation.tolerance, is_group=len(group) > 1),
         may_go_on=lambda: purse.n_runs >= 2,
     )
-    return _judge(ablation, duel, [*without.difference(ablation.current)], group)
+    return _judge(stage, ablation, duel, group)
 
 
 def _duel_over(stage: Stage, evaluator: Evaluator, ablation: Ablation, without: Config) -> Duel:
@@ -238,9 +242,24 @@ def _without(stage: Stage, config: Config, group: list[str]) -> tuple[Config | N
     if candidate == stage.baseline:
         return None, "without it nothing is left but your config; the proof itself measures it"
     broken = stage.space.violations(candidate)
-    if broken:
+    if not broken:
+        return candidate, ""
+    fitted = _give_way(stage, candidate)
+    if fitted in (None, config, stage.baseline):
         return None, f"without it the config would break a constraint: {'; '.join(broken)}"
-    return candidate, ""
+    return fitted, ""
+
+
+def _give_way(stage: Stage, config: Config) -> Config | None:
+    """`config` with the numbers that still differ from the baseline moved as little as meets the constraints; None: they
+    cannot."""
+    lines = [name for name in config.difference(stage.baseline) if stage.space.knobs[name].is_numeric]
+    try:
+        moved = stage.space.subspace(lines, config).repair(Config({name: config[name] for name in lines}))
+    except SpaceError:
+        return None
+    fitted = stage.space.canonical(config.replace(moved))
+    return fitted if stage.space.is_feasible(fitted) else None
 
 
 def _is_decided(duel: Duel, tolerance: float, *, is_group: bool) -> bool:
@@ -259,7 +278,7 @@ def _is_decided(duel: Duel, tolerance: float, *, is_group: bool) -> bool:
     return is_group and estimate - _LEAN_HALVE * ratio.se > within
 
 
-def _judge(ablation: Ablation, duel: Duel, removed: list[str], group: list[str]) -> bool:
+def _judge(stage: Stage, ablation: Ablation, duel: Duel, group: list[str]) -> bool:
     """Drops or keeps what the duel was about; False when the group must be halved."""
     if duel.is_void:
         ablation.end = "failed"
@@ -269,13 +288,13 @@ def _judge(ablation: Ablation, duel: Duel, removed: list[str], group: list[str])
     if duel.failure:
         verdict, reason = "needed", f"without it the config fails: {duel.failure}"
     elif duel.ratio.high < 1 + ablation.tolerance:
-        return _drop(ablation, duel, removed, "needless", figures)
+        return _drop(stage, ablation, duel, "needless", figures)
     elif duel.ratio.low > 1:
         verdict, reason = "proven", figures
     elif duel.n_pairs < _MIN_PAIRS:
         verdict, reason = "not_measured", f"the budget of the ablation ended after {duel.n_pairs} of {_MIN_PAIRS} pairs"
     elif _seems_needless(ablation, duel):
-        return _drop(ablation, duel, removed, "not_told_apart", figures)
+        return _drop(stage, ablation, duel, "not_told_apart", figures)
     else:
         verdict, reason = "undecided", f"{figures}: not proven, and too much to give away"
     if len(group) > 1:
@@ -303,7 +322,12 @@ def _figures(duel: Duel) -> str:
     return f"worth {format_percent(ratio.estimate - 1, 1, sign=True)} ({interval}, {duel.n_pairs} {pairs})"
 
 
-def _drop(ablation: Ablation, duel: Duel, removed: list[str], verdict: str, figures: str) -> bool:
+def _drop(stage: Stage, ablation: Ablation, duel: Duel, verdict: str, figures: str) -> bool:
+    changed = duel.challenger.difference(duel.reference)
+    removed = [name for name in changed if duel.challenger[name] == stage.baseline[name]]
+    moved = [
+        f"{name} to {stage.space.knobs[name].format(duel.challenger[name])}" for name in changed if name not in removed
+    ]
     tolerance = format_percent(ablation.tolerance, 1)
     reason = (
         f"{figures}: not more than the tolerance of {tolerance}"
@@ -312,6 +336,8 @@ def _drop(ablation: Ablation, duel: Duel, removed: list[str], verdict: str, figu
     )
     if len(removed) > 1:
         reason = f"all {len(removed)} together {reason}"
+    if moved:
+        reason = f"{reason}; to make room, {' and '.join(moved)}"
     for knob in removed:
         ablation.kept.pop(knob, None)
         ablation.dropped.append(
