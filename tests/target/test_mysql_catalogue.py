@@ -84,8 +84,11 @@ def test_mariadb_tells_type_limits_and_restart_class() -> None:
     assert found["table_open_cache"].source == "SET GLOBAL"
 
 
-def test_a_default_at_the_limit_of_a_word_stands_for_the_running_value() -> None:
-    found = states()
+@pytest.mark.parametrize("largest", [2**32 - 1, 2**64 - 1])
+def test_a_default_at_the_limit_of_a_word_stands_for_the_running_value(largest: int) -> None:
+    rows = [tuple(str(largest) if cell == "4294967295" else cell for cell in row) for row in MARIADB_ROWS]
+    settings = read_settings("db", {"embedded": "mariadb"})
+    found = knob_states(from_mariadb(rows), Facts(MARIADB, True, False), BOUNDS, settings, "")
     assert found["innodb_io_capacity_max"].knob.default == 2000
     assert found["optimizer_search_depth"].knob.default == 62
 

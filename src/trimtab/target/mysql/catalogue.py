@@ -107,7 +107,7 @@ def _default(variable: Variable) -> Value:
     default = parse_text(variable.default, variable.kind)
     if variable.high is None or variable.high < _LARGEST_WORD or isinstance(default, bool | str):
         return default
-    return variable.value if default >= variable.high else default
+    return variable.value if float(default) >= variable.high else default
 
 
 def _step(variable: Variable, overlay: OverlayKnob | None) -> int | None:
