@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
 
-from trimtab.host import Limits, read_limits
+from trimtab.host import Limits, most_open_files, read_limits
 from trimtab.host.limits import cgroup_folder
 
 GIB = 1 << 30
@@ -95,3 +96,15 @@ def test_affinity_counts(cores: set[int]) -> None:
         assert read_limits().cores == 1
     finally:
         os.sched_setaffinity(0, before)
+
+
+def test_the_hard_limit_of_open_files_counts(tmp_path: Path) -> None:
+    head = "Limit                     Soft Limit           Hard Limit           Units\n"
+    for pid, hard in ((7, "20000"), (8, "unlimited")):
+        folder = tmp_path / f"proc/{pid}"
+        folder.mkdir(parents=True)
+        (folder / "limits").write_text(f"{head}Max open files            1024                 {hard:20} files\n")
+    assert most_open_files(7, root=tmp_path) == 20000
+    assert most_open_files(8, root=tmp_path) is None
+    assert most_open_files(9, root=tmp_path) is None
+    assert most_open_files(os.getpid()) == resource.getrlimit(resource.RLIMIT_NOFILE)[1]

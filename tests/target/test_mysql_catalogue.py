@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from trimtab.target.mysql.classes import FORBIDDEN, forbidden_reason, safety_of
 from trimtab.target.mysql.flavour import read_flavour
 from trimtab.target.mysql.fragment import fragment_text
 from trimtab.target.mysql.grant import beyond_rights, grant_text
+from trimtab.target.mysql.open_files import open_files_constraints
 from trimtab.target.mysql.overlay import load_overlay, parse_overlay
 from trimtab.target.mysql.settings import read_settings
 from trimtab.target.mysql.values import is_same, option_text, sql_literal
@@ -246,6 +248,25 @@ def test_the_memory_budget_counts_every_client() -> None:
     assert not space.violations(Config(base))
     assert "memory budget" in space.violations(Config(base | {"innodb_buffer_pool_size": 768 << 20}))[0]
     assert space.violations(Config(base | {"innodb_io_capacity": 5000}))
+
+
+def test_the_caches_of_tables_ask_for_no_more_files_than_the_server_may_open() -> None:
+    found = states()
+    tables, instances = (replace(found["table_open_cache"].knob, name=name, low=1, high=high, default=1)
+                         for name, high in (("table_open_cache", 20000), ("table_open_cache_instances", 32)))  # fmt: skip
+    found["table_open_cache_instances"] = replace(found["table_open_cache"], knob=instances, running=4)
+    names = ("table_open_cache", "table_open_cache_instances")
+    (limit,) = open_files_constraints(names, found, "mariadb", 20000)
+    space = Space([tables, instances], [limit])
+    assert space.is_feasible(Config({"table_open_cache": 2000, "table_open_cache_instances": 4}))
+    assert "open files" in space.violations(Config({"table_open_cache": 2000, "table_open_cache_instances": 5}))[0]
+    (of_mysql,) = open_files_constraints(names, found, "mysql", 20000)
+    assert Space([tables, instances], [of_mysql]).is_feasible(
+        Config({"table_open_cache": 9800, "table_open_cache_instances": 32})
+    )
+    assert open_files_constraints(names, found, "mariadb", None) == ()
+    assert open_files_constraints(names, found, "mariadb", 16000) == ()  # the running config is beyond it
+    assert open_files_constraints(("sort_buffer_size",), found, "mariadb", 20000) == ()
 
 
 def test_the_rules_stay_inside_ranges_and_budget() -> None:

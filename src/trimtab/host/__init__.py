@@ -3,7 +3,7 @@
 from trimtab.host.base import CommandResult, Facts, FileCopy, Host
 from trimtab.host.cgroup import MemoryCgroup
 from trimtab.host.kernel import OomKill, kernel_oom_kills
-from trimtab.host.limits import Limits, read_limits
+from trimtab.host.limits import Limits, most_open_files, read_limits
 from trimtab.host.local import LocalHost, sync_folder
 from trimtab.host.lock import FileLock
 from trimtab.host.process import is_ending, is_running, process_mark, process_state
@@ -35,6 +35,7 @@ __all__ = [
     "is_ending",
     "is_running",
     "kernel_oom_kills",
+    "most_open_files",
     "oom_kills",
     "process_mark",
     "process_state",

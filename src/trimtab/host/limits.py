@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Limits", "cgroup_folder", "read_limits"]
+__all__ = ["Limits", "cgroup_folder", "most_open_files", "read_limits"]
 
 _UNLIMITED_BYTES = 1 << 62
 """cgroup v1 prints a number near 2^63, rounded to pages, for "no limit"."""
@@ -41,6 +41,15 @@ def read_limits(root: Path = Path("/"), pid: int | None = None) -> Limits:
         cores_source="quota" if quota < n_affinity else "affinity",
         memory_source="cgroup" if limit < ram else "ram",
     )
+
+
+def most_open_files(pid: int, *, root: Path = Path("/")) -> int | None:
+    """How many files process `pid` may open at most, by its hard limit; None when it has none or cannot be seen."""
+    for line in (_read(root / f"proc/{pid}/limits") or "").splitlines():
+        if line.startswith("Max open files"):
+            hard = line.split()[4]
+            return int(hard) if hard.isdecimal() else None
+    return None
 
 
 def _cpuinfo_cores(root: Path) -> int:

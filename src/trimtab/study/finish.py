@@ -21,9 +21,6 @@ from trimtab.study.worth import measure_worth
 
 __all__ = ["finish"]
 
-_REMOVAL_SHARE = 2 / 3
-"""Of the ablation's allowance, for taking knobs away; the rest is for what the lines are worth."""
-
 
 def finish(
     stage: Stage,
@@ -48,8 +45,7 @@ def finish(
     outcome.candidate, outcome.ablation = winner, start_ablation(stage, evaluator, winner)
     if stage.file.proof.ablate:
         say("removing needless knobs")
-        purse = Purse(stage, evaluator, seconds=_REMOVAL_SHARE * seconds, runs=math.ceil(_REMOVAL_SHARE * runs),
-                      keep_runs=_proof_runs(stage))  # fmt: skip
+        purse = Purse(stage, evaluator, seconds=seconds, runs=runs, keep_runs=_proof_runs(stage))
         ablate(stage, evaluator, outcome.ablation, purse, may_go_on=may_go_on)
         outcome.candidate = outcome.ablation.current
     seconds -= evaluator.spent_s - spent_before

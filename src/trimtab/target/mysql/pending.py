@@ -21,7 +21,14 @@ __all__ = ["require_settled", "starts_so", "unsettled"]
 
 _SLACK_S = 2.0
 _LIVE = ("SET GLOBAL", "command line", "mysqld-auto.cnf", "environment variable")
-_ADJUSTED = ("innodb_open_files", "max_connections", "open_files_limit", "table_definition_cache", "table_open_cache")
+_ADJUSTED = (
+    "innodb_open_files",
+    "max_connections",
+    "open_files_limit",
+    "table_definition_cache",
+    "table_open_cache",
+    "table_open_cache_instances",
+)
 """What the server lowers at its start where the system gives it fewer files."""
 
 _WITHOUT_OPTION = {

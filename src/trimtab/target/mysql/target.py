@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import ApplyError
+from trimtab.host import most_open_files
 from trimtab.records import Context, DataRights
 from trimtab.space import Config, Constraint
 from trimtab.target.base import Applied, KnobState, Snapshot, Vitals
@@ -22,6 +23,7 @@ from trimtab.target.mysql.embedded import EmbeddedReach
 from trimtab.target.mysql.flavour import Flavour, read_flavour
 from trimtab.target.mysql.fragment import fragment_text
 from trimtab.target.mysql.lock import TunerLock
+from trimtab.target.mysql.open_files import open_files_constraints
 from trimtab.target.mysql.reach import Reach
 from trimtab.target.mysql.remote import ConnectionReach, LocalReach
 from trimtab.target.mysql.replication import has_replica
@@ -150,8 +152,15 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
         return advice.advise(self.states(), context, self._bounds(variables), self.machine())
 
     def constraints(self, names: Sequence[str], context: Context) -> tuple[Constraint, ...]:
-        """The memory budget and the orders over those of `names` that matter (see `memory`)."""
-        return memory.constraints(names, self._states_as_found(), context, self.budget_bytes)
+        """The memory budget, the orders and the open files over those of `names` that matter."""
+        states, pid = self._states_as_found(), self._reach.pid
+        with self._reach.connect() as session:
+            product = self._flavour_of(session).product
+        limit = most_open_files(pid) if pid is not None else None
+        return (
+            *memory.constraints(names, states, context, self.budget_bytes),
+            *open_files_constraints(names, states, product, limit),
+        )
 
     def memory_use(self, config: Config, context: Context) -> Mapping[str, float]:
         """Bytes by consumer under `config` over the values as found, and "budget"."""
