@@ -37,6 +37,23 @@ def test_a_real_gain_is_found_proven_and_the_target_left_as_found(fake: FakeStud
     assert _roles(trials)[Role.PROOF_BASELINE] == _roles(trials)[Role.PROOF_CANDIDATE] >= 3
 
 
+def test_the_winner_is_measured_beside_the_advice(fake: FakeStudy) -> None:
+    fake.target._speed = lambda values: (
+        (1000.0 if values["compile"] else 2000.0) * (1.2 if values["sort_memory"] > 8 else 1)
+    )
+    fake.workload.noise_sd = 0.002
+    fake.text = fake.text.replace("12 trials", "20 trials") + "\n[search.advice]\nsort_memory = '16MB'\n"
+    record, trials = fake.tune()
+    verdict = record.verdict
+    beside = verdict["beside_advice"]
+    assert verdict["advice_gain"]["estimate"] == pytest.approx(1.2, rel=0.02)
+    assert beside["estimate"] == pytest.approx(
+        verdict["gain"]["estimate"] / verdict["advice_gain"]["estimate"], rel=0.01
+    )
+    assert 1.6 < beside["low"] < beside["estimate"] < beside["high"] < 2.1
+    assert _roles(trials)[Role.PROOF_ADVICE] == len(verdict["advice_pairs"])
+
+
 def _speed(fake: FakeStudy, changes: dict[str, object]) -> float:
     twin = FakeTarget("twin")
     twin.disk.running.update(changes)  # type: ignore[arg-type]

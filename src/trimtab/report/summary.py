@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trimtab.records import Objective, Role, Status, Trial
+from trimtab.report.against_advice import advice_line
 from trimtab.report.facts import (
     Contender,
     Drift,
@@ -65,6 +66,7 @@ class Summary:
         pruned: of a pruned search, what was searched and what was left out.
         dropped: (knobs, why they were left out of the winner), knobs of one reason together.
         contenders: yours, the rule-based advice, tuned.
+        beside_advice: the last two of them beside each other, in a sentence; "" when that was not measured.
         by_status, by_role: counts of trials.
         best: the best trial so far, proven or not.
         drift: the baseline over time.
@@ -95,6 +97,7 @@ class Summary:
     conditions: tuple[tuple[str, bool, str], ...]
     dropped: tuple[tuple[str, str], ...]
     contenders: tuple[Contender, ...]
+    beside_advice: str
     by_status: Mapping[str, int]
     by_role: Mapping[str, int]
     best: TrialRow | None
@@ -173,6 +176,7 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
         conditions=_conditions(verdict),
         dropped=dropped_groups(verdict) if verdict.get("result") == "better" else (),
         contenders=_contenders(verdict, trials, objective, pairs),
+        beside_advice=advice_line(verdict, trials),
         by_status=Counter(str(trial.status) for trial in trials),
         by_role=Counter(str(trial.role) for trial in trials),
         best=best,

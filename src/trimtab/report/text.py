@@ -82,7 +82,8 @@ def _sections(summary: Summary, explanation: Explanation) -> Iterator[Renderable
         yield from _titled("Settings", _settings_table(summary))
     yield from _worth(summary)
     if summary.contenders:
-        yield from _titled(f"Comparison by {summary.objective}", _contenders_table(summary))
+        beside = [Text(summary.beside_advice)] if summary.beside_advice else []
+        yield from _titled(f"Comparison by {summary.objective}", Group(_contenders_table(summary), *beside))
     if summary.conditions:
         yield from _titled("What had to hold", _conditions(summary))
     if summary.rows:

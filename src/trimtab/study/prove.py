@@ -27,6 +27,7 @@ class Proof:
         is_better: whether the candidate may be called better: no failure, and every condition is met.
         gain: how many times better, with its always-valid interval; None when no pair was complete.
         advice_gain: the same for the rule-based advice, by Student's t over its own pairs; None when not measured.
+        beside_advice: how many times better the candidate was than the advice, in the blocks that measured both.
         pairs: (baseline, candidate) values of the objective.
         advice_pairs: (baseline, advice) values.
         delta: the gain that had to be exceeded.
@@ -37,6 +38,7 @@ class Proof:
     is_better: bool
     gain: PairedComparison | None
     advice_gain: PairedComparison | None
+    beside_advice: PairedComparison | None
     pairs: tuple[tuple[float, float], ...]
     advice_pairs: tuple[tuple[float, float], ...]
     delta: float
@@ -51,6 +53,7 @@ class _Pairs:
     test: Acceptance
     values: list[tuple[float, float]] = field(default_factory=list)
     advice: list[tuple[float, float]] = field(default_factory=list)
+    beside: list[tuple[float, float]] = field(default_factory=list)
 
     def add(self, samples: dict[Role, Sample]) -> None:
         baseline, candidate = samples[Role.PROOF_BASELINE], samples[Role.PROOF_CANDIDATE]
@@ -58,6 +61,7 @@ class _Pairs:
         self.values.append((baseline.value, candidate.value))
         if Role.PROOF_ADVICE in samples:
             self.advice.append((baseline.value, samples[Role.PROOF_ADVICE].value))
+            self.beside.append((samples[Role.PROOF_ADVICE].value, candidate.value))
 
 
 def prove(stage: Stage, evaluator: Evaluator, candidate: Config, *, may_go_on: Callable[[], bool]) -> Proof:
@@ -111,18 +115,23 @@ def _failure(trial: Trial) -> str:
 
 
 def _conclude(pairs: _Pairs, is_maximised: bool, delta: float, failure: str) -> Proof:
-    advice = None
-    if len(pairs.advice) >= 2:
-        baseline, advised = zip(*pairs.advice, strict=True)
-        advice = compare_pairs(baseline, advised, is_maximised)
     test = pairs.test
     return Proof(
         is_better=not failure and len(test) >= 2 and test.is_accepted,
         gain=test.gain.comparison() if len(test) >= 2 else None,
-        advice_gain=advice,
+        advice_gain=_compare(pairs.advice, is_maximised),
+        beside_advice=_compare(pairs.beside, is_maximised),
         pairs=tuple(pairs.values),
         advice_pairs=tuple(pairs.advice),
         delta=delta,
         failure=failure,
         conditions=test.conditions() if len(test) else (),
     )
+
+
+def _compare(pairs: list[tuple[float, float]], is_maximised: bool) -> PairedComparison | None:
+    """How many times better the second of each pair is; None for fewer than two pairs."""
+    if len(pairs) < 2:
+        return None
+    first, second = zip(*pairs, strict=True)
+    return compare_pairs(first, second, is_maximised)

@@ -86,6 +86,7 @@ def _proved(proof: Proof) -> dict[str, Any]:
     return {
         "gain": _interval(proof.gain.ratio) if proof.gain is not None else None,
         "advice_gain": _interval(proof.advice_gain.ratio) if proof.advice_gain is not None else None,
+        "beside_advice": _interval(proof.beside_advice.ratio) if proof.beside_advice is not None else None,
         "pairs": [list(pair) for pair in proof.pairs],
         "advice_pairs": [list(pair) for pair in proof.advice_pairs],
         "delta": proof.delta,
