@@ -91,9 +91,10 @@ def find_server(which: str) -> ServerProgram:
     product: Product = "mariadb" if which == "mariadb" else "mysql"
     name, hint = _PACKAGES[product]
     found = find_program(name)
-    # Debian's mysqld is MariaDB's.
-    if found is None or _product(found) != product:
+    if found is None:
         raise TargetError(f'embedded = "{which}" needs the server\'s program, and {name} is not installed', hint=hint)
+    if _product(found) != product:  # Debian's mysqld is MariaDB's
+        raise TargetError(f'embedded = "{which}" needs another program: {found} is of the other product', hint=hint)
     return ServerProgram(found, product, is_default=True)
 
 
