@@ -244,7 +244,7 @@ def test_the_password_comes_from_the_passfile_when_none_is_given(
     passfile.chmod(0o600)
     monkeypatch.setenv("PGPASSFILE", str(passfile))
     assert password_of(server) == "from the file"
-    assert password_of(replace(server, password="given")) == "given"
+    assert password_of(replace(server, password="correct-horse")) == "correct-horse"
     monkeypatch.setenv("PGPASSFILE", "/dev/null")
     assert password_of(server) is None
 
