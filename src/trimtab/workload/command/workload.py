@@ -1,0 +1,150 @@
+"""CommandWorkload: a command of the user's as a load, on any target."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from trimtab.errors import LoadError
+from trimtab.records import Context, Endpoint
+from trimtab.workload.base import LoadRun, Preparation, StartState
+from trimtab.workload.command.run import CommandRun
+from trimtab.workload.command.settings import CommandSettings, filled, parse_settings, places_in
+
+__all__ = ["CommandWorkload"]
+
+_VALUE = "value."
+"""Of an endpoint's options: the settings in use of a target that is a program."""
+
+
+class CommandWorkload:
+    """Runs a command against the config again and again: what it takes, or says, is what is measured. A `Workload`.
+
+    Args:
+        settings: the table, checked.
+    """
+
+    kind: ClassVar[str] = "command"
+    protocols: ClassVar[tuple[str, ...]] = ("program", "postgresql", "mysql")
+
+    def __init__(self, settings: CommandSettings) -> None:
+        self.settings = settings
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any], *, directory: Path | None = None) -> CommandWorkload:
+        """A workload from its [workload] table; commands run in `directory`.
+
+        Raises:
+            UsageError: an unknown key or a wrong value.
+        """
+        return cls(parse_settings(settings, directory or Path()))
+
+    @property
+    def context(self) -> Context:
+        """Its program, and a digest of everything that decides what is measured."""
+        s = self.settings
+        text = repr((s.command, s.before, s.figure.kind, s.figure.line, s.figure.path, s.env))
+        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+        return Context(
+            workload=f"command {Path(s.command[0]).name} {digest}",
+            clients=s.clients,
+            read_share=1.0 if s.only_reads else 0.5,
+        )
+
+    def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
+        """Checks that the commands can be run.
+
+        Raises:
+            LoadError: a program is missing, or a {name} has no value.
+        """
+        for key, words in (("command", self.settings.command), ("before", self.settings.before)):
+            if not words:
+                continue
+            argv = self._argv(key, words, endpoint, seed=0)
+            if shutil.which(argv[0], path=self._environment.get("PATH")) is None and not self._is_file(argv[0]):
+                raise LoadError(
+                    f"[workload] {key}={shlex.join(words)!r}: there is no program {argv[0]!r}",
+                    hint="install it, or give its path",
+                )
+        return Preparation(0.0, 0, True, "the command brings its own data")
+
+    def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
+        """Runs `before`; None when there is none.
+
+        Raises:
+            LoadError: it fails.
+        """
+        if not self.settings.before:
+            return None
+        argv, started = self._argv("before", self.settings.before, endpoint, seed=0), time.monotonic()
+        try:
+            done = subprocess.run(
+                argv,
+                cwd=self.settings.folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=self.settings.timeout_s,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise LoadError(f"[workload] before={shlex.join(argv)!r} failed: {error}", hint="run it by hand") from error
+        if done.returncode != 0:
+            words = (done.stderr or done.stdout).decode(errors="replace").strip()[-500:]
+            raise LoadError(
+                f"[workload] before={shlex.join(argv)!r} failed with exit_code={done.returncode}: {words}",
+                hint="run it by hand to see why",
+            )
+        return StartState(f"the command {argv[0]!r}", time.monotonic() - started)
+
+    def clean_up(self, endpoint: Endpoint) -> None:
+        """Nothing of ours is left behind."""
+
+    def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
+        """Starts the first run.
+
+        Raises:
+            LoadError: a {name} has no value.
+        """
+        s = self.settings
+        return CommandRun(
+            self._argv("command", s.command, endpoint, seed=seed),
+            self._environment,
+            s.folder,
+            s.figure,
+            timeout_s=s.timeout_s,
+            duration_s=duration_s,
+        )
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, **dict(self.settings.env)}
+
+    def _is_file(self, program: str) -> bool:
+        return "/" in program and os.access(self.settings.folder / program, os.X_OK)
+
+    def _argv(self, key: str, words: tuple[str, ...], endpoint: Endpoint, *, seed: int) -> list[str]:
+        own = {
+            "host": endpoint.host,
+            "port": str(endpoint.port),
+            "user": endpoint.user,
+            "database": endpoint.database,
+            "seed": str(seed),
+        }
+        known = own | {
+            name.removeprefix(_VALUE): value for name, value in endpoint.options.items() if name.startswith(_VALUE)
+        }
+        for name in places_in(words):
+            if name not in known:
+                raise LoadError(
+                    f"[workload] {key}={shlex.join(words)!r} names {{{name}}}, which has no value",
+                    hint=f"use one of: {', '.join(known)}; {{{{ and }}}} are braces",
+                )
+        return filled(words, known)

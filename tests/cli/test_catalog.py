@@ -1,0 +1,106 @@
+"""trimtab catalog check: what it prints of sound catalogues and of wrong ones, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from trimtab.cli import main
+
+ROOT = Path(__file__).parents[2]
+SOUND = """
+schema = 2
+kind = "x"
+[channel.conf]
+codec = "keyvalue"
+path = "x.conf"
+[knob.a]
+doc = "What it is for, in a line."
+type = "integer"
+low = 1
+high = 9
+default = 3
+"""
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["catalog", "check", *arguments])
+    captured = capsys.readouterr()
+    return int(ended.value.code or 0), captured.out, captured.err
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples" / "catalogs").glob("*.toml")), ids=lambda file: file.stem)
+def test_the_catalogues_of_the_repository_are_sound(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    code, out, err = run(capsys, str(file))
+    assert (code, err) == (0, "")
+    assert out.startswith("sound: ")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "hint"),
+    [
+        ('"keyvalue"', '"toml"', "unknown codec='toml'", "lists the keys"),
+        ("schema = 2", "schema = 1", "schema=1: Input should be 2", "lists the keys"),
+        ("default = 3", "", "'knob.a.default' is missing", "add default"),
+        ("default = 3", "defautl = 3", "unknown key 'knob.a.defautl'", "lists the keys"),
+        ("low = 1\nhigh = 9\n", "", "type='integer' needs low and high", "lists the keys"),
+        ('high = 9', 'high = "ram / 2"', "cannot evaluate expression='ram / 2'", "lists the keys"),
+        ('high = 9', 'high = "connections"', "cannot evaluate expression='connections'", "memory, cores, disk"),
+        ("[knob.a]", '[knob.a]\naddress = "include"', "address='include' may not be changed: forbidden", "no option opens it"),
+        ("[knob.a]", '[knob.a]\naddress = "x.LoadModule"', "address='x.LoadModule' may not be changed", "remove the knob"),
+        ("[knob.a]", '[knob.a]\nchannel = "other"', "channel='other': there is no such channel", "the channels are: conf"),
+        ("[knob.a]", '[knob.a]\nsuffix = "mb"', "suffix='mb' is not in [units]", 'add mb = "1MB"'),
+        ("schema = 2", 'schema = 2\nunits = { mb = "1 elephant" }', "[units] mb='1 elephant'", 'mb = "1MB"'),
+        ("schema = 2", 'schema = 2\nconstraint = [{ text = "a <= b" }]', "names 'b', which is not a knob", "use knobs"),
+        ("schema = 2", 'schema = 2\nconstraint = [{ text = "a <=" }]', "'a <='", ""),
+        ("schema = 2", 'schema = 2\nmemory = { a = "b * 2" }', "names 'b', which is not a knob", "clients"),
+        ("schema = 2", 'schema = 2\nadvice = { b = 1 }', "[advice] b=1: there is no such knob", "name a knob"),
+        ("schema = 2", 'schema = 2\nadvice = { a = "ram" }', "[advice] a: cannot evaluate", "use + - *"),
+        ("schema = 2", 'schema = 2\nlog = { line = [{ log = "(", fault = "config" }] }', "is not a regular expression", ""),
+        ("schema = 2", 'schema = 2\nconstraint = [{ text = "a > 50" }]', "a > 50", ""),
+        ("low = 1", "low = 8000000\nhard = [1, 5]\n#", "useful range [8e+06, 9] is empty", ""),
+        ('"keyvalue"', "'template'\ntemplate = 'x {{b}} {{a}}'", "template has {{b}}, which is not a knob", "add [knob.b]"),
+        ('"keyvalue"', "'template'\ntemplate = 'x {{b}}'", "address='a' is not in the template", "its places are: b"),
+        ('"keyvalue"', "'template'", "template = '...' go together", ""),
+        ("default = 3", 'default = "three"', "cannot evaluate expression='three'", ""),
+        ("default = 3", "default = true", "default=True is not a number", ""),
+        ("default = 3", "default = nan", "knob.a.default=nan is not a finite number", "write a number"),
+        ("schema = 2", "schema = 2\nadvice = { a = -inf }", "advice.a=-inf is not a finite number", ""),
+        ("schema = 2", 'schema = 2\nadvice = { a = "1e308 * 10" }', "is inf on this machine", ""),
+        ("[knob.a]", "[knob.'a b']", "'a b' is not a word", ""),
+        ("schema = 2", "schema = ", "it is not TOML", "line and column"),
+    ],
+)  # fmt: skip
+def test_faults_are_explained(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, old: str, new: str, message: str, hint: str
+) -> None:
+    assert old in SOUND
+    (tmp_path / "x.toml").write_text(SOUND.replace(old, new))
+    code, out, err = run(capsys, str(tmp_path / "x.toml"))
+    assert code == 1
+    assert message in out
+    assert "  hint: " in out
+    assert hint in out
+    assert " in " in err
+
+
+def test_all_faults_are_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = SOUND + SOUND[SOUND.index("[knob.a]") :].replace("[knob.a]", '[knob.b]\naddress = "a"')
+    (tmp_path / "x.toml").write_text(text.replace('kind = "x"', 'kind = "x"\nadvice = { c = 1 }'))
+    code, out, _ = run(capsys, str(tmp_path / "x.toml"), "--json")
+    assert code == 1
+    found = json.loads(out)
+    assert [fault["message"] for fault in found["faults"]] == [
+        "[knob.b] address='a' is that of knob='a' too",
+        "[advice] c=1: there is no such knob",
+    ]
+
+
+def test_a_missing_file_is_a_wrong_usage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, err = run(capsys, str(tmp_path / "none.toml"))
+    assert (code, out) == (2, "")
+    assert "cannot be read: No such file or directory" in err
+    assert "hint: " in err

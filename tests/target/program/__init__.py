@@ -1,0 +1,1 @@
+"""A program as a target, without a server."""

@@ -1,0 +1,230 @@
+"""A command as a workload: its table, its figure, and real runs of small programs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimtab.errors import LoadError, UsageError
+from trimtab.measure import QueryLog, SecondLog
+from trimtab.records import Endpoint, Objective, Status
+from trimtab.trial import MeasurePlan
+from trimtab.trial.judge import judge
+from trimtab.trial.load import measure_load
+from trimtab.workload import LoadRun, ResettableWorkload, Workload
+from trimtab.workload.command import CommandWorkload
+from trimtab.workload.command.figure import Figure, FigureError
+
+ENDPOINT = Endpoint(
+    protocol="program",
+    host="localhost",
+    port=7,
+    user="u",
+    database="d",
+    options={"value.level": "3", "value.mode": "a b"},
+)
+PLAN = MeasurePlan(window_s=1.0, window_max_s=1.0, warmup_floor_s=1.0, warmup_cap_s=1.0)
+
+
+def made(folder: Path, **table: Any) -> CommandWorkload:
+    return CommandWorkload.from_settings({"kind": "command", **table}, directory=folder)
+
+
+def script(folder: Path, text: str) -> str:
+    path = folder / "script.py"
+    path.write_text(f"import os, sys, time\n{text}\n")
+    return f"{sys.executable} -S -E {path}"
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({}, r"\[workload\] lacks command"),
+        ({"command": "a", "comand": "b"}, "unknown key in .workload.: comand='b'"),
+        ({"command": "'a"}, "cannot be split into words"),
+        ({"command": " "}, "is empty"),
+        ({"command": "a", "figure": "speed"}, "figure='speed' is not known"),
+        ({"command": "a", "figure": "rate"}, "figure='rate' with line='' and json='' does not fit together"),
+        ({"command": "a", "line": "(x)"}, "figure='wall' with line='.x.' and json='' does not fit"),
+        ({"command": "a", "figure": "rate", "line": "(", }, "is not a regular expression"),
+        ({"command": "a", "figure": "rate", "line": "x"}, "line='x' has 0 groups"),
+        ({"command": "a", "figure": "rate", "json": "a", "unit": "ms"}, "unit='ms' goes with figure"),
+        ({"command": "a", "timeout": 0}, "timeout=0 is not a duration"),
+        ({"command": "a", "env": {"A": 1}}, "is not a table of texts"),
+    ],
+)  # fmt: skip
+def test_wrong_tables_are_refused(tmp_path: Path, table: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        made(tmp_path, **table)
+
+
+@pytest.mark.parametrize(
+    ("figure", "output", "value"),
+    [
+        (
+            Figure(kind="rate", line=r"([\d.,]+) requests per second"),
+            "1 requests per second\n12,345.5 requests per second\n",
+            12345.5,
+        ),
+        (Figure(kind="time", line=r"took (\S+) ms", unit_s=1e-3), "took 250 ms", 0.25),
+        (Figure(kind="rate", path="runs.1.ops"), '{"runs": [{"ops": 1}, {"ops": 7}]}', 7.0),
+        (Figure(kind="rate", path="ops"), 'starting\n{"ops": "8.5"}\n', 8.5),
+    ],
+)
+def test_figures_are_read(figure: Figure, output: str, value: float) -> None:
+    assert figure.read(output) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("figure", "output", "message"),
+    [
+        (Figure(kind="rate", line=r"(\d+) ops"), "nothing", "no line of its output matches"),
+        (Figure(kind="rate", line=r"(\w+) ops"), "many ops", "'many', which is not a number"),
+        (Figure(kind="rate", line=r"(\d+) ops"), "0 ops", "it must be above 0"),
+        (Figure(kind="rate", line=r"(\w+) ops"), "nan ops", "it must be above 0"),
+        (Figure(kind="rate", path="a"), "text", "its output is not JSON"),
+        (Figure(kind="rate", path="a.b"), '{"a": {}}', "nothing at 'b'"),
+        (Figure(kind="rate", path="a"), '{"a": true}', "True, which is not a number"),
+        (Figure(kind="rate", path="a"), '{"a": [1]}', "which is not a number"),
+    ],
+)
+def test_what_is_no_figure_is_told(figure: Figure, output: str, message: str) -> None:
+    with pytest.raises(FigureError, match=message):
+        figure.read(output)
+
+
+def test_it_is_a_workload(tmp_path: Path) -> None:
+    workload = made(tmp_path, command="true", clients=4, only_reads=True)
+    assert isinstance(workload, Workload)
+    assert isinstance(workload, ResettableWorkload)
+    assert workload.context.clients == 4
+    assert workload.context.read_share == 1.0
+    assert workload.context.workload.startswith("command true ")
+    assert workload.context.workload != made(tmp_path, command="true x").context.workload
+    assert workload.reset(ENDPOINT, print) is None
+
+
+def test_values_in_use_are_filled_in(tmp_path: Path) -> None:
+    text = script(tmp_path, "open('seen', 'w').write(repr(sys.argv[1:])); print('rate 5')")
+    workload = made(
+        tmp_path,
+        command=f"{text} -l{{level}} {{mode}} {{port}} {{seed}} {{{{x}}}} $HOME",
+        figure="rate",
+        line=r"rate (\d+)",
+    )
+    workload.prepare(ENDPOINT, print)
+    run = workload.start(ENDPOINT, seed=42, duration_s=5)
+    run.frame(5)
+    log = run.stop()
+    assert (tmp_path / "seen").read_text() == repr(["-l3", "a b", "7", "42", "{x}", "$HOME"])
+    assert isinstance(log, SecondLog)
+    assert log.credited[0] == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"command": "no-such-program"}, "there is no program 'no-such-program'"),
+        ({"command": "true {levle}"}, r"names \{levle\}, which has no value"),
+        ({"command": "true", "before": "./missing"}, "before='./missing': there is no program"),
+    ],
+)
+def test_what_cannot_be_run_is_said_before_any_trial(tmp_path: Path, table: dict[str, Any], message: str) -> None:
+    with pytest.raises(LoadError, match=message):
+        made(tmp_path, **table).prepare(ENDPOINT, print)
+
+
+def test_before_is_run_and_its_failure_told(tmp_path: Path) -> None:
+    text = script(tmp_path, "open('prepared', 'a').write('x'); sys.exit('no data' if len(sys.argv) > 1 else 0)")
+    state = made(tmp_path, command="true", before=text).reset(ENDPOINT, print)
+    assert state is not None
+    assert (tmp_path / "prepared").read_text() == "x"
+    with pytest.raises(LoadError, match="failed with exit_code=1: no data"):
+        made(tmp_path, command="true", before=f"{text} fail").reset(ENDPOINT, print)
+
+
+def seconds(run: LoadRun, n: int) -> list[float]:
+    return [frame.credited for _ in range(n) if (frame := run.frame(5)) is not None]
+
+
+def test_wall_time_is_measured(tmp_path: Path) -> None:
+    workload = made(tmp_path, command=script(tmp_path, "time.sleep(0.2)"))
+    result = measure_load(workload, ENDPOINT, PLAN, seed=1)
+    m = result.measurement
+    assert m is not None
+    assert judge(result, PLAN, Objective.parse("latency_mean"))[0] is Status.OK
+    assert 200 <= m.latency_mean_ms.estimate < 1000
+    assert m.throughput.estimate == pytest.approx(1000 / m.latency_mean_ms.estimate, rel=0.4)
+
+
+def test_a_rate_is_the_throughput(tmp_path: Path) -> None:
+    workload = made(
+        tmp_path, command=script(tmp_path, "time.sleep(0.1); print('rate: 1,000')"), figure="rate", line="rate: (.*)"
+    )
+    result = measure_load(workload, ENDPOINT, PLAN, seed=1)
+    assert result.measurement is not None
+    assert result.measurement.throughput.estimate == pytest.approx(1000)
+    assert judge(result, PLAN, Objective.parse("throughput"))[0] is Status.OK
+
+
+def test_a_time_is_the_latency(tmp_path: Path) -> None:
+    workload = made(tmp_path, command=script(tmp_path, "print('{\"ms\": 50}')"), figure="time", json="ms", unit="ms")
+    result = measure_load(workload, ENDPOINT, PLAN, seed=1)
+    assert result.measurement is not None
+    assert result.measurement.latency_ms["p50"].estimate == pytest.approx(50, rel=0.01)
+    assert result.measurement.throughput.estimate == pytest.approx(20)
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "message"),
+    [
+        ("sys.exit('it broke')", {}, "exit_code=1: it broke"),
+        ("print('x')", {"figure": "rate", "line": r"(\d+)"}, "no line of its output matches"),
+        ("os.kill(os.getpid(), 9)", {}, "exit_code=-9"),
+    ],
+)
+def test_a_command_that_fails_fails_the_trial(tmp_path: Path, text: str, more: dict[str, Any], message: str) -> None:
+    workload = made(tmp_path, command=script(tmp_path, text), **more)
+    result = measure_load(workload, ENDPOINT, PLAN, seed=1)
+    status, reason = judge(result, PLAN, Objective.parse("throughput"))
+    assert status is Status.FAILED_LOAD
+    assert message in reason
+
+
+def test_a_command_that_takes_too_long_is_timed_out(tmp_path: Path) -> None:
+    workload = made(tmp_path, command=script(tmp_path, "time.sleep(60)"), timeout="300ms")
+    result = measure_load(workload, ENDPOINT, PLAN, seed=1)
+    status, _ = judge(result, PLAN, Objective.parse("throughput"))
+    assert status is Status.TIMED_OUT
+
+
+def test_stop_ends_the_command_with_its_children(tmp_path: Path) -> None:
+    text = "pid = os.fork()\nopen('pids', 'a').write(f'{os.getpid()}\\n')\ntime.sleep(60)"
+    run = made(tmp_path, command=script(tmp_path, text)).start(ENDPOINT, seed=1, duration_s=60)
+    until = time.monotonic() + 10
+    while not (tmp_path / "pids").exists() or (tmp_path / "pids").read_text().count("\n") < 2:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    log = run.stop()
+    assert run.is_done
+    assert run.stop() is not None
+    assert isinstance(log, QueryLog)
+    assert len(log) == 0
+    for pid in (tmp_path / "pids").read_text().split():
+        while os.path.exists(f"/proc/{pid}") and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+            assert time.monotonic() < until, f"pid={pid} is still there"
+            time.sleep(0.01)
+
+
+def test_it_ends_by_itself(tmp_path: Path) -> None:
+    run = made(tmp_path, command="true").start(ENDPOINT, seed=1, duration_s=1.0)
+    assert len(seconds(run, 1)) == 1
+    while not run.is_done:
+        time.sleep(0.01)
+    assert run.frame(0.1) is None
+    run.stop()
