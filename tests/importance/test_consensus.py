@@ -24,6 +24,8 @@ from trimtab.importance.permutation import PermutationRanker
 from trimtab.importance.sard import SardRanker
 from trimtab.testing.ranker_suite import planted_problem
 
+pytestmark = pytest.mark.slow
+
 QUICK = (LassoRanker(), PermutationRanker())
 LINES = sampled(lambda c: 0.6 * c["a"] + 0.4 * c["b"], flat_space(8), 60)
 

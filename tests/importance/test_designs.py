@@ -97,7 +97,7 @@ def test_sobol_says_that_it_is_not_balanced() -> None:
     space = flat_space(3)
     assert sobol_design(space, space.default(), 16).notes == ()
     assert sobol_design(space, space.default(), 20).notes == (
-        "runs=20 is no power of 2, so the points are not perfectly balanced.",
+        "runs=20 is not a power of 2, so the points are not perfectly balanced.",
     )
 
 

@@ -122,6 +122,7 @@ def drifting_noise(n: int, sd: float, drift: float, rng: np.random.Generator) ->
     return track.summary().noise_sd, float(np.median(errors))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drift", [0.0, 0.2])
 @pytest.mark.parametrize("sd", [0.01, 0.15])
 @pytest.mark.parametrize("n", [3, 5, 10, 20])

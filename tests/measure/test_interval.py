@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.errors import UsageError
-from trimtab.measure import Interval, batch_means_interval, pooled_interval, ratio_interval
+from trimtab.measure import Interval, batch_means_interval, pooled_interval, positive, ratio_interval
 
 from .runs import ar1
 
@@ -101,3 +101,31 @@ def test_bad_level(level: float) -> None:
 def test_relative_half_width() -> None:
     assert Interval(10, 9, 12).relative_half_width == pytest.approx(0.15)
     assert Interval(0, 0, 1).relative_half_width == math.inf
+
+
+def test_the_interval_of_a_rate_is_never_negative() -> None:
+    """Runs that differ as much as these reach below 0 on the plain scale."""
+    plain = pooled_interval([10.0, 1.0, 14.0])
+    rate = positive(plain)
+    assert plain.low < 0 < rate.low < rate.estimate < rate.high
+    assert rate.estimate == plain.estimate
+    assert math.log(rate.high / rate.estimate) == pytest.approx((plain.high - plain.estimate) / plain.estimate)
+    assert rate.low * rate.high == pytest.approx(rate.estimate**2)
+
+
+def test_a_tight_interval_of_a_rate_is_nearly_the_plain_one() -> None:
+    plain = pooled_interval([100.0, 101.0, 99.5, 100.5])
+    rate = positive(plain)
+    assert (rate.low, rate.high) == pytest.approx((plain.low, plain.high), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"), [([3.0], (0.0, math.inf)), ([0.0, 0.0], (0.0, 0.0)), ([1e-300, 1.0], (0.0, math.inf))]
+)
+def test_rates_without_an_error_or_above_0_have_ends_all_the_same(
+    values: list[float], ends: tuple[float, float]
+) -> None:
+    rate = positive(pooled_interval(values))
+    assert rate.low >= ends[0]
+    assert rate.high <= ends[1]
+    assert rate.low <= rate.estimate <= rate.high

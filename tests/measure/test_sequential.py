@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from trimtab.errors import LoadError, UsageError
 from trimtab.measure import EarlyStop, Interval, NoisePool, PairedSequence, anytime_interval, compare_pairs
+from trimtab.measure.sequential import _variance_inflation
 
 from .runs import ar1
 
@@ -89,8 +91,29 @@ def test_p_value_and_interval_agree() -> None:
 
 @given(values=st.lists(st.floats(-100, 100), min_size=1, max_size=30))
 def test_interval_contains_its_estimate_and_is_wider_than_students(values: list[float]) -> None:
-    interval = anytime_interval(np.array(values))
+    series = np.array(values)
+    interval = anytime_interval(series)
     assert interval.low <= interval.estimate <= interval.high
+    assert interval.estimate == pytest.approx(series.mean(), abs=1e-9)
+    if len(values) > 1 and series.std() > 1e-6:
+        half = stats.t.ppf(0.975, len(values) - 1) * series.std(ddof=1) / math.sqrt(len(values))
+        assert interval.high - interval.low > 2 * half
+
+
+@pytest.mark.parametrize("correlation", [0.6, 0.7, 0.8])
+def test_seconds_that_hang_together_widen_the_bound_as_much_as_they_should(correlation: float) -> None:
+    """AR(1) values: (1 + r) / (1 - r) of the estimate, whose bias of -(1 + 3 r) / n Marriott & Pope (1954) give."""
+    rng = np.random.default_rng(9)
+    found = []
+    for _ in range(400):
+        noise, series = rng.standard_normal(260), np.zeros(260)
+        for i in range(1, 260):
+            series[i] = correlation * series[i - 1] + noise[i]
+        inflation = _variance_inflation(series[200:])
+        found.append((inflation - 1) / (inflation + 1))
+    assert float(np.mean(found)) == pytest.approx(correlation, abs=0.015)
+    assert _variance_inflation(np.array([1.0, 2.0])) == pytest.approx(3.0)
+    assert _variance_inflation(np.arange(30.0)) == pytest.approx(19.0)
 
 
 def test_always_valid_coverage() -> None:
@@ -181,9 +204,9 @@ def test_pairs_with_a_pool_agree_with_its_p_value() -> None:
         sequence.add(1.0, gain)
     comparison = sequence.comparison()
     values = np.log(comparison.gains)
-    if comparison.p_value < 1:
-        last = min(
-            (anytime_interval(values[:n], 1 - comparison.p_value, pool=NoisePool(0.006, 6)) for n in (1, 2)),
-            key=lambda interval: abs(interval.low),
-        )
-        assert last.low == pytest.approx(0.0, abs=1e-9)
+    assert 0 < comparison.p_value < 1
+    last = min(
+        (anytime_interval(values[:n], 1 - comparison.p_value, pool=NoisePool(0.006, 6)) for n in (1, 2)),
+        key=lambda interval: abs(interval.low),
+    )
+    assert last.low == pytest.approx(0.0, abs=1e-9)

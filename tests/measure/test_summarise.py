@@ -53,6 +53,7 @@ def test_histogram_holds_the_successful_latencies() -> None:
     assert histogram.percentile(95) / 1e3 == pytest.approx(m.latency_ms["p95"].estimate, rel=0.01)
 
 
+@pytest.mark.slow
 def test_intervals_cover_in_a_closed_loop_of_queries() -> None:
     rng = np.random.default_rng(2)
     means, per_label = (0.3, 0.8, 2.0), 4
@@ -67,6 +68,7 @@ def test_intervals_cover_in_a_closed_loop_of_queries() -> None:
     assert np.mean([m.throughput.estimate for m in runs]) == pytest.approx(throughput, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mean", "streams", "cv"), [(0.02, 4, 1.0), (3.0, 12, 0.3), (20.0, 12, 0.3)])
 def test_throughput_covers_for_short_and_overlong_queries(mean: float, streams: int, cv: float) -> None:
     rng = np.random.default_rng(3)

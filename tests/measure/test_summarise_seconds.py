@@ -73,6 +73,7 @@ def test_histogram_holds_the_successful_latencies() -> None:
     assert histogram.percentile(95) / 1e3 == pytest.approx(m.latency_ms["p95"].estimate, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("k", "per_s", "phi", "wander"), [(10, 1000, 0.0, 0.0), (30, 200, 0.0, 0.2), (30, 500, 0.5, 0.2)]
 )

@@ -67,7 +67,7 @@ def test_cpu_counts_for_long_queries_too() -> None:
 
 def test_shedding_is_overload_and_its_latencies_are_censored() -> None:
     m = measured(even(), is_open=True, offered=np.full(K, 101), shed=np.full(K, 1))
-    assert m.overload == "1.0 % of the requests were shed (limit 0.1 %)"
+    assert m.overload == "1.0 % of the requests were dropped (limit 0.1 %)"
     assert m.throughput.estimate == pytest.approx(100)
     for interval in (m.latency_mean_ms, *m.latency_ms.values()):
         assert (interval.estimate, interval.high) == (math.inf, math.inf)

@@ -109,7 +109,31 @@ def test_losses_of_the_workload_cycle_are_relative_to_each_baseline(bench: dict[
     assert len(set(best.values())) > 1
 
 
-def test_asks_are_timed_with_the_design_taken_out(bench: dict[str, Any]) -> None:
+def test_asks_are_timed_with_the_design_taken_out(bench: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench["ask"], "MANY", 200)  # of the 10,000 trials of the benchmark
     rows = bench["ask"].measure(20, "random", (20,))
     assert [row["trials"] for row in rows] == [20, bench["ask"].MANY]
     assert all(0 < row["seconds"] <= row["longest"] for row in rows)
+
+
+def _record(contender: str, seed: int, share: float) -> dict[str, Any]:
+    return {"task": "t", "contender": contender, "seed": seed, "share": {"10": share, "25": 2 * share}}
+
+
+def test_contenders_are_compared_in_pairs(bench: dict[str, Any]) -> None:
+    """Mean of the differences over shared seeds with Student's interval; what has no partner is left out."""
+    records = [_record("auto", seed, 0.3 + 0.1 * (seed % 2)) for seed in range(4)]
+    records += [_record("gp", seed, 0.2) for seed in range(5)] + [_record("tpe", 0, 0.9), _record("tpe", 1, 0.9)]
+    found = bench["store"].paired(records)
+    assert list(found) == ["gp"]
+    assert found["gp"]["runs"] == 4
+    mean, half = found["gp"]["10"]
+    assert mean == pytest.approx(0.15)
+    assert half == pytest.approx(3.182 * np.std([0.1, 0.2, 0.1, 0.2], ddof=1) / 2, abs=1e-3)
+
+
+def test_tables_on_which_constants_were_chosen_are_marked(bench: dict[str, Any]) -> None:
+    found = json.loads((FOLDER / "results.json").read_text(encoding="utf-8"))
+    text = bench["table"].tables(found)
+    assert "opadviser w02 (constants were chosen on it)" in text
+    assert "opadviser w04 (constants" not in text

@@ -80,13 +80,13 @@ def random_on_surfaces() -> float:
     ("searcher_class", "slack"),
     [
         (NelderMeadSearcher, 0.0),
-        (ParallelRankOrderSearcher, 0.02),
-        (AtuneRTSearcher, 0.0),
-        (PatternSearcher, 0.0),
         (HillClimbingSearcher, 0.0),
-        (DifferentialEvolutionSearcher, 0.0),
-        (EnsembleSearcher, 0.03),
         (BestConfigSearcher, 0.03),
+        pytest.param(ParallelRankOrderSearcher, 0.02, marks=pytest.mark.full),
+        pytest.param(AtuneRTSearcher, 0.0, marks=pytest.mark.full),
+        pytest.param(PatternSearcher, 0.0, marks=pytest.mark.full),
+        pytest.param(DifferentialEvolutionSearcher, 0.0, marks=pytest.mark.full),
+        pytest.param(EnsembleSearcher, 0.03, marks=pytest.mark.full),
     ],
 )
 def test_no_worse_than_random_where_it_is_smooth(
@@ -98,7 +98,14 @@ def test_no_worse_than_random_where_it_is_smooth(
 
 @pytest.mark.parametrize(
     "searcher_class",
-    [PatternSearcher, HillClimbingSearcher, DifferentialEvolutionSearcher, BestConfigSearcher, EnsembleSearcher],
+    [
+        PatternSearcher,
+        DifferentialEvolutionSearcher,
+        *(
+            pytest.param(each, marks=pytest.mark.full)
+            for each in (HillClimbingSearcher, BestConfigSearcher, EnsembleSearcher)
+        ),
+    ],
 )
 def test_no_worse_than_random_on_twenty_knobs(searcher_class: type[SearcherBase], random_on_surfaces: float) -> None:
     """The simplex searchers are left out: with twenty knobs sixty trials hardly build and move one simplex."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ def test_every_option_is_documented_with_its_default(name: str) -> None:
     assert any(line.startswith(f"| `{name}` |") for line in text.splitlines()), f"{name} is not in the list"
     for option, (default, _) in registered()[name].OPTIONS.items():
         rows = [line for line in text.splitlines() if line.startswith(f"| `{option}` |")]
-        shown = f'"{default}"' if isinstance(default, str) else str(default)
+        shown = json.dumps(default)
         assert any(shown in row.split("|")[2] for row in rows), f"{name}: {option} = {shown}"
 
 

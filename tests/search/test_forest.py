@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from trimtab.errors import UsageError
+from trimtab.model.forest import Forest
 from trimtab.search import Ledger
-from trimtab.search.forest import ForestModel, ForestSearcher
-from trimtab.search.trees import Forest
-from trimtab.space import Config
+from trimtab.search.forest import ForestSearcher
+from trimtab.search.learner import ForestModel, Sight
+from trimtab.space import Config, Space
 
 from .problems import crash, grid, problem, trial
 
@@ -23,7 +24,7 @@ def test_forest_follows_a_step_and_knows_less_far_away() -> None:
     x = np.vstack([rng.random((80, 3)) * [0.5, 1.0, 1.0], [[0.95, 0.5, 0.5]]])
     y = np.where(x[:, 1] > 0.5, 1.0, -1.0)
     y[-1] = -8.0
-    forest = Forest(x, y, np.ones(81), 3)
+    forest = Forest(x, y, np.ones(81), np.random.default_rng(3))
     mean, sd = forest.predict(np.array([[0.2, 0.9, 0.5], [0.2, 0.1, 0.5], [0.75, 0.55, 0.5]]))
     assert mean[:2] == pytest.approx([1.0, -1.0], abs=0.3)
     assert sd[2] > 3 * sd[:2].max()
@@ -33,11 +34,15 @@ def test_forest_follows_a_step_and_knows_less_far_away() -> None:
 
 def test_precise_trials_weigh_more() -> None:
     x, y = np.repeat([[0.5]], 40, axis=0), np.tile([1.0, -1.0], 20)
-    mean = Forest(x, y, np.tile([9.0, 1.0], 20), 3).predict_mean(x[:1])
+    mean = Forest(x, y, np.tile([9.0, 1.0], 20), np.random.default_rng(3)).predict_mean(x[:1])
     assert mean[0] == pytest.approx(0.8, abs=0.1)
 
 
-def test_failures_lower_the_probability_and_not_the_loss() -> None:
+def sight_of(space: Space, ledger: Ledger, *pending: Config) -> Sight:
+    return Sight(space, list(ledger), pending, frozenset(), space.default(), space.default())
+
+
+def test_failures_leave_the_loss_alone() -> None:
     space = grid(2)
     with_failures, without = Ledger(space, space.default()), Ledger(space, space.default())
     for number, config in enumerate(space.sample(60, np.random.default_rng(3))):
@@ -46,16 +51,9 @@ def test_failures_lower_the_probability_and_not_the_loss() -> None:
         else:
             for ledger in (with_failures, without):
                 ledger.tell(trial(config, number, bowl(config)))
-    none = np.empty((0, 2))
-    first, second = (
-        ForestModel(list(ledger), none, cap=100, caution=1.0, seed=1) for ledger in (with_failures, without)
-    )
+    first, second = (ForestModel(sight_of(space, ledger), cap=100, seed=1) for ledger in (with_failures, without))
     at = space.features([Config({"a": 20, "b": 50}), Config({"a": 85, "b": 50})])
-    assert first.loss.predict_mean(at) == pytest.approx(second.loss.predict_mean(at))
-    probability = first.probability(at)
-    assert probability[0] > 0.8
-    assert probability[1] < 0.2
-    assert second.probability(at) == pytest.approx([1.0, 1.0])
+    assert first.predict(at)[0] == pytest.approx(second.predict(at)[0])
 
 
 def test_pending_configs_are_worth_less() -> None:
@@ -63,12 +61,14 @@ def test_pending_configs_are_worth_less() -> None:
     ledger = Ledger(space, space.default())
     for number, config in enumerate(space.sample(15, np.random.default_rng(3))):
         ledger.tell(trial(config, number, bowl(config)))
-    there = space.features([Config({"a": 80, "b": 55})])
-    free = ForestModel(list(ledger), np.empty((0, 2)), cap=100, caution=1.0, seed=1)
-    taken = ForestModel(list(ledger), np.repeat(there, 4, axis=0), cap=100, caution=1.0, seed=1)
-    assert taken.loss.predict(there)[1][0] < free.loss.predict(there)[1][0]
+    pending = [Config({"a": a, "b": 55}) for a in (79, 80, 81, 82)]
+    there = space.features(pending[:1])
+    free = ForestModel(sight_of(space, ledger), cap=100, seed=1)
+    taken = ForestModel(sight_of(space, ledger, *pending), cap=100, seed=1)
+    assert taken.predict(there)[1][0] < free.predict(there)[1][0]
 
 
+@pytest.mark.slow
 def test_finds_the_bottom_of_a_bowl() -> None:
     """Median of three seeds; two knobs of four do nothing."""
     found = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,13 +11,13 @@ from trimtab.errors import UsageError
 from trimtab.records import Status
 from trimtab.search import create
 from trimtab.search.auto import AutoSearcher
-from trimtab.search.candidates import Moves
 from trimtab.search.gp import GaussianProcessSearcher
-from trimtab.search.ledger import Ledger
-from trimtab.search.surrogate import Surrogate, fit_surrogate
+from trimtab.search.optimise import Moves
 from trimtab.space import Config
 
 from .problems import crash, grid, problem, trial
+
+pytestmark = pytest.mark.slow
 
 
 def bowl(config: Config) -> float:
@@ -52,11 +54,15 @@ def test_infeasible_advice_is_repaired() -> None:
 
 @pytest.mark.parametrize("searcher_class", [GaussianProcessSearcher, AutoSearcher])
 def test_finds_the_bottom_of_a_bowl(searcher_class: type[GaussianProcessSearcher]) -> None:
-    searcher = searcher_class(problem(grid(4)))
-    told(searcher, 30)
-    best = searcher.best()
-    assert best is not None
-    assert bowl(best.config) < 0.01
+    """By the median of three seeds: one alone shows how lucky its first configs were."""
+    reached = []
+    for seed in (1, 2, 3):
+        searcher = searcher_class(replace(problem(grid(4)), seed=seed))
+        told(searcher, 30)
+        best = searcher.best()
+        assert best is not None
+        reached.append(bowl(best.config))
+    assert np.median(reached) < 0.002
 
 
 def test_few_asks_fall_into_a_crashing_region() -> None:
@@ -94,15 +100,6 @@ def test_infrastructure_failure_of_planned_config_is_asked_again() -> None:
     config = searcher.ask()[0]
     searcher.tell(trial(config, 0, None, status=Status.INFRASTRUCTURE))
     assert searcher.ask()[0] == config
-
-
-def test_small_budget_explores_nothing() -> None:
-    space = grid(10)
-    advice = Config(dict.fromkeys(space.knobs, 60))
-    designs = {budget: AutoSearcher(problem(space, advice, budget=budget))._design for budget in (8, 60)}
-    assert designs[8] == [advice]
-    assert len(designs[60]) > 1
-    assert all(0 < len(advice.difference(config)) < 9 for config in designs[60][1:])
 
 
 def test_local_moves_keep_costly_knobs() -> None:
@@ -143,34 +140,6 @@ def test_points_between_take_every_coordinate_from_a_parent() -> None:
     assert len(np.unique(points, axis=0)) == 8
 
 
-def test_pending_points_lose_their_worth() -> None:
-    """Kriging believer: what is being measured already is not worth asking again, nor is its neighbourhood."""
-    space = grid(2)
-    ledger = Ledger(space, space.default())
-    for number, config in enumerate(space.sample(12, np.random.default_rng(3))):
-        ledger.tell(trial(config, number, bowl(config)))
-    evidence = list(ledger)
-    hyper = fit_surrogate(evidence, 100)
-    there = space.features([Config({"a": 80, "b": 55})])
-    free = Surrogate(evidence, np.empty((0, 2)), hyper, cap=100, caution=1.0)
-    taken = Surrogate(evidence, there, hyper, cap=100, caution=1.0)
-    assert taken.worth(there)[0] < free.worth(there)[0] - 0.5
-
-
-def test_surrogate_keeps_the_best_and_the_latest() -> None:
-    space = grid(2)
-    ledger = Ledger(space, space.default())
-    configs = space.sample(60, np.random.default_rng(3))
-    for number, config in enumerate(configs):
-        ledger.tell(trial(config, number, bowl(config)))
-    evidence = list(ledger)
-    surrogate = Surrogate(evidence, np.empty((0, 2)), fit_surrogate(evidence, 20), cap=20, caution=1.0)
-    kept = {leader.config for leader in surrogate.leaders}
-    assert len(kept) == 20
-    assert kept >= set(configs[-6:])
-    assert kept >= set(sorted(configs, key=bowl)[:10])
-
-
 def test_converges_when_nothing_is_to_be_gained() -> None:
     searcher = GaussianProcessSearcher(problem(grid(1, 20), marginal=0.01))
     assert not searcher.is_converged
@@ -196,24 +165,6 @@ def test_created_by_name() -> None:
 def test_unknown_name() -> None:
     with pytest.raises(UsageError, match="no plug-in 'gpp' in searchers"):
         create("gpp", problem(grid()))
-
-
-def test_surrogates_grow_while_only_new_configs_come() -> None:
-    """The grown surrogate believes the same as one made anew; a repeat of an old config makes it start over."""
-    space = grid(2)
-    ledger = Ledger(space, space.default())
-    configs = space.sample(20, np.random.default_rng(3))
-    for number, config in enumerate(configs[:15]):
-        ledger.tell(trial(config, number, bowl(config)))
-    hyper, none = fit_surrogate(list(ledger), 100), np.empty((0, 2))
-    old = Surrogate(list(ledger), none, hyper, cap=100, caution=1.0)
-    at = space.features(space.sample(5, np.random.default_rng(4)))
-    for number, config in enumerate([*configs[15:], configs[0]], start=15):
-        ledger.tell(trial(config, number, bowl(config) + 0.01))
-        grown = Surrogate(list(ledger), none, hyper, cap=100, caution=1.0, previous=old)
-        anew = Surrogate(list(ledger), none, hyper, cap=100, caution=1.0)
-        assert grown.worth(at) == pytest.approx(anew.worth(at), rel=1e-6)
-        old = grown
 
 
 def test_repeats_go_to_the_best_so_far_when_it_looks_lucky() -> None:

@@ -8,31 +8,20 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from tests.needs import require
 from trimtab.errors import SpaceError, UsageError
 from trimtab.search import Searcher, create
 from trimtab.search.configspace import from_configspace, to_configspace
-from trimtab.search.flat import FlatSpace
 from trimtab.search.optuna import OptunaSearcher
+from trimtab.search.parameters import ParameterSpace
 from trimtab.search.smac import SmacSearcher
 from trimtab.space import Constraint, Knob, KnobKind, Space
 from trimtab.testing.searcher_suite import PROBLEMS, SearcherSuite, mixed_knobs
 
 from .problems import grid, problem, trial
 
-
-def is_here(module: str) -> bool:
-    # find_spec would find the namesake in this room when the root is on the path; an import tells.
-    try:
-        __import__(module)
-    except ImportError:
-        return False
-    return True
-
-
-needs_optuna = pytest.mark.skipif(not is_here("optuna"), reason="optuna is not installed (extra optuna)")
-needs_configspace = pytest.mark.skipif(
-    not is_here("ConfigSpace"), reason="ConfigSpace is not installed (extra configspace)"
-)
+needs_optuna = pytest.mark.needs("optuna")
+needs_configspace = pytest.mark.needs("configspace")
 
 
 @needs_optuna
@@ -49,7 +38,7 @@ class TestOptunaRandom(SearcherSuite):
 @pytest.mark.parametrize("name", sorted(PROBLEMS))
 def test_flat_space_there_and_back(name: str) -> None:
     space = PROBLEMS[name]()
-    flat = FlatSpace(space)
+    flat = ParameterSpace(space)
     for config in space.sample(40, np.random.default_rng(3)):
         back = flat.config(flat.values(config))
         for knob in space.knobs:
@@ -60,7 +49,7 @@ def test_flat_space_there_and_back(name: str) -> None:
 
 def test_flat_space_repairs() -> None:
     space = grid(2, 100, "a + b <= 50")
-    assert space.is_feasible(FlatSpace(space).config({"a": 90, "b": 80}))
+    assert space.is_feasible(ParameterSpace(space).config({"a": 90, "b": 80}))
 
 
 @needs_optuna
@@ -109,7 +98,8 @@ def test_the_sampler_learns() -> None:
     assert float(np.median(found)) < 0.003
 
 
-@pytest.mark.skipif(not is_here("smac"), reason="smac is not installed (extra smac)")
+@pytest.mark.slow
+@pytest.mark.needs("smac")
 class TestSmac:
     """A few promises of the suite: SMAC takes half a second for an ask."""
 
@@ -161,24 +151,29 @@ def test_what_configspace_draws_is_understood() -> None:
     space = Space(mixed_knobs(8), [Constraint("knob_00 + knob_01 <= 900")])
     exported = to_configspace(space, seed=4)
     for drawn in exported.configspace.sample_configuration(20):
-        assert space.is_feasible(exported.flat.config(dict(drawn)))
+        assert space.is_feasible(exported.parameter_space.config(dict(drawn)))
 
 
 @needs_configspace
 def test_conditions_and_forbidden_clauses_are_imported() -> None:
-    cs = pytest.importorskip("ConfigSpace")
+    require("configspace")
+    import ConfigSpace
 
-    given = cs.ConfigurationSpace(seed=1)
-    mode = cs.CategoricalHyperparameter("mode", ["flat", "deep"])
+    given = ConfigSpace.ConfigurationSpace(seed=1)
+    mode = ConfigSpace.CategoricalHyperparameter("mode", ["flat", "deep"])
     depth, low, high = (
-        cs.Integer("depth", (1, 9)),
-        cs.Integer("low", (1, 9), default=2),
-        cs.Float("high", (1.0, 9.0), log=True),
+        ConfigSpace.Integer("depth", (1, 9)),
+        ConfigSpace.Integer("low", (1, 9), default=2),
+        ConfigSpace.Float("high", (1.0, 9.0), log=True),
     )
-    given.add(mode, depth, low, high, cs.Constant("fixed", 7))
-    given.add(cs.EqualsCondition(depth, mode, "deep"))
-    given.add(cs.ForbiddenGreaterThanRelation(low, high))
-    given.add(cs.ForbiddenAndConjunction(cs.ForbiddenEqualsClause(mode, "flat"), cs.ForbiddenEqualsClause(low, 3)))
+    given.add(mode, depth, low, high, ConfigSpace.Constant("fixed", 7))
+    given.add(ConfigSpace.EqualsCondition(depth, mode, "deep"))
+    given.add(ConfigSpace.ForbiddenGreaterThanRelation(low, high))
+    given.add(
+        ConfigSpace.ForbiddenAndConjunction(
+            ConfigSpace.ForbiddenEqualsClause(mode, "flat"), ConfigSpace.ForbiddenEqualsClause(low, 3)
+        )
+    )
     space = from_configspace(given)
     assert space.knobs["depth"].condition == "(mode == 'deep')"
     assert sorted((c.text for c in space.constraints), reverse=True) == ["mode != 'flat' or low != 3", "low <= high"]
@@ -188,10 +183,11 @@ def test_conditions_and_forbidden_clauses_are_imported() -> None:
 
 @needs_configspace
 def test_kinds_without_counterpart_are_named() -> None:
-    cs = pytest.importorskip("ConfigSpace")
+    require("configspace")
+    import ConfigSpace
 
-    given = cs.ConfigurationSpace(seed=1)
-    given.add(cs.Float("x", (0.0, 1.0), distribution=cs.Normal(0.5, 0.1)))
+    given = ConfigSpace.ConfigurationSpace(seed=1)
+    given.add(ConfigSpace.Float("x", (0.0, 1.0), distribution=ConfigSpace.Normal(0.5, 0.1)))
     with pytest.raises(SpaceError, match="hyper-parameter x: NormalFloatHyperparameter has no counterpart"):
         from_configspace(given)
 
@@ -204,7 +200,9 @@ def objective(trial: Any) -> float:
 
 
 def sampled(searcher: str, n: int, **options: Any) -> Any:
-    optuna = pytest.importorskip("optuna")
+    require("optuna")
+    import optuna
+
     from trimtab.search.optuna_sampler import TrimtabSampler
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -228,7 +226,9 @@ def test_sampler_is_deterministic() -> None:
 
 @needs_optuna
 def test_sampler_maximises_and_learns_from_failures() -> None:
-    optuna = pytest.importorskip("optuna")
+    require("optuna")
+    import optuna
+
     from trimtab.search.optuna_sampler import TrimtabSampler
 
     study = optuna.create_study(direction="maximize", sampler=TrimtabSampler("gp", seed=1, baseline={"x": 0.9}))
@@ -244,7 +244,9 @@ def test_sampler_maximises_and_learns_from_failures() -> None:
 
 @needs_optuna
 def test_sampler_refuses_several_objectives() -> None:
-    optuna = pytest.importorskip("optuna")
+    require("optuna")
+    import optuna
+
     from trimtab.search.optuna_sampler import TrimtabSampler
 
     study = optuna.create_study(directions=["minimize", "minimize"], sampler=TrimtabSampler())

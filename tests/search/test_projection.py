@@ -49,6 +49,7 @@ def test_advice_comes_first_and_counts_for_best() -> None:
     assert best.config == advice
 
 
+@pytest.mark.slow
 def test_learns_through_the_projection() -> None:
     """Forty knobs that all help in one direction: the inner searcher climbs; median of three seeds against random."""
     space = Space([integer(f"k{i:02d}", 100, default=50) for i in range(40)])

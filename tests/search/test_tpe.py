@@ -12,6 +12,8 @@ from trimtab.space import Config
 
 from .problems import crash, grid, problem, trial
 
+pytestmark = pytest.mark.slow
+
 BINS = (np.array([0.0, 0.2, 1.0]), np.array([0, 2, 4]))
 """A number, a number with two special values, a choice of four."""
 

@@ -14,6 +14,8 @@ from trimtab.search.warm import WarmLog, warmed
 from trimtab.space import Config, Knob, KnobKind, Space
 from trimtab.testing.surfaces import Surface, make_surface, run
 
+pytestmark = pytest.mark.slow
+
 N_PAST = 80
 
 

@@ -31,6 +31,8 @@ def test_every_point_is_a_legal_value_and_snapping_is_idempotent(coordinates: li
         assert space.validate(config) == config
     snapped = space.snap(points)
     np.testing.assert_array_equal(space.snap(snapped), snapped)
+    np.testing.assert_array_equal(space.snapped(points)[0], snapped)
+    np.testing.assert_array_equal(space.snapped(points)[1], space.features_of_points(points))
     assert space.decode_many(snapped) == space.decode_many(points)
 
 

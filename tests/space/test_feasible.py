@@ -50,6 +50,7 @@ def every(space: Space) -> list[Config]:
     return [Config(dict(zip(names, v, strict=True))) for v in itertools.product(*(space.levels(n) for n in names))]
 
 
+@pytest.mark.slow
 @given(st.data(), small_knobs())
 def test_bounds_and_repair_are_exact_for_linear_constraints(data: st.DataObject, knobs: list[Knob]) -> None:
     constraints = data.draw(st.lists(linear(knobs), min_size=1, max_size=3))
@@ -72,6 +73,7 @@ def test_bounds_and_repair_are_exact_for_linear_constraints(data: st.DataObject,
     assert moved == pytest.approx(np.abs(points - space.encode(config)).sum(axis=1).min(), abs=1e-9)
 
 
+@pytest.mark.slow
 @given(st.data(), small_knobs())
 def test_bounds_never_cut_and_repair_always_mends(data: st.DataObject, knobs: list[Knob]) -> None:
     texts = st.lists(crooked(knobs) | linear(knobs), min_size=1, max_size=3)

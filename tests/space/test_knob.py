@@ -117,7 +117,7 @@ def test_values_read() -> None:
 @pytest.mark.parametrize(
     ("knob", "text", "message"),
     [
-        (integer("m", 1, 9, unit="8kB"), "12kB", "m='12kB' is no whole number of unit='8kB'"),
+        (integer("m", 1, 9, unit="8kB"), "12kB", "m='12kB' is not a whole number of unit='8kB'"),
         (integer("m", 1, 9, unit="8kB"), "12s", "m='12s' is not a value: value='12s' has a unit that does not fit"),
         (integer("m", 1, 9), "many", "m='many' is not a value: value='many' is not a number"),
         (boolean("b"), "maybe", "b='maybe' is neither on nor off"),

@@ -40,7 +40,7 @@ BUDGET = Constraint(
         ({"hash_mem_multiplier": float("nan")}, "hash_mem_multiplier=nan is not a finite number", "legal: 1 to 8"),
         ({"jit": 1}, "jit=1 is not true or false", "legal: off, on"),
         ({"wal_compression": 0}, "wal_compression=0 is not a text", "legal: off, pglz, lz4"),
-        ({"wal_compression": "zstd"}, "wal_compression='zstd' is no choice", "legal: off, pglz, lz4"),
+        ({"wal_compression": "zstd"}, "wal_compression='zstd' is not a choice", "legal: off, pglz, lz4"),
     ],
 )
 def test_configs_that_are_not_valid(change: dict[str, Any], message: str, hint: str) -> None:

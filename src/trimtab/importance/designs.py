@@ -134,7 +134,7 @@ def sard_design(space: Space, baseline: Config, *, fold_over: bool = True) -> De
 def _sard_notes(space: Space, names: Sequence[str], fold_over: bool) -> list[str]:
     notes = [
         "Main effects are free of two-factor interactions; the interactions themselves are aliased with each other and "
-        "cannot be told apart."
+        "cannot be separated."
         if fold_over
         else "Without fold-over the main effect of each knob is aliased with interactions of two others: a strong pair "
         "can pass for a third knob."
@@ -215,7 +215,7 @@ def sobol_design(space: Space, baseline: Config, runs: int, seed: int = 1) -> De
     points = engine.random_base2(max(0, math.ceil(math.log2(runs))))[:runs]
     configs, notes = _feasible(space, space.decode_many(points))
     if runs & (runs - 1):
-        notes.append(f"runs={runs} is no power of 2, so the points are not perfectly balanced.")
+        notes.append(f"runs={runs} is not a power of 2, so the points are not perfectly balanced.")
     return Design(kind="sobol", configs=configs, notes=tuple(notes))
 
 

@@ -22,7 +22,7 @@ from trimtab.importance.ranking import Ranking, RankProblem
 from trimtab.importance.resample import resampled, shares
 from trimtab.importance.samples import Samples, samples_of
 from trimtab.importance.surrogate import screened
-from trimtab.importance.trees import Forest
+from trimtab.model.forest import Forest
 
 __all__ = ["FanovaRanker"]
 
@@ -53,7 +53,7 @@ class FanovaRanker:
 
 def _variances(samples: Samples, weights: Array, rng: np.random.Generator) -> Array:
     kept = screened(samples, weights)
-    forest = Forest(
+    forest = Forest.cart(
         samples.points[:, kept], samples.y, weights, rng, n_trees=_N_TREES, feature_share=0.7, least_leaf=_LEAST_LEAF
     )
     total = np.zeros(len(kept))

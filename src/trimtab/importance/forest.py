@@ -15,7 +15,7 @@ from trimtab.importance.ranking import Ranking, RankProblem
 from trimtab.importance.resample import resampled
 from trimtab.importance.samples import Samples, samples_of
 from trimtab.importance.surrogate import screened
-from trimtab.importance.trees import Forest
+from trimtab.model.forest import Forest
 
 __all__ = ["ForestRanker"]
 
@@ -40,7 +40,7 @@ class ForestRanker:
 
 def _impurity(samples: Samples, weights: Array, rng: np.random.Generator) -> Array:
     kept = np.flatnonzero(np.isin(samples.owner, screened(samples, weights)))
-    forest = Forest(samples.x[:, kept], samples.y, weights, rng, n_trees=_N_TREES, feature_share=1.0)
+    forest = Forest.cart(samples.x[:, kept], samples.y, weights, rng, n_trees=_N_TREES, feature_share=1.0)
     scores = np.zeros(len(samples.names))
     np.add.at(scores, samples.owner[kept], forest.importance)
     return scores

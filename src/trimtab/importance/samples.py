@@ -90,7 +90,9 @@ def usable_trials(problem: RankProblem) -> tuple[list[Trial], list[str]]:
         seen = ", ".join(f"{status}={count}" for status, count in sorted(statuses.items()))
         raise UsageError(f"none of n_trials={len(trials)} has a finite loss ({seen})", hint=_FAILED)
     if len(measured) < len(trials):
-        notes.append(f"{len(trials) - len(measured)} of {len(trials)} trials failed and say nothing of the objective.")
+        notes.append(
+            f"{len(trials) - len(measured)} of {len(trials)} trials failed and have no value of the objective."
+        )
     if len(found) < len(measured):
         notes.append(f"{len(measured) - len(found)} measured trials have no finite loss and are left out.")
     return found, notes
@@ -182,7 +184,7 @@ def _unvaried_notes(space: Space, varied: NDArray[np.bool_]) -> list[str]:
     never = [name for name in still if space.n_levels(name) > 1]
     notes = []
     if constant:
-        notes.append(f"Constant, so without a rank of their own: {_listed(constant)}.")
+        notes.append(f"Constant, so not ranked: {_listed(constant)}.")
     if never:
         notes.append(f"Never varied in these trials, so nothing is known of: {_listed(never)}.")
     return notes

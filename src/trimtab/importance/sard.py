@@ -169,7 +169,7 @@ def _run_notes(runs: _Runs, n_measured: int, problem: RankProblem) -> list[str]:
     notes = []
     if n_measured > runs.n_trials:
         notes.append(
-            f"{n_measured - runs.n_trials} measured trials are no runs of the two-level design and are left out."
+            f"{n_measured - runs.n_trials} measured trials are not runs of the two-level design and are left out."
         )
     if runs.n_repaired:
         notes.append(
@@ -177,7 +177,7 @@ def _run_notes(runs: _Runs, n_measured: int, problem: RankProblem) -> list[str]:
         )
     left = [name for name in problem.space.knobs if name not in runs.names]
     if left:
-        notes.append(f"Not at both levels in the design, so without a rank of their own: {', '.join(left)}.")
+        notes.append(f"Not at both levels in the design, so not ranked: {', '.join(left)}.")
     return notes
 
 

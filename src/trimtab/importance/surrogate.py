@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trimtab.importance.forward import SparseModel, fit_sparse, forward_order
 from trimtab.importance.samples import Samples
-from trimtab.importance.trees import Forest
+from trimtab.model.forest import Forest
 
 __all__ = ["Fit", "Surrogate", "cross_validate", "screened"]
 
@@ -50,7 +50,7 @@ class Surrogate:
         rest = samples.y - self.model.predict(samples.x)
         kept = np.isin(samples.owner, screened(samples, weights))
         self._kept = np.flatnonzero(kept)
-        self._forest = Forest(samples.x[:, self._kept], rest, weights, rng, n_trees=N_TREES)
+        self._forest = Forest.cart(samples.x[:, self._kept], rest, weights, rng, n_trees=N_TREES)
         self.share = _share(rest, self._forest.predict_unseen(samples.x[:, self._kept]), weights)
         from_forest = np.unique(samples.owner[self._kept]).tolist() if self.share > 0 else []
         self.knobs: tuple[int, ...] = tuple(dict.fromkeys([*self.model.knobs, *from_forest]))
@@ -59,7 +59,7 @@ class Surrogate:
     def predict(self, x: Array) -> Array:
         """(m,) losses at features (m, f)."""
         found = self.model.predict(x)
-        return found + self.share * self._forest.predict(x[:, self._kept]) if self.share > 0 else found
+        return found + self.share * self._forest.predict_mean(x[:, self._kept]) if self.share > 0 else found
 
 
 def _share(rest: Array, unseen: Array, weights: Array) -> float:

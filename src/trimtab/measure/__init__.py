@@ -1,19 +1,46 @@
 """NUMBERS: from the log of a load run to measurements with intervals, and from measurements to verdicts."""
 
-from trimtab.measure.compare import PairedComparison, compare_pairs
-from trimtab.measure.credit import credited_series
-from trimtab.measure.drift import BaselineTrack, Drift
-from trimtab.measure.histogram import decode_histogram, encode_latencies, merge_histograms
-from trimtab.measure.interval import batch_means_interval, pooled_interval, ratio_interval
-from trimtab.measure.measurement import Interval, LabelStats, Measurement, Outcome, QueryLog
-from trimtab.measure.mix import mix_shift
-from trimtab.measure.noise import NoiseFloor, noise_floor
-from trimtab.measure.percentile import percentile_interval
-from trimtab.measure.second_log import Buckets, SecondLog, merge_seconds
-from trimtab.measure.sequential import EarlyStop, NoisePool, PairedSequence, Verdict, anytime_interval
-from trimtab.measure.spread import relative_range, spread_evidence, spread_ratio
-from trimtab.measure.steady import SteadyDetector, warmup_end
-from trimtab.measure.summarise import summarise
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trimtab.deferred import deferred
+
+if TYPE_CHECKING:
+    from trimtab.measure.compare import PairedComparison, compare_pairs
+    from trimtab.measure.credit import credited_series
+    from trimtab.measure.drift import BaselineTrack, Drift
+    from trimtab.measure.histogram import decode_histogram, encode_latencies, merge_histograms
+    from trimtab.measure.interval import batch_means_interval, pooled_interval, positive, ratio_interval
+    from trimtab.measure.measurement import Interval, LabelStats, Measurement, Outcome, QueryLog
+    from trimtab.measure.mix import mix_shift
+    from trimtab.measure.noise import NoiseFloor, noise_floor
+    from trimtab.measure.percentile import percentile_interval
+    from trimtab.measure.second_log import Buckets, SecondLog, merge_seconds
+    from trimtab.measure.sequential import EarlyStop, NoisePool, PairedSequence, Verdict, anytime_interval
+    from trimtab.measure.spread import relative_range, spread_evidence, spread_ratio
+    from trimtab.measure.steady import SteadyDetector, warmup_end
+    from trimtab.measure.summary import summarise
+else:
+    __getattr__ = deferred(
+        __name__,
+        {
+            "compare": "PairedComparison compare_pairs",
+            "credit": "credited_series",
+            "drift": "BaselineTrack Drift",
+            "histogram": "decode_histogram encode_latencies merge_histograms",
+            "interval": "batch_means_interval pooled_interval positive ratio_interval",
+            "measurement": "Interval LabelStats Measurement Outcome QueryLog",
+            "mix": "mix_shift",
+            "noise": "NoiseFloor noise_floor",
+            "percentile": "percentile_interval",
+            "second_log": "Buckets SecondLog merge_seconds",
+            "sequential": "EarlyStop NoisePool PairedSequence Verdict anytime_interval",
+            "spread": "relative_range spread_evidence spread_ratio",
+            "steady": "SteadyDetector warmup_end",
+            "summary": "summarise",
+        },
+    )
 
 __all__ = [
     "BaselineTrack",
@@ -44,6 +71,7 @@ __all__ = [
     "noise_floor",
     "percentile_interval",
     "pooled_interval",
+    "positive",
     "ratio_interval",
     "relative_range",
     "spread_evidence",

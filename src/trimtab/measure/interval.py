@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from trimtab.errors import UsageError
 from trimtab.measure.measurement import Interval
 
-__all__ = ["batch_means_interval", "long_run_se", "pooled_interval", "ratio_interval"]
+__all__ = ["batch_means_interval", "long_run_se", "pooled_interval", "positive", "ratio_interval"]
 
 Floats = NDArray[np.float64]
 
@@ -36,6 +36,8 @@ _RULE_FACTOR = 0.4
 _RULE_POWER = 2 / 3
 _MIN_COSINES = 2
 """One cosine would need Student's t with one degree of freedom, an interval without use."""
+_LARGEST_LOG = 700.0
+"""exp of more is no float."""
 
 
 def long_run_se(series: Floats, *, max_dof: int | None = None) -> tuple[float, int]:
@@ -125,6 +127,21 @@ def unknown_interval(level: float) -> Interval:
 def floored(interval: Interval, low: float) -> Interval:
     """`interval` with its lower end cut at `low`, the least value that the figure can have."""
     return Interval(interval.estimate, max(interval.low, low), interval.high, interval.level, interval.se, interval.n)
+
+
+def positive(interval: Interval) -> Interval:
+    """`interval` of a figure above 0, such as a rate, made on the log scale: its lower end is above 0, too.
+
+    By the delta method the error of log(x) is that of x over x, so the ends are estimate * exp(-/+ half / estimate), half
+    being half the width of `interval`, which is symmetric. Without an error they are 0 and inf; an estimate that is not
+    above 0 has no logarithm, and its lower end is cut at 0.
+    """
+    if not interval.estimate > 0:
+        return floored(interval, 0.0)
+    reach = (interval.high - interval.estimate) / interval.estimate
+    factor = math.exp(reach) if reach < _LARGEST_LOG else math.inf
+    low, high = interval.estimate / factor, interval.estimate * factor
+    return Interval(interval.estimate, low, high, interval.level, interval.se, interval.n)
 
 
 def check_level(level: float) -> None:

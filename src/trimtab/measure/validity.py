@@ -51,7 +51,7 @@ def overload(*, offered: int, shed: int, done: int, users: int) -> str:
         users: connections; so many requests may be under way at the window's end and not at its start, without overload.
     """
     if offered > 0 and shed > _MAX_SHED_SHARE * offered:
-        return f"{format_percent(shed / offered, 1)} of the requests were shed (limit {format_percent(_MAX_SHED_SHARE, 1)})"
+        return f"{format_percent(shed / offered, 1)} of the requests were dropped (limit {format_percent(_MAX_SHED_SHARE, 1)})"
     behind = offered - shed - done
     if behind > max((1 - _MIN_ACHIEVED_SHARE) * offered, users):
         least = format_percent(_MIN_ACHIEVED_SHARE)

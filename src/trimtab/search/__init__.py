@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from trimtab import plugins
 from trimtab.search.base import Options, SearcherBase
-from trimtab.search.guard import GuardedSearcher
 from trimtab.search.ledger import Evidence, Ledger
 from trimtab.search.past import PastStudy, fitted
+from trimtab.search.plugin_guard import FallbackSearcher, GuardedSearcher
 from trimtab.search.searcher import Searcher, SearchProblem
-from trimtab.search.steadfast import SteadfastSearcher
 
 __all__ = [
     "Evidence",
+    "FallbackSearcher",
     "GuardedSearcher",
     "Ledger",
     "Options",
@@ -19,7 +19,6 @@ __all__ = [
     "SearchProblem",
     "Searcher",
     "SearcherBase",
-    "SteadfastSearcher",
     "create",
     "fitted",
 ]

@@ -1,23 +1,46 @@
-"""What a measurement at a point is worth: the logarithm of the expected improvement, and the scale of losses for it.
+"""What a trial is worth: the logarithm of the expected improvement, plus terms for what else counts.
+
+    symbol   meaning
+    EI       expected improvement on the incumbent
+    P        probability that the config works and meets the objective's constraints
+    o        how far each knob lies outside all values that were seen to work, as shares of its range, summed
+    b        how far the config repeats what is blamed for a failure, 0 to 1
+    c        cost of the trial relative to one that changes only what a reload makes effective
+    π, n     the prior density of good configs, and the number of configs told
+
+    ln EI + caution · ln P + blame · ln(1 - 0.98 b) - o / reach - ln c + (β / n) · ln π
 
 Sources: D. Jones, M. Schonlau, W. Welch, "Efficient Global Optimization of Expensive Black-Box Functions", J. Global
 Optimization 13 (1998), eq. 15; S. Ament et al., "Unexpected Improvements to Expected Improvement for Bayesian
 Optimization", NeurIPS 2023, eq. 9 (a logarithm that does not underflow); M. Gelbart, J. Snoek, R. Adams, "Bayesian
-Optimization with Unknown Constraints", UAI 2014 (improvement weighted by the probability of being feasible).
+Optimization with Unknown Constraints", UAI 2014 (P); J. Snoek, H. Larochelle, R. Adams, "Practical Bayesian Optimization of
+Machine Learning Algorithms", NeurIPS 2012, §3.2 (c); C. Hvarfner et al., "πBO", ICLR 2022, eq. 6 (π).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-__all__ = ["LossScale", "log_expected_improvement"]
+from trimtab.search.belief import Belief
+from trimtab.search.learner import Feasibility, GaussianModel, Model, Sight
+from trimtab.search.ledger import Evidence
+from trimtab.space import RestartClass, Space
+
+__all__ = [
+    "Believed", "Blame", "Envelope", "Feasible", "Gain", "NoRepeat", "Reach", "RestartCost", "Score", "Term",
+    "expected_gain", "improvement", "log_expected_improvement", "lower_bound", "scored", "thompson",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
+Score = Callable[[Array], Array]
+"""(m, f) features -> (m,), on a logarithmic scale; more is better."""
 
 _ROOT_HALF_PI = math.sqrt(math.pi / 2.0)
 _LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -39,41 +62,212 @@ def log_expected_improvement(mean: Array, sd: Array, incumbent: float) -> Array:
     return result + np.log(sd)
 
 
-@dataclass(frozen=True, slots=True)
-class LossScale:
-    """A monotone map of losses to numbers of about unit variance in which very bad losses are compressed.
+class Term(Protocol):
+    """Something that counts beside the expected improvement."""
 
-    A config that is a hundred times slower must not decide how the model sees differences of a few per cent: what is
-    worse than the middle by more than one spread of the better half grows only logarithmically.
+    def score(self, sight: Sight) -> Score:
+        """What it adds, given what is known."""
+        ...
+
+
+Gain = Callable[[Model, Array, np.random.Generator], Array]
+"""What a trial promises by a model alone, at the rows of features (m, f): (m,), on a logarithmic or the model's own scale."""
+
+
+def improvement(model: Model, features: Array, rng: np.random.Generator) -> Array:
+    """ln EI."""
+    return log_expected_improvement(*model.predict(features), model.incumbent)
+
+
+def lower_bound(width: float) -> Gain:
+    """How far the lower confidence bound, `width` standard deviations below the mean, lies below 0."""
+
+    def gain(model: Model, features: Array, rng: np.random.Generator) -> Array:
+        mean, sd = model.predict(features)
+        return np.asarray(width * sd - mean)
+
+    return gain
+
+
+def thompson(model: Model, features: Array, rng: np.random.Generator) -> Array:
+    """How far a function drawn from a Gaussian model lies below 0; the cost grows with the cube of m."""
+    return -model.process.draw(features, rng) if isinstance(model, GaussianModel) else -model.predict(features)[0]
+
+
+def scored(
+    model: Model, sight: Sight, terms: Sequence[Term], rng: np.random.Generator, gain: Gain = improvement
+) -> Score:
+    """What a trial is worth by `model` and `terms`."""
+    scores = [term.score(sight) for term in terms]
+
+    def worth(features: Array) -> Array:
+        total = gain(model, features, rng)
+        for score in scores:
+            total = total + score(features)
+        return total
+
+    return worth
+
+
+def expected_gain(model: Model, features: Array) -> float:
+    """Expected improvement of the loss at one row (1, f), in units of the loss near the incumbent."""
+    mean, sd = model.predict(features)
+    return float(np.exp(log_expected_improvement(mean, sd, model.incumbent))[0]) * model.unit
+
+
+@dataclass(frozen=True, slots=True)
+class Feasible:
+    """caution · ln P. One feasibility may serve several members."""
+
+    feasibility: Feasibility
+    caution: float
+
+    def score(self, sight: Sight) -> Score:
+        """As `Term.score`."""
+        classifier = self.feasibility.learn(sight)
+        if classifier is None or not self.caution:
+            return lambda features: np.zeros(len(features))
+        return lambda features: self.caution * classifier.log_probability(features)
+
+
+@dataclass(frozen=True, slots=True)
+class NoRepeat:
+    """blame · ln(1 - 0.98 b): the same cause fails again."""
+
+    blame: float
+
+    def score(self, sight: Sight) -> Score:
+        """As `Term.score`."""
+        blame = Blame(sight.evidence, sight.space.features([sight.home])[0])
+        return lambda features: self.blame * np.log1p(-_CERTAIN * blame.share(features))
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """-o / reach: a border is unknown until it was crossed, so it is crossed in small steps."""
+
+    reach: float
+
+    def score(self, sight: Sight) -> Score:
+        """As `Term.score`."""
+        home = sight.space.features([sight.home])[0]
+        envelope = Envelope.of(sight.evidence, home, _feature_weights(sight.space))
+        return lambda features: -envelope.outside(features) / self.reach
+
+
+@dataclass(frozen=True, slots=True)
+class RestartCost:
+    """-ln c, with c = 1 + cost where a knob that needs a restart differs from what the target has now."""
+
+    cost: float
+
+    def score(self, sight: Sight) -> Score:
+        """As `Term.score`."""
+        space, here = sight.space, sight.space.features([sight.here])[0]
+        costly = np.zeros(len(here), dtype=bool)
+        for name, columns in space.feature_slices.items():
+            costly[columns] = space.knobs[name].restart is not RestartClass.RELOAD
+
+        def score(features: Array) -> Array:
+            moved = np.any(np.abs(features - here)[:, costly] > _SAME, axis=1)
+            return np.asarray(-np.log1p(self.cost * moved))
+
+        return score
+
+
+@dataclass(frozen=True, slots=True)
+class Believed:
+    """(β / n) · ln π: what was expected beforehand counts less with every config told."""
+
+    belief: Belief
+    strength: float
+
+    def score(self, sight: Sight) -> Score:
+        """As `Term.score`."""
+        weight, trust = self.strength / max(1, len(sight.evidence)), self.belief.trust(sight.evidence)
+        return lambda features: weight * self.belief.log_density(features, trust)
+
+
+_LABEL_WEIGHT = 0.1
+"""Share of a range that a choice or special value never tried counts for: it cannot be approached in steps."""
+
+_REMEMBERED = 60
+"""Failures, the latest, that are held against candidates."""
+
+_SAME = 1e-6
+
+_CERTAIN = 0.98
+"""Probability that a full repeat of what is blamed fails again; each of n suspects is to blame with probability 1/n."""
+
+
+def _feature_weights(space: Space) -> Array:
+    """How much leaving the tried range of each feature counts, (f,)."""
+    slices = space.feature_slices
+    weights = np.full(max((columns.stop for columns in slices.values()), default=0), _LABEL_WEIGHT)
+    for name, columns in slices.items():
+        if space.knobs[name].is_numeric:
+            weights[columns.start] = 1.0
+    return weights
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """The ranges of features that were seen to work.
 
     Attributes:
-        middle: median loss.
-        spread: spread of the better half around it.
-        shift, scale: mean and standard deviation after compression.
+        low, high: (f,) least and greatest of each feature.
+        weight: (f,) how much leaving the range of each counts.
     """
 
-    middle: float
-    spread: float
-    shift: float
-    scale: float
+    low: Array
+    high: Array
+    weight: Array
 
     @classmethod
-    def of(cls, losses: Array) -> LossScale:
-        """The scale for these losses, (n,) with n >= 1 and all finite."""
-        middle = float(np.median(losses))
-        better = losses[losses <= middle] - middle
-        spread = max(float(np.sqrt((better**2).mean())), 1e-3)
-        squeezed = cls(middle, spread, 0.0, 1.0).forward(losses)
-        return cls(middle, spread, float(squeezed.mean()), max(float(squeezed.std()), 1e-3))
+    def of(cls, evidence: Sequence[Evidence], own: Array, weight: Array) -> Envelope:
+        """The ranges of all acceptable configs and of the baseline's features `own` (f,)."""
+        seen = np.array([own, *(e.features for e in evidence if e.is_acceptable)])
+        return cls(seen.min(axis=0), seen.max(axis=0), weight)
 
-    def forward(self, losses: Array) -> Array:
-        """Losses (n,) on the scale."""
-        u = (losses - self.middle) / self.spread
-        squeezed = np.where(u > 1.0, 1.0 + np.log(np.maximum(u, 1.0)), u)
-        return np.asarray((squeezed - self.shift) / self.scale)
+    def outside(self, features: Array) -> Array:
+        """How far the rows of `features` (m, f) lie outside, summed over features: (m,)."""
+        beyond = np.maximum(self.low - features, 0.0) + np.maximum(features - self.high, 0.0)
+        return np.asarray(beyond @ self.weight)
 
-    def variance(self, losses: Array, se: Array) -> Array:
-        """Noise variances on the scale of losses with standard errors `se`, to first order."""
-        u = (losses - self.middle) / self.spread
-        slope = 1.0 / (np.maximum(u, 1.0) * self.spread * self.scale)
-        return np.asarray((slope * se) ** 2)
+
+class Blame:
+    """Which changes are to blame for failures, by elimination.
+
+    A failed config is held against the acceptable one that is nearest to it: the features in which it went further than
+    any acceptable config did are suspects; all in which the two differ, when none went further (a border of several knobs
+    at once).
+
+    Args:
+        evidence: everything told.
+        own: (f,) features of the baseline, which works.
+    """
+
+    def __init__(self, evidence: Sequence[Evidence], own: Array) -> None:
+        good = np.array([own, *(e.features for e in evidence if e.is_acceptable)])
+        low, high = good.min(axis=0), good.max(axis=0)
+        failed = [e.features for e in evidence if not e.is_acceptable][-_REMEMBERED:]
+        self._cases = [self._case(features, good, low, high) for features in failed]
+
+    @staticmethod
+    def _case(failed: Array, good: Array, low: Array, high: Array) -> tuple[NDArray[np.intp], Array, Array]:
+        """The suspects, their values in the nearest acceptable config, and how far the failed one went from there."""
+        changed = np.abs(good - failed)
+        nearest = good[int(np.argmin((changed > _SAME).sum(axis=1) + changed.mean(axis=1)))]
+        differs = np.abs(failed - nearest) > _SAME
+        beyond = differs & ((failed < low - _SAME) | (failed > high + _SAME))
+        suspects = np.flatnonzero(beyond if beyond.any() else differs)
+        return suspects, nearest[suspects], failed[suspects] - nearest[suspects]
+
+    def share(self, features: Array) -> Array:
+        """How far the rows of `features` (m, f) repeat what is blamed for a failure: (m,), 0 to 1."""
+        worst = np.zeros(len(features))
+        for suspects, start, step in self._cases:
+            if len(suspects):
+                gone = (features[:, suspects] - start) / step
+                worst = np.maximum(worst, np.clip(gone, 0.0, 1.0).mean(axis=1))
+        return worst

@@ -56,7 +56,7 @@ class AtuneRTSearcher(NelderMeadSearcher):
     NAME: ClassVar[str] = "atunert"
     OPTIONS: ClassVar[Options] = {
         **{name: option for name, option in NelderMeadSearcher.OPTIONS.items() if name != "restarts"},
-        "probes": (5, "random configs tried before the first simplex, beside the advice"),
+        "probes": (5, "random configs tried before the first simplex, in addition to the advice"),
         "marginal": (0.02, "least improvement of the loss that counts as progress"),
         "patience": (0, "steps without progress before the search calls itself converged; 0: one per vertex"),
         "runs": (0, "runs of the workload, trials included, within which tuning must pay; 0: no limit"),

@@ -126,6 +126,15 @@ class SearcherBase(ABC):
         """The first of `configs` that is feasible and was neither asked nor told."""
         return next((c for c in configs if self._is_new(c) and self.space.is_feasible(c)), None)
 
+    @property
+    def n_features(self) -> int:
+        """Columns of what models see of a config."""
+        return int(self.space.features([self.filler]).shape[1])
+
+    def _samples(self, n: int, number: int) -> list[Config]:
+        """`n` random feasible configs that depend on the seed and `number` only."""
+        return self.space.sample(n, np.random.default_rng([self.problem.seed, number, 5]))
+
     def _random_new(self, rng: np.random.Generator) -> Config:
         """A random feasible config: new if one is found, else told but not pending, else any."""
         drawn: list[Config] = []

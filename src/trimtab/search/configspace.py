@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trimtab.errors import SpaceError, UsageError
-from trimtab.search.flat import FlatSpace, Parameter
+from trimtab.search.parameters import Parameter, ParameterSpace
 from trimtab.space import Constraint, Knob, KnobKind, RestartClass, SafetyClass, Space
 
 __all__ = ["Exported", "configspace_of", "from_configspace", "to_configspace"]
@@ -35,12 +35,12 @@ class Exported:
 
     Attributes:
         configspace: the `ConfigurationSpace`.
-        flat: translates configs of the one into values of the other.
+        parameter_space: translates configs of the one into values of the other.
         left_out: constraints and conditions that ConfigSpace cannot express.
     """
 
     configspace: Any
-    flat: FlatSpace
+    parameter_space: ParameterSpace
     left_out: tuple[str, ...]
 
 
@@ -50,7 +50,7 @@ def to_configspace(space: Space, seed: int = 0) -> Exported:
     Raises:
         UsageError: ConfigSpace is not installed.
     """
-    flat = FlatSpace(space)
+    flat = ParameterSpace(space)
     meta = {name: _meta(space.knobs[name.removesuffix("?")]) for name in flat.parameters}
     conditions = [f"{knob.name} if {knob.condition}" for knob in space.knobs.values() if knob.condition]
     left_out = (*(constraint.text for constraint in space.constraints), *conditions)
@@ -60,7 +60,7 @@ def to_configspace(space: Space, seed: int = 0) -> Exported:
 def configspace_of(
     parameters: Iterable[Parameter], seed: int = 0, meta: Mapping[str, Mapping[str, Any]] | None = None
 ) -> Any:
-    """A `ConfigurationSpace` of flat parameters.
+    """A `ConfigurationSpace` of such parameters.
 
     Raises:
         UsageError: ConfigSpace is not installed.

@@ -25,8 +25,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.model.gaussian_process import Frame, Hyper, HyperPrior, fit_hyper, objective
 from trimtab.records import Context
-from trimtab.search.gaussian_process import Frame, Hyper, Prior, fit_hyper, objective
 
 __all__ = ["ContextFeatures", "ContextHyper", "fit_context_hyper"]
 
@@ -131,7 +131,7 @@ def fit_context_hyper(x: Array, w: Array, y: Array, v: Array, *, has_product: bo
         w: (n, g) features of the workloads.
         has_product: whether the effect of a config may depend on the workload; else a = 1.
     """
-    f, prior = x.shape[1], Prior.of(x.shape[1])
+    f, prior = x.shape[1], HyperPrior.of(x.shape[1])
 
     def framed(choice: Choice, config: Hyper) -> ContextHyper:
         return ContextHyper(config, f, choice[0] if has_product else 1.0, choice[1], choice[2])

@@ -9,23 +9,36 @@ workloads of different speed share what they teach. The workload is fixed while 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.model.scale import LossScale
 from trimtab.records import Context, Trial
-from trimtab.search.acceptability import fit_acceptability, kept
-from trimtab.search.acquisition import LossScale
+from trimtab.search.acquisition import Score, lower_bound
 from trimtab.search.base import Options
 from trimtab.search.context_kernel import ContextFeatures, fit_context_hyper
-from trimtab.search.ledger import Evidence, Ledger
-from trimtab.search.modelled import Model, ModelSearcher
+from trimtab.search.engine import Member
+from trimtab.search.gp import MODEL_OPTIONS, ModelSearcher
+from trimtab.search.learner import (
+    Feasibility,
+    Fitted,
+    GaussianModel,
+    LossData,
+    Model,
+    Schedule,
+    Sight,
+    measured,
+    ranked,
+)
+from trimtab.search.ledger import Evidence, Ledger, kept
+from trimtab.search.optimise import Everywhere, Moves
 from trimtab.search.searcher import SearchProblem
-from trimtab.search.surrogate import Surrogate, SurrogateHyper, loss_data, measured
-from trimtab.space import Config
+from trimtab.space import Config, Space
 
 __all__ = ["ContextModel", "ContextualGaussianProcessSearcher"]
 
@@ -39,41 +52,128 @@ _CLOSE = 0.02
 """Workloads whose numbers differ by no more (relative, or absolute below 1) are one."""
 
 _UNKNOWN = Context(workload="", clients=1)
-"""The workload of a problem that names none."""
+"""The workload until one is told."""
+
+
+class Workloads:
+    """The workloads met so far, each with a ledger of its own, and every config told under any of them."""
+
+    def __init__(self, space: Space, filler: Config) -> None:
+        self._space, self._filler = space, filler
+        self.contexts: list[Context] = []
+        self.ledgers: list[Ledger] = []
+        self.told: list[tuple[Evidence, int]] = []
+
+    def place(self, context: Context) -> int:
+        """The number of the known workload that `context` is, as near as makes no difference; a new one otherwise."""
+        for number, known in enumerate(self.contexts):
+            if _is_same(known, context):
+                return number
+        self.contexts.append(context)
+        self.ledgers.append(Ledger(self._space, self._filler))
+        return len(self.contexts) - 1
+
+
+def _beside(features: Array, workload: Array) -> Array:
+    return np.hstack([features, np.broadcast_to(workload, (len(features), len(workload)))])
 
 
 class ContextModel:
-    """A surrogate over [config | workload], seen with one workload.
+    """A `Model`: a Gaussian process over [config | workload], seen with one workload.
 
     Args:
-        surrogate: over the features of configs, followed by those of workloads.
-        evidence: what was told under any workload; features of configs only.
+        model: over the features of configs, followed by those of workloads.
+        evidence: what was measured under any workload; features of configs only.
         workload: (g,) features of the workload in question.
-        bravery: standard deviations that the lower confidence bound goes below the mean; 0: expected improvement.
-
-    Attributes:
-        leaders: acceptable configs of any workload, those of least expected loss under this one first.
     """
 
-    def __init__(self, surrogate: Surrogate, evidence: list[Evidence], workload: Array, bravery: float) -> None:
-        self._surrogate, self._workload, self._bravery = surrogate, workload, bravery
-        features = self._beside(np.array([e.features for e in evidence]))
-        self.leaders, surrogate.incumbent = surrogate.rank(evidence, features)
+    def __init__(self, model: GaussianModel, evidence: list[Evidence], workload: Array) -> None:
+        self._process, self._workload = model.process, workload
+        believed = model.base.predict_mean(_beside(np.array([e.features for e in evidence]), workload))
+        self.leaders, self.incumbent = ranked(evidence, believed)
+        self.unit, self.effects = model.unit, model.effects
 
-    def _beside(self, features: Array) -> Array:
-        return np.hstack([features, np.broadcast_to(self._workload, (len(features), len(self._workload)))])
+    def predict(self, features: Array) -> tuple[Array, Array]:
+        """As `Model.predict`, under this workload."""
+        return self._process.predict(_beside(features, self._workload))
 
-    def worth(self, features: Array) -> Array:
-        """Log expected improvement, or less the lower confidence bound; plus the log probability of being acceptable."""
-        beside = self._beside(features)
-        if self._bravery == 0:
-            return self._surrogate.worth(beside)
-        mean, sd = self._surrogate.process.predict(beside)
-        return self._bravery * sd - mean + self._surrogate.risk(beside)
 
-    def expected_gain(self, features: Array) -> float:
-        """Expected improvement of the loss at one row (1, f) under this workload."""
-        return self._surrogate.expected_gain(self._beside(features))
+class ContextLearner:
+    """A Gaussian process over config and workload, and how likely a config is to work under one.
+
+    Args:
+        workloads: filled in by the searcher.
+        present: the number of the workload that asks are for.
+        n_features: of a config.
+        cap: most trials in the process.
+        has_product: whether the effect of a config may depend on the workload.
+    """
+
+    def __init__(
+        self, workloads: Workloads, present: Callable[[], int], n_features: int, cap: int, has_product: bool
+    ) -> None:
+        self._workloads, self._present, self._n_features = workloads, present, n_features
+        self._cap, self._has_product = cap, has_product
+        self._schedule, self._feasibility = Schedule(), Feasibility(_FIT_CAP)
+        self._scaling = ContextFeatures.of([_UNKNOWN])
+        self._fitted: Fitted | None = None
+        self._n_contexts = 0
+
+    def learn(self, sight: Sight, rng: np.random.Generator) -> ContextModel:
+        """As `Learner.learn`; nothing is drawn."""
+        contexts = self._workloads.contexts
+        is_due = self._schedule.is_due(len(sight.evidence)) or len(contexts) != self._n_contexts
+        if is_due or self._fitted is None:
+            self._scaling, self._n_contexts = ContextFeatures.of(contexts), len(contexts)
+            self._fitted = self._fit(self._rows())
+        workload, pending = self._workload(), sight.pending_features
+        pending = _beside(pending, workload) if len(pending) else pending
+        model = GaussianModel(self._rows(), pending, self._fitted, self._cap)
+        return ContextModel(model, measured(sight.evidence), workload)
+
+    def _workload(self) -> Array:
+        return self._scaling.row(self._workloads.contexts[self._present()])
+
+    def _rows(self) -> list[Evidence]:
+        """Everything told, with the features of its workload beside its own."""
+        rows = [self._scaling.row(context) for context in self._workloads.contexts]
+        return [replace(e, features=np.r_[e.features, rows[place]]) for e, place in self._workloads.told]
+
+    def _fit(self, evidence: list[Evidence]) -> Fitted:
+        some, f = kept(measured(evidence), _FIT_CAP), self._n_features
+        scale = LossScale.of(np.array([e.loss for e in some]))
+        data = LossData.of(some, scale)
+        loss = fit_context_hyper(data.x[:, :f], data.x[:, f:], data.y, data.v, has_product=self._has_product)
+        return Fitted(scale, loss, loss.config.effects)
+
+    def score(self, sight: Sight, caution: float) -> Score:
+        """caution · ln P under the present workload."""
+        classifier = self._feasibility.learn(replace(sight, evidence=self._rows()))
+        workload = self._workload()
+        if classifier is None:
+            return lambda features: np.zeros(len(features))
+        return lambda features: caution * classifier.log_probability(_beside(features, workload))
+
+
+@dataclass(frozen=True, slots=True)
+class _FeasibleHere:
+    """caution · ln P, of the learner's own classifier."""
+
+    learner: ContextLearner
+    caution: float
+
+    def score(self, sight: Sight) -> Score:
+        """As `Term.score`."""
+        return self.learner.score(sight, self.caution)
+
+
+class _AlsoLeaders(Everywhere):
+    """Everywhere, and the leaders of other workloads as they are."""
+
+    def draw(self, model: Model, moves: Moves, anchors: Array, n: int, rng: np.random.Generator) -> Array:
+        """As `Region.draw`."""
+        leaders = np.array([e.point for e in model.leaders[:_N_LEADERS]])
+        return np.vstack([super().draw(model, moves, anchors, n, rng), leaders])
 
 
 class ContextualGaussianProcessSearcher(ModelSearcher):
@@ -83,105 +183,68 @@ class ContextualGaussianProcessSearcher(ModelSearcher):
 
     Attributes:
         context: the workload that asks are for; may be set at any time between them.
+        workloads: those met so far.
     """
 
     NAME: ClassVar[str] = "contextual-gp"
     OPTIONS: ClassVar[Options] = {
-        **ModelSearcher.OPTIONS,
-        "cap": (400, "most trials that enter the model: the best, the latest, and some of the others"),
+        **MODEL_OPTIONS,
         "acquisition": ("ei", "'ei': expected improvement; 'lcb': lower confidence bound"),
-        "bravery": (1.5, "'lcb' only: standard deviations that the bound lies below the mean"),
+        "bound_width": (1.5, "'lcb' only: standard deviations that the bound lies below the mean"),
         "product": (True, "whether the effect of a config may depend on the workload; else only a sum of kernels"),
     }
 
     def __init__(self, problem: SearchProblem) -> None:
-        self._contexts: list[Context] = []
-        self._ledgers: list[Ledger] = []
-        self._told: list[tuple[Evidence, int]] = []
-        self._is_given = problem.context is not None
+        self._present: int | None = None
         super().__init__(problem)
-        self.context = problem.context or _UNKNOWN
-        self._hyper: SurrogateHyper | None = None
-        self._scaling = ContextFeatures.of([self.context])
+        if problem.context is not None:
+            self.context = problem.context
 
     @property
     def context(self) -> Context:
-        """The workload that asks are for."""
-        return self._context
+        """The workload that asks are for; one without a name until the problem or a trial tells it."""
+        return _UNKNOWN if self._present is None else self.workloads.contexts[self._present]
 
     @context.setter
     def context(self, context: Context) -> None:
-        self._context = context
-        self.ledger = self._ledgers[self._place(context)]
-
-    def _place(self, context: Context) -> int:
-        """The number of the known workload that `context` is, as near as makes no difference; a new one otherwise."""
-        for number, known in enumerate(self._contexts):
-            if _is_same(known, context):
-                return number
-        self._contexts.append(context)
-        self._ledgers.append(Ledger(self.space, self.filler))
-        return len(self._contexts) - 1
+        self._present = self.workloads.place(context)
+        self.ledger = self.workloads.ledgers[self._present]
 
     def _check_options(self) -> None:
         super()._check_options()
-        self._require("cap", self.options["cap"] >= 10, "10 or more")
         self._require("acquisition", self.options["acquisition"] in ("ei", "lcb"), "'ei' or 'lcb'")
-        self._require("bravery", self.options["bravery"] > 0, "more than 0")
+        self._require("bound_width", self.options["bound_width"] > 0, "more than 0")
+
+    def _member(self) -> Member:
+        options = self.options
+        self.workloads = Workloads(self.space, self.filler)
+        learner = ContextLearner(
+            self.workloads, lambda: self._present or 0, self.n_features, options["cap"], options["product"]
+        )
+        member = Member(learner, _AlsoLeaders(), [_FeasibleHere(learner, options["caution"])], self._optimiser())
+        if options["acquisition"] == "lcb":
+            member.gain = lower_bound(options["bound_width"])
+        return member
 
     def tell(self, trial: Trial) -> None:
         """As `SearcherBase.tell`, for the workload of the trial; while none was given it is that of the first trial."""
-        if not self._is_given:
-            self.context, self._is_given = trial.context, True
-        place = self._place(trial.context)
-        present, self.ledger = self.ledger, self._ledgers[place]
+        if self._present is None:
+            self.context = trial.context
+        place = self.workloads.place(trial.context)
+        present, self.ledger = self.ledger, self.workloads.ledgers[place]
         n_known = len(self.ledger)
         super().tell(trial)
         if len(self.ledger) > n_known:
-            self._told.append((list(self.ledger)[-1], place))
+            self.workloads.told.append((list(self.ledger)[-1], place))
         self.ledger = present
 
     def _known(self) -> list[Evidence]:
-        return [evidence for evidence, _ in self._told]
+        return [evidence for evidence, _ in self.workloads.told]
 
     def _planned(self) -> Config | None:
         """The next config of the design that was tried under no workload."""
-        return self._first_new(c for c in self._design if not any(c in ledger for ledger in self._ledgers))
-
-    def _effects(self) -> Array | None:
-        return None if self._hyper is None else self._hyper.effects
-
-    def _model(self, evidence: list[Evidence], rng: np.random.Generator) -> Model:
-        is_due = self._is_refit_due(len(evidence)) or self._hyper is None or len(self._contexts) != self._n_contexts
-        if is_due:
-            self._scaling, self._n_contexts = ContextFeatures.of(self._contexts), len(self._contexts)
-        rows = [self._scaling.row(context) for context in self._contexts]
-        beside = [replace(e, features=np.r_[e.features, rows[place]]) for e, place in self._told]
-        if is_due or self._hyper is None:
-            self._hyper = self._fitted(beside)
-        workload = rows[self._place(self.context)]
-        pending = self._pending_features()
-        if len(pending):
-            pending = np.hstack([pending, np.tile(workload, (len(pending), 1))])
-        options = self.options
-        surrogate = Surrogate(beside, pending, self._hyper, cap=options["cap"], caution=options["caution"])
-        bravery = options["bravery"] if options["acquisition"] == "lcb" else 0.0
-        return ContextModel(surrogate, measured(evidence), workload, bravery)
-
-    _n_contexts = 0
-    """Number of workloads known at the last fit."""
-
-    def _fitted(self, evidence: list[Evidence]) -> SurrogateHyper:
-        some = kept(measured(evidence), _FIT_CAP)
-        scale = LossScale.of(np.array([e.loss for e in some]))
-        data, f = loss_data(some, scale), self._slices[-1].stop
-        loss = fit_context_hyper(data.x[:, :f], data.x[:, f:], data.y, data.v, has_product=self.options["product"])
-        return SurrogateHyper(scale, loss, loss.config.effects, fit_acceptability(evidence, _FIT_CAP))
-
-    def _candidates(self, leaders: Sequence[Evidence], rng: np.random.Generator) -> Array:
-        """As for other models, and the leaders of other workloads as they are."""
-        others = np.array([e.point for e in leaders[:_N_LEADERS]])
-        return self._new_points(np.vstack([super()._candidates(leaders, rng), others]))
+        tried = {evidence.config for evidence, _ in self.workloads.told}
+        return self.plan.design.next(self.ledger, self.pending | Counter(tried))
 
 
 def _is_same(a: Context, b: Context) -> bool:

@@ -105,8 +105,7 @@ class DifferentialEvolutionSearcher(SearcherBase):
         taken = rng.random(len(own)) < self.options["crossover"]
         if len(own):
             taken[rng.integers(len(own))] = True
-        config = self.space.decode(_reflected(np.where(taken, moved, own)))
-        return config if self.space.is_feasible(config) else self.space.repair(config)
+        return self.space.repair(self.space.decode(_reflected(np.where(taken, moved, own))))
 
     def _moved(self, own: Point, points: list[Point], rng: np.random.Generator) -> Point:
         factor = self.options["factor"] * rng.uniform(0.5, 1.5)

@@ -3,92 +3,88 @@
 Sources: S. Duan, V. Thummala, S. Babu, "Tuning Database Configuration Parameters with iTuned", VLDB 2009 (Latin
 hypercube, then Gaussian process with expected improvement, knobs ranked by their effect); J. Snoek, H. Larochelle,
 R. Adams, "Practical Bayesian Optimization of Machine Learning Algorithms", NeurIPS 2012; R. Garnett, "Bayesian
-Optimization", 2023, ch. 7; the sources of the parts are named in gaussian_process, acquisition, acceptability,
-surrogate and candidates.
+Optimization", 2023, ch. 7; the sources of the parts are named in learner, acquisition, acceptability and optimise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.search.acquisition import Feasible
 from trimtab.search.base import Options
-from trimtab.search.gaussian_process import Prior
-from trimtab.search.ledger import Evidence
-from trimtab.search.modelled import Model, ModelSearcher
-from trimtab.search.searcher import SearchProblem
-from trimtab.search.surrogate import Surrogate, SurrogateHyper, fit_surrogate
-from trimtab.space import Config
+from trimtab.search.design import ListedDesign
+from trimtab.search.engine import BayesianSearcher, Member, Plan
+from trimtab.search.learner import Feasibility, GaussianLearner, Learner
+from trimtab.search.lhs import latin_hypercube
+from trimtab.search.optimise import Everywhere, Optimiser, Region
 
-__all__ = ["GaussianProcessSearcher"]
+__all__ = ["MODEL_OPTIONS", "GaussianProcessSearcher", "ModelSearcher"]
 
-Array = NDArray[np.float64]
+MODEL_OPTIONS: Options = {
+    "initial": (0, "space-filling configs before the model is used; 0: chosen from knobs and budget"),
+    "candidates": (1200, "points scored for one ask, before the best are improved"),
+    "caution": (4.0, "how much the risk of failing counts: exponent of the probability of success"),
+    "changes": (3.0, "mean number of knobs changed at once near a good config"),
+    "restart_share": (1.0, "share of local candidates in which knobs that need a restart may change"),
+    "marginal": (0.002, "converged when the expected gain (log-ratio) of ten asks in a row is below this"),
+    "cap": (400, "most configs that enter the model: the best, the latest, and some of the others"),
+}
 
-_FIT_CAP = 200
-"""Configs from which hyper-parameters are fitted: more hardly changes them and costs n³."""
 
-_LUCKY = 0.7
-"""Standard errors by which a winner lies below what is expected of it when it is measured again."""
+class ModelSearcher(BayesianSearcher):
+    """Advice and a small Latin hypercube first; then one member over and over. A strategy brings the learner or region."""
+
+    OPTIONS: ClassVar[Options] = MODEL_OPTIONS
+
+    def _check_options(self) -> None:
+        for name in ("initial", "marginal", "caution"):
+            self._require(name, self.options[name] >= 0, "0 or more")
+        self._require("candidates", self.options["candidates"] >= 10, "10 or more")
+        self._require("changes", self.options["changes"] >= 1, "1 or more")
+        self._require("restart_share", 0 <= self.options["restart_share"] <= 1, "between 0 and 1")
+        self._require("cap", self.options["cap"] >= 10, "10 or more")
+
+    def _made(self) -> Plan:
+        configs = latin_hypercube(self.space, self._n_initial(), np.random.default_rng([self.problem.seed, 0, 3]))
+        repeats = self.options.get("repeats", 1)
+        return Plan(ListedDesign(self.space, configs), [self._member()], self.options["marginal"], repeats)
+
+    def _n_initial(self) -> int:
+        """A quarter of the budget at most, and about a third of the knobs: the model learns more from its own asks."""
+        most = (self.problem.budget_trials or 60) // 4
+        return self.options["initial"] or int(np.clip(self.space.n_dims // 3, 2, max(2, min(most, 10))))
+
+    def _member(self) -> Member:
+        feasible = Feasible(Feasibility(self.options["cap"]), self.options["caution"])
+        return Member(self._learner(), self._region(), [feasible], self._optimiser())
+
+    def _learner(self) -> Learner:
+        return GaussianLearner(self.n_features, self.options["cap"])
+
+    def _region(self) -> Region:
+        return Everywhere()
+
+    def _optimiser(self) -> Optimiser:
+        return Optimiser(
+            self.space, (self.filler, *self._openers()), self.belief, n_candidates=self.options["candidates"],
+            rounds=3, changes=self.options["changes"], restart_share=self.options["restart_share"],
+        )  # fmt: skip
 
 
 class GaussianProcessSearcher(ModelSearcher):
     """Advice and a small Latin hypercube first; then the largest expected improvement.
 
-    A repeat is spent only on a config that would be called best and that the model does not believe in.
+    With `repeats` above 1 a repeat is spent only on a config that would be called best and that the model does not believe in.
     """
 
     NAME: ClassVar[str] = "gp"
     OPTIONS: ClassVar[Options] = {
-        **ModelSearcher.OPTIONS,
-        "cap": (400, "most configs that enter the model: the best, the latest, and some of the others"),
-        "repeats": (3, "most trials of one config: the best so far is measured again when its loss looks like luck"),
+        **MODEL_OPTIONS,
+        "repeats": (1, "most trials of one config: the best so far is measured again when its loss looks like luck"),
     }
-
-    def __init__(self, problem: SearchProblem) -> None:
-        super().__init__(problem)
-        self._hyper: SurrogateHyper | None = None
-        self._surrogate: Surrogate | None = None
 
     def _check_options(self) -> None:
         super()._check_options()
-        self._require("cap", self.options["cap"] >= 10, "10 or more")
         self._require("repeats", self.options["repeats"] >= 1, "1 or more")
-
-    def _effects(self) -> Array | None:
-        return None if self._hyper is None else self._hyper.effects
-
-    def _priors(self) -> Sequence[Prior]:
-        """Priors of the loss's hyper-parameters to choose from; none: the usual one."""
-        return ()
-
-    def _model(self, evidence: list[Evidence], rng: np.random.Generator) -> Model:
-        self._surrogate = self._believed(evidence)
-        return self._surrogate
-
-    def _believed(self, evidence: list[Evidence]) -> Surrogate:
-        """The surrogate, with hyper-parameters fitted anew when that is due."""
-        if self._is_refit_due(len(evidence)) or self._hyper is None:
-            self._hyper = fit_surrogate(evidence, _FIT_CAP, self._priors())
-        return Surrogate(
-            evidence,
-            self._pending_features(),
-            self._hyper,
-            cap=self.options["cap"],
-            caution=self.options["caution"],
-            previous=self._surrogate,
-        )
-
-    def _chosen(self, model: Model, rng: np.random.Generator) -> Config:
-        again = self._doubtful(model)
-        return self._most_promising(model, rng) if again is None else again
-
-    def _doubtful(self, model: Model) -> Config | None:
-        """The config that looks best so far, when the model holds its loss for luck and another for the leader."""
-        best = self.ledger.best()
-        if best is None or best is model.leaders[0] or best.config in self.pending or self._surrogate is None:
-            return None
-        few = len(best.measured) < self.options["repeats"]
-        return best.config if few and self._surrogate.luck(best) > _LUCKY else None

@@ -32,7 +32,7 @@ class GridSearcher(SearcherBase):
     NAME: ClassVar[str] = "grid"
     OPTIONS: ClassVar[Options] = {
         "levels": (0, "values of each knob, spread evenly; 0: as many as fit the budget in trials, 2 at least"),
-        "levels_of": ({}, "knobs with levels of their own: a number of levels, or a list of values"),
+        "levels_of": ({}, "levels of single knobs: a number of levels, or a list of values"),
         "most": (10_000, "a grid of more configs than this is refused"),
         "order": ("shuffled", "'shuffled', or 'sorted': knobs that need a restart change as rarely as possible"),
     }

@@ -24,7 +24,7 @@ class HillClimbingSearcher(SteppedSearcher):
 
     NAME: ClassVar[str] = "hill-climbing"
     OPTIONS: ClassVar[Options] = {
-        "probes": (5, "random configs tried before the first start, beside the advice"),
+        "probes": (5, "random configs tried before the first start, in addition to the advice"),
         "radius": (0.3, "standard deviation of a step, as a share of the knob's range"),
         "width": (1, "neighbours measured before the best of them is compared: 1 takes the first that is better"),
         "patience": (0, "neighbours without progress before a new start; 0: two for each knob"),

@@ -13,7 +13,10 @@ from trimtab.errors import SpaceError
 from trimtab.records import Status, Trial
 from trimtab.space import Config, Space
 
-__all__ = ["Evidence", "Ledger"]
+__all__ = ["Evidence", "Ledger", "kept"]
+
+_BEST_SHARE, _RECENT_SHARE = 0.5, 0.3
+"""Of the configs kept when there are too many: the best, the latest; the rest is spread evenly over the others."""
 
 _LEAST_SE = 1e-6
 """A standard error of 0 (a fake target) would give infinite weight."""
@@ -141,3 +144,17 @@ class Ledger:
         """The acceptable config with the least mean loss; the first told among equals; None when there is none."""
         acceptable = [evidence for evidence in self if evidence.is_acceptable]
         return min(acceptable, key=lambda evidence: evidence.loss, default=None)
+
+
+def kept(evidence: list[Evidence], cap: int) -> list[Evidence]:
+    """At most `cap` of `evidence` (in the order told), by the shares above; in the order told."""
+    if len(evidence) <= cap:
+        return evidence
+    keys = np.array([e.loss if e.measured else np.inf for e in evidence])
+    by_loss = np.argsort(keys, kind="stable")
+    n_best, n_recent = int(cap * _BEST_SHARE), int(cap * _RECENT_SHARE)
+    keep = set(by_loss[:n_best].tolist()) | set(range(len(evidence) - n_recent, len(evidence)))
+    others = [int(i) for i in by_loss if int(i) not in keep]
+    places = np.linspace(0, len(others) - 1, max(0, cap - len(keep))).astype(int)
+    keep |= {others[place] for place in places}
+    return [evidence[i] for i in sorted(keep)]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+import scipy  # its stats, most of a second to load, come on first use
 from numpy.typing import NDArray
-from scipy.stats import qmc
 
 from trimtab.search.base import Options, SearcherBase
 from trimtab.search.searcher import SearchProblem
@@ -21,11 +21,11 @@ __all__ = ["LatinHypercubeSearcher", "latin_hypercube"]
 
 def latin_hypercube(space: Space, n: int, rng: np.random.Generator) -> list[Config]:
     """`n` feasible configs, one in each slice of every knob's range; infeasible ones are moved by `Space.repair`."""
-    if space.n_dims == 0:
-        return [space.default()] * n
-    points: NDArray[np.float64] = qmc.LatinHypercube(space.n_dims, seed=rng).random(n)
-    configs = space.decode_many(points)
-    return [config if space.is_feasible(config) else space.repair(config) for config in configs]
+    return [space.default()] * n if space.n_dims == 0 else space.feasible_configs(_points(space, n, rng))
+
+
+def _points(space: Space, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    return np.asarray(scipy.stats.qmc.LatinHypercube(space.n_dims, seed=rng).random(n))
 
 
 class LatinHypercubeSearcher(SearcherBase):
@@ -40,11 +40,13 @@ class LatinHypercubeSearcher(SearcherBase):
         super().__init__(problem)
         self._require("batch", self.options["batch"] >= 0, "0 or more")
         self._size: int = self.options["batch"] or problem.budget_trials or 32
-        self._batch: list[Config] = []
+        self._batch: NDArray[np.float64] = np.empty((0, self.space.n_dims))
 
     def _propose(self, rng: np.random.Generator) -> Config:
         number, place = divmod(self.n_asked, self._size)
-        if place == 0 or not self._batch:
-            self._batch = latin_hypercube(self.space, self._size, np.random.default_rng([self.problem.seed, number, 1]))
-        config = self._batch[place]
+        if not self.space.n_dims:
+            return self._random_new(rng)
+        if place == 0 or not len(self._batch):
+            self._batch = _points(self.space, self._size, np.random.default_rng([self.problem.seed, number, 1]))
+        config = self.space.feasible_configs(self._batch[place : place + 1])[0]  # a repair takes milliseconds
         return config if self._is_new(config) else self._random_new(rng)

@@ -23,7 +23,7 @@ __all__ = ["NelderMeadSearcher"]
 
 
 class NelderMeadSearcher(SimplexSearcher):
-    """One simplex of d + 1 vertices at a time; the worst vertex moves."""
+    """One simplex of d + 1 vertices at a time; for few knobs: at 50 it found less than `random` in 100 trials."""
 
     NAME: ClassVar[str] = "nelder-mead"
     OPTIONS: ClassVar[Options] = {

@@ -11,9 +11,9 @@ import warnings
 from typing import Any, ClassVar
 
 from trimtab.errors import UsageError
+from trimtab.search.adapter import AdapterSearcher
 from trimtab.search.base import Options
-from trimtab.search.flat import Parameter, Values
-from trimtab.search.guest import GuestSearcher
+from trimtab.search.parameters import Parameter, Values
 from trimtab.search.searcher import SearchProblem
 
 __all__ = ["OptunaSearcher"]
@@ -35,7 +35,7 @@ def _distribution(parameter: Parameter) -> Any:
     return made(parameter.low, parameter.high, log=parameter.log)
 
 
-class OptunaSearcher(GuestSearcher):
+class OptunaSearcher(AdapterSearcher):
     """The advice, then what the sampler proposes, moved to the nearest feasible config.
 
     Raises:
@@ -52,7 +52,7 @@ class OptunaSearcher(GuestSearcher):
         super().__init__(problem)
         optuna = _optuna()
         self._trial = optuna.trial
-        self._distributions = {name: _distribution(p) for name, p in self.flat.parameters.items()}
+        self._distributions = {name: _distribution(p) for name, p in self.parameter_space.parameters.items()}
         verbosity = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._study = optuna.create_study(sampler=self._make_sampler(optuna.samplers))
@@ -76,18 +76,18 @@ class OptunaSearcher(GuestSearcher):
                 hint=f"see the documentation of optuna.samplers.{name}",
             ) from error
 
-    def _guest_ask(self) -> tuple[Any, Values]:
+    def _peer_ask(self) -> tuple[Any, Values]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             asked = self._study.ask(self._distributions)
         return asked, asked.params
 
-    def _guest_tell(self, token: Any, values: Values, loss: float, is_failed: bool) -> None:
+    def _peer_tell(self, token: Any, values: Values, loss: float, is_failed: bool) -> None:
         if token is not None:
             self._study.tell(token, loss)
             return
         create = self._trial.create_trial
         self._study.add_trial(create(params=values, distributions=self._distributions, value=loss))
 
-    def _guest_drop(self, token: Any, values: Values) -> None:
+    def _peer_drop(self, token: Any, values: Values) -> None:
         self._study.tell(token, state=self._trial.TrialState.FAIL)

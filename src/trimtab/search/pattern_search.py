@@ -24,10 +24,10 @@ class PatternSearcher(SteppedSearcher):
 
     NAME: ClassVar[str] = "pattern-search"
     OPTIONS: ClassVar[Options] = {
-        "probes": (5, "random configs tried before the first start, beside the advice"),
+        "probes": (5, "random configs tried before the first start, in addition to the advice"),
         "step": (0.25, "first step as a share of a knob's range"),
         "shrink": (0.5, "factor of the step when no knob helps, between 0 and 1"),
-        "smallest": (0.02, "step below which the search starts anew, from the best with some knobs drawn at random"),
+        "smallest": (0.02, "step below which the search restarts, from the best with some knobs drawn at random"),
     }
 
     def __init__(self, problem: SearchProblem) -> None:

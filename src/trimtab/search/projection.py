@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab import plugins
-from trimtab.records import Trial
+from trimtab.records import Prior, Trial
 from trimtab.search.base import Options, SearcherBase
 from trimtab.search.searcher import Searcher, SearchProblem
 from trimtab.space import Config, Knob, KnobKind, Space
@@ -35,7 +35,7 @@ _TRIES = 12
 
 
 class ProjectionSearcher(SearcherBase):
-    """The advice, then whatever `inner` asks for in a space of `dimensions` that is projected onto all knobs.
+    """The advice, then what `inner` asks for in few dimensions projected onto all knobs; not compared with `random` yet.
 
     Trials of configs that the projection cannot make (the advice, other studies) count for `best` only.
     """
@@ -77,7 +77,16 @@ class ProjectionSearcher(SearcherBase):
         knobs = [Knob(name=name, kind=KnobKind.INTEGER, low=low, high=high, default=0) for name in self._names]
         space = Space(knobs)
         inner = plugins.load("searchers", self.options["inner"])
-        problem = replace(self.problem, space=space, baseline=space.default(), advice=(), options={})
+        problem = replace(
+            self.problem,
+            space=space,
+            baseline=space.default(),
+            advice=(),
+            starts=(),
+            past=(),
+            prior=Prior(),
+            options={},
+        )
         return cast(Searcher, inner(problem))
 
     @property
@@ -118,8 +127,7 @@ class ProjectionSearcher(SearcherBase):
         z = np.array([float(place[name]) for name in self._names]) / self._half
         t = self._sign * z[self._source]
         room = np.where(t > 0, 1.0 - self._home, self._home)
-        config = self.space.decode(self._to_points(self._home + t * room))
-        return config if self.space.is_feasible(config) else self.space.repair(config)
+        return self.space.repair(self.space.decode(self._to_points(self._home + t * room)))
 
     def _is_hybrid(self) -> NDArray[np.bool_]:
         """Which knobs are numbers with special values, (d,)."""

@@ -14,14 +14,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.search.acquisition import LossScale, log_expected_improvement
+from trimtab.model.forest import Forest
+from trimtab.model.scale import LossScale
+from trimtab.search.acquisition import Score
+from trimtab.search.learner import Model, Sight, measured, ranked
 from trimtab.search.ledger import Evidence
 from trimtab.search.past import PastStudy
-from trimtab.search.surrogate import Surrogate, measured
-from trimtab.search.trees import Forest
 from trimtab.space import Space
 
-__all__ = ["PastModel", "RankingEnsemble", "misranked", "shares_won"]
+__all__ = ["PastFailures", "PastModel", "RankingEnsemble", "misranked", "shares_won"]
 
 Array = NDArray[np.float64]
 
@@ -43,12 +44,14 @@ class PastModel:
         self.study = study
         features = space.features(list(study.configs))
         losses = np.array(study.losses)
-        self._loss = Forest(features, LossScale.of(losses).forward(losses), np.ones(len(losses)), seed)
+        self._loss = Forest(
+            features, LossScale.of(losses).forward(losses), np.ones(len(losses)), np.random.default_rng(seed)
+        )
         self._works: Forest | None = None
         if study.failed:
             both = np.vstack([features, space.features(list(study.failed))])
             works = np.r_[np.ones(len(features)), np.zeros(len(study.failed))]
-            self._works = Forest(both, works, np.ones(len(both)), seed)
+            self._works = Forest(both, works, np.ones(len(both)), np.random.default_rng(seed))
         self.importance = self._loss.importance
 
     def predict(self, features: Array) -> tuple[Array, Array]:
@@ -87,55 +90,61 @@ def shares_won(losses: Array) -> Array:
 
 
 class RankingEnsemble:
-    """A `Model`: the weighted sum of what past studies and this one's own surrogate expect.
+    """A `Model`: the weighted sum of what past studies and this one's own model expect; on no scale in particular.
 
     Args:
-        past: models with their weights.
-        own: this study's surrogate; None while it has too few trials.
+        past: models with their weights, at least one.
+        own: this study's model; None while it has too few trials.
         own_weight: its weight; all weights add up to 1.
         evidence: of this study, at least one config measured.
-        caution: exponent of the chance that a config works.
     """
 
     def __init__(
         self,
         past: Sequence[tuple[PastModel, float]],
-        own: Surrogate | None,
+        own: Model | None,
         own_weight: float,
         evidence: Sequence[Evidence],
-        caution: float,
     ) -> None:
-        self._past, self._own, self._own_weight, self._caution = past, own, own_weight, caution
+        self._past, self._own, self._own_weight = past, own, own_weight
         some = measured(evidence)
-        known = [e for e in some if e.is_acceptable] or some
-        believed = self.predict(np.array([e.features for e in known]))[0]
-        order = np.argsort(believed, kind="stable")
-        self.leaders = [known[i] for i in order]
-        self.incumbent = float(believed[order[0]])
-        self._scale = LossScale.of(np.array([e.loss for e in some]))
+        believed = self.predict(np.array([e.features for e in some]))[0]
+        self.leaders, self.incumbent = ranked(some, believed)
+        scale = LossScale.of(np.array([e.loss for e in some]))
+        self.unit = scale.scale * scale.spread
+        self.effects = np.mean([model.importance for model, _ in past], axis=0) + 1e-9
 
     def predict(self, features: Array) -> tuple[Array, Array]:
-        """Mean and standard deviation at the rows of `features` (m, f), on no scale in particular: (m,) each."""
+        """As `Model.predict`."""
         mean, variance = np.zeros(len(features)), np.zeros(len(features))
         parts = [(model.predict(features), weight) for model, weight in self._past]
         if self._own is not None:
-            parts.append((self._own.process.predict(features), self._own_weight))
+            parts.append((self._own.predict(features), self._own_weight))
         for (part, sd), weight in parts:
             mean += weight * part
             variance += (weight * sd) ** 2
         return mean, np.sqrt(variance)
 
-    def worth(self, features: Array) -> Array:
-        """Log expected improvement plus the log chance of working, at the rows of `features` (m, f)."""
-        mean, sd = self.predict(features)
-        risk = np.zeros(len(features)) if self._own is None else self._own.risk(features)
-        total = sum(weight for _, weight in self._past) or 1.0
-        for model, weight in self._past:
-            risk = risk + self._caution * weight / total * model.risk(features)
-        return log_expected_improvement(mean, sd, self.incumbent) + risk
 
-    def expected_gain(self, features: Array) -> float:
-        """Expected improvement at one row (1, f), about in units of the loss."""
-        mean, sd = self.predict(features)
-        gain = float(np.exp(log_expected_improvement(mean, sd, self.incumbent))[0])
-        return gain * self._scale.scale * self._scale.spread
+class PastFailures:
+    """A term: the log chance of working that past studies see, by their weights.
+
+    Attributes:
+        past: models with their weights; none at first.
+    """
+
+    def __init__(self, caution: float) -> None:
+        self._caution = caution
+        self.past: Sequence[tuple[PastModel, float]] = ()
+
+    def score(self, sight: Sight) -> Score:
+        """As `Term.score`."""
+        past, total = list(self.past), sum(weight for _, weight in self.past) or 1.0
+
+        def score(features: Array) -> Array:
+            risk = np.zeros(len(features))
+            for model, weight in past:
+                risk = risk + self._caution * weight / total * model.risk(features)
+            return risk
+
+        return score

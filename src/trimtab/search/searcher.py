@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from trimtab.records import Context, Trial
+from trimtab.records import Context, Prior, Trial
 from trimtab.search.past import PastStudy
 from trimtab.space import Config, Space
 
@@ -22,6 +22,7 @@ class SearchProblem:
         baseline: the config the target had when we came; may lie outside the space's useful ranges.
         advice: rule-based configs worth trying first, best first.
         starts: configs that did well in past studies, best first; they need not be feasible here.
+        prior: where good configs are expected: plays and places of single knobs; searchers without a model ignore it.
         past: what past studies measured, nearest first: a prior for searchers that have a model.
         context: the workload.
         seed: the only source of randomness.
@@ -33,6 +34,7 @@ class SearchProblem:
     baseline: Config
     advice: Sequence[Config] = ()
     starts: Sequence[Config] = ()
+    prior: Prior = field(default_factory=Prior)
     past: Sequence[PastStudy] = ()
     context: Context | None = None
     seed: int = 0

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 import numpy as np
+import scipy  # its stats, most of a second to load, come on first use
 from numpy.typing import NDArray
-from scipy.stats import qmc
 
 from trimtab.search.base import Options
 from trimtab.search.searcher import SearchProblem
@@ -39,7 +39,7 @@ class SimplexSearcher(SteppedSearcher):
     """Probes, then one simplex after another; how a simplex moves is up to the strategy."""
 
     OPTIONS: ClassVar[Options] = {
-        "probes": (8, "random configs tried before the first simplex, beside the advice"),
+        "probes": (8, "random configs tried before the first simplex, in addition to the advice"),
         "init": ("axes", "initial simplex: 'axes', 'random', 'boundary', 'latin', or 'prior' (the best trials so far)"),
         "radius": (0.35, "size of the initial simplex as a share of each knob's range"),
         "reflect": (1.0, "reflection coefficient"),
@@ -199,12 +199,11 @@ class SimplexSearcher(SteppedSearcher):
         if not len(origin):
             return
         low, high = np.clip([origin - self.options["radius"], origin + self.options["radius"]], 0.0, 1.0)
-        for place in qmc.LatinHypercube(len(origin), seed=self._rng).random(len(origin)):
+        for place in scipy.stats.qmc.LatinHypercube(len(origin), seed=self._rng).random(len(origin)):
             yield self._feasible(low + place * (high - low))
 
     def _feasible(self, point: Point) -> Config:
-        config = self.space.decode(point)
-        return config if self.space.is_feasible(config) else self.space.repair(config)
+        return self.space.repair(self.space.decode(point))
 
     def _descend(self, simplex: list[Config]) -> Steps:
         """Transforms `simplex` until it has converged or no longer progresses."""

@@ -13,10 +13,10 @@ import weakref
 from typing import Any, ClassVar
 
 from trimtab.errors import InternalError, UsageError
+from trimtab.search.adapter import AdapterSearcher
 from trimtab.search.base import Options
 from trimtab.search.configspace import configspace_of
-from trimtab.search.flat import Values
-from trimtab.search.guest import GuestSearcher
+from trimtab.search.parameters import Values
 from trimtab.search.searcher import SearchProblem
 
 __all__ = ["SmacSearcher"]
@@ -30,7 +30,7 @@ def _never(config: Any, seed: int = 0) -> float:
     raise InternalError("SMAC3 has called its target function, although it is driven by ask and tell")
 
 
-class SmacSearcher(GuestSearcher):
+class SmacSearcher(AdapterSearcher):
     """The advice, then what SMAC3's facade for hyper-parameter optimisation proposes, moved to the nearest feasible config.
 
     Raises:
@@ -56,8 +56,8 @@ class SmacSearcher(GuestSearcher):
         self._values, self._status = dataclasses, enumerations.StatusType
         # It gives up on a small space some draws before every config of it was tried.
         self._exhausted = (StopIteration, ConfigurationSpaceExhaustedException)
-        self._configspace = configspace_of(self.flat.parameters.values(), problem.seed)
-        self._facade = self._make(smac) if self.flat.parameters else None
+        self._configspace = configspace_of(self.parameter_space.parameters.values(), problem.seed)
+        self._facade = self._make(smac) if self.parameter_space.parameters else None
 
     def _make(self, smac: Any) -> Any:
         folder = tempfile.mkdtemp(prefix="trimtab-smac-")
@@ -72,7 +72,7 @@ class SmacSearcher(GuestSearcher):
             design = kind.get_initial_design(scenario, n_configs=self.options["initial"])
             return kind(scenario, _never, initial_design=design, logging_level=False, overwrite=True)
 
-    def _guest_ask(self) -> tuple[Any, Values] | None:
+    def _peer_ask(self) -> tuple[Any, Values] | None:
         if self._facade is None:
             return None
         with warnings.catch_warnings():
@@ -83,7 +83,7 @@ class SmacSearcher(GuestSearcher):
                 return None
         return info, {name: _plain(value) for name, value in info.config.items()}
 
-    def _guest_tell(self, token: Any, values: Values, loss: float, is_failed: bool) -> None:
+    def _peer_tell(self, token: Any, values: Values, loss: float, is_failed: bool) -> None:
         if self._facade is None:
             return
         info = token

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from scipy.stats import qmc
+import scipy  # its stats, most of a second to load, come on first use
 
 from trimtab.search.base import SearcherBase
 from trimtab.search.searcher import SearchProblem
@@ -30,17 +30,19 @@ class SobolSearcher(SearcherBase):
     def __init__(self, problem: SearchProblem) -> None:
         super().__init__(problem)
         n = self.space.n_dims
-        self._engine = qmc.Sobol(n, scramble=True, seed=np.random.default_rng([problem.seed, 0, 5])) if n else None
-        self._block: list[Config] = []
+        self._engine = (
+            scipy.stats.qmc.Sobol(n, scramble=True, seed=np.random.default_rng([problem.seed, 0, 5])) if n else None
+        )
+        self._block = np.empty((0, n))
 
     def _propose(self, rng: np.random.Generator) -> Config:
         if self.is_exhausted or self._engine is None:
             return self._random_new(rng)
         for _ in range(_BLOCK):
-            if not self._block:
-                self._block = self.space.decode_many(self._engine.random(_BLOCK))[::-1]
-            config = self._block.pop()
-            config = config if self.space.is_feasible(config) else self.space.repair(config)
+            if not len(self._block):
+                self._block = self._engine.random(_BLOCK)
+            point, self._block = self._block[:1], self._block[1:]
+            config = self.space.feasible_configs(point)[0]  # one at a time: a repair takes milliseconds
             if self._is_new(config):
                 return config
         return self._random_new(rng)

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from trimtab.search.acceptability import kept
 from trimtab.search.base import Options, SearcherBase
-from trimtab.search.ledger import Evidence
+from trimtab.search.ledger import Evidence, kept
 from trimtab.search.lhs import latin_hypercube
 from trimtab.search.parzen import Parzen
 from trimtab.search.searcher import SearchProblem
@@ -99,7 +98,7 @@ class TreeParzenSearcher(SearcherBase):
         mask = self.space.feasible_mask(points)
         if mask.any():
             return self.space.snap(points[mask])
-        configs = [self.space.repair(config) for config in self.space.decode_many(points[:_TRIED])]
+        configs = self.space.feasible_configs(points[:_TRIED])
         return np.array([self.space.encode(config) for config in configs])
 
 

@@ -15,15 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.records import Trial
-from trimtab.search.acceptability import kept
+from trimtab.search.acquisition import Feasible, Term
 from trimtab.search.base import Options
-from trimtab.search.guard import GuardedSearcher
-from trimtab.search.ledger import Evidence
-from trimtab.search.modelled import Model, ModelSearcher, single_threaded
+from trimtab.search.design import ListedDesign
+from trimtab.search.engine import BayesianSearcher, Member, Plan, single_threaded
+from trimtab.search.gp import MODEL_OPTIONS
+from trimtab.search.learner import Feasibility, GaussianLearner, GaussianModel, Sight, measured
+from trimtab.search.ledger import Evidence, kept
+from trimtab.search.optimise import Everywhere, Optimiser
 from trimtab.search.past import PastStudy, fitted
-from trimtab.search.rgpe import PastModel, RankingEnsemble, misranked, shares_won
+from trimtab.search.plugin_guard import GuardedSearcher
+from trimtab.search.rgpe import PastFailures, PastModel, RankingEnsemble, misranked, shares_won
 from trimtab.search.searcher import SearchProblem
-from trimtab.search.surrogate import Surrogate, fit_surrogate, measured
 from trimtab.space import Config
 from trimtab.units import format_percent
 
@@ -86,15 +89,15 @@ def warmed(name: str, problem: SearchProblem, log: WarmLog) -> GuardedSearcher:
     from trimtab.search import create
 
     plain = create(name, replace(problem, past=()))
-    if not problem.past or not isinstance(plain.inner, ModelSearcher) or not problem.space.knobs:
+    if not problem.past or not isinstance(plain.inner, BayesianSearcher) or not problem.space.knobs:
         return plain
     inner = create(name, replace(problem, past=(), starts=())).inner
-    if not isinstance(inner, ModelSearcher):
+    if not isinstance(inner, BayesianSearcher):
         return plain
     return GuardedSearcher(name, lambda given: WarmSearcher(given, inner, log), replace(problem, options={}))
 
 
-class WarmSearcher(ModelSearcher):
+class WarmSearcher(BayesianSearcher):
     """`inner` with a prior.
 
     Args:
@@ -104,9 +107,9 @@ class WarmSearcher(ModelSearcher):
     """
 
     NAME: ClassVar[str] = "warm"
-    OPTIONS: ClassVar[Options] = ModelSearcher.OPTIONS
+    OPTIONS: ClassVar[Options] = MODEL_OPTIONS
 
-    def __init__(self, problem: SearchProblem, inner: ModelSearcher, log: WarmLog) -> None:
+    def __init__(self, problem: SearchProblem, inner: BayesianSearcher, log: WarmLog) -> None:
         super().__init__(problem)
         self._inner, self._log = inner, log
         self._past = [
@@ -115,8 +118,15 @@ class WarmSearcher(ModelSearcher):
             if len(study.configs) > 1
         ]
         self._weights: list[float] = []
-        self._own: Surrogate | None = None
+        self._own: GaussianModel | None = None
         self._own_weight = 0.0
+
+    def _made(self) -> Plan:
+        caution, cap = self.options["caution"], self.options["cap"]
+        self._failures = PastFailures(caution)
+        optimiser = Optimiser(self.space, (self.filler, *self._openers()), self.belief)
+        terms: list[Term] = [Feasible(Feasibility(cap), caution), self._failures]
+        return Plan(ListedDesign(self.space, ()), [Member(self, Everywhere(), terms, optimiser)])
 
     @property
     def is_converged(self) -> bool:
@@ -132,41 +142,42 @@ class WarmSearcher(ModelSearcher):
     def _n_starts(self) -> int:
         return 1
 
-    def _effects(self) -> Array | None:
-        return None if not self._past else np.mean([model.importance for model in self._past], axis=0) + 1e-9
-
     def _propose(self, rng: np.random.Generator) -> Config:
         opener = self._first_new(self._openers())
         if opener is not None:
             return opener
-        evidence = kept(list(self.ledger), _FIT_CAP)
-        if self._is_turn and sum(bool(e.measured) for e in evidence) >= 2:
+        sight = self._sight()
+        if self._is_turn and len(measured(sight.evidence)) >= 2:
             with single_threaded():
-                self._own = self._believed(evidence)
-                self._own_weight = self._weigh(measured(evidence))
+                self._own = self._believed(sight, rng)
+                self._own_weight = self._weigh(measured(sight.evidence))
                 if self._past and self._own_weight <= _HANDED:
-                    return self._most_promising(self._model(evidence, rng), rng)
+                    member = self.plan.members[0]
+                    return self._most_promising(member, self.learn(sight, rng), sight, rng)
         config = self._inner.ask(1)[0]
         return config if config not in self.pending else self._random_new(rng)
+
+    def _known(self) -> list[Evidence]:
+        return kept(list(self.ledger), _FIT_CAP)
 
     @property
     def _is_turn(self) -> bool:
         """Whether this ask is one for the ensemble, if it is to be trusted."""
         return bool(self._past) and self.n_asked < _MOST and (self.n_asked < _MIXED_FROM or self.n_asked % 2 == 0)
 
-    def _believed(self, evidence: list[Evidence]) -> Surrogate | None:
+    def _believed(self, sight: Sight, rng: np.random.Generator) -> GaussianModel | None:
         """This study's own model; None while it has too few trials."""
-        if len(measured(evidence)) < _LEAST_JUDGED:
+        if len(measured(sight.evidence)) < _LEAST_JUDGED:
             return None
-        hyper = fit_surrogate(evidence, _FIT_CAP)
-        caution = self.options["caution"]
-        return Surrogate(evidence, self._pending_features(), hyper, cap=_FIT_CAP, caution=caution)
+        return GaussianLearner(self.n_features, _FIT_CAP).learn(sight, rng)
 
-    def _model(self, evidence: list[Evidence], rng: np.random.Generator) -> Model:
+    def learn(self, sight: Sight, rng: np.random.Generator) -> RankingEnsemble:
+        """As `Learner.learn`: the ensemble by the weights of the last ask."""
         self._log.n_asks += 1
         self._log.weights = {m.study.name: round(w, 3) for m, w in zip(self._past, self._weights, strict=True)}
         pairs = list(zip(self._past, self._weights, strict=True))
-        return RankingEnsemble(pairs, self._own, self._own_weight, evidence, self.options["caution"])
+        self._failures.past = pairs
+        return RankingEnsemble(pairs, self._own, self._own_weight, sight.evidence)
 
     def _weigh(self, some: list[Evidence]) -> float:
         """Weighs the past studies, drops those that rank like chance, and returns the own model's weight."""
@@ -182,7 +193,7 @@ class WarmSearcher(ModelSearcher):
         shares = [float(np.quantile(draws, level)) for draws in theirs]
         left = [i for i, model in enumerate(self._past) if not self._is_dropped(model, shares[i])]
         self._past = [self._past[i] for i in left]
-        mine = misranked(self._own.left_out(), losses, se, seed)
+        mine = misranked(self._own.base.left_out(), losses, se, seed)
         won = shares_won(np.array([*(theirs[i] for i in left), mine]))
         self._weights = won[:-1].tolist()
         return float(won[-1])
@@ -198,7 +209,7 @@ class WarmSearcher(ModelSearcher):
         return True
 
 
-def _in_space(study: PastStudy, searcher: ModelSearcher) -> PastStudy:
+def _in_space(study: PastStudy, searcher: BayesianSearcher) -> PastStudy:
     """In the space of the searcher, which may have fewer knobs than the study."""
 
     knobs = set(searcher.space.knobs)

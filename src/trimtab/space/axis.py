@@ -22,7 +22,7 @@ from trimtab.errors import SpaceError
 from trimtab.space.evaluate import Column
 from trimtab.space.expression import Type
 from trimtab.space.knob import Knob, KnobKind, Value
-from trimtab.space.lattice import Lattice
+from trimtab.space.lattice import Ladder, Lattice
 from trimtab.units import Dimension, format_duration, format_size, unit_ratio
 
 __all__ = ["Axis", "LabelAxis", "NumberAxis", "axis_of", "base_value", "format_base"]
@@ -145,7 +145,7 @@ class LabelAxis(Axis):
 
     def _find(self, value: Value) -> tuple[float, int]:
         if value not in self.labels:
-            raise self.illegal(value, "is no choice")
+            raise self.illegal(value, "is not a choice")
         index = self.labels.index(value)
         return float(index), index
 
@@ -240,6 +240,8 @@ class NumberAxis(Axis):
             raise self.illegal(value, "is out of range")
         if not self.knob.contains(value):
             near = self.knob.format(self.knob.clip(min(max(value, low), high)))
+            if isinstance(self.regular, Ladder):
+                raise self.illegal(value, f"is not one of the round values that are tried (nearest: {near})")
             raise self.illegal(value, f"is off the step={self.knob.step or 1} (nearest: {near})")
         return float(self.regular.nearest(value)), REGULAR
 
@@ -341,8 +343,8 @@ class NumberAxis(Axis):
         n_points = len(self.points)
         points = (np.arange(n_points) + 0.5) * (self.share / max(1, n_points))
         n = max(1, limit - n_points)
-        if isinstance(self.regular, Lattice) and self.regular.n <= n:
-            values = self.regular.values(np.arange(self.regular.n, dtype=np.float64))
+        if isinstance(self.regular, Lattice | Ladder) and self.regular.n_levels <= n:
+            values = self.regular.values(np.arange(self.regular.n_levels, dtype=np.float64))
         else:
             values = self.regular.at(np.linspace(0.0, 1.0, n) if n > 1 else np.array([0.5]))
         bins = np.full(values.shape, REGULAR, dtype=np.int64)

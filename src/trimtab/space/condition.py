@@ -9,11 +9,12 @@ from graphlib import CycleError, TopologicalSorter
 import numpy as np
 
 from trimtab.errors import SpaceError
-from trimtab.space.evaluate import Column
+from trimtab.space.evaluate import Column, holds
 from trimtab.space.expression import Node, Type, check, names_in, parse
 from trimtab.space.knob import Knob, Value
+from trimtab.units import Dimension
 
-__all__ = ["Condition", "as_column", "constant_type", "ordered_conditions"]
+__all__ = ["Condition", "as_column", "constant_type", "is_true", "ordered_conditions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,17 @@ class Condition:
 def as_column(value: Value) -> Column:
     """A constant as the evaluator takes it."""
     return np.str_(value) if isinstance(value, str) else np.float64(value)
+
+
+def is_true(text: str, facts: Mapping[str, float], dimensions: Mapping[str, Dimension]) -> bool:
+    """Whether a condition holds for plain facts: numbers in base units, of the given dimensions.
+
+    Raises:
+        SpaceError: it is not in the language, or speaks of something that is no fact.
+    """
+    tree = parse(text)
+    check(tree, {name: Type(dimension=dimensions[name]) for name in facts if name in dimensions}, text)
+    return bool(holds(tree, {name: np.float64(value) for name, value in facts.items()}).all())
 
 
 def constant_type(value: Value) -> Type:

@@ -62,6 +62,8 @@ class Knob:
         step: distance between legal values, counted from `low` (integer and real only; None: 1 for integers, continuous
             for reals).
         log: whether the useful range is searched on a logarithmic scale (needs `low > 0`).
+        is_round: only those values of the useful range are legal that a person would write (`trimtab.space.round_values`),
+            where they are enough to search.
         unit: what one step of 1 means: a size ("B", "kB", "8kB", "MB", "16MB", ...), a duration ("us", "ms", "s",
         "min")
             or "" for a bare number.
@@ -82,6 +84,7 @@ class Knob:
     high: int | float | None = None
     step: int | float | None = None
     log: bool = False
+    is_round: bool = False
     unit: str = ""
     choices: tuple[str, ...] = ()
     special: tuple[int | float, ...] = ()
@@ -210,7 +213,7 @@ class Knob:
             SpaceError: the knob is not numeric.
         """
         low, high = self._ends()
-        return range_of(low, high, self.step, self.log, self.kind is KnobKind.INTEGER)
+        return range_of(low, high, self.step, self.log, self.kind is KnobKind.INTEGER, self.is_round, self.unit)
 
     @property
     def labels(self) -> tuple[bool | str, ...]:
@@ -269,7 +272,7 @@ class Knob:
             except UsageError as error:
                 raise SpaceError(f"{self.name}={text!r} is not a value: {error.message}", hint=error.hint) from error
             if number is None:
-                raise SpaceError(f"{self.name}={text!r} is no whole number of unit={self.unit!r}", hint=self.legal())
+                raise SpaceError(f"{self.name}={text!r} is not a whole number of unit={self.unit!r}", hint=self.legal())
             return number
         if self.kind is KnobKind.BOOLEAN:
             if text.lower() not in _TRUTH:

@@ -1,4 +1,5 @@
-"""The regular range of a numeric knob: a lattice of equal steps, or a continuum held to six decimal digits.
+"""The regular range of a numeric knob: a lattice of equal steps, a continuum held to six decimal digits, or a ladder of
+round values.
 
 Notation: k level number (0 .. n-1), t in [0, 1] the position along the range on its scale (linear or logarithmic).
 Array methods work on float64, so that a lattice is exact up to 2^53; `nearest` and `is_level` are exact for every int.
@@ -14,7 +15,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Continuum", "Lattice", "Range", "range_of"]
+from trimtab.space.round_values import Ladder, round_values
+
+__all__ = ["Continuum", "Ladder", "Lattice", "Range", "range_of"]
 
 Array = NDArray[np.float64]
 
@@ -163,12 +166,23 @@ class Continuum:
         return first, last
 
 
-Range = Lattice | Continuum
+Range = Lattice | Continuum | Ladder
 
 
 @lru_cache(maxsize=4096)
-def range_of(low: int | float, high: int | float, step: int | float | None, log: bool, is_integer: bool) -> Range:
+def range_of(
+    low: int | float,
+    high: int | float,
+    step: int | float | None,
+    log: bool,
+    is_integer: bool,
+    is_round: bool = False,
+    unit: str = "",
+) -> Range:
     """The range of a numeric knob whose definition is legal (`Knob` checks it)."""
+    rungs = round_values(low, high, unit=unit, step=step, log=log, is_integer=is_integer) if is_round else ()
+    if rungs:
+        return Ladder(rungs, log)
     if is_integer:
         distance = int(step or 1)
         return Lattice(int(low), distance, 1, (int(high) - int(low)) // distance + 1, log, True)

@@ -238,6 +238,11 @@ class Space:
         """The configs at points (n, d), as `decode`."""
         return self._encoding.configs(self._encoding.of_points(points))
 
+    def feasible_configs(self, points: Floats) -> list[Config]:
+        """The configs at points (n, d), as `decode`; each that breaks a constraint is moved by `repair`."""
+        configs, mask = self.decode_many(points), self.feasible_mask(points)
+        return [config if ok else self.repair(config) for config, ok in zip(configs, mask, strict=True)]
+
     def snap(self, points: Floats) -> Floats:
         """The points (n, d) or (d,) at which the configs lie that `points` decode to; idempotent."""
         rows = np.atleast_2d(np.asarray(points, dtype=np.float64))
@@ -296,6 +301,11 @@ class Space:
     def features_of_points(self, points: Floats) -> Floats:
         """`features(decode_many(points))` without making configs."""
         return self._encoding.features(self._encoding.of_points(points))
+
+    def snapped(self, points: Floats) -> tuple[Floats, Floats]:
+        """`snap(points)` and `features_of_points(points)` of points (n, d), decoded once: (n, d) and (n, f)."""
+        columns = self._encoding.of_points(points)
+        return self._encoding.points(columns), self._encoding.features(columns)
 
     def feasible_mask(self, points: Floats) -> NDArray[np.bool_]:
         """Which of the points (n, d) decode to feasible configs, (n,)."""

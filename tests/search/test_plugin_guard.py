@@ -9,7 +9,7 @@ import pytest
 
 from trimtab.errors import InternalError
 from trimtab.records import Context, Role, Status, Trial
-from trimtab.search import SteadfastSearcher
+from trimtab.search import FallbackSearcher
 from trimtab.space import Config, Constraint, Knob, KnobKind, Space
 
 SPACE = Space(
@@ -47,9 +47,9 @@ class Scripted:
         return None
 
 
-def steady(answer: Callable[[int], Any], said: list[str] | None = None) -> SteadfastSearcher:
+def steady(answer: Callable[[int], Any], said: list[str] | None = None) -> FallbackSearcher:
     lines = [] if said is None else said
-    return SteadfastSearcher(Scripted(answer), space=SPACE, baseline=BASE, seed=1, say=lines.append)
+    return FallbackSearcher(Scripted(answer), space=SPACE, baseline=BASE, seed=1, say=lines.append)
 
 
 def trial(config: Config, loss: float) -> Trial:
@@ -101,7 +101,7 @@ def test_a_good_answer_is_left_alone() -> None:
 def test_after_three_failures_in_a_row_it_is_not_asked_any_more() -> None:
     said: list[str] = []
     inner = Scripted(lambda n: InternalError(f"searcher='x' failed in ask: number {n}"))
-    searcher = SteadfastSearcher(inner, space=SPACE, baseline=BASE, seed=1, say=said.append)
+    searcher = FallbackSearcher(inner, space=SPACE, baseline=BASE, seed=1, say=said.append)
     configs = [searcher.ask()[0] for _ in range(10)]
     assert inner.n_asked == 3
     assert all(SPACE.is_feasible(config) for config in configs)

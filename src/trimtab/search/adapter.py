@@ -1,8 +1,9 @@
-"""GuestSearcher: another library's optimiser as a searcher.
+"""AdapterSearcher: another library's optimiser as a searcher.
 
-The guest sees a flat space (`trimtab.search.flat`) without constraints. What it proposes is moved to the nearest feasible
-config, and it is told the result under the values that it proposed. Guests do not know repeats, and few of them know
-failure: each first answer for a proposal is told, a failure as the worst loss seen so far.
+The library sees a space of parameters (`trimtab.search.parameters`) without constraints. What it proposes is moved to
+the nearest feasible config, and it is told the result under the values that it proposed. Libraries do not know
+repeats, and few of them know failure: each first answer for a proposal is told, a failure as the worst loss seen so
+far.
 """
 
 from __future__ import annotations
@@ -15,49 +16,49 @@ import numpy as np
 
 from trimtab.records import Status, Trial
 from trimtab.search.base import SearcherBase
-from trimtab.search.flat import FlatSpace, Values
+from trimtab.search.parameters import ParameterSpace, Values
 from trimtab.search.searcher import SearchProblem
 from trimtab.space import Config
 
-__all__ = ["GuestSearcher"]
+__all__ = ["AdapterSearcher"]
 
 _TRIES = 8
-"""How often the guest is asked for a config that is new, before a random one is taken."""
+"""How often the library is asked for a config that is new, before a random one is taken."""
 
 
-class GuestSearcher(SearcherBase):
-    """The advice, then what the guest proposes.
+class AdapterSearcher(SearcherBase):
+    """The advice, then what the library proposes.
 
     Attributes:
-        flat: the space as the guest sees it.
+        parameter_space: the space as the library sees it.
     """
 
     def __init__(self, problem: SearchProblem) -> None:
         super().__init__(problem)
-        self.flat = FlatSpace(self.space)
+        self.parameter_space = ParameterSpace(self.space)
         self._open: dict[Config, tuple[Any, Values]] = {}
         self._worst = 0.0
 
     @abstractmethod
-    def _guest_ask(self) -> tuple[Any, Values] | None:
-        """The guest's own token and values of a proposal; None when it has no more."""
+    def _peer_ask(self) -> tuple[Any, Values] | None:
+        """The library's own token and values of a proposal; None when it has no more."""
 
     @abstractmethod
-    def _guest_tell(self, token: Any, values: Values, loss: float, is_failed: bool) -> None:
-        """The result of a proposal; `token` is None for values that the guest did not propose."""
+    def _peer_tell(self, token: Any, values: Values, loss: float, is_failed: bool) -> None:
+        """The result of a proposal; `token` is None for values that the library did not propose."""
 
-    def _guest_drop(self, token: Any, values: Values) -> None:
+    def _peer_drop(self, token: Any, values: Values) -> None:
         """A proposal that will get no result."""
 
     def _propose(self, rng: np.random.Generator) -> Config:
         planned = self._first_new(self._openers())
         if planned is not None:
             return planned
-        for _ in range(_TRIES if self.flat.parameters else 0):
-            proposal = self._guest_ask()
+        for _ in range(_TRIES if self.parameter_space.parameters else 0):
+            proposal = self._peer_ask()
             if proposal is None:
                 break
-            config = self.flat.config(proposal[1])
+            config = self.parameter_space.config(proposal[1])
             if self._is_new(config):
                 self._open[config] = proposal
                 return config
@@ -69,12 +70,12 @@ class GuestSearcher(SearcherBase):
         token, values = proposal
         evidence = self.ledger.get(config)
         if evidence is None:
-            self._guest_drop(token, values)
+            self._peer_drop(token, values)
         else:
             self._tell_loss(token, values, evidence.loss if evidence.is_acceptable else None)
 
     def tell(self, trial: Trial) -> None:
-        """Learns from `trial`; the guest sees the first answer to each of its proposals, and trials from elsewhere."""
+        """Learns from `trial`; the library sees the first answer to each of its proposals, and trials from elsewhere."""
         config = self.ledger.own(trial.config)
         is_known = config is None or config in self.ledger
         super().tell(trial)
@@ -83,13 +84,13 @@ class GuestSearcher(SearcherBase):
         proposal = self._open.pop(config, None)
         if trial.status is Status.INFRASTRUCTURE:
             if proposal is not None:
-                self._guest_drop(*proposal)
-        elif not is_known and self.flat.parameters:
-            token, values = proposal or (None, self.flat.values(config))
+                self._peer_drop(*proposal)
+        elif not is_known and self.parameter_space.parameters:
+            token, values = proposal or (None, self.parameter_space.values(config))
             self._tell_loss(token, values, trial.loss if trial.is_feasible else None)
 
     def _tell_loss(self, token: Any, values: Values, loss: float | None) -> None:
         is_failed = loss is None or not math.isfinite(loss)
         value = self._worst if loss is None or is_failed else loss
         self._worst = max(self._worst, value)
-        self._guest_tell(token, values, value, is_failed)
+        self._peer_tell(token, values, value, is_failed)

@@ -10,12 +10,13 @@
     τ²       nugget: noise that v does not explain                          scalar
     c        constant mean, by generalised least squares                    scalar
     r²       Σ_j ρ_j (x_j - x'_j)²                                          (n, n)
-    Φ        first two Legendre polynomials of every feature                (n, 2f)
-    K        Φ diag(λ, λ) Φᵀ + s² M(r) + diag(v + τ²)                       (n, n)
+    Φ        cos(k π x_j) / k of every feature, k = 1..5                    (n, 5f)
+    K        Φ diag(λ, .., λ) Φᵀ + s² M(r) + diag(v + τ²)                   (n, n)
     M        (1 + √5 r + 5r²/3) exp(-√5 r)
 
 Losses are log-ratios, so effects that multiply add up, and few knobs carry most of them: main effects with heavy-tailed
-priors are learned from few trials, interactions and bends are left to the remainder.
+priors are learned from few trials, interactions and bends are left to the remainder. Where interactions rule, λ = 0 and a
+longer reach of M predict better: `fit_hyper` fits both and keeps the one that predicts left-out trials better.
 
 Sources: C. Rasmussen, C. Williams, "Gaussian Processes for Machine Learning", 2006, eq. 2.25, 2.26, 2.40, 4.17, 5.8
 and 5.9; D. Duvenaud, H. Nickisch, C. Rasmussen, "Additive Gaussian Processes", NeurIPS 2011; C. Hvarfner et al.,
@@ -32,10 +33,21 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import scipy  # its optimizers, a quarter of a second to load, come on first use
 from numpy.typing import NDArray
-from scipy import linalg, optimize
+from scipy import linalg
 
-__all__ = ["Frame", "Hyper", "Kernel", "Posterior", "Prior", "covariance", "fit_hyper", "objective", "prior_variance"]
+__all__ = [
+    "Frame",
+    "Hyper",
+    "HyperPrior",
+    "Kernel",
+    "Posterior",
+    "covariance",
+    "fit_hyper",
+    "objective",
+    "prior_variance",
+]
 
 Array = NDArray[np.float64]
 
@@ -46,13 +58,24 @@ _LEAST_NOISE = 1e-6
 _JITTER = 1e-6
 """Keeps the covariance of close candidates positive definite, as a share of its mean diagonal."""
 
-_CURVATURE = 0.7
-"""Weight of the second polynomial relative to the first: most knobs have a direction rather than a valley."""
+_WAVES = 5
+"""Cosines of a main effect. The k-th counts 1/k: most knobs have a direction rather than a valley."""
+
+_NO_MAIN = -30.0
+"""log λ where there are no main effects."""
 
 _BELOW, _ABOVE = 12.0, 6.0
 """How far logarithms of ρ, λ and τ² may go from their prior's centre; beyond it nothing changes but overflow."""
 
 _SIGNAL_ABOVE = 3.0
+
+_HANDICAP = 4.0
+"""By how much the log density of all left-out measurements must be greater before main effects are given up: of few points the
+comparison is mostly chance, and main effects are the usual case."""
+
+_ISOTROPIC = 3.2
+"""log ρ of the model without main effects, less that which keeps distances the same in any dimension: length scale 1 at 25
+features."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +102,11 @@ class Hyper:
     def main(self) -> Array:
         """λ, shape (f,)."""
         return np.exp(self.log_main)
+
+    @property
+    def has_main(self) -> bool:
+        """Whether there are main effects."""
+        return bool(self.log_main.max(initial=_NO_MAIN) > _NO_MAIN)
 
     @property
     def signal(self) -> float:
@@ -122,10 +150,10 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Prior:
+class HyperPrior:
     """Where the hyper-parameters are expected: log ρ and log λ ~ Cauchy, log s² and log τ² ~ normal.
 
-    The constants hold for standardised y; they were chosen on `trimtab.testing.surfaces` (see docs/explanation/search.md).
+    The constants hold for standardised y; they were chosen on `trimtab.testing.surfaces` (see docs/measurements/search.md).
     """
 
     relevance_at: float
@@ -135,12 +163,19 @@ class Prior:
     signal_spread: float = 1.0
     nugget_at: float = -4.0
     nugget_spread: float = 1.5
+    handicap: float = 0.0
 
     @classmethod
-    def of(cls, n_features: int) -> Prior:
+    def of(cls, n_features: int) -> HyperPrior:
         """The prior for `n_features`: what all features do together does not depend on how many there are."""
         share = -math.log(max(1, n_features))
         return cls(relevance_at=share, main_at=share + 1.0)
+
+    @classmethod
+    def anisotropic(cls, n_features: int) -> HyperPrior:
+        """The weak prior of a model without main effects: one length scale for each feature, about that of its range."""
+        relevance = min(0.0, _ISOTROPIC - math.log(max(1, n_features)))
+        return cls(relevance_at=relevance, main_at=_NO_MAIN, signal_at=0.0, handicap=_HANDICAP)
 
     def centre(self, n_features: int) -> Array:
         """The centre, as one vector (2f + 2,)."""
@@ -181,22 +216,31 @@ def _matern(squared: Array) -> tuple[Array, Array]:
 
 
 def _basis(x: Array) -> Array:
-    """Φ, (n, 2f): Legendre polynomials of degree 1 and 2 of each feature on [0, 1]."""
-    z = 2.0 * x - 1.0
-    return np.concatenate([z, _CURVATURE * (1.5 * z * z - 0.5)], axis=1)
+    """Φ, (n, 5f): cosines of 1 to 5 half waves over [0, 1] of each feature, all of the first before those of the second."""
+    n, f = x.shape
+    basis = np.empty((n, _WAVES * f))
+    first = np.cos(math.pi * x)
+    before, wave = np.ones_like(first), first
+    for k in range(_WAVES):
+        np.divide(wave, k + 1.0, out=basis[:, k * f : (k + 1) * f])
+        before, wave = wave, 2.0 * first * wave - before
+    return basis
 
 
 def covariance(a: Array, b: Array, hyper: Hyper) -> Array:
     """Covariance of the function between the rows of `a` (n, f) and `b` (m, f): (n, m)."""
     k, _ = _matern(_squared_distances(a, b, hyper.relevance))
     k *= hyper.signal
-    k += (_basis(a) * np.tile(hyper.main, 2)) @ _basis(b).T
+    if hyper.has_main:
+        k += (_basis(a) * np.tile(hyper.main, _WAVES)) @ _basis(b).T
     return k
 
 
 def prior_variance(x: Array, hyper: Hyper) -> Array:
     """The diagonal of `covariance(x, x, hyper)`: (n,)."""
-    return np.asarray(hyper.signal + _basis(x) ** 2 @ np.tile(hyper.main, 2))
+    if not hyper.has_main:
+        return np.full(len(x), hyper.signal)
+    return np.asarray(hyper.signal + _basis(x) ** 2 @ np.tile(hyper.main, _WAVES))
 
 
 class Posterior:
@@ -256,6 +300,11 @@ class Posterior:
         inverse = linalg.cho_solve((self._root, True), np.eye(len(self)), check_finite=False)
         return np.asarray(self._y - self._alpha / np.diag(inverse))
 
+    def left_out_density(self) -> float:
+        """Mean over the points of the log density of each measurement, told all others; GPML, eq. 5.10 and 5.12."""
+        inverse = np.diag(linalg.cho_solve((self._root, True), np.eye(len(self)), check_finite=False))
+        return float(np.mean(0.5 * np.log(inverse) - 0.5 * self._alpha**2 / inverse))
+
     def draw(self, x: Array, rng: np.random.Generator) -> Array:
         """One function drawn from the posterior, at the rows of `x` (m, f): (m,); costs m³ (GPML, A.2)."""
         cross = self.hyper.covariance(x, self._x)
@@ -273,7 +322,7 @@ def fit_hyper(
     *,
     max_steps: int = 40,
     frame: Frame | None = None,
-    priors: Sequence[Prior] = (),
+    priors: Sequence[HyperPrior] = (),
 ) -> Hyper:
     """Hyper-parameters of greatest posterior density (MAP), by L-BFGS-B from the prior's centre.
 
@@ -281,38 +330,51 @@ def fit_hyper(
         x, y, v: as for `Posterior`; the cost of one step grows with n³ + n²f.
         max_steps: iterations of the optimiser; fewer only makes the fit rougher.
         frame: what the kernel is part of; None: it is the whole covariance.
-        priors: to choose from, by the density that each leads to; none: `Prior.of`. Each costs one more search.
+        priors: to choose from, by the log density of all measurements when each is left out, less the prior's handicap. None:
+            `HyperPrior.of`. Each costs one more search.
     """
-    found = [_searched(x, y, v, prior, max_steps, frame) for prior in priors or (Prior.of(x.shape[1]),)]
-    return Hyper.from_vector(min(found, key=lambda result: result[0])[1])
+    found = [_searched(x, y, v, prior, max_steps, frame) for prior in priors or (HyperPrior.of(x.shape[1]),)]
+    if len(found) == 1:
+        return found[0]
+
+    def score(number: int) -> float:
+        return len(y) * Posterior(x, y, v, found[number]).left_out_density() - priors[number].handicap
+
+    return found[max(range(len(found)), key=score)]
 
 
-def _searched(x: Array, y: Array, v: Array, prior: Prior, max_steps: int, frame: Frame | None) -> tuple[float, Array]:
-    """The least objective that L-BFGS-B finds from the centre of `prior`, and where (2f + 2,)."""
+def _searched(x: Array, y: Array, v: Array, prior: HyperPrior, max_steps: int, frame: Frame | None) -> Hyper:
+    """The least objective that L-BFGS-B finds from the centre of `prior`."""
     start = prior.centre(x.shape[1])
     above = np.full(len(start), _ABOVE)
     above[-2] = _SIGNAL_ABOVE
-    found = optimize.minimize(
+    below = np.full(len(start), _BELOW)
+    if prior.main_at == _NO_MAIN:
+        f = x.shape[1]
+        below[f : 2 * f] = above[f : 2 * f] = 0.0
+    found = scipy.optimize.minimize(
         objective,
         start,
         args=(x, y, v, prior, frame),
         jac=True,
         method="L-BFGS-B",
-        bounds=optimize.Bounds(start - _BELOW, start + above),
+        bounds=scipy.optimize.Bounds(start - below, start + above),
         options={"maxiter": max_steps},
     )
-    return float(found.fun), np.asarray(found.x)
+    return Hyper.from_vector(np.asarray(found.x))
 
 
 def objective(
-    theta: Array, x: Array, y: Array, v: Array, prior: Prior, frame: Frame | None = None
+    theta: Array, x: Array, y: Array, v: Array, prior: HyperPrior, frame: Frame | None = None
 ) -> tuple[float, Array]:
     """Negative log posterior density of theta = (log ρ, log λ, log s², log τ²) and its gradient, GPML eq. 5.8, 5.9."""
     hyper = Hyper.from_vector(theta)
     f = x.shape[1]
     correlation, slope = _matern(_squared_distances(x, x, hyper.relevance))
-    basis = _basis(x)
-    k = hyper.signal * correlation + (basis * np.tile(hyper.main, 2)) @ basis.T
+    basis = _basis(x) if hyper.has_main else np.zeros((len(x), 0))
+    k = hyper.signal * correlation
+    if hyper.has_main:
+        k += (basis * np.tile(hyper.main, _WAVES)) @ basis.T
     if frame is not None:
         k = frame.factor * k + frame.offset
     k[np.diag_indices_from(k)] += v + hyper.nugget + _LEAST_NOISE
@@ -328,12 +390,14 @@ def objective(
     # dK/dr² = -(5/6) s² (1 + √5 r) exp(-√5 r); Σ_ab A_ab (x_aj - x_bj)² without an (n, n, f) array.
     a = weights * slope * (-5.0 / 6.0 * hyper.signal)
     by_relevance = 2.0 * ((x * x).T @ a.sum(axis=1)) - 2.0 * np.einsum("ij,ij->j", x, a @ x)
-    by_basis = np.einsum("ij,ij->j", basis, weights @ basis)
+    by_main = np.zeros(f)
+    if hyper.has_main:
+        by_main = np.einsum("ij,ij->j", basis, weights @ basis).reshape(_WAVES, f).sum(axis=0)
     gradient = (
         0.5
         * np.r_[
             hyper.relevance * by_relevance,
-            hyper.main * (by_basis[:f] + by_basis[f:]),
+            hyper.main * by_main,
             hyper.signal * float((weights * correlation).sum()),
             hyper.nugget * by_nugget,
         ]

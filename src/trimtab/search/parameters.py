@@ -12,7 +12,7 @@ from typing import Literal
 
 from trimtab.space import Config, Knob, KnobKind, Space, Value
 
-__all__ = ["ORDINARY", "FlatSpace", "Parameter", "Values"]
+__all__ = ["ORDINARY", "Parameter", "ParameterSpace", "Values"]
 
 Values = dict[str, int | float | str]
 """Parameter name -> value."""
@@ -26,7 +26,7 @@ _WIDEST_INT = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of the flat space.
+    """One parameter of that space.
 
     Attributes:
         name: the knob's name; with "?" appended for the choice among its special values.
@@ -45,7 +45,7 @@ class Parameter:
     default: int | float | str = 0
 
 
-class FlatSpace:
+class ParameterSpace:
     """Parameters of a space, and the way there and back.
 
     Attributes:

@@ -1,8 +1,9 @@
-"""SteadfastSearcher: a study goes on when its searcher does not.
+"""Searchers that may be broken plug-ins: what they do wrong is named, and a study goes on without them.
 
-Whatever a searcher raises by mistake, and whatever it answers that is no config of the space, is made good here: a value out
-of range is brought into it, a missing or senseless one is taken from the best config so far, and where there is no answer at
-all, or the same one over and over, one is drawn at random near the best config (a trust region of 0.1 of each range). After
+`GuardedSearcher`: what a searcher raises by mistake, and what it answers that is no answer, shows as an error that names it.
+`FallbackSearcher`: whatever the guarded one raises, and whatever it answers that is no config of the space, is made good: a
+value out of range is brought into it, a missing or senseless one is taken from the best config so far, and where there is no
+answer at all, or the same one over and over, one is drawn at random near the best config (within 0.1 of each range). After
 three failures in a row the searcher is not asked any more. Each of these is said once in words, with the searcher's name.
 """
 
@@ -10,16 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from trimtab.errors import InternalError, SpaceError
+from trimtab.errors import InternalError, SpaceError, TrimtabError
 from trimtab.records import Trial
-from trimtab.search.searcher import Searcher
-from trimtab.space import Config, Space, Value
+from trimtab.search.past import fitted
+from trimtab.search.searcher import Searcher, SearchProblem
+from trimtab.space import Config, Space
 
-__all__ = ["SteadfastSearcher"]
+__all__ = ["Describing", "FallbackSearcher", "GuardedSearcher"]
 
 Result = TypeVar("Result")
 
@@ -30,7 +32,75 @@ _MAX_SAME = 3
 _RADIUS = 0.1
 
 
-class SteadfastSearcher:
+@runtime_checkable
+class Describing(Protocol):
+    """A searcher that knows beforehand what it will do."""
+
+    def describe(self) -> str: ...
+
+
+class GuardedSearcher:
+    """The searcher made by `factory`, under its registered `name`.
+
+    Attributes:
+        name: the name it is registered under.
+        inner: the searcher itself.
+
+    Raises:
+        TrimtabError: as the searcher raises it, from every method.
+        InternalError: the searcher raised anything else, or did not give as many configs as were asked for.
+    """
+
+    def __init__(self, name: str, factory: Callable[[SearchProblem], Searcher], problem: SearchProblem) -> None:
+        self.name = name
+        self.inner = self._guarded("its construction", lambda: factory(problem))
+
+    @property
+    def is_exhausted(self) -> bool:
+        """As `Searcher.is_exhausted`."""
+        return self._guarded("is_exhausted", lambda: self.inner.is_exhausted)
+
+    @property
+    def is_converged(self) -> bool:
+        """As `Searcher.is_converged`."""
+        return self._guarded("is_converged", lambda: self.inner.is_converged)
+
+    def ask(self, n: int = 1) -> list[Config]:
+        """As `Searcher.ask`; exactly `n` configs."""
+        configs: object = self._guarded("ask", lambda: self.inner.ask(n))
+        if isinstance(configs, list) and len(configs) == n and all(isinstance(each, Config) for each in configs):
+            return configs
+        raise InternalError(
+            f"searcher={self.name!r} was asked for n={n} configs and gave {configs!r:.200}",
+            hint=f"ask must return a list of {n} trimtab.space.Config; tell the author of the searcher",
+        )
+
+    def tell(self, trial: Trial) -> None:
+        """As `Searcher.tell`."""
+        self._guarded("tell", lambda: self.inner.tell(trial))
+
+    def best(self) -> Trial | None:
+        """As `Searcher.best`."""
+        return self._guarded("best", lambda: self.inner.best())
+
+    def describe(self) -> str:
+        """What the searcher says of its plan, in a line; "" when it says nothing."""
+        inner = self.inner
+        return self._guarded("describe", inner.describe) if isinstance(inner, Describing) else ""
+
+    def _guarded(self, where: str, call: Callable[[], Result]) -> Result:
+        try:
+            return call()
+        except TrimtabError:
+            raise
+        except Exception as error:
+            raise InternalError(
+                f"searcher={self.name!r} failed in {where}: {type(error).__name__}: {error}",
+                hint="every trial so far is kept: the study goes on when the searcher is repaired; tell its author",
+            ) from error
+
+
+class FallbackSearcher:
     """`inner` with every failure made good; deterministic like any searcher: it draws from the problem's seed.
 
     Args:
@@ -123,22 +193,11 @@ class SteadfastSearcher:
         try:
             return space.validate(config)
         except SpaceError as error:
-            values = self._clipped(config)
             self._say(f"the searcher gave a config that is none: {error.message}; it was brought into the space")
         try:
-            return space.repair(space.canonical(space.validate(values)))
+            return space.repair(fitted(space, self._center, config))
         except SpaceError:
             return None
-
-    def _clipped(self, config: Config) -> dict[str, Value]:
-        center = self._center
-        values: dict[str, Value] = {}
-        for name, knob in self._space.knobs.items():
-            value = knob.cast(config[name]) if name in config else None
-            if value is not None and knob.is_numeric and not isinstance(value, str | bool):
-                value = knob.clip(value)
-            values[name] = value if value is not None and knob.contains(value) else center[name]
-        return values
 
     @property
     def _center(self) -> Config:

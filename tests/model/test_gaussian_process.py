@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from trimtab.search.acquisition import LossScale, log_expected_improvement
-from trimtab.search.classifier import Classifier, sharpest
-from trimtab.search.gaussian_process import Hyper, Posterior, Prior, covariance, fit_hyper, objective
+from trimtab.model.feasibility import Classifier, sharpest
+from trimtab.model.gaussian_process import Hyper, HyperPrior, Posterior, covariance, fit_hyper, objective
+from trimtab.model.scale import LossScale
+from trimtab.search.acquisition import log_expected_improvement
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def rng() -> np.random.Generator:
 
 def test_gradient_is_that_of_the_value(rng: np.random.Generator) -> None:
     x, y, v = rng.random((25, 5)), rng.standard_normal(25), rng.uniform(0.001, 0.1, 25)
-    prior = Prior.of(5)
+    prior = HyperPrior.of(5)
     for _ in range(3):
         theta = prior.centre(5) + 0.5 * rng.standard_normal(12)
         numeric = optimize.approx_fprime(theta, lambda t: objective(t, x, y, v, prior)[0], 1e-6)
@@ -36,9 +37,8 @@ def test_posterior_equals_the_textbook_formula(rng: np.random.Generator) -> None
     def k(p: np.ndarray, q: np.ndarray) -> float:
         r = math.sqrt(float((hyper.relevance * (p - q) ** 2).sum()))
         matern = (1 + math.sqrt(5) * r + 5 * r * r / 3) * math.exp(-math.sqrt(5) * r)
-        a, b = 2 * p - 1, 2 * q - 1
-        second = 0.49 * (1.5 * a * a - 0.5) * (1.5 * b * b - 0.5)
-        return float(hyper.signal * matern + (hyper.main * (a * b + second)).sum())
+        waves = sum(np.cos(w * np.pi * p) * np.cos(w * np.pi * q) / w**2 for w in range(1, 6))
+        return float(hyper.signal * matern + (hyper.main * waves).sum())
 
     full = np.array([[k(p, q) for q in x] for p in x]) + np.diag(v + hyper.nugget + 1e-6)
     inverse = np.linalg.inv(full)
@@ -47,6 +47,41 @@ def test_posterior_equals_the_textbook_formula(rng: np.random.Generator) -> None
     mean, sd = Posterior(x, y, v, hyper).predict(at)
     assert mean == pytest.approx(centre + cross @ inverse @ (y - centre))
     assert sd**2 == pytest.approx(np.array([k(p, p) for p in at]) - np.einsum("ij,jk,ik->i", cross, inverse, cross))
+
+
+def test_left_out_density_is_that_of_the_prediction_without_the_point(rng: np.random.Generator) -> None:
+    """Against processes made anew without each point; the mean is held, so measurements that average to it."""
+    hyper = Hyper(np.log([3.0, 0.5]), np.log([0.4, 0.2]), math.log(0.7), math.log(0.01))
+    x, y, v = rng.random((12, 2)), rng.standard_normal(12), np.full(12, 0.02)
+    whole = Posterior(x, y, v, hyper)
+    densities = []
+    for i in range(12):
+        others = np.arange(12) != i
+        rest = Posterior(x[others], y[others] - whole.mean, v[others], hyper)
+        noise = v[i] + hyper.nugget + 1e-6
+        centred = rest.predict(x[[i]])[0][0] - rest.mean * (1.0 - _reach(rest, x[i]))
+        sd = math.sqrt(rest.predict(x[[i]])[1][0] ** 2 + noise)
+        densities.append(stats.norm.logpdf(y[i] - whole.mean, centred, sd) + 0.5 * math.log(2 * math.pi))
+    assert whole.left_out_density() == pytest.approx(np.mean(densities), abs=1e-6)
+
+
+def _reach(process: Posterior, point: np.ndarray) -> float:
+    """What the process predicts at `point` for measurements that are all 1 when its mean is 0."""
+    x = process._x
+    k = process.hyper.covariance(x, x) + np.diag(np.full(len(x), 0.02 + process.hyper.nugget + 1e-6))
+    return float(process.hyper.covariance(point[None, :], x)[0] @ np.linalg.solve(k, np.ones(len(x))))
+
+
+def test_interactions_are_left_to_a_model_without_main_effects(rng: np.random.Generator) -> None:
+    """Chosen by what is predicted of points left out: products of two features against a sum of effects."""
+    priors = HyperPrior.of(6), HyperPrior.anisotropic(6)
+    x = rng.random((60, 6))
+    centred = 2 * x - 1
+    product = centred[:, 0] * centred[:, 1] + centred[:, 2] * centred[:, 3]
+    total = np.sin(6 * x) @ [2.0, -1.0, 0.5, 1.0, 0.7, 0.3]
+    for y, has_main in ((product, False), (total, True)):
+        hyper = fit_hyper(x, (y - y.mean()) / y.std(), np.full(60, 1e-3), priors=priors)
+        assert hyper.has_main is has_main
 
 
 def test_finds_the_features_that_matter(rng: np.random.Generator) -> None:
@@ -59,7 +94,7 @@ def test_finds_the_features_that_matter(rng: np.random.Generator) -> None:
 
 def test_takes_the_prior_of_the_better_fit(rng: np.random.Generator) -> None:
     """Ridges in two of five features, which the usual prior calls noise; a plane is as smooth as it expects."""
-    usual = Prior.of(5)
+    usual = HyperPrior.of(5)
     rough = replace(usual, relevance_at=usual.relevance_at + 4.0)
     x = rng.random((60, 5))
     for y, is_rough in ((np.sin(12 * x[:, 0]) * np.sin(12 * x[:, 1]), True), (x @ [2.0, -1.0, 0.5, 0.0, 0.0], False)):

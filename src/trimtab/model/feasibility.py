@@ -18,13 +18,15 @@ call such places a toss-up.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, special
 
-from trimtab.search.gaussian_process import Hyper, covariance
+from trimtab.model.gaussian_process import Hyper, covariance, fit_hyper
 
-__all__ = ["Classifier", "sharpest"]
+__all__ = ["Classifier", "FeasibilityHyper", "fit_feasibility", "sharpest"]
 
 Array = NDArray[np.float64]
 
@@ -33,6 +35,8 @@ _MEAN = 1.0
 
 _SHARPNESS = (3.0, 6.0, 12.0, 24.0, 48.0)
 """κ to choose from: the logit changes by about so much across the space."""
+
+_LEAST_SPREAD = 1e-3
 
 _NEWTON_STEPS = 30
 _CLOSE = 1e-4
@@ -79,3 +83,19 @@ class Classifier:
 def sharpest(x: Array, good: Array, bad: Array, hyper: Hyper) -> float:
     """The κ of the largest evidence."""
     return max(_SHARPNESS, key=lambda kappa: Classifier(x, good, bad, hyper, kappa).log_evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class FeasibilityHyper:
+    """Hyper-parameters of a `Classifier`: the shape of its kernel, and how sharp the border is."""
+
+    shape: Hyper
+    sharpness: float
+
+
+def fit_feasibility(x: Array, good: Array, bad: Array) -> FeasibilityHyper:
+    """The hyper-parameters for `x`, `good` and `bad` as for a `Classifier`."""
+    share = good / (good + bad)
+    # The kernel's priors hold for values of unit variance.
+    shape = fit_hyper(x, (share - share.mean()) / max(float(share.std()), _LEAST_SPREAD), np.zeros(len(share)))
+    return FeasibilityHyper(shape, sharpest(x, good, bad, shape))

@@ -11,11 +11,18 @@ from numpy.typing import NDArray
 from trimtab.errors import LoadError
 from trimtab.measure.credit import check_log, credit_in_window, credited_bins, credited_series, run_end_s
 from trimtab.measure.histogram import encode_latencies
-from trimtab.measure.interval import batch_means_interval, check_level, floored, ratio_interval, student_interval
+from trimtab.measure.interval import (
+    batch_means_interval,
+    check_level,
+    floored,
+    positive,
+    ratio_interval,
+    student_interval,
+)
 from trimtab.measure.measurement import Interval, LabelStats, Measurement, Outcome, QueryLog
 from trimtab.measure.percentile import percentile_interval
 from trimtab.measure.second_log import SecondLog
-from trimtab.measure.summarise_seconds import PERCENTILES, summarise_seconds
+from trimtab.measure.summary_seconds import PERCENTILES, summarise_seconds
 from trimtab.measure.validity import cpu_limit
 
 __all__ = ["PERCENTILES", "summarise"]
@@ -121,7 +128,7 @@ def _throughput(log: QueryLog, edges: Floats, level: float) -> Interval:
         return Interval(rate, 0.0, rate, level)
     batches = batch_means_interval(bins * (len(bins) / length), level, max_dof=int(np.count_nonzero(credit)) - 1)
     renewal = _renewal_interval(log, credit, length, level)
-    return floored(max(batches, renewal, key=lambda interval: interval.high - interval.low), 0.0)
+    return positive(max(batches, renewal, key=lambda interval: interval.high - interval.low))
 
 
 def _renewal_interval(log: QueryLog, credit: Floats, length: float, level: float) -> Interval:

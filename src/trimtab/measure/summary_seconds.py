@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from trimtab.errors import LoadError
 from trimtab.measure.histogram import encode_counts
-from trimtab.measure.interval import batch_means_interval, check_level, floored, ratio_interval
+from trimtab.measure.interval import batch_means_interval, check_level, floored, positive, ratio_interval
 from trimtab.measure.measurement import Interval, LabelStats, Measurement
 from trimtab.measure.percentile import counted_percentile_interval, value_at
 from trimtab.measure.second_log import Buckets, SecondLog
@@ -119,7 +119,7 @@ class _Window:
         if credited.sum() == 0:
             # Upper limit of a Poisson mean after a count of 0 (Hanley & Lippman-Hand 1983, JAMA 249(13)).
             return Interval(0.0, 0.0, -math.log((1 - self._level) / 2) / self.n_seconds, self._level)
-        return floored(batch_means_interval(credited, self._level, max_dof=max(n - 1, 0)), 0.0)
+        return positive(batch_means_interval(credited, self._level, max_dof=max(n - 1, 0)))
 
     def mean_ms(self) -> Interval:
         """Mean response time of successful and timed-out operations."""

@@ -1,0 +1,207 @@
+"""BayesianSearcher: a design first, then members that ask in turn; each is a model, a region, and what a trial is worth.
+
+The parts know nothing of each other and are put together as data (see `trimtab.search.auto`). All members share one ledger:
+every trial told teaches all of them, and a config that waits for its trial counts as measured for all of them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from trimtab.records import Trial
+from trimtab.search.acquisition import Gain, Term, expected_gain, improvement, scored
+from trimtab.search.base import SearcherBase
+from trimtab.search.belief import Belief
+from trimtab.search.design import Design
+from trimtab.search.learner import GaussianModel, Learner, Model, Sight, measured
+from trimtab.search.ledger import Evidence
+from trimtab.search.optimise import Optimiser, Region
+from trimtab.search.searcher import SearchProblem
+from trimtab.space import Config
+
+__all__ = ["BayesianSearcher", "Member", "Plan", "single_threaded"]
+
+Array = NDArray[np.float64]
+
+_SMALL_GAINS = 10
+"""Asks of one member in a row that promise next to nothing, after which it has converged."""
+
+_TRIED = 8
+"""How many of the best candidates are looked at for one that is new."""
+
+_LUCKY = 0.7
+"""Standard errors by which a winner lies below what is expected of it when it is measured again."""
+
+_REMOTE = 32
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def single_threaded() -> AbstractContextManager[Any]:
+    """While inside, linear algebra uses one thread."""
+    limiter: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
+    return limiter
+
+
+@dataclass(slots=True)
+class Member:
+    """One who asks.
+
+    Attributes:
+        learner: makes the model; members may share one.
+        region: where candidates lie; its own.
+        terms: what counts beside the expected improvement.
+        optimiser: finds the candidate of greatest worth.
+        gain: what a trial promises by the model alone.
+        random_share: share of its asks that are random configs: they keep a wrong model from going in circles.
+        n_small: asks in a row that promised next to nothing.
+    """
+
+    learner: Learner
+    region: Region
+    terms: Sequence[Term]
+    optimiser: Optimiser
+    gain: Gain = improvement
+    random_share: float = 0.0
+    n_small: int = 0
+
+    @property
+    def is_converged(self) -> bool:
+        """Whether it thinks that going on is not worth it."""
+        return self.n_small >= _SMALL_GAINS or self.region.is_converged
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a searcher is made of.
+
+    Attributes:
+        design: configs before any model.
+        members: who asks, one after the other, again and again; one may come several times.
+        marginal: expected gain (log-ratio) that is next to nothing.
+        repeats: most trials of one config: the best so far is measured again when its loss looks like luck.
+    """
+
+    design: Design
+    members: Sequence[Member]
+    marginal: float = 0.002
+    repeats: int = 1
+
+
+class BayesianSearcher(SearcherBase):
+    """Advice, a design, then whatever the members of the plan hold for most promising. A strategy brings the plan."""
+
+    def __init__(self, problem: SearchProblem) -> None:
+        super().__init__(problem)
+        self._check_options()
+        self.belief = Belief(self.space, self.filler, problem.prior)
+        self.plan = self._made()
+        self._asked_by: dict[Config, Member] = {}
+        self._here = self.filler
+        self._n_turns = 0
+
+    @abstractmethod
+    def _made(self) -> Plan:
+        """The plan, from the problem and the options."""
+
+    def _check_options(self) -> None:
+        """Raises UsageError for values of options that mean nothing."""
+
+    @property
+    def is_converged(self) -> bool:
+        """Whether all members have converged."""
+        return all(member.is_converged for member in self.plan.members)
+
+    def tell(self, trial: Trial) -> None:
+        """Learns from `trial`, and takes its config for the one that the target has now."""
+        config, n_known = self.ledger.own(trial.config), len(self.ledger)
+        super().tell(trial)
+        if config is None:
+            return
+        self._here = config
+        evidence, asker = self.ledger.get(config), self._asked_by.pop(config, None)
+        if evidence is not None and len(self.ledger) > n_known:
+            for member in {id(m): m for m in self.plan.members}.values():
+                member.region.told(evidence, is_own=member is asker)
+
+    def _propose(self, rng: np.random.Generator) -> Config:
+        planned = self._first_new(self._openers()) or self._planned()
+        if planned is not None:
+            return planned
+        sight = self._sight()
+        if self.space.n_dims == 0 or len(measured(sight.evidence)) < 2:
+            return self._remote(rng)
+        member = self.plan.members[self._n_turns % len(self.plan.members)]
+        self._n_turns += 1
+        # One thread: matrices this small gain nothing from more, threads wait for each other on a loaded machine (seconds
+        # instead of milliseconds), and the order of sums, so the next ask, would depend on the number of cores.
+        with single_threaded():
+            config = self._asked(member, sight, rng)
+        self._asked_by[config] = member
+        return config
+
+    def _planned(self) -> Config | None:
+        """The next config of the design; None when it is done."""
+        return self.plan.design.next(self.ledger, self.pending)
+
+    def _sight(self) -> Sight:
+        """What members see."""
+        pending = tuple(self.pending)
+        taken = {e.point.tobytes() for e in self.ledger} | {self.space.encode(config).tobytes() for config in pending}
+        return Sight(self.space, self._known(), pending, frozenset(taken), self.filler, self._here)
+
+    def _known(self) -> list[Evidence]:
+        """What members learn from."""
+        return list(self.ledger)
+
+    def _asked(self, member: Member, sight: Sight, rng: np.random.Generator) -> Config:
+        planned = self._first_new(member.region.planned)
+        if planned is not None or rng.random() < member.random_share:
+            return planned or self._random_new(rng)
+        model = member.learner.learn(sight, rng)
+        return self._doubtful(model) or self._most_promising(member, model, sight, rng)
+
+    def _most_promising(self, member: Member, model: Model, sight: Sight, rng: np.random.Generator) -> Config:
+        """The new config of greatest worth in the member's region."""
+        worth = scored(model, sight, member.terms, rng, member.gain)
+        points = member.optimiser.best(sight, model, worth, member.region, rng)
+        config = self._first_new(self.space.decode_many(points[:_TRIED])) if len(points) else None
+        if config is None:
+            return self._random_new(rng)
+        gain = expected_gain(model, self.space.features([config]))
+        member.n_small = member.n_small + 1 if gain < self.plan.marginal else 0
+        return config
+
+    def _doubtful(self, model: Model) -> Config | None:
+        """The config that looks best so far, when the model holds its loss for luck and another for the leader."""
+        best = self.ledger.best()
+        if (
+            best is None
+            or best is model.leaders[0]
+            or best.config in self.pending
+            or not isinstance(model, GaussianModel)
+        ):
+            return None
+        few = len(best.measured) < self.plan.repeats
+        return best.config if few and model.luck(best) > _LUCKY else None
+
+    def _remote(self, rng: np.random.Generator) -> Config:
+        """While nothing could be measured: a random config far from everything that failed."""
+        drawn = [config for config in self.space.sample(_REMOTE, rng) if self._is_new(config)]
+        if not drawn or not len(self.ledger):
+            return self._random_new(rng)
+        known = np.array([e.features for e in self.ledger])
+        gaps = self.space.features(drawn)[:, None, :] - known[None, :, :]
+        return drawn[int(np.argmax((gaps**2).sum(axis=2).min(axis=1)))]

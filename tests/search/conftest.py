@@ -1,0 +1,55 @@
+"""The quick form of the searchers' conformance suite: each promise on the spaces where it could break; the long form: on all."""
+
+from __future__ import annotations
+
+import pytest
+
+QUICK_SPACES = ("constrained", "empty")
+"""One with everything in it, and one without a knob."""
+
+CHEAP_SPACES = ("mixed", "constrained", "conditional", "tiny", "empty")
+"""For searchers that fit no model; "single" has one config, as "empty" has."""
+
+OF_SMALL_SPACES = (
+    "test_asks_feasible", "test_batch_differs_and_is_feasible", "test_batches_go_on", "test_pending_are_not_asked_again",
+)  # fmt: skip
+"""Promises in which fewer configs than are asked for play a part: tried on "tiny" with every searcher."""
+
+CHEAP = (
+    "atunert", "bestconfig", "differential_evolution", "grid", "hill_climbing", "lhs", "nelder_mead", "pattern_search",
+    "pro", "random", "sobol",
+)  # fmt: skip
+"""Modules of `trimtab.search` whose searchers fit no model."""
+
+OF_THE_CHECK = (*CHEAP, "auto")
+"""Searchers that `make check` tries too; the others are marked `slow`."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what the quick form leaves out `full` (tests/rules.py drops it), and costly searchers `slow`."""
+    for item in items:
+        made_by = getattr(getattr(item, "cls", None), "searcher_class", None)
+        if made_by is None:
+            continue
+        module = made_by.__module__.rpartition(".")[2]
+        if module not in OF_THE_CHECK or _space(item) in ("mixed", "conditional"):
+            item.add_marker(pytest.mark.slow)
+        if not _is_quick(item, module in CHEAP):
+            item.add_marker(pytest.mark.full)
+
+
+def _space(item: pytest.Item) -> str | None:
+    params = getattr(item, "callspec", None)
+    return params.params.get("space") if params else None
+
+
+def _is_quick(item: pytest.Item, is_cheap: bool) -> bool:
+    test, space = item.originalname, _space(item)  # type: ignore[attr-defined]
+    if space is None:
+        # Every searcher keeps its trials in one ledger, which sorts out what has no finite loss.
+        return test != "test_no_finite_loss_is_a_failure" or str(item.callspec.params["loss"]) in ("nan", "None")  # type: ignore[attr-defined]
+    if test == "test_is_deterministic" and space == "constrained":
+        return False  # test_resumes_after_a_replay compares the same asks there
+    if space == "tiny" and test in OF_SMALL_SPACES:
+        return True
+    return space in (CHEAP_SPACES if is_cheap else QUICK_SPACES)

@@ -1,0 +1,104 @@
+"""The first configs: all knobs move, around what is known to work, less far after a failure."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trimtab.records import KnobPrior, Play, Prior, Status
+from trimtab.search.auto import AutoSearcher
+from trimtab.search.belief import Belief
+from trimtab.search.design import InteriorDesign, n_first
+from trimtab.search.ledger import Ledger
+from trimtab.space import Config
+
+from .problems import crash, grid, problem, trial
+
+
+def advised(searcher_problem: object = None) -> tuple[AutoSearcher, Config]:
+    space = grid(10)
+    advice = Config(dict.fromkeys(space.knobs, 60))
+    searcher = AutoSearcher(problem(space, advice, budget=30))
+    searcher.tell(trial(space.default(), 0, 0.0))
+    assert searcher.ask() == [advice]
+    return searcher, advice
+
+
+def test_a_small_budget_explores_as_well() -> None:
+    """With eight trials, advice that brings nothing is followed by configs that move most knobs."""
+    space = grid(10)
+    advice = Config(dict.fromkeys(space.knobs, 60))
+    searcher = AutoSearcher(problem(space, advice, budget=8))
+    searcher.tell(trial(space.default(), 0, 0.0))
+    searcher.tell(trial(searcher.ask()[0], 1, 0.1))
+    assert len(searcher.filler.difference(searcher.ask()[0])) >= 6
+
+
+def test_what_was_found_before_the_design_is_not_thrown_away() -> None:
+    """A play that doubles the speed, measured before: the design's configs keep about half of its settings."""
+    space = grid(10)
+    found = Config(dict.fromkeys(space.knobs, 70))
+    searcher = AutoSearcher(problem(space, budget=30))
+    searcher.tell(trial(space.default(), 0, 0.0))
+    searcher.tell(trial(found, 1, -0.7))
+    kept = []
+    for number in range(2, 6):
+        config = searcher.ask()[0]
+        kept.append(10 - len(found.difference(config)))
+        searcher.tell(trial(config, number, -0.2))
+    assert 3 <= np.mean(kept) <= 7
+
+
+def test_after_advice_that_failed_the_design_lies_around_the_baseline() -> None:
+    """Two failures, so few knobs move: what does not move is the baseline's."""
+    searcher, advice = advised()
+    searcher.tell(crash(advice, 1))
+    home = searcher.filler
+    for number in (2, 3):
+        searcher.tell(crash(searcher.ask()[0], number))
+    config = searcher.ask()[0]
+    assert len(home.difference(config)) < len(advice.difference(config))
+
+
+def test_after_advice_that_helped_the_design_lies_around_it() -> None:
+    searcher, advice = advised()
+    searcher.tell(trial(advice, 1, -0.4))
+    for number in (2, 3):
+        searcher.tell(crash(searcher.ask()[0], number))
+    config = searcher.ask()[0]
+    assert len(advice.difference(config)) < len(searcher.filler.difference(config))
+
+
+def test_upper_ends_of_ranges_are_left_out() -> None:
+    space = grid(10)
+    ledger = Ledger(space, space.default())
+    design = InteriorDesign(space, 8, 1, space.default(), Belief(space, space.default(), Prior()))
+    seen = []
+    while (config := design.next(ledger, AutoSearcher(problem(space)).pending)) is not None:
+        seen.append([float(value) for value in config.values()])
+        ledger.tell(trial(config, len(seen), 0.0))
+    assert len(seen) == 8
+    assert np.max(seen) <= 86
+    assert np.mean(np.array(seen) > 0) > 0.8
+
+
+def test_an_infrastructure_fault_makes_the_design_ask_again() -> None:
+    searcher = AutoSearcher(problem(grid(6)))
+    config = searcher.ask()[0]
+    searcher.tell(trial(config, 0, None, status=Status.INFRASTRUCTURE))
+    assert searcher.ask() == [config]
+
+
+def test_sizes() -> None:
+    assert [n_first(*given) for given in ((3, None), (20, 100), (200, 100), (20, 8), (200, 4))] == [4, 6, 8, 4, 3]
+
+
+def test_plays_are_met_with_and_without() -> None:
+    space = grid(6)
+    play = Play(name="p", settings={"a": 77, "b": 33}, chance=0.5)
+    belief = Belief(space, space.default(), Prior(plays=(play,), knobs={"c": KnobPrior(at=50, width=0.05)}))
+    rng = np.random.default_rng(1)
+    drawn = space.decode_many(np.array([belief.drawn(np.full(6, 0.2), np.ones(2), rng) for _ in range(400)]))
+    share = np.mean([config["a"] == 77 and config["b"] == 33 for config in drawn])
+    near = np.mean([35 <= float(config["c"]) <= 65 for config in drawn])
+    assert 0.4 < share < 0.6
+    assert 0.4 < near < 0.6

@@ -1,0 +1,83 @@
+"""What members believe: pending configs, which configs enter a model, and that a grown model is the same as a new one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from trimtab.search import Ledger
+from trimtab.search.acquisition import scored
+from trimtab.search.learner import Feasibility, Fitted, GaussianLearner, GaussianModel, Sight
+from trimtab.space import Config, Space
+
+from .driving import bowl
+from .problems import crash, grid, trial
+
+
+def told(space: Space, n: int) -> Ledger:
+    ledger = Ledger(space, space.default())
+    for number, config in enumerate(space.sample(n, np.random.default_rng(3))):
+        ledger.tell(trial(config, number, bowl(config)))
+    return ledger
+
+
+def sight_of(space: Space, ledger: Ledger, *pending: Config) -> Sight:
+    return Sight(space, list(ledger), pending, frozenset(), space.default(), space.default())
+
+
+def fitted(ledger: Ledger, cap: int = 100) -> Fitted:
+    return GaussianLearner(2, cap)._fit([e for e in ledger if e.measured][:cap])
+
+
+def test_pending_points_lose_their_worth() -> None:
+    """Kriging believer: what is being measured already is not worth asking again, nor is its neighbourhood."""
+    space, rng = grid(2), np.random.default_rng(1)
+    ledger = told(space, 12)
+    pending = Config({"a": 80, "b": 55})
+    there = space.features([pending])
+    worth = []
+    for sight in (sight_of(space, ledger), sight_of(space, ledger, pending)):
+        model = GaussianModel(sight.evidence, sight.pending_features, fitted(ledger), 100)
+        worth.append(scored(model, sight, (), rng)(there)[0])
+    assert worth[1] < worth[0] - 0.5
+
+
+def test_a_model_keeps_the_best_and_the_latest() -> None:
+    space = grid(2)
+    ledger = told(space, 60)
+    configs = [e.config for e in ledger]
+    model = GaussianModel(list(ledger), np.empty((0, 0)), fitted(ledger, 20), 20)
+    kept = {leader.config for leader in model.leaders}
+    assert len(kept) == 20
+    assert kept >= set(configs[-6:])
+    assert kept >= set(sorted(configs, key=bowl)[:10])
+
+
+def test_models_grow_while_only_new_configs_come() -> None:
+    """The grown model believes the same as one made anew; a repeat of an old config makes it start over."""
+    space, none = grid(2), np.empty((0, 0))
+    ledger = told(space, 15)
+    held = fitted(ledger)
+    old = GaussianModel(list(ledger), none, held, 100)
+    at = space.features(space.sample(5, np.random.default_rng(4)))
+    more = [*space.sample(5, np.random.default_rng(9)), next(iter(ledger)).config]
+    for number, config in enumerate(more, start=15):
+        ledger.tell(trial(config, number, bowl(config) + 0.01))
+        grown, anew = (GaussianModel(list(ledger), none, held, 100, previous) for previous in (old, None))
+        for ours, theirs in zip(grown.predict(at), anew.predict(at), strict=True):
+            assert ours == pytest.approx(theirs, rel=1e-6)
+        old = grown
+
+
+def test_the_border_is_seen_however_rare_failures_are() -> None:
+    """One of six knobs decides; the classifier's kernel is fitted on shares of unit variance, for which its priors hold."""
+    space = grid(6)
+    ledger = Ledger(space, space.default())
+    for number, config in enumerate(space.sample(60, np.random.default_rng(2))):
+        ledger.tell(crash(config, number) if float(config["c"]) > 90 else trial(config, number))
+    feasibility = Feasibility(100)
+    assert feasibility.learn(sight_of(space, ledger)) is not None
+    assert feasibility._hyper is not None
+    effects = feasibility._hyper.shape.effects
+    assert np.argmax(effects) == 2
+    assert effects[2] > 4 * np.delete(effects, 2).max()
