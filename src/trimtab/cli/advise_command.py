@@ -29,5 +29,5 @@ def command(study_file: Path, state_dir: Path, as_json: bool) -> int:
         print_json({"config": dict(config), "fragment": fragment, "memory": memory})
         return 0
     click.echo(fragment.rstrip("\n"))
-    say(f"{len(changed)} settings by rules of thumb, not measured; `trimtab tune` measures them beside its own")
+    say(f"{len(changed)} settings by rules of thumb, not measured; `trimtab tune` measures them, too")
     return 0

@@ -3,59 +3,80 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli.options import history_option, json_option, print_json, recover_first, say, state_option
+from trimtab.errors import UsageError
 
 if TYPE_CHECKING:
-    from trimtab.study import Change
+    from trimtab.study import Proposal
 
 __all__ = ["command"]
 
 
 @click.command("apply")
-@click.argument("name")
+@click.argument("name", metavar="NAME|STUDY.toml")
 @state_option
 @history_option
 @json_option
+@click.option(
+    "--study",
+    "study_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Your study file, whose [target] table says which server; default: the file that `tune` was given here.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def command(name: str, state_dir: Path, history_url: str | None, as_json: bool, yes: bool) -> int:
-    """Set the proven winner of the study NAME on its server, to stay. Shows current → proposed first."""
-    from trimtab.history import find_study, read_history_at
-    from trimtab.study import apply_winner, winner_of
+def command(
+    name: str, state_dir: Path, history_url: str | None, as_json: bool, study_file: Path | None, yes: bool
+) -> int:
+    """Set the proven winner of the study NAME on its server, to stay. Shows current → proposed first.
 
+    The server, its files and the restart command are read from your study file, never from the history.
+    """
+    from trimtab.history import find_study, read_history_at
+    from trimtab.report.words import counted
+    from trimtab.study import apply_winner, load_study_file, remembered_file, winner_of
+
+    if study_file is None and name.endswith(".toml"):
+        study_file = Path(name)
+        name = load_study_file(study_file).study.name
     recover_first(state_dir)
     with read_history_at(history_url, state_dir) as history:
         record = find_study(history, name)
     config = winner_of(record)
+    if study_file is None and record.origin:
+        raise UsageError(
+            f"study={name!r} was imported: its target is not obeyed",
+            hint=f"give your own study file: trimtab apply {name} --study FILE",
+        )
+    file = load_study_file(study_file if study_file is not None else remembered_file(state_dir, record.name))
 
-    def agrees(changes: Sequence[Change]) -> bool:
-        for change in changes:
+    def agrees(proposal: Proposal) -> bool:
+        for word, text in proposal.where.items():
+            say(f"{word}: {text}")
+        for change in proposal.changes:
             late = " (restart)" if change.needs_restart else ""
             say(f"  {change.knob}: {change.current} → {change.proposed}{late}")
         return yes or _says_yes(name)
 
-    effective = apply_winner(record, state_dir, agrees=agrees)
+    effective = apply_winner(record, file, state_dir, agrees=agrees)
     if effective is None:
         say("nothing was changed")
         raise click.exceptions.Abort
     if as_json:
         print_json({"applied": dict(config), "effective": dict(effective), "undo": f"trimtab rollback {name}"})
     else:
-        click.echo(f"applied {len(config)} setting{'' if len(config) == 1 else 's'}; undo: trimtab rollback {name}")
+        click.echo(f"applied {counted(len(config), 'setting')}; undo: trimtab rollback {name}")
     return 0
 
 
 def _says_yes(name: str) -> bool:
-    from trimtab.errors import UsageError
-
     if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
         raise UsageError(
-            "nobody can answer: stdin is no terminal; nothing was changed",
-            hint=f"to set these without a question: trimtab apply {name} --yes",
+            "cannot ask for confirmation: stdin is not a terminal; nothing was changed",
+            hint=f"to apply without a question: trimtab apply {name} --yes",
         )
     return click.confirm("Set these on the server?", err=True)

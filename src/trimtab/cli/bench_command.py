@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,7 +12,7 @@ from trimtab.cli.options import json_option, print_json, recover_first, state_op
 
 if TYPE_CHECKING:
     from trimtab.report import BenchProgress
-    from trimtab.study import RateResult, StudyFile
+    from trimtab.study import StudyFile
 
 __all__ = ["command"]
 
@@ -30,26 +30,6 @@ def _settings(pairs: tuple[str, ...], config_file: Path | None) -> dict[str, str
     return settings
 
 
-def _rate_as_json(result: RateResult) -> dict[str, Any]:
-    from trimtab.report import measurement_to_json
-
-    return {
-        "slo": result.slo.text,
-        "rate_per_s": result.rate_per_s,
-        "broken_at_per_s": result.broken_at_per_s,
-        "limit": result.limit,
-        "probes": [
-            {
-                "rate_per_s": probe.rate_per_s,
-                "is_kept": probe.is_kept,
-                "reason": probe.reason,
-                "measurement": None if probe.measurement is None else measurement_to_json(probe.measurement),
-            }
-            for probe in result.probes
-        ],
-    }
-
-
 _LIMITS = {
     "server": "at {broken:g}/s it is not kept",
     "generator": "at {broken:g}/s the load generator, and not the server, was at its end: the true rate may be higher",
@@ -62,7 +42,7 @@ _LIMITS = {
 @state_option
 @json_option
 @click.option(
-    "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A knob to set for this measurement; repeatable."
+    "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Change a knob for this measurement; repeatable."
 )
 @click.option(
     "--config",
@@ -71,15 +51,15 @@ _LIMITS = {
     help="File with NAME = VALUE lines, such as the fragment that `tune` writes.",
 )
 @click.option(
-    "--runs", metavar="N", default=3, show_default=True, type=click.IntRange(1, 100), help="Times it is measured."
+    "--runs", metavar="N", default=3, show_default=True, type=click.IntRange(1, 100), help="Number of measurements."
 )
 @click.option(
     "--find-rate",
     "slo_text",
     metavar="SLO",
-    help='Search the highest rate of an open loop that keeps a promise such as "p99 <= 20ms", in place of the runs.',
+    help='Instead of the runs, find the highest rate that meets a latency goal such as "p99 <= 20ms".',
 )
-@click.option("--verbose", "-v", is_flag=True, help="One line on stderr for every second of load.")
+@click.option("--verbose", "-v", is_flag=True, help="Print a line on stderr for every second of load.")
 def command(
     study_file: Path,
     state_dir: Path,
@@ -90,7 +70,7 @@ def command(
     slo_text: str | None,
     verbose: bool,
 ) -> int:
-    """Measure the running config, or another one, and leave the target as it was found."""
+    """Measure the running config, or another one, then restore the server's own config."""
     from trimtab.report import BenchProgress
     from trimtab.study import load_study_file
 
@@ -126,6 +106,6 @@ def _rate_found(
 
     r = find_rate(file, state_dir, slo=Slo.parse(text), settings=settings, listener=progress, say=progress.say)
     if as_json:
-        return lambda: print_json({"find_rate": _rate_as_json(r)})
+        return lambda: print_json({"find_rate": r.to_json()})
     limit = _LIMITS[r.limit].format(broken=r.broken_at_per_s)
     return lambda: click.echo(f"{r.slo.text}: kept up to {r.rate_per_s:g}/s; {limit}")

@@ -26,7 +26,7 @@ __all__ = ["command"]
     type=click.IntRange(1),
     default=50,
     show_default=True,
-    help="Trials of one run.",
+    help="Trials per run.",
 )
 @click.option(
     "--repeats",
@@ -35,19 +35,21 @@ __all__ = ["command"]
     type=click.IntRange(2),
     default=8,
     show_default=True,
-    help="Runs of each searcher.",
+    help="Runs per searcher.",
 )
-@click.option("--exact", "is_exact", is_flag=True, help="The nearest recorded config answers, not a forest.")
-@click.option("--study", "study", metavar="NAME", help="Which study of FILE, when it holds several.")
+@click.option(
+    "--exact", "is_exact", is_flag=True, help="Answer with the nearest recorded config instead of a random forest."
+)
+@click.option("--study", "study", metavar="NAME", help="Which study of FILE to use if it holds several.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
 def command(
     name: str, state_dir: Path, history_url: str | None, as_json: bool, searchers: str | None, n_trials: int,
     n_repeats: int, is_exact: bool, study: str | None, quiet: bool,
 ) -> int:  # fmt: skip
-    """Compare searchers on a past study, without a server: its recorded trials answer, failures and noise included.
+    """Compare searchers on a past study, without a server. Its recorded trials, failures and noise are replayed.
 
-    NAME is a study of the history, FILE one that `trimtab history export` wrote (jsonl, parquet, csv, ...). Exits with 0
-    when the best beats another searcher by more than chance, 1 when none does.
+    NAME is a study in the history, FILE a file that `trimtab history export` wrote (jsonl, parquet, csv, ...). Exit
+    code 0: the first searcher is significantly better than another; 1: none is.
     """
     from trimtab.report.search_bench import print_search_bench
     from trimtab.study.replay import find_recorded_at, make_replay

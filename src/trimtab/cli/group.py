@@ -2,52 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import cast
+from typing import Any, cast
 
 import click
 
-from trimtab import __version__
-
-__all__ = ["COMMANDS", "trimtab"]
+__all__ = ["COMMANDS", "LazyGroup", "trimtab"]
 
 COMMANDS: dict[str, str] = {
-    "init": "write an explained study file for what is found",
-    "doctor": "what can be reached, read, changed, restarted; changes nothing",
-    "knobs": "the catalogue: running value, useful range, restart and safety class",
-    "advise": "a rule-based config without measuring",
-    "bench": "measure one config, with the noise floor of this machine",
-    "profile": "a live server's own statements as a workload",
+    "demo": "tune a private PostgreSQL for some minutes, to see how it works",
+    "init": "write a commented study file for a server found here",
+    "doctor": "check access, rights and restarts; changes nothing",
+    "knobs": "list all settings: running value, useful range, restart and safety class",
+    "advise": "suggest a config by rules of thumb, without measuring",
+    "bench": "measure one config and the noise of this machine",
+    "profile": "turn a live server's statements into a workload",
     "tune": "find a better config and prove it",
-    "rank": "which knobs matter",
-    "report": "what was tried, found and proven; how to undo",
-    "apply": "set a proven winner to stay",
-    "rollback": "take back what apply set",
-    "recover": "put back what a killed Trimtab left changed",
-    "history": "what was measured before: find, show, share, look after it",
-    "bench-search": "which searcher would have done best on a past study",
+    "rank": "rank the knobs by their effect",
+    "report": "show what was tried, found and proven, and how to undo it",
+    "apply": "apply a proven winner permanently",
+    "rollback": "undo apply",
+    "recover": "restore a server after a crash of Trimtab or the machine",
+    "history": "find, show, share and check past studies",
+    "bench-search": "compare searchers on a past study",
+    "catalog": "check the catalogue of a program that you describe yourself",
     "plugins": "list targets, workloads, searchers, rankers and formats",
 }
 """Command -> one line of help; its code is in trimtab.cli.<command>_command."""
 
 
-class _LazyGroup(click.Group):
+class LazyGroup(click.Group):
+    """Commands by name, one line of help each; the module of one (`module` with its name) is imported when it is called."""
+
+    def __init__(self, *, lines: Mapping[str, str], module: str, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._lines, self._module = lines, module
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(self._lines)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self._lines:
             return None
-        module = import_module(f"trimtab.cli.{cmd_name.replace('-', '_')}_command")
-        return cast(click.Command, module.command)
+        return cast(click.Command, import_module(self._module.format(cmd_name.replace("-", "_"))).command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(self._lines.items()))
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="trimtab")
+@click.group(
+    cls=LazyGroup,
+    lines=COMMANDS,
+    module="trimtab.cli.{}_command",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="trimtab", prog_name="trimtab")
 def trimtab() -> None:
     """Find the few settings that make a server faster, prove it by measurement, and set them safely.
 

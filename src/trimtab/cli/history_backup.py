@@ -17,9 +17,9 @@ __all__ = ["command"]
 @history_option
 @json_option
 def command(file: Path, state_dir: Path, history_url: str | None, as_json: bool) -> int:
-    """Copy the whole history, from PostgreSQL too, into the new SQLite file FILE, as it is at this moment.
+    """Copy the whole history, from PostgreSQL too, into the new SQLite file FILE, as it is now.
 
-    Others may go on writing. To use the copy, give it as --history, or put it in the place of a damaged one.
+    Other processes may keep writing. To use the copy, name it with --history, or replace a damaged history with it.
     """
     from trimtab.history import back_up, place_of
     from trimtab.units import format_size

@@ -17,22 +17,20 @@ __all__ = ["command"]
 @history_option
 @json_option
 def command(state_dir: Path, history_url: str | None, as_json: bool) -> int:
-    """Read everything that the history holds and tell what is damaged; changes nothing. Exit code 1 when something is."""
-    from trimtab.cli.history_options import clean
+    """Read the whole history and list what is damaged. Changes nothing. Exit code 1: something is damaged."""
     from trimtab.history import check, place_of
-    from trimtab.report.words import counted
+    from trimtab.report.words import counted, one_line
 
     health = check(place_of(history_url, state_dir))
     if as_json:
         print_json({"is_sound": not health.findings, **asdict(health)})
         return 1 if health.findings else 0
     for note in health.notes:
-        say(f"note: {clean(note)}")
+        say(f"note: {one_line(note)}")
     for finding in health.findings:
-        click.echo(clean(finding))
+        click.echo(one_line(finding))
     if health.findings:
         say("nothing was changed; restore a backup, or save what can be read with `trimtab history export`")
         return 1
-    studies = "1 study" if health.n_studies == 1 else f"{health.n_studies:,} studies"
-    click.echo(f"sound: {studies} with {counted(health.n_trials, 'trial')}")
+    click.echo(f"sound: {counted(health.n_studies, 'study')} with {counted(health.n_trials, 'trial')}")
     return 0

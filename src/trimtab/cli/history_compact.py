@@ -16,7 +16,7 @@ __all__ = ["command"]
 @history_option
 @json_option
 def command(state_dir: Path, history_url: str | None, as_json: bool) -> int:
-    """Give back the space that the history does not use. Nothing is deleted; it needs room for a copy meanwhile."""
+    """Free the space that the history does not use. Nothing is deleted; needs disk for a temporary copy."""
     from trimtab.history import compact, place_of
     from trimtab.units import format_size
 

@@ -31,7 +31,7 @@ __all__ = ["command"]
 @click.option(
     "--format", "format_name", metavar="NAME", help="Format; default: by the file's suffix. See `trimtab plugins`."
 )
-@click.option("--force", is_flag=True, help="Replace the file when it is there.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @query_options
 @state_option
 @history_option
@@ -39,13 +39,14 @@ def command(
     names: tuple[str, ...], place: str, format_name: str | None, force: bool, state_dir: Path, history_url: str | None,
     **options: Any,
 ) -> int:  # fmt: skip
-    """Write studies to a file: those called NAME, or those that meet the filters, or all. What the format cannot hold is said.
+    """Write studies to a file: those called NAME, those that match the filters, or all. Warns about data the format cannot store.
 
-    The file appears when it is complete.
+    The file appears only when it is complete.
     """
     from trimtab.cli.history_options import chosen
     from trimtab.errors import UsageError
     from trimtab.history import load_format, read_history_at
+    from trimtab.report.words import counted
 
     if place == "-" and format_name is None:
         raise UsageError("--to - needs --format", hint="add --format jsonl")
@@ -63,7 +64,7 @@ def command(
         notes = _write(history, [study.id for study in studies], target, place)
     for note in notes:
         say(f"note: {note}")
-    say(f"wrote {len(studies)} {'study' if len(studies) == 1 else 'studies'}")
+    say(f"wrote {counted(len(studies), 'study')}")
     return 0
 
 

@@ -24,9 +24,9 @@ __all__ = ["command", "print_arrivals"]
 @history_option
 @json_option
 def command(place: str, format_name: str | None, state_dir: Path, history_url: str | None, as_json: bool) -> int:
-    """Take in every study of FILE (or of a TAUdb at a postgresql:// URL), all of them or none; nothing in it is run.
+    """Import every study of FILE (or of a TAUdb at a postgresql:// URL), all or none. Nothing in it is executed.
 
-    A study that is here already is left out; one whose name is taken gets a new name. What could not be mapped is said.
+    Skips studies that are already present. Renames a study if its name is in use. Warns about data that could not be mapped.
     """
     from trimtab.history import import_file, load_format, open_history_at
 
@@ -39,20 +39,20 @@ def command(place: str, format_name: str | None, state_dir: Path, history_url: s
 
 def print_arrivals(arrivals: Arrivals, as_json: bool) -> None:
     """What came, and under which name it is kept."""
-    from trimtab.cli.history_options import clean
+    from trimtab.report.words import one_line
 
     if as_json:
         studies = [{"name": one.name, "kept_as": one.kept_as} for one in arrivals.studies]
         print_json({"studies": studies, "notes": list(arrivals.notes)})
         return
     for note in arrivals.notes:
-        say(f"note: {clean(note)}")
+        say(f"note: {one_line(note)}")
     for one in arrivals.studies:
         if one.kept_as is None:
-            click.echo(f"{clean(one.name)}: here already, left out")
+            click.echo(f"{one_line(one.name)}: already present, skipped")
         elif one.kept_as != one.name:
-            click.echo(f"{clean(one.name)}: kept as {clean(one.kept_as)}, for the name was taken")
+            click.echo(f"{one_line(one.name)}: imported as {one_line(one.kept_as)} (name in use)")
         else:
-            click.echo(f"{clean(one.name)}: kept")
+            click.echo(f"{one_line(one.name)}: imported")
     if not arrivals.studies:
-        click.echo("there was no study in it")
+        click.echo("the file contains no study")

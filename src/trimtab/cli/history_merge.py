@@ -17,9 +17,9 @@ __all__ = ["command"]
 @history_option
 @json_option
 def command(place: str, state_dir: Path, history_url: str | None, as_json: bool) -> int:
-    """Take in every study of another history, a file or a postgresql:// URL, all of them or none.
+    """Import every study of another history, a file or a postgresql:// URL, all or none.
 
-    The other one stays as it is. A study that is here already is left out; one whose name is taken gets a new name.
+    The other history is not changed. Skips studies that are already present. Renames a study if its name is in use.
     """
     from trimtab.cli.history_import import print_arrivals
     from trimtab.history import merge, open_history_at

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trimtab.history import History, StudyQuery, StudySummary
     from trimtab.records import Machine
 
-__all__ = ["chosen", "clean", "print_studies", "query_of", "query_options", "table", "when"]
+__all__ = ["chosen", "print_studies", "query_of", "query_options", "table", "when"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,13 +28,13 @@ def query_options(function: F) -> F:
     """Which studies are meant."""
     for option in reversed(
         (
-            click.option("--name", metavar="NAME", help="Part of the study's name; with * or ? the whole name must fit."),
+            click.option("--name", metavar="NAME", help="Part of the study's name; with * or ? a pattern for the whole name."),
             click.option("--target", metavar="KIND", help="Kind of the target: postgresql, mysql, …"),
             click.option("--version", metavar="VERSION", help='Part of the server\'s version text: "18.", "MariaDB".'),
             click.option("--workload", metavar="WORKLOAD", help='Part of the workload\'s text: "tpch".'),
             click.option("--status", metavar="STATUS", help="running, proven, no_improvement, interrupted, stopped or ranked."),
-            click.option("--since", metavar="WHEN", help="Begun on or after this day (2026-05-31) or moment (2026-05-31T12:00)."),
-            click.option("--until", metavar="WHEN", help="Begun before this day or moment."),
+            click.option("--since", metavar="WHEN", help="Begun on or after this day (2026-05-31) or time (2026-05-31T12:00)."),
+            click.option("--until", metavar="WHEN", help="Begun before this day or time."),
             click.option("--like-machine", metavar="MACHINE",
                          help='Measured on a machine like "here", or like one given as CORESxMEMORY: "8x32GiB".'),
             click.option("--origin", type=click.Choice(["own", "imported"]), help="Measured here, or imported."),
@@ -72,7 +72,9 @@ def _moment(text: str | None, option: str) -> float | None:
     try:
         return datetime.datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError) as error:
-        raise UsageError(f"{option}={text!r} is no day", hint="write it as 2026-05-31 or 2026-05-31T12:00") from error
+        raise UsageError(
+            f"{option}={text!r} is not a date", hint="write it as 2026-05-31 or 2026-05-31T12:00"
+        ) from error
 
 
 def _machine(text: str) -> Machine:
@@ -85,7 +87,7 @@ def _machine(text: str) -> Machine:
         return Machine(cores=limits.cores, memory_bytes=limits.memory_bytes)
     found = _MACHINE.match(text)
     if found is None:
-        raise UsageError(f"--like-machine={text!r} is no machine", hint='write here, or as in "8x32GiB"')
+        raise UsageError(f"--like-machine={text!r} is not a machine", hint='write here, or as in "8x32GiB"')
     return Machine(cores=int(found[1]), memory_bytes=parse_size(found[2]))
 
 
@@ -99,33 +101,15 @@ def chosen(history: History, names: Sequence[str], options: dict[str, Any]) -> l
         return history.summaries(query_of(options))
     if any(value is not None for value in options.values()):
         raise UsageError("names and filters are given at once", hint="give names, or filters such as --target")
-    every = history.summaries()
-    found: dict[int, StudySummary] = {}
-    for name in names:
-        matching = [study for study in every if name in (study.name, f"#{study.id}")]
-        if not matching:
-            raise _no_study(name, every)
-        found.update({study.id: study for study in matching})
+    from trimtab.history import find_studies
+
+    found = {study.id: study for name in names for study in find_studies(history, name)}
     return [found[study_id] for study_id in sorted(found)]
-
-
-def _no_study(name: str, every: Sequence[StudySummary]) -> UsageError:
-    known = sorted({study.name for study in every})
-    shown = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
-    return UsageError(
-        f"the history holds no study named {name!r}",
-        hint=f"it holds: {shown}" if known else "it is empty; run `trimtab tune` first",
-    )
 
 
 def when(at: float) -> str:
     """A moment for people; "unknown" where a format did not hold it."""
     return datetime.datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M") if at > 0 else "unknown"
-
-
-def clean(text: str) -> str:
-    """`text` for a terminal: control characters, which an imported file may hold, are shown and not obeyed."""
-    return "".join(char if char.isprintable() else "�" for char in text)
 
 
 def print_studies(studies: Sequence[StudySummary], as_json: bool) -> None:
@@ -145,7 +129,9 @@ def print_studies(studies: Sequence[StudySummary], as_json: bool) -> None:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns as wide as their widest cell; columns that are empty throughout are left out."""
-    cells = [[_short(clean(cell)) for cell in row] for row in rows]
+    from trimtab.report.words import one_line
+
+    cells = [[_short(one_line(cell)) for cell in row] for row in rows]
     kept = [index for index in range(len(head)) if any(row[index] for row in cells)]
     lines = [[head[index] for index in kept], *([row[index] for index in kept] for row in cells)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(kept))]

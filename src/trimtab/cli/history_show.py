@@ -23,7 +23,7 @@ _MOST_CHANGES = 6
 @state_option
 @history_option
 @json_option
-@click.option("--trial", "number", type=int, metavar="NUMBER", help="Show everything that is kept of this trial.")
+@click.option("--trial", "number", type=int, metavar="NUMBER", help="Show everything stored about this trial.")
 def command(name: str, state_dir: Path, history_url: str | None, as_json: bool, number: int | None) -> int:
     """Show the study NAME (the newest of that name; "#7" means the study of id 7) and its trials, as they are stored."""
     from trimtab.cli.history_options import chosen
@@ -48,14 +48,14 @@ def command(name: str, state_dir: Path, history_url: str | None, as_json: bool, 
 
 
 def _as_json(study: StudyCopy, trials: list[Trial]) -> dict[str, object]:
-    from trimtab.report.json import strict
+    from trimtab.jsonable import strict
 
     return {"study": strict(study.record), "trials": strict(trials), "events": strict(study.events)}
 
 
 def _print_study(study: StudyCopy) -> None:
-    from trimtab.cli.history_options import clean, table, when
-    from trimtab.report.words import counted
+    from trimtab.cli.history_options import table, when
+    from trimtab.report.words import counted, one_line
     from trimtab.units import format_size
 
     record = study.record
@@ -73,7 +73,7 @@ def _print_study(study: StudyCopy) -> None:
     }
     for key, value in facts.items():
         if value:
-            click.echo(f"{key + ':':11}{clean(str(value))}")
+            click.echo(f"{key + ':':11}{one_line(value)}")
     if not study.trials:
         return
     click.echo()
@@ -88,16 +88,16 @@ def _print_study(study: StudyCopy) -> None:
 
 
 def _print_trial(trial: Trial) -> None:
-    from trimtab.cli.history_options import clean
-    from trimtab.report.json import strict
+    from trimtab.jsonable import strict
+    from trimtab.report.words import one_line
 
     def show(value: object, indent: str) -> None:
         if isinstance(value, dict):
             for key, item in value.items():
                 if isinstance(item, dict) and item:
-                    click.echo(f"{indent}{clean(str(key))}:")
+                    click.echo(f"{indent}{one_line(key)}:")
                     show(item, indent + "  ")
                 elif item not in (None, "", [], {}):
-                    click.echo(f"{indent}{clean(str(key))}: {clean(str(item))}")
+                    click.echo(f"{indent}{one_line(key)}: {one_line(item)}")
 
     show(strict(trial), "")

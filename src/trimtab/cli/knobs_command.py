@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from trimtab.cli.options import json_option, print_json, state_option, study_file_argument
-
-if TYPE_CHECKING:
-    from trimtab.target import KnobState
 
 __all__ = ["command"]
 
@@ -20,24 +17,6 @@ _RAW = re.compile(r" \([^)]* in \w+\)(?: in steps of \d+)?")
 
 _PIPED_WIDTH = 160
 """Of a file or pipe, in which nothing has to be folded."""
-
-
-def _row(state: KnobState) -> dict[str, Any]:
-    knob = state.knob
-    return {
-        "name": knob.name,
-        "running": state.running,
-        "running_text": knob.format(state.running),
-        "default": knob.default,
-        "source": state.source,
-        "source_file": state.source_file,
-        "range": knob.legal().removeprefix("legal: "),
-        "restart": str(knob.restart),
-        "safety": str(knob.safety),
-        "is_curated": state.is_curated,
-        "lock_reason": state.lock_reason,
-        "doc": knob.doc,
-    }
 
 
 def _table(rows: list[dict[str, Any]], selected: set[str]) -> None:
@@ -62,7 +41,7 @@ def _table(rows: list[dict[str, Any]], selected: set[str]) -> None:
 @study_file_argument
 @state_option
 @json_option
-@click.option("--all", "show_all", is_flag=True, help="Also knobs that the catalogue does not know.")
+@click.option("--all", "show_all", is_flag=True, help="Include settings that Trimtab's catalogue does not know.")
 def command(study_file: Path, state_dir: Path, as_json: bool, show_all: bool) -> int:
     """Show each knob's running value, useful range, restart class and safety class."""
     from trimtab.study import load_study_file, open_stage
@@ -70,7 +49,7 @@ def command(study_file: Path, state_dir: Path, as_json: bool, show_all: bool) ->
     with open_stage(load_study_file(study_file), state_dir) as stage:
         selected = set(stage.space.knobs)
         states = [s for s in stage.states.values() if show_all or s.is_curated or s.knob.name in selected]
-        rows = [_row(state) for state in sorted(states, key=lambda state: state.knob.name)]
+        rows = [state.to_json() for state in sorted(states, key=lambda state: state.knob.name)]
     if as_json:
         print_json({"knobs": rows, "selected": sorted(selected)})
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +22,7 @@ __all__ = [
     "state_option",
     "study_file_argument",
     "tell_news",
+    "toml_text",
 ]
 
 SCHEMA_VERSION = 1
@@ -81,31 +81,43 @@ def json_option(function: F) -> F:
     )
 
 
-def _plain(value: Any) -> Any:
-    """JSON has no NaN and no infinity: null."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
-
-
 def print_json(data: dict[str, Any]) -> None:
     """One JSON document on stdout, with `schema_version` first."""
-    click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **_plain(data)}, indent=2, ensure_ascii=False))
+    from trimtab.jsonable import strict
+
+    click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **strict(data)}, indent=2, ensure_ascii=False))
 
 
 def recover_first(state_dir: Path) -> list[Recovered]:
-    """What every command that changes a server does first: nothing new begins over something half done."""
+    """What every command that changes a server does first: nothing new begins over something half done.
+
+    What cannot be undone stands in the way of a change of the same server only (see `Journal.begin`).
+    """
     from trimtab.study import recover
 
-    found = recover(state_dir)
+    found, stuck = recover(state_dir)
     tell_news(state_dir)  # of a dead-man that was waited for
     for done in found:
         say(f"a killed study={done.study!r} had left target={done.target!r} changed: {done.action}")
+    for each in stuck:
+        say(f"study={each.study!r} is still open on target={each.target!r}: {each.error.message}")
+        say("see `trimtab recover --show`")
     return found
+
+
+def toml_text(value: Any) -> str:
+    """`value` as a study file would hold it; "" for None, which a study file cannot say."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {toml_text(item)}" for key, item in value.items()) + " }" if value else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(toml_text(item) for item in value)}]"
+    return repr(value)
 
 
 def say(text: str) -> None:

@@ -12,7 +12,15 @@ from trimtab.cli.options import json_option, print_json
 __all__ = ["command"]
 
 
-def _describe(cls: Any) -> dict[str, Any]:
+def _describe(group: Any, name: str) -> dict[str, Any]:
+    """One plug-in; with the reason under `problem` when it cannot be imported."""
+    from trimtab import plugins
+    from trimtab.errors import UsageError
+
+    try:
+        cls = plugins.load(group, name)
+    except UsageError as error:
+        return {"doc": "", "options": {}, "problem": f"{error.message}: {error.hint}"}
     options = getattr(cls, "OPTIONS", {})
     return {
         "doc": (inspect.getdoc(cls) or "").partition("\n")[0],
@@ -27,8 +35,7 @@ def command(as_json: bool) -> int:
     from trimtab import plugins
 
     found = {
-        group: {name: _describe(plugins.load(group, name)) for name in plugins.names(group)}
-        for group in get_args(plugins.Group)
+        group: {name: _describe(group, name) for name in plugins.names(group)} for group in get_args(plugins.Group)
     }
     if as_json:
         print_json(found)
@@ -36,7 +43,7 @@ def command(as_json: bool) -> int:
     for group, entries in found.items():
         click.echo(f"{group}:")
         for name, entry in entries.items():
-            click.echo(f"  {name}: {entry['doc']}")
+            click.echo(f"  {name}: {entry.get('problem') or entry['doc']}")
             for option, row in entry["options"].items():
                 click.echo(f"    {option} = {row['default']!r}: {row['help']}")
     return 0

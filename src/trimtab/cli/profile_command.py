@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,34 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _WIDTH = 72
-
-
-def _as_json(profile: Profile, study_file: Path) -> dict[str, Any]:
-    return {
-        "study_file": str(study_file),
-        "database": profile.database,
-        "window_s": profile.window_s,
-        "calls": profile.calls,
-        "time_ms": profile.time_ms,
-        "share_of_calls": profile.share_of_calls,
-        "share_of_time": profile.share_of_time,
-        "rate_per_s": profile.rate_per_s,
-        "mean_active": profile.mean_active,
-        "statements": [
-            {
-                "label": p.label,
-                "calls": p.calls,
-                "time_ms": p.time_ms,
-                "writes": p.writes,
-                "parameters": {name: dict(options) for name, options in p.generators.items()},
-            }
-            for p in profile.proposals
-        ],
-        "left_out": [
-            {"statement": s.text[:_WIDTH], "reason": s.reason, "calls": s.calls, "time_ms": s.time_ms}
-            for s in profile.left_out
-        ],
-    }
 
 
 def _as_text(profile: Profile, study_file: Path) -> None:
@@ -80,8 +52,8 @@ def _as_text(profile: Profile, study_file: Path) -> None:
 @state_option
 @json_option
 @click.option("--seconds", "window_s", metavar="SECONDS", default=0.0, type=click.FloatRange(0, 86_400), show_default=True,
-              help="Watch for so long; 0 takes everything since the statistics were reset.")  # fmt: skip
-@click.option("--database", metavar="NAME", help="Whose statements; default: the database of the target's url.")
+              help="Seconds to observe; 0 uses everything since the statistics were reset.")  # fmt: skip
+@click.option("--database", metavar="NAME", help="Database to observe; default: the one in the target's url.")
 @click.option("--coverage", metavar="SHARE", default=0.95, type=click.FloatRange(0, 1, min_open=True), show_default=True,
               help="Share of execution time and of calls that the mix should cover.")  # fmt: skip
 @click.option(
@@ -90,7 +62,7 @@ def _as_text(profile: Profile, study_file: Path) -> None:
     default=30,
     type=click.IntRange(1, 500),
     show_default=True,
-    help="Statements in the mix at most.",
+    help="Maximum number of statements.",
 )
 @click.option("--output", "folder", metavar="DIRECTORY", type=click.Path(path_type=Path), default=Path("profile"),
               show_default=True, help="New folder for the study file and the scripts.")  # fmt: skip
@@ -104,7 +76,7 @@ def command(
     most: int,
     folder: Path,
 ) -> int:
-    """Propose a workload from the statements a live server runs (pg_stat_statements); changes nothing on the server."""
+    """Write a workload from the statements of a live server (pg_stat_statements). Changes nothing on the server."""
     from trimtab.errors import UsageError
     from trimtab.study import load_study_file
     from trimtab.study.profile import profile
@@ -118,7 +90,7 @@ def command(
     found = profile(file, state_dir, database=database, window_s=window_s, coverage=coverage, most=most)
     written = write_files(found, study_file.read_text(encoding="utf-8"), folder)
     if as_json:
-        print_json(_as_json(found, written))
+        print_json({"study_file": str(written), **found.to_json(_WIDTH)})
     else:
         _as_text(found, written)
     return 0

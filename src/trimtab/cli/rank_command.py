@@ -21,26 +21,29 @@ __all__ = ["command"]
 @history_option
 @json_option
 @click.option("--with", "beside", multiple=True, metavar="NAME",
-              help="Count the trials of this study as well (same knobs, baseline, workload, objective); repeatable.")  # fmt: skip
+              help="Also use the trials of this study (same knobs, baseline, workload, objective); repeatable.")  # fmt: skip
 @click.option("--ranker", "rankers", multiple=True, metavar="NAME",
-              help="Rank by this ranker, or by these together; repeatable. Default: all that fit.")  # fmt: skip
+              help="Use this ranker; repeatable. Default: all that fit the trials.")  # fmt: skip
 @click.option("--top", metavar="N", type=click.IntRange(1), help="Show the first N knobs only.")
 @click.option(
-    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write the ranks with plots as one HTML file."
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write the ranking with plots as one HTML file.",
 )
-@click.option("--design", metavar="KIND", help="Measure a design first: sard, lhs, sobol or one-at-a-time.")
-@click.option("--runs", metavar="N", type=click.IntRange(1), help="Runs of the design; default: as many as it needs.")
-@click.option("--again", is_flag=True, help="Begin a new design, even when one can be resumed.")
+@click.option("--design", metavar="KIND", help="First measure a planned experiment: sard, lhs, sobol or one-at-a-time.")
+@click.option(
+    "--runs", metavar="N", type=click.IntRange(1), help="Runs of the experiment; default: as many as it needs."
+)
+@click.option("--again", is_flag=True, help="Start a new experiment even if one can be resumed.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
 def command(
     study: str, state_dir: Path, history_url: str | None, as_json: bool, beside: tuple[str, ...],
     rankers: tuple[str, ...], top: int | None, html: Path | None, design: str | None, runs: int | None, again: bool, quiet: bool,
 ) -> int:  # fmt: skip
-    """Show which knobs matter, by the trials that the history holds; measures nothing unless --design is given.
+    """Rank the knobs by their effect, from trials in the history. Measures nothing unless --design is given.
 
-    With --design the runs of an experimental design are measured first, as a study of their own (NAME.rank-KIND); the
-    same command resumes it, and more --runs add to it. Exits with 0 when knobs were ranked, 1 when there is not enough
-    data to tell.
+    With --design, a planned experiment is measured first, as the separate study NAME.rank-KIND. The same command resumes
+    it, and a higher --runs extends it. Exit code 0: the knobs could be ranked; 1: not enough data to tell.
     """
     from trimtab.history import read_history_at
     from trimtab.report import print_rank, rank_to_json, write_rank_html
@@ -102,10 +105,9 @@ def _measured(file: StudyFile, state_dir: Path, design: str, runs: int | None, a
     from rich.console import Console
 
     from trimtab.report import Progress
-    from trimtab.study import recover, run_design
+    from trimtab.study import run_design
 
-    for done in recover(state_dir):
-        say(f"a killed study={done.study!r} had left target={done.target!r} changed: {done.action}")
+    recover_first(state_dir)
     with Progress(Console(stderr=True, quiet=quiet)) as progress:
         record, trials = run_design(file, state_dir, progress, kind=design, runs=runs, again=again)
     if record.status != "ranked":

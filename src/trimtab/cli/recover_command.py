@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,21 +20,117 @@ __all__ = ["command"]
 @click.command("recover")
 @state_option
 @json_option
-@click.option("--check", is_flag=True, help="Only show what is open; exits with 1 when something needs recovery.")
-def command(state_dir: Path, as_json: bool, check: bool) -> int:
-    """Restore every server that a killed or crashed Trimtab may have left with a config of its own. Safe to repeat."""
-    from trimtab.study import recover
-
+@click.option("--check", is_flag=True, help="Only list what is open. Exit code 1: something needs recovery.")
+@click.option(
+    "--show", is_flag=True, help="List what is open, what would be done, and what others have changed. Changes nothing."
+)
+@click.option(
+    "--retry", metavar="NAME", default="", help="Retry a failed undo of the study NAME, with one more restart."
+)
+@click.option(
+    "--leave",
+    metavar="NAME",
+    default="",
+    help="Give up the undo of the study NAME: the server keeps its present configuration.",
+)
+@click.option(
+    "--extract",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write the original files to a new directory, with instructions. Contacts no server.",
+)
+def command(
+    state_dir: Path, as_json: bool, check: bool, show: bool, retry: str, leave: str, extract: Path | None
+) -> int:
+    """Restore every server that a killed or crashed Trimtab may have left changed. Safe to repeat."""
     if check:
         return _check(state_dir, as_json)
-    done = recover(state_dir)
+    if show:
+        return _show(state_dir, as_json)
+    if leave:
+        return _leave(state_dir, leave, as_json)
+    if extract is not None:
+        return _extract(state_dir, extract, as_json)
+    return _recover(state_dir, retry, as_json)
+
+
+def _recover(state_dir: Path, retry: str, as_json: bool) -> int:
+    from trimtab.study import recover
+
+    done, stuck = recover(state_dir, retry=retry)
     tell_news(state_dir)  # of a dead-man that was waited for
     if as_json:
         print_json({"recovered": [{"study": d.study, "target": d.target, "action": d.action} for d in done]})
-    elif not done:
+    elif not done and not stuck:
         click.echo("nothing to recover")
     for item in done if not as_json else []:
         click.echo(f"study {item.study}: target {item.target} {item.action}")
+    if not stuck:
+        return 0
+    first = stuck[0]
+    others = "".join(f"; study={each.study!r}: {each.error.message}" for each in stuck[1:])
+    told = f" ({len(done)} other entries were recovered)" if done else ""
+    raise type(first.error)(f"study={first.study!r}: {first.error.message}{others}{told}", hint=first.error.hint)
+
+
+def _show(state_dir: Path, as_json: bool) -> int:
+    from trimtab.study import applied, shown
+
+    entries, standing = shown(state_dir), applied(state_dir)
+    if as_json:
+        print_json({"open": [asdict(e) for e in entries], "applied": [asdict(each) for each in standing]})
+        return 0
+    if not entries:
+        click.echo("nothing is open")
+    for study in standing:
+        click.echo(f"study {study.study}: applied to {study.target} at {_time(study.applied_at)}")
+        for line in study.knobs:
+            click.echo(f"  {line.knob}: set to {line.ours}, found {line.found}")
+        click.echo(f"  ways out: trimtab rollback {study.study} | rollback {study.study} --leave")
+    for entry in entries:
+        since = _time(entry.opened_at)
+        who = f"pid {entry.pid} works on it" if entry.is_alive else f"pid {entry.pid} is gone"
+        click.echo(f"study {entry.study}: {entry.purpose} of {entry.target} since {since}; {who}")
+        if entry.failure:
+            restart = "" if entry.may_restart else "; the server is not restarted again"
+            click.echo(f"  the last attempt failed: {entry.failure}{restart}")
+        for file in entry.files:
+            click.echo(f"  file: {file}")
+        if entry.note:
+            click.echo(f"  not looked at: {entry.note}")
+        for knob in entry.knobs:
+            now = f", now {knob.now}" if knob.now else ""
+            click.echo(f"  {knob.knob}: set to {knob.ours}, found {knob.found}{now}: {knob.action}")
+        if not entry.is_alive:
+            click.echo(f"  ways out: trimtab recover | recover --retry {entry.study} | recover --leave {entry.study}")
+    return 0
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def _leave(state_dir: Path, study: str, as_json: bool) -> int:
+    from trimtab.study import leave
+
+    folder = leave(state_dir, study)
+    if as_json:
+        print_json({"left": study, "found": str(folder)})
+    else:
+        click.echo(f"study {study}: the server keeps what it has now; the files as found lie in {folder}")
+    return 0
+
+
+def _extract(state_dir: Path, folder: Path, as_json: bool) -> int:
+    from trimtab.study import extract
+
+    written = extract(state_dir, folder)
+    if as_json:
+        print_json({"written": [str(path) for path in written]})
+    elif not written:
+        click.echo("nothing is open, and nothing is applied")
+    for path in written if not as_json else []:
+        click.echo(str(path))
     return 0
 
 

@@ -16,20 +16,30 @@ __all__ = ["command"]
 @click.argument("name")
 @state_option
 @json_option
-def command(name: str, state_dir: Path, as_json: bool) -> int:
+@click.option("--leave", is_flag=True, help="Keep the applied config for good: give up its rollback point.")
+def command(name: str, state_dir: Path, as_json: bool, leave: bool) -> int:
     """Take back what `trimtab apply NAME` set: the server's configuration is again what it was before."""
-    from trimtab.study import rollback
+    from trimtab.study import leave_applied, rollback
 
+    if leave:
+        folder = leave_applied(state_dir, name)
+        if as_json:
+            print_json({"left": name, "found": str(folder)})
+        else:
+            click.echo(f"study {name} is not rolled back any more; the files as found lie in {folder}")
+        return 0
     for done in recover_first(state_dir):
         if (done.study, done.purpose) == (name, "rollback"):  # one that was killed: it is finished now
-            return _show(done.target, done.files, as_json)
-    snapshot = rollback(name, state_dir)
-    return _show(snapshot.target, snapshot.files, as_json)
+            return _show(done.target, done.files, done.action, as_json)
+    taken = rollback(name, state_dir)
+    return _show(taken.target, taken.files, taken.action, as_json)
 
 
-def _show(target: str, files: Iterable[str], as_json: bool) -> int:
+def _show(target: str, files: Iterable[str], action: str, as_json: bool) -> int:
     if as_json:
-        print_json({"target": target, "restored": sorted(files)})
+        print_json({"target": target, "restored": sorted(files), "action": action})
+    elif "left as it is" in action:
+        click.echo(f"target {target}: {action}")
     else:
-        click.echo(f"target {target} has again the configuration it had before")
+        click.echo(f"target {target}: all settings that Trimtab changed have their former values again")
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from pathlib import Path
 
 __all__ = ["EXIT_CODE", "shortage"]
 
@@ -30,9 +29,9 @@ def shortage(error: BaseException) -> tuple[str, str] | None:
 
 
 def _has_no_inodes(name: object) -> bool:
-    folder = Path(os.fsdecode(name)).parent if isinstance(name, str | bytes) else Path()
+    folder = os.path.dirname(os.fsdecode(name)) if isinstance(name, str | bytes) else ""
     try:
-        found = os.statvfs(folder)
+        found = os.statvfs(folder or ".")
     except OSError:
         return False
     return found.f_files > 0 and found.f_favail == 0

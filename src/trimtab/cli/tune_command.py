@@ -17,30 +17,29 @@ _EXIT = {"better": 0, "no_improvement": 1, "interrupted": 130}
 @study_file_argument
 @state_option
 @json_option
-@click.option(
-    "--again", is_flag=True, help="Start a new study even when one of this name is finished or can be resumed."
-)
-@click.option("--budget", metavar="TIME|TRIALS", help='Instead of the study file\'s budget: "5m" or "40 trials".')
+@click.option("--again", is_flag=True, help="Start a new study even if one of this name exists.")
+@click.option("--budget", metavar="TIME|TRIALS", help='Override the study file\'s budget: "5m" or "40 trials".')
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write the report as one HTML file.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
 def command(
     study_file: Path, state_dir: Path, as_json: bool, again: bool, budget: str | None, html: Path | None, quiet: bool
 ) -> int:
-    """Find a better config than the running one and prove it. Leaves the server as it was found.
+    """Find a config that is better than the running one and prove it, then restore the server's own config.
 
-    The same command resumes an interrupted study. Ctrl-C finishes cleanly with what is known.
-    Exits with 0 when a better config was proven, 1 when there is no improvement.
+    The same command resumes an interrupted study. Ctrl-C stops cleanly and keeps all results.
+    Exit code 0: a better config was proven; 1: no improvement was found.
     """
     from rich.console import Console
 
     from trimtab.report import Progress, print_report, to_json, write_html
-    from trimtab.study import Budget, load_study_file, tune
+    from trimtab.study import Budget, load_study_file, remember_file, tune
 
     file = load_study_file(study_file)
     if budget is not None:
         Budget.parse(budget)
         file = file.model_copy(update={"study": file.study.model_copy(update={"budget": budget})})
     recover_first(state_dir)
+    remember_file(state_dir, file.study.name, study_file)
     console = Console(stderr=True, quiet=quiet)
     with Progress(console) as progress:
         record, trials = tune(file, state_dir, progress, again=again)
@@ -52,4 +51,4 @@ def command(
         print_report(record, trials)
         if html is not None:
             say(f"report: {html}")
-    return _EXIT[record.verdict["result"]]
+    return _EXIT[record.verdict.result]

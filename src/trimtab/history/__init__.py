@@ -1,14 +1,38 @@
 """REMEMBER: every study and every trial that was ever measured, durable and read back exactly."""
 
-from trimtab.history.exchange import Arrival, Arrivals, digest, export_studies, import_file, merge
-from trimtab.history.formats import Format, Imported, load_format
-from trimtab.history.likeness import ALIKE, machine_likeness
-from trimtab.history.place import find_study, open_history_at, place_of, read_history_at
-from trimtab.history.query import StudyQuery
-from trimtab.history.record import STUDY_STATUSES, Event, StudyCopy, StudyRecord, StudySummary, TrialSummary
-from trimtab.history.space import knobs_from_json, read_space, space_from_json, space_to_json
-from trimtab.history.store import History
-from trimtab.history.upkeep import Health, back_up, check, compact
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trimtab.deferred import deferred
+
+if TYPE_CHECKING:
+    from trimtab.history.exchange import Arrival, Arrivals, digest, export_studies, import_file, merge
+    from trimtab.history.formats import Format, Imported, load_format
+    from trimtab.history.likeness import ALIKE, machine_likeness
+    from trimtab.history.place import find_studies, find_study, open_history_at, place_of, read_history_at
+    from trimtab.history.query import StudyQuery
+    from trimtab.history.record import STUDY_STATUSES, Event, StudyCopy, StudyRecord, StudySummary, TrialSummary
+    from trimtab.history.space import knobs_from_json, read_space, space_from_json, space_to_json
+    from trimtab.history.store import History
+    from trimtab.history.typed import from_json, read_verdict, verdict_to_json
+    from trimtab.history.upkeep import Health, back_up, check, compact
+else:
+    __getattr__ = deferred(
+        __name__,
+        {
+            "exchange": "Arrival Arrivals digest export_studies import_file merge",
+            "formats": "Format Imported load_format",
+            "likeness": "ALIKE machine_likeness",
+            "place": "find_studies find_study open_history_at place_of read_history_at",
+            "query": "StudyQuery",
+            "record": "STUDY_STATUSES Event StudyCopy StudyRecord StudySummary TrialSummary",
+            "space": "knobs_from_json read_space space_from_json space_to_json",
+            "store": "History",
+            "typed": "from_json read_verdict verdict_to_json",
+            "upkeep": "Health back_up check compact",
+        },
+    )
 
 __all__ = [
     "ALIKE",
@@ -30,7 +54,9 @@ __all__ = [
     "compact",
     "digest",
     "export_studies",
+    "find_studies",
     "find_study",
+    "from_json",
     "import_file",
     "knobs_from_json",
     "load_format",
@@ -40,6 +66,8 @@ __all__ = [
     "place_of",
     "read_history_at",
     "read_space",
+    "read_verdict",
     "space_from_json",
     "space_to_json",
+    "verdict_to_json",
 ]

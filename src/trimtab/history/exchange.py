@@ -7,7 +7,7 @@ import json
 import shlex
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
@@ -18,7 +18,9 @@ from trimtab.history import codec
 from trimtab.history.formats import Format, Imported
 from trimtab.history.record import StudyCopy
 from trimtab.history.store import History
+from trimtab.history.typed import verdict_to_json
 from trimtab.history.validate import check_copy
+from trimtab.records import Verdict
 
 __all__ = ["Arrival", "Arrivals", "digest", "export_studies", "import_file", "merge"]
 
@@ -50,7 +52,7 @@ class Arrivals:
 def digest(copy: StudyCopy) -> str:
     """A hash of all that a study holds, but for its name, where it came from, and what only holds where it was made."""
     record = copy.record
-    verdict = {key: value for key, value in record.verdict.items() if key not in _LOCAL}
+    verdict = {key: value for key, value in verdict_to_json(record.verdict).items() if key not in _LOCAL}
     head = {
         **codec.study_to_json(record),
         "created_at": float(record.created_at),
@@ -189,10 +191,12 @@ def _origin(place: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in name) or "another history"
 
 
-def _at_home(verdict: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _at_home(verdict: Verdict, name: str) -> Verdict:
     """The verdict with commands that hold here: a file must not put commands into a report."""
-    found = {key: value for key, value in verdict.items() if key not in _LOCAL}
-    for key, command in (("apply_command", "apply"), ("undo_command", "rollback")):
-        if key in verdict:
-            found[key] = f"trimtab {command} {shlex.quote(name)}"
-    return found
+    quoted = shlex.quote(name)
+    return replace(
+        verdict,
+        fragment_path="",
+        apply_command=verdict.apply_command and f"trimtab apply {quoted}",
+        undo_command=verdict.undo_command and f"trimtab rollback {quoted}",
+    )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.history.record import StudyRecord
+from trimtab.history.record import StudyRecord, StudySummary
 from trimtab.history.store import History
 
-__all__ = ["find_study", "open_history_at", "place_of", "read_history_at"]
+__all__ = ["find_studies", "find_study", "open_history_at", "place_of", "read_history_at"]
+
+_MOST_NAMED = 10
 
 
 def place_of(url: str | None, state_dir: Path) -> str:
@@ -41,20 +43,25 @@ def find_study(history: History, name: str) -> StudyRecord:
 
     Raises:
         UsageError: there is none; the hint lists those there are.
-        HistoryError: there is none of that number.
     """
-    if name.startswith("#") and name[1:].isdecimal():
-        return history.study(int(name[1:]))
-    record = history.find_study(name)
-    if record is None:
-        known = sorted({study.name for study in history.studies()})
-        if name.endswith(".toml"):
-            raise UsageError(
-                f"the history holds no study named {name!r}",
-                hint="give the study's name, which stands in the file under [study], and not the file",
-            )
-        raise UsageError(
-            f"the history holds no study named {name!r}",
-            hint=f"it holds: {', '.join(known)}" if known else "it is empty; run `trimtab tune` first",
-        )
-    return record
+    is_number = name.startswith("#") and name[1:].isdecimal()
+    record = None if is_number else history.find_study(name)
+    return record if record is not None else history.study(find_studies(history, name)[-1].id)
+
+
+def find_studies(history: History, name: str) -> list[StudySummary]:
+    """Every study of that name, oldest first; "#7" is the one with that number.
+
+    Raises:
+        UsageError: there is none; the hint lists those there are.
+    """
+    every = history.summaries()
+    found = [study for study in every if name in (study.name, f"#{study.id}")]
+    if found:
+        return found
+    known = sorted({study.name for study in every})
+    shown = ", ".join(known[:_MOST_NAMED]) + (", …" if len(known) > _MOST_NAMED else "")
+    hint = f"it holds: {shown}" if known else "it is empty; run `trimtab tune` first"
+    if name.endswith(".toml"):
+        hint = "give the study's name (`name` under [study] in the file) instead of the file"
+    raise UsageError(f"the history holds no study named {name!r}", hint=hint)

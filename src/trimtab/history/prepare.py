@@ -1,16 +1,13 @@
-"""Opening a history: is it sound, is it one at all, of which version; tables are made and former versions brought up."""
+"""Opening a history: is it sound, is it one at all, of which version; tables are made where there are none."""
 
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
-from pathlib import Path
 
-from sqlalchemy import Connection, Engine, inspect, select, text, update
+from sqlalchemy import Connection, Engine, inspect, select, text
 
 from trimtab.errors import HistoryError
-from trimtab.history.migration import STEPS
-from trimtab.history.schema import SCHEMA_VERSION, make_private, meta_table, metadata, no_history
+from trimtab.history.schema import SCHEMA_VERSION, meta_table, metadata, no_history
 
 __all__ = ["prepare"]
 
@@ -24,13 +21,12 @@ _SMALL_TABLES = ("trimtab_meta", "trimtab_study")
 
 
 def prepare(engine: Engine, shown: str, *, is_there: bool = False) -> None:
-    """Checks that the database is a sound history of a known version, makes the tables when there are none, and brings a
-    former version up to this one, in one transaction, after a copy of a SQLite file has been put beside it.
+    """Checks that the database is a sound history of this version, and makes the tables when there are none.
 
     An unsound or foreign database is left exactly as it is; with `is_there` so is one without a history.
 
     Raises:
-        HistoryError: damaged, not a history, of a newer version, or not there though it must be.
+        HistoryError: damaged, not a history, of another version, or not there though it must be.
     """
     if is_there and _is_without(engine):
         raise no_history(shown)
@@ -42,11 +38,7 @@ def prepare(engine: Engine, shown: str, *, is_there: bool = False) -> None:
         if not inspect(connection).has_table(meta_table.name):
             metadata.create_all(connection)
             connection.execute(meta_table.insert().values(key="schema_version", value=str(SCHEMA_VERSION)))
-        version = _version(connection, shown)
-        if version < SCHEMA_VERSION:
-            if engine.url.database and engine.dialect.name == "sqlite":
-                _copy_file(Path(engine.url.database), version, shown)
-            _migrate(connection, version)
+        _check_version(connection, shown)
 
 
 def _is_without(engine: Engine) -> bool:
@@ -91,41 +83,17 @@ def _finding(connection: Connection) -> str:
     return next((str(finding) for finding in found if finding != "ok"), "ok")
 
 
-def _version(connection: Connection, shown: str) -> int:
+def _check_version(connection: Connection, shown: str) -> None:
     found = connection.scalar(select(meta_table.c.value).where(meta_table.c.key == "schema_version"))
     if found is None or not (found.isascii() and found.isdecimal()) or int(found[:9]) < 1:
         raise HistoryError(f"history={shown} has schema_version={found!r}", hint="it is damaged; restore a copy of it")
-    if int(found[:9]) > SCHEMA_VERSION:
+    version = int(found[:9])
+    if version != SCHEMA_VERSION:
+        newer, older = (
+            "upgrade Trimtab, or give another path",
+            "it was written before the first release; give another path",
+        )
         raise HistoryError(
             f"history={shown} has schema_version={found}, this Trimtab knows schema_version={SCHEMA_VERSION}",
-            hint="upgrade Trimtab, or give another path",
+            hint=newer if version > SCHEMA_VERSION else older,
         )
-    return int(found)
-
-
-def _copy_file(path: Path, version: int, shown: str) -> None:
-    """A copy of the file as it was, beside it: `history.db.v1`; an older copy of that name is kept."""
-    kept = path.with_name(f"{path.name}.v{version}")
-    n = 1
-    while kept.exists():
-        n += 1
-        kept = path.with_name(f"{path.name}.v{version}-{n}")
-    part = kept.with_name(f"{kept.name}.part")
-    try:
-        part.unlink(missing_ok=True)
-        make_private(part)
-        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(part)) as copy:
-            source.backup(copy)
-        part.replace(kept)
-    except (sqlite3.Error, OSError) as error:
-        part.unlink(missing_ok=True)
-        raise HistoryError(
-            f"history={shown} is of schema_version={version} and cannot be copied before it is brought up: {error}",
-            hint="nothing was changed; free some space beside it and run the same command again",
-        ) from error
-
-
-def _migrate(connection: Connection, version: int) -> None:
-    for former in range(version, SCHEMA_VERSION):
-        STEPS[former](connection)
-    connection.execute(update(meta_table).where(meta_table.c.key == "schema_version").values(value=str(SCHEMA_VERSION)))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trimtab.records import Context, Machine, Role, Status, Trial
+from trimtab.records import Context, Machine, Role, Status, Trial, Verdict
 from trimtab.space import Config
 
 __all__ = ["STUDY_STATUSES", "Event", "StudyCopy", "StudyRecord", "StudySummary", "TrialSummary"]
@@ -29,7 +29,7 @@ class StudyRecord:
         machine, context: where and under what it ran.
         created_at: seconds since the epoch.
         status: one of `STUDY_STATUSES`.
-        verdict: what the study found (docs/reference/history.md lists the keys); empty while nothing is known.
+        verdict: what the study found ; `Verdict()` while nothing is known.
         fingerprint: hash of everything that must agree for a resume.
         origin: "" for a study of this history, else what it was imported from; such a one is never resumed.
     """
@@ -44,7 +44,7 @@ class StudyRecord:
     context: Context
     created_at: float
     status: str
-    verdict: Mapping[str, Any]
+    verdict: Verdict
     fingerprint: str
     origin: str = ""
 

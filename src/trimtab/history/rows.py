@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping
-from typing import Any
-
-from sqlalchemy import Row
+from typing import TYPE_CHECKING, Any
 
 from trimtab.history import codec
 from trimtab.history.record import Event, StudyRecord, TrialSummary
+from trimtab.history.typed import read_verdict, verdict_to_json
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
+
+if TYPE_CHECKING:
+    from sqlalchemy import Row
 
 __all__ = [
     "UNREADABLE",
@@ -43,7 +45,7 @@ def study_values(record: StudyRecord) -> dict[str, Any]:
         "name": record.name,
         "status": record.status,
         "created_at": record.created_at,
-        "verdict": codec.dumps(record.verdict),
+        "verdict": codec.dumps(verdict_to_json(record.verdict)),
         "body": codec.dumps(body),
         "target": _shown(target_kinds(record.settings)),
         "server_version": _shown(record.machine.server_version),
@@ -75,7 +77,7 @@ def read_study_row(row: Row[Any]) -> StudyRecord:
         "name": row.name,
         "created_at": row.created_at,
         "status": row.status,
-        "verdict": codec.loads(row.verdict),
+        "verdict": read_verdict(codec.loads(row.verdict), f"verdict of study id={row.id}"),
         "origin": row.origin,
     }
     return codec.read_study({**values, **stored})

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 2
-"""Counts up when the tables, or the JSON in them, change so that older code cannot read them (see `migration`)."""
+"""Counts up when the tables, or the JSON in them, change so that older code cannot read them."""
 
 LOCK_TIMEOUT_S = 30.0
 """How long a writer waits for another one; writes take milliseconds, so this is only met by a stuck process."""

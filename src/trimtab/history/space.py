@@ -44,42 +44,27 @@ def _knob(entry: Mapping[str, Any]) -> Knob:
 def read_space(record: StudyRecord) -> Space:
     """The space of a study, exactly as it was searched.
 
-    Constraints of studies that version 1 stored without their constants are left out where they need them;
-    `space_from_json` names those.
-
     Raises:
         HistoryError: what is stored is no space.
     """
-    return space_from_json(record.space)[0]
+    return space_from_json(record.space)
 
 
-def space_from_json(space: Mapping[str, Any]) -> tuple[Space, tuple[str, ...]]:
-    """The space that `space_to_json` was given, and one note for each constraint that could not be rebuilt.
+def space_from_json(space: Mapping[str, Any]) -> Space:
+    """The space that `space_to_json` was given; what is absent counts as empty.
 
     Raises:
         HistoryError: what is stored is no space.
     """
     try:
         knobs = knobs_from_json(space)
-        fixed = dict(space.get("fixed", {}))
-        constraints, notes = _constraints(space, knobs, fixed)
+        constraints = [
+            Constraint(entry["text"], entry["name"], dict(entry.get("constants", {})))
+            for entry in space.get("constraints", ())
+        ]
         also_legal = {name: tuple(values) for name, values in space.get("also_legal", {}).items()}
-        return Space(list(knobs.values()), constraints, also_legal=also_legal, fixed=fixed), notes
+        return Space(list(knobs.values()), constraints, also_legal=also_legal, fixed=dict(space.get("fixed", {})))
     except (SpaceError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise HistoryError(
             f"a stored space cannot be read: {error}", hint="it is damaged; restore a copy of the history"
         ) from error
-
-
-def _constraints(
-    space: Mapping[str, Any], knobs: Mapping[str, Knob], fixed: Mapping[str, Any]
-) -> tuple[list[Constraint], tuple[str, ...]]:
-    found, notes = [], []
-    for entry in space.get("constraints", ()):
-        constraint = Constraint(entry["text"], entry["name"], dict(entry.get("constants") or {}))
-        missing = [name for name in constraint.names if name not in {**knobs, **fixed, **constraint.constants}]
-        if missing:
-            notes.append(f"constraint {constraint.label!r} is left out: its {', '.join(missing)} was not stored")
-        else:
-            found.append(constraint)
-    return found, tuple(notes)

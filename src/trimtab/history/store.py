@@ -18,7 +18,8 @@ from trimtab.history.prepare import prepare
 from trimtab.history.query import StudyQuery, run_query
 from trimtab.history.record import STUDY_STATUSES, Event, StudyCopy, StudyRecord, StudySummary, TrialSummary
 from trimtab.history.schema import event_table, make_engine, study_table, trial_table
-from trimtab.records import Context, Machine, Trial
+from trimtab.history.typed import verdict_to_json
+from trimtab.records import Context, Machine, Trial, Verdict
 from trimtab.space import Config
 
 __all__ = ["History", "translated"]
@@ -27,7 +28,7 @@ _HINTS = {
     "locked": "another process holds the history for long; end it, or give another path",
     "malformed": "nothing was replaced; restore a copy of it, or give another path",
     "not a database": "nothing was replaced; give another path",
-    "unable to open": "give a path that you may write to",
+    "unable to open": "give a path that you may write to, on a file system that has space and inodes left",
     "readonly": "give a path that you may write to",
     "disk": "free some space and run the same command again",
     "connection": "check that the server runs and that the URL is right",
@@ -64,7 +65,7 @@ class History:
             url_or_path: a file path (SQLite), `sqlite:///path`, or `postgresql://user@host:port/database`.
 
         Raises:
-            HistoryError: unreachable, not permitted, damaged, not a history, of a newer version, or not there though it
+            HistoryError: unreachable, not permitted, damaged, not a history, of another version, or not there though it
                 must be. Whatever is there is left as it is.
         """
         engine = make_engine(url_or_path, is_there=is_there)
@@ -121,7 +122,7 @@ class History:
             context=context,
             created_at=created_at,
             status=status,
-            verdict={},
+            verdict=Verdict(),
             fingerprint=fingerprint,
         )
         values = rows.study_values(record)
@@ -163,9 +164,7 @@ class History:
         with translated(self._shown), self._engine.connect() as connection:
             return run_query(connection, query or StudyQuery())
 
-    def update_study(
-        self, study_id: int, *, status: str | None = None, verdict: Mapping[str, Any] | None = None
-    ) -> None:
+    def update_study(self, study_id: int, *, status: str | None = None, verdict: Verdict | None = None) -> None:
         """Sets the status, the verdict, or both, at once; what is None stays.
 
         Raises:
@@ -176,7 +175,7 @@ class History:
             _check_status(status)
             values["status"] = status
         if verdict is not None:
-            values["verdict"] = codec.dumps(verdict)
+            values["verdict"] = codec.dumps(verdict_to_json(verdict))
         if not values:
             return
         with translated(self._shown), self._writer.begin() as connection:

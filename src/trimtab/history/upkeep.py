@@ -86,7 +86,7 @@ def _damage_of_file(path: Path) -> list[str]:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             tables = {row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")}
             if meta_table.name not in tables:
-                return ["it is no history: it has no table trimtab_meta"]
+                return ["it is not a history: it has no table trimtab_meta"]
             lines = [row[0] for row in connection.execute(f"PRAGMA integrity_check({_MOST_FINDINGS})")]
             found = [line for line in lines if line != "ok"]
             orphans = connection.execute("PRAGMA foreign_key_check").fetchmany(_MOST_FINDINGS)
@@ -97,13 +97,10 @@ def _damage_of_file(path: Path) -> list[str]:
 
 def _health(connection: Connection) -> Health:
     findings: list[str] = []
-    notes: list[str] = []
     n_studies = n_trials = 0
     for study_id in connection.execute(select(study_table.c.id).order_by(study_table.c.id)).scalars().all():
         n_studies += 1
-        study_findings, study_notes = _check_study(connection, study_id)
-        findings += study_findings
-        notes += study_notes
+        findings += _check_study(connection, study_id)
         for finding in _check_trials(connection, study_id):
             n_trials += 1
             if finding:
@@ -111,18 +108,18 @@ def _health(connection: Connection) -> Health:
         if len(findings) >= _MOST_FINDINGS:
             findings.append("… and perhaps more: the check ends here")
             break
-    return Health(tuple(findings), tuple(notes), n_studies, n_trials)
+    return Health(tuple(findings), (), n_studies, n_trials)
 
 
-def _check_study(connection: Connection, study_id: int) -> tuple[list[str], list[str]]:
+def _check_study(connection: Connection, study_id: int) -> list[str]:
     try:
         record = rows.read_study_row(connection.execute(select(study_table).where(study_table.c.id == study_id)).one())
-        _, notes = space_from_json(record.space)
+        space_from_json(record.space)
         for row in connection.execute(select(event_table).where(event_table.c.study_id == study_id)):
             rows.read_event_row(row)
     except (HistoryError, *rows.UNREADABLE) as error:
-        return [f"study id={study_id} cannot be read: {_reason(error)}"], []
-    return [], [f"study {record.name!r}: {note}" for note in notes]
+        return [f"study id={study_id} cannot be read: {_reason(error)}"]
+    return []
 
 
 def _check_trials(connection: Connection, study_id: int) -> Iterator[str]:

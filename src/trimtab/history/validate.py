@@ -42,7 +42,7 @@ def check_copy(copy: StudyCopy, where: str) -> None:
             if trial.number < 0:
                 raise _WrongError(f"{at}.number={trial.number} is below 0")
             if not 0 <= trial.started_at < _LATEST_S:
-                raise _WrongError(f"{at}.started_at={trial.started_at} is no time")
+                raise _WrongError(f"{at}.started_at={trial.started_at} is not a time")
             if trial.measurement is not None:
                 _check_histogram(trial.measurement.histogram, at)
         for index, event in enumerate(copy.events):
@@ -66,9 +66,11 @@ def _check_study(copy: StudyCopy) -> None:
     if record.status not in STUDY_STATUSES:
         raise _WrongError(f"status={_short(record.status)} is unknown")
     if not 0 <= record.created_at < _LATEST_S:
-        raise _WrongError(f"created_at={record.created_at} is no time")
+        raise _WrongError(f"created_at={record.created_at} is not a time")
     if not (0 <= record.machine.cores < 2**31 and 0 <= record.machine.memory_bytes < 2**63):
-        raise _WrongError(f"cores={record.machine.cores} memory_bytes={record.machine.memory_bytes} are no machine's")
+        raise _WrongError(
+            f"cores={record.machine.cores} memory_bytes={record.machine.memory_bytes} are not those of a machine"
+        )
     Objective.parse(record.objective)
     space_from_json(record.space)
     numbers = [trial.number for trial in copy.trials]
@@ -93,7 +95,7 @@ def _check_histogram(data: bytes, at: str) -> None:
 def _check_name(name: str) -> None:
     """A name ends up in messages and in the names of files: it must be no path and must not steer a terminal."""
     if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable() or set(name) & set("/\\") or name in (".", ".."):
-        raise _WrongError("its name is no name: up to 200 printable characters without '/' and '\\' make one")
+        raise _WrongError("invalid study name: use up to 200 printable characters without '/' and '\\'")
 
 
 @cache
@@ -190,7 +192,7 @@ def _check_json(value: Any, at: str, depth: int) -> None:
 
 def _require(is_fine: bool, value: Any, wanted: str, at: str) -> None:
     if not is_fine:
-        raise _WrongError(f"{at}={_short(value)} is no {wanted}")
+        raise _WrongError(f"{at}={_short(value)} is not a {wanted}")
 
 
 def _short(value: Any) -> str:

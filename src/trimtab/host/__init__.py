@@ -2,11 +2,28 @@
 
 from trimtab.host.base import CommandResult, Facts, FileCopy, Host
 from trimtab.host.cgroup import MemoryCgroup
+from trimtab.host.folder import Folder, open_regular
 from trimtab.host.kernel import OomKill, kernel_oom_kills
 from trimtab.host.limits import Limits, most_open_files, read_limits
 from trimtab.host.local import LocalHost, sync_folder
 from trimtab.host.lock import FileLock
-from trimtab.host.process import is_ending, is_running, process_mark, process_state
+from trimtab.host.peer import peer_pid
+from trimtab.host.process import (
+    is_ending,
+    is_running,
+    machine_mark,
+    process_mark,
+    process_name,
+    process_numbers,
+    process_parent,
+    process_started_s,
+    process_state,
+    process_ticks,
+    process_title,
+    processes,
+    works_in,
+)
+from trimtab.host.state import is_word, read_state_file, require_own_folder
 from trimtab.host.usage import (
     ProcessUse,
     VolumeUse,
@@ -23,6 +40,7 @@ __all__ = [
     "Facts",
     "FileCopy",
     "FileLock",
+    "Folder",
     "Host",
     "Limits",
     "LocalHost",
@@ -34,14 +52,28 @@ __all__ = [
     "folder_bytes",
     "is_ending",
     "is_running",
+    "is_word",
     "kernel_oom_kills",
+    "machine_mark",
     "most_open_files",
     "oom_kills",
+    "open_regular",
+    "peer_pid",
     "process_mark",
+    "process_name",
+    "process_numbers",
+    "process_parent",
+    "process_started_s",
     "process_state",
+    "process_ticks",
+    "process_title",
     "process_use",
+    "processes",
     "read_limits",
+    "read_state_file",
+    "require_own_folder",
     "swapped_bytes",
     "sync_folder",
     "volume_uses",
+    "works_in",
 ]

@@ -61,7 +61,7 @@ class MemoryCgroup:
             raise TargetError(f"cannot put pid={pid} under the memory limit: {error.strerror}", hint=_HINT) from error
 
     def n_oom_kills(self) -> int:
-        """How many processes the kernel has killed in it for want of memory."""
+        """How many processes the kernel has killed in it because memory ran out."""
         name = "memory.oom_control" if self._version == 1 else "memory.events"
         try:
             lines = (self.folder / name).read_text().splitlines()

@@ -1,4 +1,4 @@
-"""The kernel's own log: whom it has killed for want of memory."""
+"""The kernel's own log: whom it has killed because memory ran out."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from trimtab.errors import TargetError
 from trimtab.host.base import CommandResult, Facts, FileCopy
+from trimtab.host.folder import Folder, open_regular
 from trimtab.host.limits import read_limits
 
 __all__ = ["LocalHost", "sync_folder"]
@@ -31,8 +31,9 @@ class LocalHost:
         user: int | None = None,
         group: int | None = None,
         env: Mapping[str, str] | None = None,
+        folder: Path = Path("/"),
     ) -> CommandResult:
-        """Runs `argv` without a shell, as `user` when given, and waits.
+        """Runs `argv` in `folder` without a shell, as `user` when given, and waits.
 
         Raises:
             TargetError: it cannot be started, or did not end within `timeout_s` (its process group is then killed).
@@ -48,7 +49,7 @@ class LocalHost:
                     stdout=out,
                     stderr=err,
                     env=dict(env) if env is not None else None,
-                    cwd="/",
+                    cwd=folder,
                     start_new_session=True,
                     user=user if switch else None,
                     group=group if switch else None,
@@ -76,9 +77,8 @@ class LocalHost:
             TargetError: it exists and cannot be read.
         """
         try:
-            with path.open("rb") as file:
-                status = os.fstat(file.fileno())
-                return FileCopy(content=file.read(), mode=status.st_mode & 0o7777, uid=status.st_uid, gid=status.st_gid)
+            with Folder.open(path.parent) as folder:
+                return folder.read(path.name)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -98,27 +98,31 @@ class LocalHost:
         Raises:
             TargetError: the folder or the file cannot be written; the file is then as it was.
         """
-        temporary = _beside(path)
         try:
-            temporary.unlink(missing_ok=True)
-            # Never through a link that somebody has put there in between.
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(copy.content)
-                os.fchmod(file.fileno(), copy.mode)
-                status = os.fstat(file.fileno())
-                if (status.st_uid, status.st_gid) != (copy.uid, copy.gid):
-                    os.fchown(file.fileno(), copy.uid, copy.gid)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.rename(path)
-            sync_folder(path.parent)
+            with Folder.open(path.parent) as folder:
+                folder.write(path.name, copy, beside=_beside(path.name))
         except OSError as error:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
             raise TargetError(
                 f"cannot write file={str(path)!r}: {error.strerror}",
                 hint="check that the folder is writable for this user, and that the disk is not full",
+            ) from error
+
+    def write_in_place(self, path: Path, content: bytes) -> None:
+        """Writes into the file as it is, at one go: for files of the kernel, which cannot be replaced.
+
+        Raises:
+            TargetError: it is missing, or what is written is refused.
+        """
+        try:
+            handle = open_regular(path, os.O_WRONLY | os.O_TRUNC)
+            try:
+                os.write(handle, content)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise TargetError(
+                f"cannot write file={str(path)!r}: {error.strerror}",
+                hint="run as a user that may write it; the kernel refuses values that it does not know",
             ) from error
 
     def remove_file(self, path: Path) -> None:
@@ -128,8 +132,11 @@ class LocalHost:
             TargetError: it cannot be removed.
         """
         try:
-            path.unlink(missing_ok=True)
-            sync_folder(path.parent)
+            with Folder.open(path.parent) as folder:
+                if folder.remove(path.name):
+                    folder.sync()
+        except FileNotFoundError:
+            return
         except OSError as error:
             raise TargetError(
                 f"cannot remove file={str(path)!r}: {error.strerror}", hint="check the folder's permissions"
@@ -141,8 +148,7 @@ class LocalHost:
         Raises:
             TargetError: it is there and cannot be removed.
         """
-        if os.path.lexists(_beside(path)):
-            self.remove_file(_beside(path))
+        self.remove_file(path.with_name(_beside(path.name)))
 
     def disk_free_bytes(self, path: Path) -> int:
         """Bytes free for this user on the file system of `path`."""
@@ -163,9 +169,9 @@ class LocalHost:
         )
 
 
-def _beside(path: Path) -> Path:
-    """Where the new content of `path` is written; always the same name, so that what a kill leaves is found again."""
-    return path.with_name(f".{path.name}.trimtab")
+def _beside(name: str) -> str:
+    """Where the new content of a file is written; always the same name, so that what a kill leaves is found again."""
+    return f".{name}.trimtab"
 
 
 def _wait(process: subprocess.Popen[bytes], argv: Sequence[str], timeout_s: float) -> int:

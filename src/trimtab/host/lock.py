@@ -6,6 +6,9 @@ import fcntl
 import os
 from pathlib import Path
 
+from trimtab.errors import TargetError
+from trimtab.host.folder import Folder
+
 __all__ = ["FileLock"]
 
 
@@ -26,12 +29,14 @@ class FileLock:
         return self._handle is not None
 
     def acquire(self, holder: str) -> bool:
-        """Takes the lock and writes `holder` into the file; False at once when somebody else has it."""
+        """Takes the lock and writes `holder` into the file; False at once when somebody else has it.
+
+        Raises:
+            TargetError: the file belongs to another user, or cannot be made.
+        """
         if self._handle is not None:
             return True
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        # O_CLOEXEC is Python's default: a server started later must not inherit the lock and keep it alive.
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        handle = self._open()
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -40,6 +45,29 @@ class FileLock:
         self._handle = handle
         self.describe(holder)
         return True
+
+    def _open(self) -> int:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with Folder.open(self.path.parent) as folder:
+                # O_CLOEXEC: a server started later must not inherit the lock and keep it alive.
+                handle = folder.open_file(self.path.name, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise self._refused(error.strerror or "it cannot be opened") from error
+        if os.fstat(handle).st_uid != os.geteuid():
+            os.close(handle)
+            raise self._refused("it belongs to another user")
+        return handle
+
+    def _refused(self, why: str) -> TargetError:
+        try:
+            owner = f" (owner uid={self.path.lstat().st_uid}, this is uid={os.geteuid()})"
+        except OSError:
+            owner = ""
+        return TargetError(
+            f"lock file={str(self.path)!r} cannot be used: {why}{owner}",
+            hint="run Trimtab as the same user each time; once none runs, the file may be removed, or use another folder",
+        )
 
     def describe(self, holder: str) -> None:
         """Replaces the holder's text; only while the lock is held."""

@@ -15,14 +15,19 @@ import pymysql
 __all__ = ["login", "password_from_files"]
 
 
-def password_from_files() -> str | None:
-    """The password in MYSQL_PWD or in the [client] group of ~/.my.cnf; None when neither has one."""
-    found = os.environ.get("MYSQL_PWD")
-    if found is not None:
-        return found
+def password_from_files(defaults_file: str | None = None, *, with_environment: bool = True) -> str | None:
+    """The password in the [client] group of `defaults_file`, in MYSQL_PWD, or in that group of ~/.my.cnf; None when none
+    has one. `with_environment`: whether MYSQL_PWD counts."""
+    if defaults_file is not None:
+        return _in_client_group(Path(defaults_file))
+    found = os.environ.get("MYSQL_PWD") if with_environment else None
+    return found if found is not None else _in_client_group(Path("~/.my.cnf").expanduser())
+
+
+def _in_client_group(path: Path) -> str | None:
     parser = ConfigParser(allow_no_value=True, strict=False, interpolation=None)
     try:
-        parser.read(Path("~/.my.cnf").expanduser(), encoding="utf-8")
+        parser.read(path, encoding="utf-8")
         value = parser.get("client", "password", fallback=None)
     except (ConfigError, OSError, UnicodeDecodeError):
         return None

@@ -114,7 +114,7 @@ def swapped_bytes(root: Path = Path("/")) -> int | None:
 
 
 def oom_kills(pid: int, root: Path = Path("/")) -> int | None:
-    """Processes that the kernel has killed for want of memory in the cgroup of `pid`; None when it does not say."""
+    """Processes that the kernel has killed because memory ran out in the cgroup of `pid`; None when it does not say."""
     for version, name in ((2, "memory.events"), (1, "memory.oom_control")):
         folder = cgroup_folder("memory", version, root=root, pid=pid)
         for line in _text(folder / name).splitlines() if folder is not None else ():

@@ -1,21 +1,89 @@
 """WHAT happened: frozen values that every room above exchanges."""
 
-from trimtab.records.endpoint import Endpoint
-from trimtab.records.machine import Machine
-from trimtab.records.objective import METRICS, MetricConstraint, Objective
-from trimtab.records.rights import DataRights
-from trimtab.records.trial import Context, Fault, Role, Status, Trial
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trimtab.deferred import deferred
+
+if TYPE_CHECKING:
+    from trimtab.records.endpoint import Endpoint
+    from trimtab.records.machine import Machine
+    from trimtab.records.objective import METRICS, MetricConstraint, Objective
+    from trimtab.records.prior import KnobPrior, Play, Prior
+    from trimtab.records.rights import DataRights
+    from trimtab.records.trial import Context, Fault, Role, Status, Trial
+    from trimtab.records.verdict import (
+        AblationSummary,
+        Condition,
+        DesignPlan,
+        DriftPoint,
+        DriftSummary,
+        DroppedKnob,
+        GainInterval,
+        KeptRanks,
+        KnobChange,
+        KnobWorth,
+        MemoryUse,
+        PastTrials,
+        PlaysSummary,
+        PruneLevel,
+        PrunePlan,
+        PruneSummary,
+        TriedPlay,
+        Verdict,
+        WarmStartSummary,
+        WarmStudy,
+    )
+else:
+    __getattr__ = deferred(
+        __name__,
+        {
+            "endpoint": "Endpoint",
+            "machine": "Machine",
+            "objective": "METRICS MetricConstraint Objective",
+            "prior": "KnobPrior Play Prior",
+            "rights": "DataRights",
+            "trial": "Context Fault Role Status Trial",
+            "verdict": "AblationSummary Condition DesignPlan DriftPoint DriftSummary DroppedKnob GainInterval KeptRanks "
+            "KnobChange KnobWorth MemoryUse PastTrials PlaysSummary PruneLevel PrunePlan PruneSummary TriedPlay Verdict "
+            "WarmStartSummary WarmStudy",
+        },
+    )
 
 __all__ = [
     "METRICS",
+    "AblationSummary",
+    "Condition",
     "Context",
     "DataRights",
+    "DesignPlan",
+    "DriftPoint",
+    "DriftSummary",
+    "DroppedKnob",
     "Endpoint",
     "Fault",
+    "GainInterval",
+    "KeptRanks",
+    "KnobChange",
+    "KnobPrior",
+    "KnobWorth",
     "Machine",
+    "MemoryUse",
     "MetricConstraint",
     "Objective",
+    "PastTrials",
+    "Play",
+    "PlaysSummary",
+    "Prior",
+    "PruneLevel",
+    "PrunePlan",
+    "PruneSummary",
     "Role",
     "Status",
     "Trial",
+    "TriedPlay",
+    "Verdict",
+    "WarmStartSummary",
+    "WarmStudy",
 ]

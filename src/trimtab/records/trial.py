@@ -62,6 +62,8 @@ class Role(StrEnum):
 
     BASELINE = "baseline"
     ADVICE = "advice"
+    PLAY = "play"
+    """One of the catalogue's plays: a bundle of settings that an expert would try."""
     SEARCH = "search"
     DESIGN = "design"
     """A run of an experimental design, made to rank knobs."""

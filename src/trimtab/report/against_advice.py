@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from trimtab.records import Role, Trial
+from trimtab.records import Role, Trial, Verdict
 from trimtab.report.facts import Gain
 from trimtab.report.words import counted
 
 __all__ = ["advice_line"]
 
 
-def advice_line(verdict: Mapping[str, Any], trials: Sequence[Trial]) -> str:
+def advice_line(verdict: Verdict, trials: Sequence[Trial]) -> str:
     """How the winner did in the blocks of the proof that measured the advice too; "" where there were fewer than two."""
-    gain = Gain.from_json(verdict.get("beside_advice"))
-    if gain is None or verdict.get("result") != "better":
+    gain = Gain.of(verdict.beside_advice)
+    if gain is None or not verdict.is_better:
         return ""
-    beside = f"Beside the advice{_size_of_advice(trials)} the tuned config is {gain.short_text} times as fast"
+    beside = f"Compared with the advice{_size_of_advice(trials)} the tuned config is {gain.short_text} times as fast"
     if gain.low > 1:
         return f"{beside}."
     return f"{beside}: {'the advice was faster' if gain.high < 1 else 'not told apart'}."

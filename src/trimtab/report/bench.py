@@ -13,7 +13,7 @@ from rich.text import Text
 
 from trimtab.measure import Interval, LabelStats, Measurement, NoiseFloor
 from trimtab.records import Objective, Trial
-from trimtab.report.words import first_line
+from trimtab.report.words import counted, first_line
 from trimtab.units import format_percent, format_size
 
 __all__ = ["bench_to_json", "measurement_to_json", "print_bench"]
@@ -95,18 +95,16 @@ def _lines(m: Measurement) -> list[str]:
     if m.overload:
         lines.append(f"overloaded: {m.overload}; latencies grow with the length of the run")
     if m.n_shed or m.n_retries:
-        lines.append(f"{m.n_shed} requests shed, {m.n_retries} retries")
+        lines.append(f"{m.n_shed} requests dropped, {m.n_retries} retries")
     if m.error_classes:
         classes = ", ".join(f"{name} {count}" for name, count in sorted(m.error_classes.items(), key=lambda e: -e[1]))
         lines.append(f"errors of the whole run: {classes}")
     lines += [f"error: {first_line(text)}" for text in dict.fromkeys(m.errors[:_SHOWN_ERRORS])]
-    own = [
-        f"CPU {format_percent(m.client_cpu_share / m.n_threads)} of {m.n_threads} thread{'' if m.n_threads == 1 else 's'}"
-    ]
+    own = [f"CPU {format_percent(m.client_cpu_share / m.n_threads)} of {counted(m.n_threads, 'thread')}"]
     if m.lateness_p99_ms is not None:
         own.append(f"late by {m.lateness_p99_ms:.3g} ms (p99)")
     if m.queue_p99_ms is not None:
-        own.append(f"waiting for a free user {m.queue_p99_ms:.3g} ms (p99)")
+        own.append(f"waiting for a free connection {m.queue_p99_ms:.3g} ms (p99)")
     if m.steal_share is not None:
         own.append(f"stolen by the hypervisor {format_percent(m.steal_share)} of a core")
     if m.memory_bytes:

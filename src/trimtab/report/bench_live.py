@@ -31,7 +31,7 @@ _COLUMNS = (
     "p95 ms",
     "p99 ms",
     "errors",
-    "shed",
+    "dropped",
     "waiting",
     "late ms",
     "CPU",
@@ -122,7 +122,7 @@ def _line(frame: Frame) -> str:
     if frame.n_error or frame.n_timed_out:
         parts.append(f"{frame.n_error} failed, {frame.n_timed_out} timed out")
     if frame.n_shed or frame.backlog:
-        parts.append(f"{frame.n_shed} shed, {frame.backlog} waiting")
+        parts.append(f"{frame.n_shed} dropped, {frame.backlog} waiting")
     parts.append(f"generator: CPU {format_percent(frame.client_cpu_s)}, late by {_ms(frame.lateness_p99_us)} ms")
     return ", ".join(parts)
 

@@ -1,6 +1,6 @@
-"""The plots of the HTML report, as plain Plotly figures (JSON values): no Plotly is imported to describe them.
+"""The plots of the HTML report as plain values: traces and a layout in the terms of Plotly's figures, which `svg` draws.
 
-Labels are HTML-escaped, because Plotly reads a small HTML of its own in every text.
+Labels are HTML-escaped; <br> in them is a new line.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _ROLE_MARKS: Mapping[str, tuple[str, str]] = {
     "proof baseline": ("diamond", GREY),
     "advice": ("star", VIOLET),
     "proof advice": ("star", VIOLET),
+    "play": ("triangle-up", BLUE),
     "search": ("circle", BLUE),
     "design": ("circle", BLUE),
     "repeat": ("square", BLUE),
@@ -284,5 +285,5 @@ def finite(value: float) -> float:
 
 
 def escape(text: str) -> str:
-    """`text` as Plotly shows it letter by letter."""
+    """`text` as it is shown letter by letter."""
     return html.escape(text, quote=False)

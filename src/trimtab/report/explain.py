@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from trimtab.errors import TrimtabError
-from trimtab.importance import (
-    Consensus,
-    KnobRank,
-    Pair,
-    Ranking,
-    RankProblem,
-    Slice,
-    rank_knobs,
-    slice_of,
-    top_pairs,
-)
-from trimtab.records import Trial
+from trimtab import importance  # its names load what ranks, and numpy, on first use
+from trimtab.errors import HistoryError, TrimtabError
+from trimtab.records import KeptRanks, Trial
 from trimtab.report.words import counted, percent_text
-from trimtab.space import Space
 
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
+    from trimtab.importance import Consensus, Pair, RankProblem, Slice
+    from trimtab.space import Space
 
-__all__ = ["Explanation", "explain", "explanation_to_json", "with_plots"]
+__all__ = ["Explanation", "explain", "kept_ranks", "with_plots"]
 
 _LEAST_CONFIGS = 20
 """Fewer measured configs are not ranked: no ranker tells them apart, and a report should not wait for it."""
@@ -56,52 +47,48 @@ class Explanation:
 
 def explain(study: StudyRecord, trials: Sequence[Trial]) -> Explanation:
     """The ranks of a study's knobs: as the study kept them at its end, else made now, which takes seconds."""
-    kept = study.verdict.get("importance")
-    if isinstance(kept, Mapping) and kept.get("n_trials") == len(trials):
+    kept = study.verdict.importance
+    if kept is not None and kept.n_trials == len(trials):
         return _read(kept)
     configs = {trial.config for trial in trials if trial.is_feasible}
     if len(configs) < _LEAST_CONFIGS:
         return Explanation(
             consensus=None,
-            text=f"Not enough data to tell which knobs matter: {counted(len(configs), 'config')} measured, "
+            text=f"Not enough data to rank the knobs: {counted(len(configs), 'config')} measured, "
             f"at least {_LEAST_CONFIGS} are needed.",
         )
     try:
         problem = _problem(study, trials)
-        consensus = rank_knobs(problem)
+        consensus = importance.rank_knobs(problem)
     except TrimtabError as error:
-        return Explanation(consensus=None, text=f"Which knobs matter cannot be told: {error.message}.")
+        return Explanation(consensus=None, text=f"The knobs cannot be ranked: {error.message}.")
     if consensus.verdict:
         return Explanation(consensus=None, text=f"{consensus.verdict[:1].upper()}{consensus.verdict[1:]}.")
     return Explanation(consensus=consensus, text=consensus_text(consensus), space=problem.space)
 
 
-def explanation_to_json(explanation: Explanation, n_trials: int) -> dict[str, Any]:
+def kept_ranks(explanation: Explanation, n_trials: int) -> KeptRanks:
     """An explanation of a study's `n_trials` trials as its verdict keeps it."""
     consensus = None if explanation.consensus is None else asdict(explanation.consensus)
-    return {"n_trials": n_trials, "text": explanation.text, "consensus": consensus}
+    return KeptRanks(n_trials=n_trials, text=explanation.text, consensus=consensus)
 
 
-def _read(kept: Mapping[str, Any]) -> Explanation:
-    found = kept["consensus"]
-    if found is None:
-        return Explanation(consensus=None, text=kept["text"])
-    rankings = tuple(
-        Ranking(**{**each, "knobs": _ranks(each["knobs"]), "notes": tuple(each["notes"])}) for each in found["rankings"]
-    )
-    whole = {**found, "knobs": _ranks(found["knobs"]), "rankings": rankings, "notes": tuple(found["notes"])}
-    return Explanation(consensus=Consensus(**whole), text=kept["text"])
+def _read(kept: KeptRanks) -> Explanation:
+    if kept.consensus is None:
+        return Explanation(consensus=None, text=kept.text)
+    from trimtab.history import from_json
 
-
-def _ranks(entries: Sequence[Mapping[str, Any]]) -> tuple[KnobRank, ...]:
-    return tuple(KnobRank(**entry) for entry in entries)
+    try:
+        return Explanation(consensus=from_json(importance.Consensus, kept.consensus, "importance"), text=kept.text)
+    except ValueError as error:
+        raise HistoryError(f"the study's verdict cannot be read: {error}", hint="it is damaged") from error
 
 
 def _problem(study: StudyRecord, trials: Sequence[Trial]) -> RankProblem:
     # Imported here: the history brings its database library along, which the terminal's start need not wait for.
     from trimtab.history import read_space
 
-    return RankProblem(
+    return importance.RankProblem(
         space=read_space(study), baseline=study.baseline, trials=tuple(trials), n_bootstrap=_RESAMPLES
     )  # fmt: skip
 
@@ -130,8 +117,8 @@ def with_plots(study: StudyRecord, trials: Sequence[Trial], consensus: Consensus
             consensus=found,
             text=consensus_text(found),
             space=problem.space,
-            slices=tuple(slice_of(problem, name) for name in names),
-            pairs=top_pairs(problem, _PAIRS),
+            slices=tuple(importance.slice_of(problem, name) for name in names),
+            pairs=importance.top_pairs(problem, _PAIRS),
         )
     except TrimtabError as error:
         return Explanation(consensus=found, text=f"{consensus_text(found)} No slices: {error.message}.")

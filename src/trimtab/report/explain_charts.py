@@ -75,7 +75,7 @@ def worth_figure(lines: Sequence[LineWorth], level_share: float) -> Figure | Non
     shown = [line for line in lines if line.without is not None or line.alone is not None][::-1]
     if not shown:
         return None
-    sides = (("alone", "alone against yours", BLUE, "circle-open"), ("without", "beside the others", GREEN, "circle"))
+    sides = (("alone", "alone against yours", BLUE, "circle-open"), ("without", "with the others", GREEN, "circle"))
     traces = []
     for key, name, colour, symbol in sides:
         rows = [(line.knob, gain) for line in shown if (gain := getattr(line, key)) is not None]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from trimtab.records import Status, Trial
+from trimtab.records import GainInterval, Status, Trial
 from trimtab.report.words import percent_text, ratio_text
 
 __all__ = [
+    "Z95",
     "Contender",
     "Drift",
     "Failure",
@@ -24,7 +24,7 @@ __all__ = [
     "TrialRow",
 ]
 
-_Z95 = 1.959964
+Z95 = 1.959964
 """97.5 % quantile of the normal distribution."""
 
 
@@ -38,19 +38,19 @@ class Gain:
     level: float = 0.95
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any] | None) -> Gain | None:
-        """Of `{"estimate", "low", "high", "level"}`; None when the estimate is missing."""
-        if not values or values.get("estimate") is None:
+    def of(cls, found: GainInterval | None) -> Gain | None:
+        """What a verdict says; None when it says nothing."""
+        if found is None:
             return None
-        low, high = (math.nan if values.get(end) is None else float(values[end]) for end in ("low", "high"))
-        return cls(float(values["estimate"]), low, high, float(values.get("level") or 0.95))
+        low, high = (math.nan if end is None else end for end in (found.low, found.high))
+        return cls(found.estimate, low, high, found.level)
 
     @classmethod
     def of_trial(cls, trial: Trial) -> Gain | None:
         """exp(-loss) with the interval of its standard error; None when the trial has no finite loss."""
         if trial.loss is None or not math.isfinite(trial.loss):
             return None
-        half = _Z95 * trial.loss_se if trial.loss_se is not None else math.nan
+        half = Z95 * trial.loss_se if trial.loss_se is not None else math.nan
         return cls(_exp(-trial.loss), _exp(-trial.loss - half), _exp(-trial.loss + half))
 
     @property

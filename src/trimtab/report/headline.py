@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from trimtab.records import Objective, Trial
+from trimtab.records import Objective, Trial, Verdict
 from trimtab.report.facts import Gain, TrialRow
 from trimtab.report.words import counted, first_line, percent_text, ratio_text
 
@@ -25,26 +25,26 @@ _METRIC_NAMES = {
 
 def headline(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None) -> str:
     """One sentence; a gain is claimed only for a proven winner, and always with its interval."""
-    result = study.verdict.get("result")
+    result = study.verdict.result
     if result == "better":
         return _better(study)
     if result == "no_improvement":
         word = "accepted" if _is_gain_refused(study.verdict) else "found"
         return f"No improvement {word}: {_no_improvement(study, len(trials))}"
-    if result == "design":
-        n_runs = study.verdict["design"]["n_runs"]
-        return f"A design of {counted(n_runs, 'run')} to rank knobs: `trimtab rank {study.name}` shows what it says."
+    design = study.verdict.design
+    if result == "design" and design is not None:
+        return f"A design of {counted(design.n_runs, 'run')} to rank knobs: `trimtab rank {study.name}` shows what it says."
     state = "Interrupted" if result == "interrupted" or study.status in ("interrupted", "stopped") else "Not finished"
     return f"{state} after {counted(len(trials), 'trial')}: {_so_far(best)}."
 
 
 def _better(study: StudyRecord) -> str:
     verdict = study.verdict
-    gain = Gain.from_json(verdict.get("gain"))
-    changed = counted(len(verdict.get("config") or ()), "setting")
+    gain = Gain.of(verdict.gain)
+    changed = counted(len(verdict.config), "setting")
     if gain is None:
         return f"This config is better than yours: {changed}."
-    n_pairs = len(verdict.get("pairs") or ())
+    n_pairs = len(verdict.pairs)
     metric = Objective.parse(study.objective).metric
     what = "" if metric == "throughput" else f" by {_METRIC_NAMES[metric]}"
     return (
@@ -55,9 +55,9 @@ def _better(study: StudyRecord) -> str:
 
 def _no_improvement(study: StudyRecord, n_trials: int) -> str:
     verdict = study.verdict
-    gain, failure = Gain.from_json(verdict.get("gain")), first_line(verdict.get("failure") or "")
+    gain, failure = Gain.of(verdict.gain), first_line(verdict.failure)
     if failure:
-        return f"the best candidate failed when it was to be proven ({failure}). Keep your config."
+        return f"the best candidate failed during the proof ({failure}). Keep your config."
     if gain is None:
         return f"nothing in {counted(n_trials, 'trial')} beat your config. Keep it."
     if harm := _harm(verdict):
@@ -65,7 +65,7 @@ def _no_improvement(study: StudyRecord, n_trials: int) -> str:
             f"the best candidate is {ratio_text(gain.estimate)} times as fast as yours ({gain.interval_text}), "
             f"but it is not accepted: {harm}. Keep your config."
         )
-    least = verdict.get("delta")
+    least = verdict.delta
     needed = f" by more than {percent_text(least)}" if least else ""
     return (
         f"the best candidate is {ratio_text(gain.estimate)} times as fast as yours ({gain.interval_text}), "
@@ -73,16 +73,16 @@ def _no_improvement(study: StudyRecord, n_trials: int) -> str:
     )
 
 
-def _is_gain_refused(verdict: Mapping[str, Any]) -> bool:
+def _is_gain_refused(verdict: Verdict) -> bool:
     """Whether the gain itself was proven, and something else speaks against the candidate."""
-    is_proven = any(row["name"] == "gain" and row["is_met"] for row in verdict.get("conditions") or ())
+    is_proven = any(row.name == "gain" and row.is_met for row in verdict.conditions)
     return is_proven and bool(_harm(verdict))
 
 
-def _harm(verdict: Mapping[str, Any]) -> str:
+def _harm(verdict: Verdict) -> str:
     """What speaks against the candidate beside its gain, in the words of the acceptance rule; "" when nothing does."""
-    unmet = [row for row in verdict.get("conditions") or () if not row["is_met"] and row["name"] != "gain"]
-    return "; ".join(row["text"] if row["name"] == "baseline" else f"{row['name']}: {row['text']}" for row in unmet)
+    unmet = [row for row in verdict.conditions if not row.is_met and row.name != "gain"]
+    return "; ".join(row.text if row.name == "baseline" else f"{row.name}: {row.text}" for row in unmet)
 
 
 def _so_far(best: TrialRow | None) -> str:

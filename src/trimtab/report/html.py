@@ -1,8 +1,7 @@
-"""The report as one HTML file that needs nothing else: no network, and no JavaScript for what it has to say."""
+"""The report as one HTML file that needs nothing else: no network, no JavaScript; plots are SVG in the page."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -14,8 +13,8 @@ from trimtab.records import Trial
 from trimtab.report.charts import Figure, figures
 from trimtab.report.explain import Explanation, with_plots
 from trimtab.report.explain_charts import by_knobs, explanation_figures, worth_figure
-from trimtab.report.json import strict
 from trimtab.report.summary import Summary, compared_trials, summarise
+from trimtab.report.svg import NARROW, WIDE, figure_svg
 from trimtab.report.words import clean, first_line, number_text, percent_text, ratio_text
 from trimtab.units import format_duration, format_size
 
@@ -25,14 +24,14 @@ if TYPE_CHECKING:
     from trimtab.history import StudyRecord
     from trimtab.importance import Consensus
 
-__all__ = ["render_html", "render_rank_html", "write_html", "write_rank_html"]
+__all__ = ["render_html", "render_rank_html", "report_figures", "write_html", "write_rank_html"]
 
 _COLOURS = ("#3b82c4", "#2a9d6f", "#d08a1d", "#8a63d2", "#d1495b", "#4aa3a2", "#8a8f98", "#b5651d")
 """Of the stacked bars, in order; the same middle tones as in the plots."""
 
 
 def write_html(study: StudyRecord, trials: Sequence[Trial], path: str | Path) -> None:
-    """Writes the report to `path` (about 5 MB, nearly all of it the plotting library).
+    """Writes the report to `path` (some 100 kB: text, tables and plots as SVG, no script).
 
     Raises:
         UsageError: the file cannot be written.
@@ -68,14 +67,20 @@ def render_html(study: StudyRecord, trials: Sequence[Trial]) -> str:
     """The report as a whole HTML page."""
     summary = summarise(study, trials)
     explanation = with_plots(study, trials, None)
-    plots = figures(summary, *compared_trials(study, trials, summary.best))
-    return _page("report.html.j2", study, explanation, plots | _line_figures(summary), summary=summary)
+    drawn = report_figures(study, trials, summary) | explanation_figures(explanation)
+    return _page("report.html.j2", study, explanation, drawn, summary=summary)
+
+
+def report_figures(study: StudyRecord, trials: Sequence[Trial], summary: Summary) -> dict[str, Figure]:
+    """Every figure of a study's trials and proof there is data for."""
+    return figures(summary, *compared_trials(study, trials, summary.best)) | _line_figures(summary)
 
 
 def render_rank_html(study: StudyRecord, consensus: Consensus, trials: Sequence[Trial]) -> str:
     """The ranking as a whole HTML page."""
     explanation = with_plots(study, trials, consensus)
-    return _page("rank.html.j2", study, explanation, {}, consensus=consensus)
+    drawn = explanation_figures(explanation)
+    return _page("rank.html.j2", study, explanation, drawn, consensus=consensus)
 
 
 def _line_figures(summary: Summary) -> dict[str, Figure]:
@@ -85,7 +90,7 @@ def _line_figures(summary: Summary) -> dict[str, Figure]:
     return {name: figure for name, figure in made.items() if figure is not None}
 
 
-def _page(name: str, study: StudyRecord, explanation: Explanation, plots: Mapping[str, Figure], **more: Any) -> str:
+def _page(name: str, study: StudyRecord, explanation: Explanation, drawn: Mapping[str, Figure], **more: Any) -> str:
     return (
         _environment()
         .get_template(name)
@@ -94,8 +99,7 @@ def _page(name: str, study: StudyRecord, explanation: Explanation, plots: Mappin
             machine=_machine(study),
             explanation=explanation,
             docs={entry["name"]: first_line(entry.get("doc", "")) for entry in study.space.get("knobs", ())},
-            figures=_script_json({**plots, **explanation_figures(explanation)}),
-            plotly_js=_plotly_js(),
+            plots={key: figure_svg(key, figure, width=_width(key)) for key, figure in drawn.items()},
             colours=_COLOURS,
             **more,
         )
@@ -104,7 +108,7 @@ def _page(name: str, study: StudyRecord, explanation: Explanation, plots: Mappin
 
 @cache
 def _environment() -> Environment:
-    # Imported here, as Plotly below, so that the terminal reports do not wait for them.
+    # Imported here, so that the terminal reports do not wait for it.
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     folder = resources.files("trimtab.report").joinpath("templates")
@@ -124,19 +128,9 @@ def _environment() -> Environment:
     return environment
 
 
-@cache
-def _plotly_js() -> str:
-    from plotly.offline import get_plotlyjs
-
-    # Inside <script> only this sequence could end it early; in a string or a comment the backslash changes nothing.
-    text: str = get_plotlyjs()
-    return text.replace("</script", r"<\/script")
-
-
-def _script_json(values: Mapping[str, Any]) -> str:
-    """JSON that may stand inside a script element: no character in it means anything to HTML."""
-    text = json.dumps(strict(values), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+def _width(key: str) -> int:
+    """Two plots of these stand side by side."""
+    return NARROW if key in ("pairs", "drift") or key.startswith(("slice", "pair")) else WIDE
 
 
 def _machine(study: StudyRecord) -> list[tuple[str, str]]:

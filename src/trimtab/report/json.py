@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from trimtab.jsonable import strict
 from trimtab.records import Trial
 from trimtab.report.explain import explain
-from trimtab.report.rank_text import rank_to_json
+from trimtab.report.ranking import rank_to_json
 from trimtab.report.summary import summarise
 
 if TYPE_CHECKING:
@@ -28,12 +27,11 @@ def to_json(study: StudyRecord, trials: Sequence[Trial]) -> dict[str, Any]:
     it: `text`, and `ranks` as `trimtab rank --json` has them, null when they cannot be told), `trials` (all fields, without
     the histograms' bytes). Strings are as they were stored, control characters included: JSON escapes them.
     """
-    record = {field.name: getattr(study, field.name) for field in fields(study)}
-    summary = {field.name: value for field, value in _fields(summarise(study, trials)) if field.name != "rows"}
+    summary = {name: value for name, value in strict(summarise(study, trials)).items() if name != "rows"}
     return {
         "schema_version": SCHEMA_VERSION,
-        "study": strict(record),
-        "summary": strict(summary),
+        "study": strict(study),
+        "summary": summary,
         "importance": _importance(study, trials),
         "trials": [strict(trial) for trial in trials],
     }
@@ -43,22 +41,3 @@ def _importance(study: StudyRecord, trials: Sequence[Trial]) -> dict[str, Any]:
     explanation = explain(study, trials)
     ranks = None if explanation.consensus is None else strict(rank_to_json(study, explanation.consensus))
     return {"text": explanation.text, "ranks": ranks}
-
-
-def _fields(value: Any) -> list[tuple[Any, Any]]:
-    return [(field, getattr(value, field.name)) for field in fields(value)]
-
-
-def strict(value: Any) -> Any:
-    """`value` as strict JSON values: dataclasses and mappings become objects, NaN and the infinities null."""
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, str):
-        return str(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: strict(item) for field, item in _fields(value) if field.name not in ("histogram", "log")}
-    if isinstance(value, Mapping):
-        return {str(key): strict(item) for key, item in value.items()}
-    return [strict(item) for item in value]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from trimtab.records import Status, Trial
-from trimtab.report.facts import Gain, LineWorth, PathPoint
+from trimtab.records import KnobWorth, Status, Trial, Verdict
+from trimtab.report.facts import Z95, Gain, LineWorth, PathPoint
 from trimtab.report.words import clean, counted, first_line, percent_text
 from trimtab.space import Config
 
@@ -16,27 +16,25 @@ if TYPE_CHECKING:
 
 __all__ = ["ablation_text", "dropped_groups", "line_worths", "path_points"]
 
-_Z95 = 1.959964
 
-
-def line_worths(verdict: Mapping[str, Any]) -> tuple[LineWorth, ...]:
+def line_worths(verdict: Verdict) -> tuple[LineWorth, ...]:
     """Of each setting of the winner, the most valuable first; none where the study did not ask."""
-    lines = [_line(name, row) for name, row in (verdict.get("worth") or {}).items()]
+    lines = [_line(name, row) for name, row in verdict.worth.items()]
     if all(line.verdict == "not_measured" and not line.reason for line in lines):
         return ()
     return tuple(sorted(lines, key=lambda line: (-_best(line), line.knob)))
 
 
-def _line(name: str, row: Mapping[str, Any]) -> LineWorth:
+def _line(name: str, row: KnobWorth) -> LineWorth:
     return LineWorth(
         knob=clean(name),
-        verdict=first_line(row.get("verdict", "not_measured")),
-        without=Gain.from_json(row.get("without")),
-        without_pairs=int(row.get("without_pairs") or 0),
-        beside=int(row.get("beside") or 0),
-        alone=Gain.from_json(row.get("alone")),
-        alone_pairs=int(row.get("alone_pairs") or 0),
-        reason=first_line(row.get("reason", "")),
+        verdict=first_line(row.verdict),
+        without=Gain.of(row.without),
+        without_pairs=row.without_pairs,
+        beside=row.beside,
+        alone=Gain.of(row.alone),
+        alone_pairs=row.alone_pairs,
+        reason=first_line(row.reason),
     )
 
 
@@ -44,29 +42,34 @@ def _best(line: LineWorth) -> float:
     return max((gain.estimate for gain in (line.without, line.alone) if gain is not None), default=0.0)
 
 
-def dropped_groups(verdict: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def dropped_groups(verdict: Verdict) -> tuple[tuple[str, str], ...]:
     """(knobs, why they were left out of the winner), knobs of one reason together."""
     groups: dict[str, list[str]] = {}
-    for row in verdict.get("dropped") or ():
-        groups.setdefault(first_line(row["reason"]), []).append(clean(row["knob"]))
+    for row in verdict.dropped:
+        groups.setdefault(first_line(row.reason), []).append(clean(row.knob))
     return tuple((", ".join(knobs), reason) for reason, knobs in groups.items())
 
 
-def ablation_text(verdict: Mapping[str, Any]) -> str:
+def ablation_text(verdict: Verdict) -> str:
     """How the settings were chosen, in a sentence or two; "" for studies that did not ask."""
-    about = verdict.get("ablation") or {}
-    if not about or about.get("end") == "off":
-        return "The winner was not ablated: settings that bring nothing may be among these." if about else ""
-    n_full, n_left = len(about.get("full") or ()), len(verdict.get("config") or ())
-    runs, tolerance = counted(int(about.get("runs") or 0), "run"), percent_text(about.get("tolerance"))
-    text = f"The search's winner changed {counted(n_full, 'setting')}; {runs} in pairs left {n_left}."
-    text += f" What is worth less than {tolerance} does not stay."
-    if about.get("end") == "budget" and n_left > 1:  # a single one is proven by the pairs of the winner
+    about = verdict.ablation
+    if about is None:
+        return ""
+    if about.end == "off":
+        return "The winner was not ablated: settings that bring nothing may be among these."
+    n_full, n_left = len(about.full), len(verdict.config)
+    text = f"The search's winner changed {counted(n_full, 'setting')}"
+    if about.runs:
+        text += f"; {counted(about.runs, 'run')} in pairs left {n_left}."
+        text += f" Settings worth less than {percent_text(about.tolerance)} were reset."
+    else:
+        text += "." if n_left == n_full else f"; {n_left} are left."
+    if about.end == "budget" and n_left > 1:  # a single one is proven by the pairs of the winner
         text += " The budget ended before all were tried: some of these may bring nothing."
-    if about.get("end") == "failed":
+    if about.end == "failed":
         text += " It ended early, because the winner itself could not be measured any more."
-    if about.get("went_back"):
-        text += f" {first_line(about['went_back'])}."
+    if about.went_back:
+        text += f" {first_line(about.went_back)}."
     return text
 
 
@@ -76,7 +79,7 @@ def path_points(study: StudyRecord, trials: Sequence[Trial]) -> tuple[PathPoint,
     The loss of a trial is against the baseline of its time, so trials of different moments are comparable; the printed
     winner stands with the gain of its proof.
     """
-    full = (study.verdict.get("ablation") or {}).get("full") or {}
+    full = {} if study.verdict.ablation is None else study.verdict.ablation.full
     by_config: dict[Config, list[Trial]] = {}
     for trial in trials:
         changed = trial.config.difference(study.baseline)
@@ -99,13 +102,13 @@ def _counts(trial: Trial) -> bool:
 def _point(study: StudyRecord, config: Config, trials: Sequence[Trial]) -> PathPoint:
     changed = config.difference(study.baseline)
     knobs = tuple(clean(name) for name in changed)
-    gain = Gain.from_json(study.verdict.get("gain"))
-    if gain is not None and set(changed) == set(study.verdict.get("config") or ()):
+    gain = Gain.of(study.verdict.gain)
+    if gain is not None and set(changed) == set(study.verdict.config):
         return PathPoint(len(changed), knobs, gain, len(trials))
     losses = [trial.loss for trial in trials if trial.loss is not None]
     errors = [trial.loss_se if trial.loss_se is not None else math.nan for trial in trials]
     mean = sum(losses) / len(losses)
-    half = _Z95 * math.sqrt(sum(error**2 for error in errors)) / len(errors)
+    half = Z95 * math.sqrt(sum(error**2 for error in errors)) / len(errors)
     return PathPoint(
         len(changed), knobs, Gain(math.exp(-mean), math.exp(-mean - half), math.exp(-mean + half)), len(trials)
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.records import Objective, Role, Status, Trial
+from trimtab.records import MemoryUse, Objective, Role, Status, Trial, Verdict
 from trimtab.report.against_advice import advice_line
 from trimtab.report.facts import (
     Contender,
@@ -27,11 +27,11 @@ from trimtab.report.facts import (
 )
 from trimtab.report.headline import headline
 from trimtab.report.lines import ablation_text, dropped_groups, line_worths, path_points
+from trimtab.report.plays import PlayRow, left_out_plays, play_rows
 from trimtab.report.pruned import pruned_lines
 from trimtab.report.values import ValueTexts
 from trimtab.report.warmed import warm_lines
 from trimtab.report.words import clean, counted, first_line
-from trimtab.space import Config
 
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
@@ -58,6 +58,8 @@ class Summary:
         metric, unit: of the objective; `objective` is its full text.
         gain: of the proven winner; None when there is none.
         settings: what the winner changes.
+        plays: what an expert would try and what it brought, in the order tried; empty where no play was.
+        plays_left_out: (plays, why they were not tried).
         lines: what each of them is worth, the most valuable first; empty when that was not measured.
         ablation: how the settings were chosen, in words.
         path: the gain by number of settings.
@@ -89,6 +91,8 @@ class Summary:
     stop_reason: str
     warm_start: tuple[str, ...]
     pruned: tuple[str, ...]
+    plays: tuple[PlayRow, ...]
+    plays_left_out: tuple[tuple[str, str], ...]
     gain: Gain | None
     settings: tuple[SettingChange, ...]
     lines: tuple[LineWorth, ...]
@@ -154,48 +158,49 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
     texts = ValueTexts(study)
     rows = tuple(_row(trial, objective, study, texts) for trial in trials)
     best = _best(rows)
-    gain = Gain.from_json(verdict.get("gain"))
-    pairs = tuple((float(a), float(b)) for a, b in verdict.get("pairs") or ())
+    is_better = verdict.is_better
     wall, wall_total_s, prepare_s = _wall(verdict, trials)
     return Summary(
         name=clean(study.name),
         workload=_workload(study),
-        result=str(verdict.get("result", "running")),
+        result=verdict.result or "running",
         headline=headline(study, trials, best),
         objective=clean(study.objective),
         metric=objective.metric,
         unit=objective.unit,
-        stop_reason=first_line(verdict.get("stop_reason", "")),
+        stop_reason=first_line(verdict.stop_reason),
         warm_start=warm_lines(verdict),
         pruned=pruned_lines(verdict),
-        gain=gain if verdict.get("result") == "better" else None,
-        settings=texts.settings() if verdict.get("result") == "better" else (),
-        lines=line_worths(verdict) if verdict.get("result") == "better" else (),
-        ablation=ablation_text(verdict) if verdict.get("result") == "better" else "",
+        plays=play_rows(verdict),
+        plays_left_out=left_out_plays(verdict),
+        gain=Gain.of(verdict.gain) if is_better else None,
+        settings=texts.settings() if is_better else (),
+        lines=line_worths(verdict) if is_better else (),
+        ablation=ablation_text(verdict) if is_better else "",
         path=path_points(study, trials),
         conditions=_conditions(verdict),
-        dropped=dropped_groups(verdict) if verdict.get("result") == "better" else (),
-        contenders=_contenders(verdict, trials, objective, pairs),
+        dropped=dropped_groups(verdict) if is_better else (),
+        contenders=_contenders(verdict, trials, objective),
         beside_advice=advice_line(verdict, trials),
         by_status=Counter(str(trial.status) for trial in trials),
         by_role=Counter(str(trial.role) for trial in trials),
         best=best,
         drift=_drift(verdict, trials, objective),
-        noise_floor=verdict.get("noise_floor"),
-        delta=verdict.get("delta"),
-        pairs=pairs,
+        noise_floor=verdict.noise_floor,
+        delta=verdict.delta,
+        pairs=verdict.pairs,
         failures=_failures(trials, rows),
         labels=_labels(*compared_trials(study, trials, best)),
-        memory=_memory(verdict.get("memory")),
+        memory=_memory(verdict.memory),
         wall=wall,
         wall_total_s=wall_total_s,
         prepare_s=prepare_s,
-        opened=tuple(clean(name) for name in verdict.get("unlocked") or ()),
-        log_lines=tuple(clean(line) for line in verdict.get("log_lines") or ()),
-        apply_command=first_line(verdict.get("apply_command", "")),
-        undo_command=first_line(verdict.get("undo_command", "")),
-        fragment=clean(verdict.get("fragment", "")),
-        fragment_path=first_line(verdict.get("fragment_path", "")),
+        opened=tuple(clean(name) for name in verdict.unlocked),
+        log_lines=tuple(clean(line) for line in verdict.log_lines),
+        apply_command=first_line(verdict.apply_command),
+        undo_command=first_line(verdict.undo_command),
+        fragment=clean(verdict.fragment),
+        fragment_path=first_line(verdict.fragment_path),
         rows=rows,
     )
 
@@ -208,18 +213,17 @@ def compared_trials(
     before = [trial for trial in measured if trial.role is Role.PROOF_BASELINE]
     after = [trial for trial in measured if trial.role is Role.PROOF_CANDIDATE]
     # Two configs were proven when the smaller one failed: only the printed one is compared.
-    printed = study.verdict.get("candidate")
-    after = [trial for trial in after if printed is None or trial.config == Config(printed)] or after
+    printed = study.verdict.candidate
+    after = [trial for trial in after if printed is None or trial.config == printed] or after
     if not before or not after:
         before = [trial for trial in measured if trial.role is Role.BASELINE]
         after = [trial for trial in measured if best is not None and trial.number == best.number]
     return before, after
 
 
-def _conditions(verdict: Mapping[str, Any]) -> tuple[tuple[str, bool, str], ...]:
-    rows = verdict.get("conditions") or ()
+def _conditions(verdict: Verdict) -> tuple[tuple[str, bool, str], ...]:
     return tuple(
-        (first_line(row["name"]).replace("_", " "), bool(row["is_met"]), first_line(row["text"])) for row in rows
+        (first_line(row.name).replace("_", " "), row.is_met, first_line(row.text)) for row in verdict.conditions
     )
 
 
@@ -256,9 +260,8 @@ def _values(trials: Iterable[Trial], objective: Objective, *roles: Role) -> list
     return [objective.value(t.measurement).estimate for t in trials if t.role in roles and t.measurement is not None]
 
 
-def _contenders(
-    verdict: Mapping[str, Any], trials: Sequence[Trial], objective: Objective, pairs: Sequence[tuple[float, float]]
-) -> tuple[Contender, ...]:
+def _contenders(verdict: Verdict, trials: Sequence[Trial], objective: Objective) -> tuple[Contender, ...]:
+    pairs = verdict.pairs
     yours = _mean(pair[0] for pair in pairs) if pairs else _mean(_values(trials, objective, Role.BASELINE))
     if yours is None:
         return ()
@@ -266,19 +269,19 @@ def _contenders(
     advice = _advice(verdict, trials, objective)
     if advice is not None:
         found.append(advice)
-    gain = Gain.from_json(verdict.get("gain"))
+    gain = Gain.of(verdict.gain)
     if gain is not None:
-        is_better = verdict.get("result") == "better"
+        is_better = verdict.is_better
         basis = counted(len(pairs), "alternating pair") + ("" if is_better else ", not accepted")
         found.append(Contender("tuned" if is_better else "best candidate", _mean(p[1] for p in pairs), gain, basis))
     return tuple(found)
 
 
-def _advice(verdict: Mapping[str, Any], trials: Sequence[Trial], objective: Objective) -> Contender | None:
-    name, gain = "rule-based advice", Gain.from_json(verdict.get("advice_gain"))
+def _advice(verdict: Verdict, trials: Sequence[Trial], objective: Objective) -> Contender | None:
+    name, gain = "rule-based advice", Gain.of(verdict.advice_gain)
     if gain is not None:
-        pairs = verdict.get("advice_pairs") or ()
-        value = _mean(float(pair[1]) for pair in pairs)
+        pairs = verdict.advice_pairs
+        value = _mean(pair[1] for pair in pairs)
         value = value if value is not None else _mean(_values(trials, objective, Role.ADVICE, Role.PROOF_ADVICE))
         return Contender(
             name, value, gain, counted(len(pairs), "alternating pair") if pairs else "the study's own trials"
@@ -289,7 +292,7 @@ def _advice(verdict: Mapping[str, Any], trials: Sequence[Trial], objective: Obje
     return Contender(name, _mean(_values(tried[:1], objective, Role.ADVICE)), Gain.of_trial(tried[0]), "one trial")
 
 
-def _drift(verdict: Mapping[str, Any], trials: Sequence[Trial], objective: Objective) -> Drift:
+def _drift(verdict: Verdict, trials: Sequence[Trial], objective: Objective) -> Drift:
     start = min((trial.started_at for trial in trials), default=0.0)
     points = []
     for trial in trials:
@@ -299,7 +302,7 @@ def _drift(verdict: Mapping[str, Any], trials: Sequence[Trial], objective: Objec
     values = [point[2] for point in points]
     mean = _mean(values)
     spread = (max(values) - min(values)) / mean if mean else None
-    return Drift(tuple(points), spread, (verdict.get("drift") or {}).get("is_beyond_noise"))
+    return Drift(tuple(points), spread, None if verdict.drift is None else verdict.drift.is_beyond_noise)
 
 
 def _failures(trials: Sequence[Trial], rows: Sequence[TrialRow]) -> tuple[Failure, ...]:
@@ -343,22 +346,22 @@ def _weighted(trials: Sequence[Trial], label: str, figure: str) -> float:
     return float(np.average([value for value, _ in pairs], weights=[weight for _, weight in pairs]))
 
 
-def _memory(values: Mapping[str, Any] | None) -> Memory | None:
-    if not values:
+def _memory(use: MemoryUse | None) -> Memory | None:
+    if use is None or not (use.baseline or use.winner):
         return None
-    before, after = dict(values.get("baseline") or {}), dict(values.get("winner") or {})
+    before, after = dict(use.baseline), dict(use.winner)
     budgets = [side.pop("budget", None) for side in (after, before)]
     names = dict.fromkeys([*before, *after])
-    consumers = tuple((clean(name), float(before.get(name) or 0), float(after.get(name) or 0)) for name in names)
-    return Memory(consumers, next((float(budget) for budget in budgets if budget is not None), None))
+    consumers = tuple((clean(name), before.get(name, 0.0), after.get(name, 0.0)) for name in names)
+    return Memory(consumers, next((budget for budget in budgets if budget is not None), None))
 
 
-def _wall(verdict: Mapping[str, Any], trials: Sequence[Trial]) -> tuple[tuple[TimeShare, ...], float, float]:
-    split = dict(verdict.get("wall_s") or {})
+def _wall(verdict: Verdict, trials: Sequence[Trial]) -> tuple[tuple[TimeShare, ...], float, float]:
+    split = dict(verdict.wall_s)
     if not split:
         split = {step: sum(trial.cost_s.get(step, 0.0) for trial in trials) for step in _STEPS}
     # The data is prepared once, before the study proper; as a share it would hide what the trials cost.
-    prepare_s = float(split.pop("prepare", 0.0) or 0.0)
-    total = max(float(split.pop("total", 0.0) or 0.0), sum(split.values()))
-    shares = [TimeShare(clean(name), float(s), float(s) / total) for name, s in split.items() if s and total > 0]
+    prepare_s = split.pop("prepare", 0.0)
+    total = max(split.pop("total", 0.0), sum(split.values()))
+    shares = [TimeShare(clean(name), s, s / total) for name, s in split.items() if s and total > 0]
     return tuple(sorted(shares, key=lambda share: -share.seconds)), total, prepare_s

@@ -85,10 +85,12 @@ def _sections(summary: Summary, explanation: Explanation) -> Iterator[Renderable
         beside = [Text(summary.beside_advice)] if summary.beside_advice else []
         yield from _titled(f"Comparison by {summary.objective}", Group(_contenders_table(summary), *beside))
     if summary.conditions:
-        yield from _titled("What had to hold", _conditions(summary))
+        yield from _titled("Acceptance conditions", _conditions(summary))
     if summary.rows:
-        yield from _titled("Which knobs explain it", _explanation(explanation))
-    yield from _titled("What was tried", _tried(summary))
+        yield from _titled("Which knobs explain the result", _explanation(explanation))
+    if summary.plays:
+        yield from _titled("What was tried and what it brought", _plays(summary))
+    yield from _titled("The trials", _tried(summary))
     if summary.labels:
         yield from _titled(f"By operation: yours (before) and {summary.after_name} (after)", _labels_table(summary))
     if summary.memory is not None:
@@ -112,7 +114,7 @@ def _warnings(summary: Summary) -> Iterator[RenderableType]:
         knobs = ", ".join(setting.knob for setting in summary.settings if setting.safety == name)
         used = f"this config uses it: {knobs}" if knobs else "this config does not use it"
         danger = _OPENED.get(name, "it is locked unless you open it")
-        yield Text(f"WARNING: the safety class {name.upper()} was opened; {danger}; {used}.", style="bold red")
+        yield Text(f"WARNING: the safety class {name.upper()} was unlocked; {danger}; {used}.", style="bold red")
 
 
 def _table(*columns: str, right: Sequence[str] = ()) -> Table:
@@ -142,13 +144,13 @@ def _worth(summary: Summary) -> Iterator[RenderableType]:
     if len(summary.path) > 2 and summary.lines:
         steps = ", ".join(f"{point.n_knobs}: {ratio_text(point.gain.estimate)}" for point in summary.path[1:8])
         remarks.append(f"Times as fast by number of settings (best measured): {steps}")
-    remarks += [f"Left as they were: {knobs} ({reason})" for knobs, reason in summary.dropped]
+    remarks += [f"Left unchanged: {knobs} ({reason})" for knobs, reason in summary.dropped]
     if remarks:
         yield Padding(Text("\n".join(remarks)), (1, 0, 0, 2))
 
 
 def _lines_table(summary: Summary) -> Table:
-    table = _table("knob", "beside the others", "alone", "effect", "why", right=("beside the others", "alone"))
+    table = _table("knob", "with the others", "alone", "effect", "why", right=("with the others", "alone"))
     table.columns[0].min_width = min(_NAME_WIDTH, max(len(line.knob) for line in summary.lines))
     for line in summary.lines:
         style = {"proven": "green", "undecided": "yellow"}.get(line.verdict, "dim")
@@ -169,7 +171,7 @@ def _worth_text(gain: Gain | None) -> str:
 def _why(line: LineWorth) -> str:
     """What the figures do not say themselves."""
     if line.without is not None and line.beside:
-        return f"measured beside {counted(line.beside, 'setting')} more, dropped later"
+        return f"measured with {counted(line.beside, 'setting')} more, dropped later"
     return line.reason if line.verdict != "proven" or line.without is None else ""
 
 
@@ -206,6 +208,23 @@ def _contender_cells(contender: Contender) -> tuple[str, str, str, str, str]:
     gain = contender.gain
     times, interval = ("1", "") if gain is None else (f"{ratio_text(gain.estimate)}", gain.range_text or "unknown")
     return contender.name, number_text(contender.value), times, interval, contender.basis
+
+
+def _plays(summary: Summary) -> RenderableType:
+    """One row a play; each was tried beside those kept before it."""
+    table = _table("play", "settings", "times as fast", "effect", "remarks", right=("times as fast",))
+    for row in summary.plays:
+        style = {"helps": "green", "harms": "red", "failed": "red"}.get(row.verdict, "dim")
+        table.add_row(
+            Text(row.name, style="bold"),
+            Text("\n".join(row.settings)),
+            Text(_worth_text(row.worth)),
+            Text(row.words, style=style),
+            Text(row.remark, style="dim"),
+        )
+    note = "Each was measured once with the plays kept before it, and compared with them: an indication, not a proof."
+    left_out = [f"Not tried: {names} ({reason})" for names, reason in summary.plays_left_out]
+    return Group(table, Text("\n".join([note, *left_out]), style="dim"))
 
 
 def _tried(summary: Summary) -> RenderableType:
@@ -280,8 +299,8 @@ def _time_text(summary: Summary) -> Text:
     shares = ", ".join(f"{share.name} {percent_text(share.share)}" for share in summary.wall)
     measured = percent_text(summary.measured_share)
     text = f"{format_duration(summary.wall_total_s)}, of which measurement {measured}\n{shares}"
-    if summary.prepare_s:
-        text += f"\npreparing the data took {format_duration(summary.prepare_s)} besides"
+    if summary.prepare_s >= 1:
+        text += f"\npreparing the data took {format_duration(summary.prepare_s)} more"
     return Text(text)
 
 

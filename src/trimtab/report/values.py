@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import TrimtabError
+from trimtab.records import KnobChange
 from trimtab.report.facts import SettingChange
 from trimtab.report.words import clean, first_line
 from trimtab.units import format_value
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from trimtab.history import StudyRecord
 
 __all__ = ["ValueTexts"]
+
+_UNKNOWN = KnobChange()
 
 
 class ValueTexts:
@@ -30,20 +32,20 @@ class ValueTexts:
     def settings(self) -> tuple[SettingChange, ...]:
         """What the verdict's winner changes, in the order of names."""
         verdict = self._study.verdict
-        described: Mapping[str, Mapping[str, Any]] = verdict.get("knobs") or {}
         return tuple(
-            self._setting(name, value, described.get(name, {})) for name, value in sorted(verdict["config"].items())
+            self._setting(name, value, verdict.knobs.get(name, _UNKNOWN))
+            for name, value in sorted(verdict.config.items())
         )
 
-    def _setting(self, name: str, value: Any, about: Mapping[str, Any]) -> SettingChange:
-        old = about.get("old", self._study.baseline.get(name))
+    def _setting(self, name: str, value: Any, about: KnobChange) -> SettingChange:
+        old = self._study.baseline.get(name) if about.old is None else about.old
         return SettingChange(
             knob=clean(name),
-            old=first_line(about.get("old_text") or self.of(name, old)),
-            new=first_line(about.get("new_text") or self.of(name, value)),
-            restart=first_line(about.get("restart", "")),
-            safety=first_line(about.get("safety", "")),
-            doc=first_line(about.get("doc", "")),
+            old=first_line(about.old_text or self.of(name, old)),
+            new=first_line(about.new_text or self.of(name, value)),
+            restart=first_line(about.restart),
+            safety=first_line(about.safety),
+            doc=first_line(about.doc),
         )
 
 

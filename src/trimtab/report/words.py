@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-__all__ = ["clean", "counted", "first_line", "number_text", "percent_text", "ratio_text"]
+__all__ = ["clean", "counted", "first_line", "number_text", "one_line", "percent_text", "ratio_text"]
 
 _ESCAPE_SEQUENCE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
@@ -34,9 +34,15 @@ def first_line(text: object) -> str:
     return next((line.strip() for line in clean(text).splitlines() if line.strip()), "")
 
 
+def one_line(text: object) -> str:
+    """`clean(text)` in one line: line ends, tabs and whatever else cannot be printed become U+FFFD too."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in clean(text))
+
+
 def counted(n: int, noun: str) -> str:
-    """`1 trial`, `2 trials`."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+    """`1 trial`, `2 trials`, `3 studies`."""
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{n:,} {noun if n == 1 else many}"
 
 
 def number_text(value: float | None) -> str:

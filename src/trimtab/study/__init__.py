@@ -1,46 +1,93 @@
 """REPEAT: the off-line loop from a study file to a proven config; here search meets trial."""
 
-from trimtab.study.begin import TuneListener
-from trimtab.study.bench import BenchResult, bench
-from trimtab.study.change import (
-    Change,
-    Recovered,
-    apply_winner,
-    open_changes,
-    recover,
-    rollback,
-    winner_of,
-)
-from trimtab.study.design import run_design
-from trimtab.study.discovery import embedded_server, found_servers
-from trimtab.study.file import Budget, StudyFile, load_study_file
-from trimtab.study.grant import grant_sql
-from trimtab.study.rank import Ranked, design_name, make_rankers, rank_study
-from trimtab.study.rate_search import RateResult, Slo, find_rate
-from trimtab.study.stage import Stage, build_target, build_workload, open_stage
-from trimtab.study.tune import tune
-from trimtab.study.verdict import make_verdict
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trimtab.deferred import deferred
+
+if TYPE_CHECKING:
+    from trimtab.study.begin import TuneListener
+    from trimtab.study.benching import BenchResult, bench
+    from trimtab.study.change import Change, Proposal, RolledBack, apply_winner, rollback, winner_of
+    from trimtab.study.checks import Check, checks_of
+    from trimtab.study.demo import demo_file
+    from trimtab.study.design import run_design
+    from trimtab.study.discovery import embedded_server, found_servers
+    from trimtab.study.file import Budget, StudyFile, load_study_file
+    from trimtab.study.grant import grant_sql
+    from trimtab.study.rank import Ranked, design_name, make_rankers, rank_study
+    from trimtab.study.rate_search import RateResult, Slo, find_rate
+    from trimtab.study.recovery import (
+        Recovered,
+        Stuck,
+        applied,
+        extract,
+        leave,
+        leave_applied,
+        open_changes,
+        recover,
+        shown,
+    )
+    from trimtab.study.remembered import remember_file, remembered_file
+    from trimtab.study.stage import Stage, build_target, build_workload, open_stage
+    from trimtab.study.template import study_text
+    from trimtab.study.tuning import tune
+    from trimtab.study.verdict import make_verdict
+else:
+    __getattr__ = deferred(
+        __name__,
+        {
+            "begin": "TuneListener",
+            "benching": "BenchResult bench",
+            "change": "Change Proposal RolledBack apply_winner rollback winner_of",
+            "checks": "Check checks_of",
+            "demo": "demo_file",
+            "design": "run_design",
+            "discovery": "embedded_server found_servers",
+            "file": "Budget StudyFile load_study_file",
+            "grant": "grant_sql",
+            "rank": "Ranked design_name make_rankers rank_study",
+            "rate_search": "RateResult Slo find_rate",
+            "recovery": "Recovered Stuck applied extract leave leave_applied open_changes recover shown",
+            "remembered": "remember_file remembered_file",
+            "stage": "Stage build_target build_workload open_stage",
+            "template": "study_text",
+            "tuning": "tune",
+            "verdict": "make_verdict",
+        },
+    )
 
 __all__ = [
     "BenchResult",
     "Budget",
     "Change",
+    "Check",
+    "Proposal",
     "Ranked",
     "RateResult",
     "Recovered",
+    "RolledBack",
     "Slo",
     "Stage",
+    "Stuck",
     "StudyFile",
     "TuneListener",
+    "applied",
     "apply_winner",
     "bench",
     "build_target",
     "build_workload",
+    "checks_of",
+    "demo_file",
     "design_name",
     "embedded_server",
+    "extract",
     "find_rate",
     "found_servers",
     "grant_sql",
+    "leave",
+    "leave_applied",
     "load_study_file",
     "make_rankers",
     "make_verdict",
@@ -48,8 +95,12 @@ __all__ = [
     "open_stage",
     "rank_study",
     "recover",
+    "remember_file",
+    "remembered_file",
     "rollback",
     "run_design",
+    "shown",
+    "study_text",
     "tune",
     "winner_of",
 ]

@@ -27,13 +27,24 @@ from numpy.typing import NDArray
 from trimtab.errors import SpaceError
 from trimtab.measure import Interval, PairedSequence
 from trimtab.records import Trial
+from trimtab.report.words import counted
 from trimtab.space import Config
 from trimtab.study.evaluate import Evaluator
 from trimtab.study.pairs import Duel, Purse, fight, noise_pool
 from trimtab.study.stage import Stage
 from trimtab.units import format_percent
 
-__all__ = ["Ablation", "Dropped", "ablate", "ablation_allowance", "evidence", "start_ablation"]
+__all__ = [
+    "Ablation",
+    "Dropped",
+    "ablate",
+    "ablation_allowance",
+    "drop_line",
+    "evidence",
+    "from_the_weakest",
+    "start_ablation",
+    "without_lines",
+]
 
 _MIN_PAIRS = 2
 """Fewer pairs drop nothing, unless the interval itself shows that the group is needless."""
@@ -160,15 +171,15 @@ def ablate(
 ) -> None:
     """Takes from the winner what it does not need; `ablation.current` is what is left."""
     worth = evidence(stage, evaluator.trials, ablation.full)
-    groups = _from_the_weakest(sorted(worth, key=lambda name: (worth[name], name)))
+    groups = from_the_weakest(sorted(worth, key=lambda name: (worth[name], name)))
     n_before = len(evaluator.trials)
     ablation.end = "finished"
     while groups:
         group = [name for name in groups.pop(0) if ablation.current[name] != stage.baseline[name]]
         if not group:
             continue
-        # Two pairs, the first run of which may be there already: with fewer a duel would tell nothing.
-        if not (purse.n_runs >= 2 * _MIN_PAIRS - 1 and may_go_on()):
+        # With fewer than two pairs a duel would tell nothing.
+        if not (purse.n_runs >= 2 * _MIN_PAIRS and may_go_on()):
             ablation.end = "budget"
             _keep(ablation, group, "not_measured", "the budget of the ablation was used up before")
             continue
@@ -192,7 +203,7 @@ def _settle_undecided(
             _try_without(stage, evaluator, ablation, [name], purse, n_groups=n_left)
 
 
-def _from_the_weakest(names: list[str]) -> list[list[str]]:
+def from_the_weakest(names: list[str]) -> list[list[str]]:
     """The weaker two thirds, then two thirds of the rest, and so on: few tests where the evidence is right."""
     groups = []
     while names:
@@ -206,7 +217,7 @@ def _try_without(
     stage: Stage, evaluator: Evaluator, ablation: Ablation, group: list[str], purse: Purse, *, n_groups: int
 ) -> bool:
     """One duel; False when the group must be halved."""
-    without, reason = _without(stage, ablation.current, group)
+    without, reason = without_lines(stage, ablation.current, group)
     if without is None:
         if len(group) == 1:
             _keep(ablation, group, "needed", reason)
@@ -236,7 +247,7 @@ def _duel_over(stage: Stage, evaluator: Evaluator, ablation: Ablation, without: 
     return duel
 
 
-def _without(stage: Stage, config: Config, group: list[str]) -> tuple[Config | None, str]:
+def without_lines(stage: Stage, config: Config, group: list[str]) -> tuple[Config | None, str]:
     """`config` with `group` back at the baseline; None with a reason when there is nothing to measure."""
     candidate = stage.space.canonical(config.replace({name: stage.baseline[name] for name in group}))
     if candidate == stage.baseline:
@@ -318,8 +329,12 @@ def _figures(duel: Duel) -> str:
         if math.isfinite(ratio.high)
         else "interval unknown"
     )
-    pairs = "pair" if duel.n_pairs == 1 else "pairs"
-    return f"worth {format_percent(ratio.estimate - 1, 1, sign=True)} ({interval}, {duel.n_pairs} {pairs})"
+    return f"worth {format_percent(ratio.estimate - 1, 1, sign=True)} ({interval}, {counted(duel.n_pairs, 'pair')})"
+
+
+def drop_line(stage: Stage, ablation: Ablation, duel: Duel) -> None:
+    """Takes what `duel` was about from `ablation.current`, its reference: it was shown to be needless."""
+    _drop(stage, ablation, duel, "needless", _figures(duel))
 
 
 def _drop(stage: Stage, ablation: Ablation, duel: Duel, verdict: str, figures: str) -> bool:

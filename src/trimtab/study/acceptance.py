@@ -25,13 +25,13 @@ from trimtab.measure import (
     spread_evidence,
     spread_ratio,
 )
-from trimtab.records import Objective, Trial
+from trimtab.records import Condition, Objective, Trial
 from trimtab.units import format_percent
 
 __all__ = ["Acceptance", "AcceptanceRule", "Condition", "Sample"]
 
 _QUOTABLE = 1.25
-"""A proven gain is measured on, while the budget lasts, until its interval's ends are within this factor."""
+"""A proven gain is measured on, with what the budget leaves after all else, until its interval's ends are within this factor."""
 
 _ALPHA = 0.05
 """Of each condition that speaks against the candidate, one-sided."""
@@ -49,6 +49,9 @@ _STEADY_SD = 0.05
 _UNSTABLE_RANGE = 0.30
 """Range of a config's runs beyond which it is not deployable (TUNA, EuroSys 2025), when the baseline's own is smaller."""
 
+_CLEARLY_BETTER = 2.0
+"""A candidate whose worst run is this many times as fast as the baseline's best may vary from run to run."""
+
 _NAMES = {"throughput": "throughput", "latency_mean": "mean latency", "latency_p99": "p99"}
 
 
@@ -64,6 +67,7 @@ class AcceptanceRule:
         max_noise: scatter of the baseline above which nothing can be claimed.
         locked: knobs of a locked safety class that the candidate changes.
         opened: the same of classes that the user has opened.
+        level: confidence of the gain's interval, over all looks together.
     """
 
     metric: str
@@ -74,6 +78,7 @@ class AcceptanceRule:
     max_noise: float = 0.2
     locked: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
+    level: float = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,21 +137,12 @@ def _unsteadiness(m: Measurement) -> float:
     return float(seconds.std(ddof=1) / seconds.mean()) if len(seconds) >= 3 and seconds.mean() > 0 else math.nan
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """One condition: whether it holds, and the figures in words."""
-
-    name: str
-    is_met: bool
-    text: str
-
-
 class Acceptance:
     """The pairs of one proof against a rule; every question may be asked after each pair."""
 
     def __init__(self, rule: AcceptanceRule) -> None:
         self._rule = rule
-        self._gain = PairedSequence(is_maximised=rule.is_maximised)
+        self._gain = PairedSequence(is_maximised=rule.is_maximised, level=rule.level)
         self._pairs: list[tuple[Sample, Sample]] = []
 
     def add(self, baseline: Sample, candidate: Sample) -> None:
@@ -171,15 +167,20 @@ class Acceptance:
         """Whether every condition holds."""
         return all(condition.is_met for condition in self.conditions())
 
-    def is_settled(self) -> bool:
-        """Whether more pairs would not change the answer: shown not better or harmful, or better, known well enough to be
-        quoted, and nothing looks worse than it may be."""
+    def is_decided(self) -> bool:
+        """Whether more pairs would not change the answer: shown not better or harmful, or better and nothing looks worse than it
+        may be."""
         if any(not condition.is_met for condition in self.conditions() if condition.name != "gain"):
             return True
-        verdict, ratio = self._gain.verdict(self._rule.delta), self._gain.ratio
-        if verdict != "better":
-            return verdict == "not_better"
-        return ratio.high <= _QUOTABLE * ratio.low and not self._is_doubtful()
+        verdict = self._gain.verdict(self._rule.delta)
+        return verdict == "not_better" or (verdict == "better" and not self._is_doubtful())
+
+    def is_settled(self) -> bool:
+        """Whether it is decided and, where the answer is "better", the gain is known well enough to be quoted."""
+        if not self.is_decided():
+            return False
+        ratio = self._gain.ratio
+        return not self.is_accepted or ratio.high <= _QUOTABLE * ratio.low
 
     def _is_doubtful(self) -> bool:
         return any(self._worsening(name).estimate > math.log1p(self._rule.tolerance) for name in self._guarded())
@@ -256,7 +257,7 @@ class Acceptance:
         for name, share, is_difference, tolerance, words in (
             ("memory", "memory_share", False, 1.0, "of the memory budget used"),
             ("swap", "swap_share", True, _DISK_TOLERANCE, "of the memory budget in swap"),
-            ("disk", "disk_growth_share", True, _DISK_TOLERANCE, "of the volume written for good in a run"),
+            ("disk", "disk_growth_share", True, _DISK_TOLERANCE, "of the volume newly used by a run"),
         ):
             rows = np.array([[getattr(sample, share) for sample in pair] for pair in self._pairs]).reshape(-1, 2)
             if not len(rows) or not np.isfinite(rows).all():
@@ -278,6 +279,11 @@ class Acceptance:
         text = f"runs range over {_percent(ranges[0])} before, {_percent(ranges[1])} after"
         if math.isfinite(times):
             text += f" (scatter {times:.2g} times)"
+        sign = 1 if self._rule.is_maximised else -1
+        worst = math.exp(float((sign * candidate).min() - (sign * baseline).max()))
+        if (is_wild or is_wide) and worst >= _CLEARLY_BETTER:
+            text += f"; its worst run is still {worst:.3g} times as fast as the best one before"
+            is_wild = is_wide = False
         return Condition("stability", not (is_wild or is_wide or self._is_jumpier()), text)
 
     def _is_jumpier(self) -> bool:

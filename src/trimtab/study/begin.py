@@ -12,15 +12,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
-from trimtab.errors import HistoryError, LoadError
+from trimtab.errors import HistoryError, LoadError, UsageError
 from trimtab.history import History, StudyRecord, space_to_json
 from trimtab.records import Role, Status
 from trimtab.space import Config
 from trimtab.study.evaluate import Evaluator, StudyListener
-from trimtab.study.file import StudyFile, guarding_of
+from trimtab.study.file import StudyFile, guarding_of, plan_of
 from trimtab.study.kept import kept_settings
 from trimtab.study.stage import Stage
 from trimtab.trial import TrialListener, TrialRoom
+from trimtab.units import format_duration
 from trimtab.workload import Workload
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "measure_baseline",
     "new_record",
     "open_evaluator",
+    "require_enough_time",
     "require_same_baseline",
 ]
 
@@ -69,6 +71,22 @@ def fingerprint_of(file: StudyFile, workload: Workload) -> str:
     return hashlib.sha256(f"{file.fingerprint} {workload.context.workload}".encode()).hexdigest()[:16]
 
 
+def require_enough_time(file: StudyFile) -> None:
+    """Raises UsageError when the budget ends before a baseline, one config and its proof can be measured.
+
+    By the shortest that runs can be; what a server takes to restart comes on top.
+    """
+    seconds, plan = file.budget.seconds, plan_of(file)
+    n_runs = N_BASELINE_FIRST + 1 + 2 * file.proof.min_pairs
+    needed_s = n_runs * (plan.warmup_floor_s + plan.window_s)
+    if seconds is not None and seconds < needed_s:
+        raise UsageError(
+            f"budget={file.budget} is too short: {N_BASELINE_FIRST} runs of the baseline, one config and its proof take at least "
+            f"{format_duration(needed_s)}",
+            hint=f"give it more time (a hundred runs are better than ten), or shorten [measure] window={file.measure.window!r}",
+        )
+
+
 def new_record(history: History, stage: Stage, fingerprint: str, *, name: str | None = None) -> StudyRecord:
     """A new study in the history, of what the stage shows; named as in its file unless `name` is given."""
     return history.create_study(
@@ -91,7 +109,7 @@ def require_same_baseline(record: StudyRecord, stage: Stage) -> None:
         shown = ", ".join(f"{name}={stage.baseline.get(name)!r}" for name in changed[:3])
         raise HistoryError(
             f"the server's running config has changed since study={record.name!r} began: {shown}",
-            hint="trials of two baselines cannot be mixed: start afresh with --again",
+            hint="trials of two baselines cannot be mixed: start again with --again",
         )
 
 

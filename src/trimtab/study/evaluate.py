@@ -208,7 +208,7 @@ class Evaluator:
         budget = self._stage.file.budget
         if budget.seconds is not None:
             return max(0.0, budget.seconds - self.spent_s)
-        n_search = sum(trial.role in (Role.SEARCH, Role.ADVICE, Role.DESIGN) for trial in self.trials)
+        n_search = sum(trial.role in (Role.PLAY, Role.SEARCH, Role.ADVICE, Role.DESIGN) for trial in self.trials)
         return max(0, (budget.trials or 0) - n_search) * self.mean_cost_s
 
     def _best_gain(self) -> float | None:

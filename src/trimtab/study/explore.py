@@ -1,5 +1,7 @@
-"""The search phase: ask, measure, tell, with the baseline interleaved, until the budget, the searcher or patience ends it;
-then the finalists once more, because the best of many noisy values flatters itself (winner's curse, safety.md B5).
+"""The search phase: ask, measure, tell, with the baseline interleaved, until the budget, the searcher or patience ends it.
+
+Of a wall-clock budget at least 60 % goes to finding a config (the plays, the search, the leaders measured again: see `refine`);
+the rest is kept for its proof.
 """
 
 from __future__ import annotations
@@ -11,27 +13,48 @@ from dataclasses import dataclass
 from functools import partial
 
 from trimtab.measure import EarlyStop, Interval
-from trimtab.records import Role, Status, Trial
-from trimtab.search import GuardedSearcher, Searcher, SearchProblem, SteadfastSearcher
+from trimtab.records import Prior, PrunePlan, Role, Status, Trial
+from trimtab.search import FallbackSearcher, GuardedSearcher, Searcher, SearchProblem
 from trimtab.search.warm import WarmLog, warmed
 from trimtab.space import Config
 from trimtab.study.ablate import ablation_allowance
+from trimtab.study.begin import N_BASELINE_FIRST
 from trimtab.study.evaluate import Evaluator
 from trimtab.study.file import Budget
 from trimtab.study.prune import IMPROVEMENT, PruningSearcher
-from trimtab.study.prune_plan import PrunePlan
 from trimtab.study.stage import Stage
 from trimtab.study.warm_start import WarmStart
 from trimtab.units import format_percent
 
-__all__ = ["explore", "finalists", "mean_loss", "start_searcher"]
+__all__ = [
+    "REFINE_RUNS",
+    "early_stop",
+    "expected_trials",
+    "explore",
+    "finish_reserve_s",
+    "mean_loss",
+    "start_searcher",
+]
 
-_N_FINALISTS = 3
 _STOP_MARGIN = 0.10
 """A trial is stopped early when it is surely at least this much worse than the best."""
 
-_FINISH_SHARE = 0.6
-"""Share of a wall-clock budget kept for the finalists, the removal of needless knobs and the proof, at most."""
+_LATENCY_STOP_MARGIN = 0.5
+"""The same where latency is the objective: in a closed loop half the throughput is twice the mean latency; a percentile could
+still be a little better, but no config worth having does so little work."""
+
+_FINISH_SHARE = 0.4
+"""Share of a wall-clock budget that the first baselines and everything after the search may take, at most."""
+
+_SHORT_SHARE = 0.6
+"""The same of a budget that is too short for both: the proof's least number of pairs needs so much."""
+
+_MOST_WORTH_RUNS = 24
+"""Runs kept for the ablation and the worth of the lines, at most: a config of few lines does not need more."""
+
+REFINE_RUNS = 6
+_REFINE_SHARE = 0.15
+"""Runs after the search in which its leaders are measured again and thinned, and their share of the search's time, at most."""
 
 
 @dataclass(slots=True)
@@ -51,8 +74,9 @@ def expected_trials(stage: Stage, evaluator: Evaluator) -> int | None:
     """How many search trials the budget will allow, judged by what the baseline cost; None when nothing is known."""
     budget, cost = stage.file.budget, evaluator.mean_cost_s
     if budget.trials is not None or budget.seconds is None or not cost:
-        return budget.trials
-    left = budget.seconds - evaluator.spent_s - finish_reserve_s(stage, budget.seconds, cost)
+        return budget.trials if budget.trials is None else max(1, budget.trials - n_played(evaluator))
+    kept = finish_reserve_s(stage, budget.seconds, cost) + refine_reserve_s(stage, budget.seconds, cost)
+    left = budget.seconds - evaluator.spent_s - kept
     every = stage.file.search.baseline_every
     return max(1, int(left / cost * every / (every + 1)))
 
@@ -63,10 +87,11 @@ def start_searcher(
     plan: PrunePlan | None = None,
     warm: WarmStart | None = None,
     log: WarmLog | None = None,
+    prior: Prior | None = None,
 ) -> GuardedSearcher | PruningSearcher:
     """The searcher that the study file names; over few knobs first when `plan` says so, from the past that `warm` holds.
 
-    `log` is told what becomes of that past.
+    `log` is told what becomes of that past; `prior` is what the plays lead to expect.
 
     Raises:
         UsageError: unknown searcher or option.
@@ -78,11 +103,12 @@ def start_searcher(
         baseline=stage.baseline,
         advice=() if stage.advice == stage.baseline else (stage.advice,),
         starts=warm.starts,
+        prior=prior or Prior(),
         past=warm.past,
         context=stage.workload.context,
         seed=stage.file.study.seed,
         budget_trials=budget_trials,
-        options=stage.file.search.options,
+        options=stage.file.searcher_options,
     )
     table, log = stage.file.search, log or WarmLog()
     if plan is None:
@@ -92,9 +118,18 @@ def start_searcher(
 
 def finish_reserve_s(stage: Stage, budget_s: float, mean_cost_s: float) -> float:
     """Seconds to keep back for what comes after the search."""
-    arms = 3 if stage.file.proof.advice else 2
-    needed = (_N_FINALISTS + arms * stage.file.proof.min_pairs) * mean_cost_s
-    return min(needed + ablation_allowance(stage)[0], _FINISH_SHARE * budget_s)
+    arms = 3 if stage.file.proof.advice is True else 2
+    ablation_s = min(ablation_allowance(stage)[0], _MOST_WORTH_RUNS * mean_cost_s)
+    proof_s = arms * stage.file.proof.min_pairs * mean_cost_s
+    share_s = _FINISH_SHARE * budget_s - N_BASELINE_FIRST * mean_cost_s
+    # Without its proof a winner is nothing: of a short budget that comes first.
+    return max(min(proof_s + ablation_s, share_s), min(proof_s, _SHORT_SHARE * budget_s))
+
+
+def refine_reserve_s(stage: Stage, budget_s: float, mean_cost_s: float) -> float:
+    """Seconds of the search's share to keep back for its leaders."""
+    rest_s = budget_s - finish_reserve_s(stage, budget_s, mean_cost_s)
+    return min(REFINE_RUNS * mean_cost_s, _REFINE_SHARE * rest_s)
 
 
 def explore(
@@ -102,17 +137,16 @@ def explore(
 ) -> str:
     """Runs the search phase; returns why it ended, in words. `say` is told what `log` notes as well."""
     budget, table = stage.file.budget, stage.file.search
-    steady = SteadfastSearcher(
-        searcher, space=stage.space, baseline=stage.baseline, seed=stage.file.study.seed, say=say
-    )
+    steady = FallbackSearcher(searcher, space=stage.space, baseline=stage.baseline, seed=stage.file.study.seed, say=say)
     for trial in evaluator.trials:
         steady.tell(trial)
-    progress, n_search = _Progress(), 0
+    progress, n_search = _Progress(), n_played(evaluator)
+    n_first = n_search
     while True:
         reason = _end_reason(stage, evaluator, steady, budget, progress, n_search)
         if reason:
             return reason
-        if n_search and n_search % table.baseline_every == 0:
+        if n_search > n_first and n_search % table.baseline_every == 0:
             steady.tell(evaluator.measure(stage.baseline, Role.BASELINE))
         started = time.monotonic()
         config = steady.ask(1)[0]
@@ -123,7 +157,7 @@ def explore(
             config,
             role,
             # A ranking needs to know how bad a bad config is.
-            early_stop=None if role is Role.DESIGN else _early_stop(stage, evaluator),
+            early_stop=None if role is Role.DESIGN else early_stop(stage, evaluator),
             searcher=table.searcher,
             ask_s=time.monotonic() - started,
         )
@@ -161,8 +195,9 @@ def _end_reason(
             return f"the budget of {budget.trials} trials is used"
     elif budget.seconds is not None:
         reserve = finish_reserve_s(stage, budget.seconds, cost)
-        if n_search and evaluator.spent_s + cost > budget.seconds - reserve:
-            return f"the budget of {budget.seconds:g} s is used, but for the {reserve:.0f} s that the proof needs"
+        until = budget.seconds - reserve - refine_reserve_s(stage, budget.seconds, cost)
+        if n_search and evaluator.spent_s + cost > until:
+            return f"the budget of {budget.seconds:g} s is used, except {budget.seconds - until:.0f} s for the proof"
     if searcher.is_exhausted:
         return "the searcher has tried everything there is"
     if searcher.is_converged:
@@ -178,16 +213,31 @@ def _end_reason(
     return ""
 
 
-def _early_stop(stage: Stage, evaluator: Evaluator) -> EarlyStop | None:
-    """Watches a trial against the best so far; only throughput can be judged second by second."""
-    if stage.objective.metric != "throughput" or not len(evaluator.track):
+def early_stop(stage: Stage, evaluator: Evaluator) -> EarlyStop | None:
+    """Watches a trial's throughput against that of the best so far, second by second; None where that tells nothing."""
+    if not len(evaluator.track):
         return None
-    losses = [t.loss for t in evaluator.trials if t.is_feasible and t.status is Status.OK and t.loss is not None]
-    best = min(losses, default=0.0)
-    value = evaluator.track.at(evaluator.spent_s)[0] * math.exp(-best)
+    done = [t for t in evaluator.trials if t.is_feasible and t.status is Status.OK and t.loss is not None]
+    best = min(done, key=lambda t: t.loss or 0.0, default=None)
+    if stage.objective.metric != "throughput":
+        return _latency_stop(best)
+    value = evaluator.track.at(evaluator.spent_s)[0] * math.exp(-(best.loss or 0.0) if best is not None else 0.0)
     spread = 1.96 * evaluator.noise_sd * value
     incumbent = Interval(value, value - spread, value + spread, se=spread / 1.96)
     return EarlyStop(incumbent, is_maximised=True, margin=_STOP_MARGIN)
+
+
+def _latency_stop(best: Trial | None) -> EarlyStop | None:
+    """In a closed loop throughput tells of the mean latency; in an open one it is what is offered, and tells nothing."""
+    m = best.measurement if best is not None else None
+    if m is None or m.is_open or not m.throughput.estimate > 0:
+        return None
+    return EarlyStop(m.throughput, is_maximised=True, margin=_LATENCY_STOP_MARGIN)
+
+
+def n_played(evaluator: Evaluator) -> int:
+    """Trials of plays so far: they count in a budget of trials."""
+    return sum(trial.role is Role.PLAY for trial in evaluator.trials)
 
 
 def mean_loss(trials: list[Trial], config: Config) -> float:
@@ -196,15 +246,3 @@ def mean_loss(trials: list[Trial], config: Config) -> float:
         t.loss for t in trials if t.config == config and t.status is Status.OK and t.is_feasible and t.loss is not None
     ]
     return sum(losses) / len(losses) if losses else math.inf
-
-
-def finalists(stage: Stage, evaluator: Evaluator) -> Config | None:
-    """Measures the best few once more and returns the one with the best mean; None when nothing beats the baseline."""
-    tried = {t.config for t in evaluator.trials if t.status is Status.OK and t.is_feasible} - {stage.baseline}
-    ranked = sorted(tried, key=lambda config: (mean_loss(evaluator.trials, config), repr(config)))
-    # No repeat for what cannot win: its lucky value is already worse than the baseline.
-    chosen = [config for config in ranked[:_N_FINALISTS] if mean_loss(evaluator.trials, config) < 0]
-    for config in chosen:
-        evaluator.measure(config, Role.REPEAT)
-    best = min(chosen, key=lambda config: mean_loss(evaluator.trials, config), default=None)
-    return best if best is not None and mean_loss(evaluator.trials, best) < 0 else None

@@ -8,8 +8,9 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
@@ -75,16 +76,16 @@ class _Table(BaseModel):
 
 
 class StudyTable(_Table):
-    """[study]: what is optimised, for how long."""
+    """The goal of the study and its budget."""
 
     name: str = Field(description="name of the study; letters, digits, '.', '_' and '-'")
     objective: str = Field("throughput", description="throughput, latency_mean, latency_p50, latency_p95 or latency_p99; "
                            "with constraints: 'p99 where throughput >= 2000'")  # fmt: skip
     budget: str = Field("30m", description='a duration ("5m", "1h30m") or a number of trials ("40 trials")')
-    seed: int = Field(1, ge=0, lt=2**32, description="of the search and of the load's parameters")
+    seed: int = Field(1, ge=0, lt=2**32, description="random seed of the search and of the load's parameters")
     history: str | None = Field(None, description="file or postgresql:// URL of the history; default: STATE/history.db")
     keep_query_text: bool = Field(
-        False, description="keep the texts of own statements in the history, not only digests"
+        False, description="keep the text of your SQL statements in the history, not only digests"
     )
 
     @field_validator("name")
@@ -96,49 +97,65 @@ class StudyTable(_Table):
 
 
 class MeasureTable(_Table):
-    """[measure]: how long a trial measures."""
+    """How long a trial measures."""
 
     window: str = Field("10s", description="shortest measuring window")
     window_max: str = Field("20s", description="longest measuring window")
-    precision: float = Field(0.03, gt=0, lt=1, description="relative half width of the 95 % interval aimed at")
+    precision: float = Field(
+        0.03, gt=0, lt=1, description="target half width of the 95 % interval, relative to the value"
+    )
     warmup_floor: str = Field("2s", description="shortest warm-up")
-    warmup_cap: str = Field("15s", description="longest warm-up, when the load does not become steady")
+    warmup_cap: str = Field("15s", description="longest warm-up, if throughput does not become steady")
     max_error_rate: float = Field(0.01, ge=0, lt=1, description="share of failed operations that invalidates a trial")
 
 
 class ProofTable(_Table):
-    """[proof]: what it takes to call a config better."""
+    """What it takes to call a config better."""
 
     min_gain: float = Field(0.02, ge=0, lt=10, description="smallest gain worth claiming (0.02: 2 %)")
-    min_pairs: int = Field(3, ge=2, le=100, description="pairs measured at least")
-    max_pairs: int = Field(8, ge=2, le=100, description="pairs measured at most")
-    advice: bool = Field(True, description="measure the rule-based advice beside the two")
-    tolerance: float = Field(0.05, ge=0, lt=1, description="share by which p99, mean latency or throughput, where they are not "
-                             "the objective, may be shown worse before a winner is refused")  # fmt: skip
-    max_noise: float = Field(0.2, gt=0, lt=10, description="scatter of the baseline from run to run (relative standard "
-                             "deviation) above which nothing is accepted")  # fmt: skip
-    ablate: bool = Field(True, description="take from the winner what it does not need, and measure each line's worth")
-    ablation_share: float = Field(0.25, ge=0, le=0.8, description="share of the whole study's time (budget in seconds) "
-                                  "or trials that the ablation may use; at least 16 trials")  # fmt: skip
+    min_pairs: int = Field(
+        3,
+        ge=2,
+        le=100,
+        description="minimum number of pairs, measured even when the budget is used up; a proof needs 3 or more",
+    )
+    max_pairs: int = Field(8, ge=2, le=100, description="maximum number of pairs")
+    advice: bool | Literal["near"] = Field(
+        "near", description='also measure the rule-based advice: true, false, or "near": only if the winner looks less than '
+        "10 % better"
+    )  # fmt: skip
+    tolerance: float = Field(0.05, ge=0, lt=1, description="how much worse p99, mean latency or throughput (if they are not the "
+                             "objective) may be before a winner is refused (0.05: 5 %)")  # fmt: skip
+    max_noise: float = Field(0.2, gt=0, lt=10, description="noise of the baseline from run to run (relative standard "
+                             "deviation) above which no config is accepted")  # fmt: skip
+    ablate: bool = Field(
+        True, description="remove settings from the winner that do not help, and measure the worth of the others"
+    )
+    ablation_share: float = Field(0.25, ge=0, le=0.8, description="share of the study's time or trials that the "
+                                  "ablation may use; at least 16 trials")  # fmt: skip
 
 
 class GuardTable(_Table):
-    """[guard]: what a trial may do to the server before it is ended; 0 switches a guard off."""
+    """Limits that stop a trial early; 0 turns a guard off."""
 
-    latency_factor: float = Field(2.0, ge=0, description="p99 surely this many times the baseline's ends a trial")
-    throughput_factor: float = Field(0.5, ge=0, le=1, description="throughput surely below this share of the baseline's "
-                                     "ends a trial")  # fmt: skip
+    latency_factor: float = Field(
+        2.0, ge=0, description="stop a trial whose p99 is certainly this many times the baseline's"
+    )
+    throughput_factor: float = Field(0.5, ge=0, le=1, description="stop a trial whose throughput is certainly below this "
+                                     "share of the baseline's")  # fmt: skip
     memory: float = Field(
         0.95, ge=0, le=2, description="share of the memory budget that the server's processes may use"
     )
-    swap: str = Field("256MB", description="that the machine may swap in and out during one trial")
-    disk: float = Field(0.85, ge=0, le=1, description="used share of the server's volumes; one that is fuller before a trial "
-                        "may be filled half way")  # fmt: skip
-    disk_growth: str = Field("0", description="that a volume may grow by in one trial; 0: half of what was free")
-    lag: str = Field("10s", description="that a standby may fall behind during a trial, beyond what it was before")
-    regression_budget: str = Field("0", description="user time that slow and failed trials may cost in all (clients x seconds "
-                                   "lost against the baseline), then the search ends; 0: unlimited")  # fmt: skip
-    stop_file: str | None = Field(None, description="kill switch: while this file exists, everything is restored and stops; "
+    swap: str = Field("256MB", description="how much the machine may swap in and out during one trial")
+    disk: float = Field(0.85, ge=0, le=1, description="used share of the server's volumes; of a volume that is fuller before a "
+                        "trial, half of the free space may be used")  # fmt: skip
+    disk_growth: str = Field(
+        "0", description="how much the used space of a volume may grow in one trial; 0: half of what was free"
+    )
+    lag: str = Field("10s", description="how much further a standby may fall behind during a trial")
+    regression_budget: str = Field("0", description="user time that slow and failed trials may cost in total (clients x "
+                                   "seconds lost against the baseline) before the search ends; 0: unlimited")  # fmt: skip
+    stop_file: str | None = Field(None, description="stop file: while this file exists, everything is restored and stops; "
                                   "default: STATE/stop")  # fmt: skip
 
     @property
@@ -165,16 +182,26 @@ class GuardTable(_Table):
 
 
 class SearchTable(BaseModel):
-    """[search]: the searcher; its own options stand beside these keys."""
+    """The searcher. Its options are keys of the same table; see below."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     searcher: str = Field("auto", description="short name of a searcher; see `trimtab plugins`")
-    constraints: tuple[str, ...] = Field((), description="further constraints over knobs")
+    constraints: tuple[str, ...] = Field(
+        (), description='further constraints between settings, such as "min_wal_size <= max_wal_size"'
+    )
     ranges: dict[str, tuple[str | int | float, str | int | float]] = Field(
-        {}, description='useful ranges of your own: { work_mem = ["1MB", "200MB"] }'
+        {},
+        description='your own ranges for settings, without special values such as -1: { work_mem = ["1MB", "200MB"] }',
     )
     advice: dict[str, str | int | float | bool] = Field(
-        {}, description="settings to measure in place of the rule-based advice"
+        {}, description="settings to measure instead of the rule-based advice"
+    )
+    plays: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description='try first what an expert would try for this kind of load: "auto" (with searcher "auto"), "on", "off"',
+    )
+    round_values: bool = Field(
+        True, description="try only values that a person would write (384MB, 15min, 0.005); false: every value"
     )
     baseline_every: int = Field(6, ge=1, le=1000, description="search trials between two baseline measurements")
     patience: int = Field(
@@ -182,15 +209,15 @@ class SearchTable(BaseModel):
     )
     prune: int | str = Field(
         "off",
-        description='rank the knobs first, then tune the first so many, more while it pays: "auto", a number, or "off"',
+        description='rank the settings first and tune only the highest ranked, more while it pays: "auto", a number, or "off"',
     )
     ranks: str | None = Field(
         None,
-        description="study of the history whose ranks are taken over when this study's first trials agree with them",
+        description="past study whose ranks are used if this study's first trials agree with them",
     )
     warm_start: str | tuple[str, ...] = Field(
         "off",
-        description='past studies whose trials this one starts from: "auto" (the nearest of the history), "off", or names',
+        description='past studies to start from: "auto" (the most similar in the history), "off", or their names',
     )
 
     @field_validator("prune", mode="before")
@@ -234,6 +261,14 @@ class StudyFile(BaseModel):
         return self._directory
 
     @property
+    def searcher_options(self) -> dict[str, Any]:
+        """Options of the searcher. `auto` is prudent where a budget of user time says that the server has users."""
+        options = self.search.options
+        if self.search.searcher == "auto" and self.guard.regression_budget_s:
+            options.setdefault("temper", "prudent")
+        return options
+
+    @property
     def objective(self) -> Objective:
         """Parsed [study] objective."""
         return Objective.parse(self.study.objective)
@@ -245,14 +280,32 @@ class StudyFile(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """Hash of everything that must agree for a resume; budget and guards may be changed between two runs."""
+        """Hash of everything that must agree for a resume, catalogues included; budget and guards may be changed between two
+        runs."""
         data = self.model_dump(mode="json")
         data["study"].pop("budget")
         data["study"].pop("keep_query_text")
         if data["search"]["warm_start"] == "off":
             data["search"].pop("warm_start")  # as in files of studies that began before there was this key
+        if not data["search"]["round_values"]:
+            data["search"].pop("round_values")  # as studies searched before there was this key
+        if data["search"]["plays"] == "off":
+            data["search"].pop("plays")  # likewise
         data.pop("guard")
+        if catalogs := self._catalogs():
+            data["catalogs"] = catalogs
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
+
+    def _catalogs(self) -> dict[str, str]:
+        """Target -> digest of the catalogue that its table names; the target says so itself when there is none to read."""
+        found = {}
+        for name, table in self.target.items():
+            path = table.get("catalog")
+            with suppress(OSError):
+                if isinstance(path, str):
+                    content = (self.directory / Path(path).expanduser()).read_bytes()
+                    found[name] = hashlib.sha256(content).hexdigest()
+        return found
 
 
 def _suggest(key: str, known: list[str]) -> str:
@@ -316,7 +369,7 @@ def load_study_file(path: Path) -> StudyFile:
         file = StudyFile.model_validate(_read(path))
     except ValidationError as error:
         raise _explain(path, error) from error
-    file._directory = path.parent
+    file._directory = path.absolute().parent
     if len(file.target) != 1:
         raise UsageError(
             f"{path.name} has {len(file.target)} targets={sorted(file.target)}; this version tunes one at a time",

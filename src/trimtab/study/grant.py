@@ -28,7 +28,7 @@ def grant_sql(file: StudyFile, state_dir: Path, *, role: str = "") -> tuple[str,
         TargetError: the target cannot be reached.
     """
     if not role.isprintable() or len(role.encode()) > _MAX_ROLE:
-        raise UsageError(f"role={role!r} is no name of a role", hint=f"use up to {_MAX_ROLE} printable characters")
+        raise UsageError(f"role={role!r} is not a role name", hint=f"use up to {_MAX_ROLE} printable characters")
     target, workload = build_target(file, state_dir), build_workload(file)
     if not isinstance(target, GrantingTarget):
         raise UsageError(

@@ -137,28 +137,21 @@ def fight(
     stage: Stage, evaluator: Evaluator, duel: Duel, *, n_pairs: int, is_decided: Callable[[Duel], bool],
     may_go_on: Callable[[], bool],
 ) -> None:  # fmt: skip
-    """Adds pairs to `duel` until it is decided, fails, or has `n_pairs`."""
-    reused = _last_run(evaluator, duel.reference)
+    """Adds pairs to `duel` until it is decided, fails, or has `n_pairs`.
+
+    Every run is made anew: one whose value has decided something already (when an earlier duel ended) may not count again,
+    or the intervals were not valid any more.
+    """
     while duel.n_pairs < n_pairs and not is_decided(duel) and may_go_on():
         sides = [duel.reference, duel.challenger]
         if duel.n_pairs % 2:
             sides.reverse()
         values: dict[Config, float] = {}
         for config in sides:
-            trial = reused if reused is not None and config == duel.reference else None
-            if trial is None:
-                trial = believable(evaluator, config, Role.ABLATION, pair_plan(stage))
-            reused = None
+            trial = believable(evaluator, config, Role.ABLATION, pair_plan(stage))
             if not _take(stage, duel, trial, values):
                 return
         duel.add(values[duel.reference], values[duel.challenger], stage.objective.is_maximised)
-
-
-def _last_run(evaluator: Evaluator, config: Config) -> Trial | None:
-    """The trial just made, when it is one of `config` that a pair may begin with: as near in time as one made anew."""
-    last = evaluator.trials[-1]
-    fits = last.role is Role.ABLATION and last.config == config and last.status is Status.OK and not last.excess
-    return last if fits else None
 
 
 def _take(stage: Stage, duel: Duel, trial: Trial, values: dict[Config, float]) -> bool:

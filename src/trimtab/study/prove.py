@@ -1,22 +1,32 @@
 """The proof: baseline and candidate in alternating pairs (ABBA), looked at after each pair by tests that allow looking.
 
 Only a candidate that meets every condition of the acceptance rule is called better (DESIGN law 2; see `acceptance`).
+
+Runs are shared: a block of the proof may also hold the candidate without one of its lines, so that one run of the candidate
+serves the proof and each of these duels, and one run of the baseline proves such a smaller config as well, should its line turn
+out to be needless.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from trimtab.measure import PairedComparison, compare_pairs
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
 from trimtab.study.acceptance import Acceptance, AcceptanceRule, Condition, Sample
 from trimtab.study.evaluate import Evaluator
-from trimtab.study.pairs import believable, pair_plan
+from trimtab.study.explore import mean_loss
+from trimtab.study.pairs import Duel, Purse, believable, pair_plan
 from trimtab.study.stage import Stage
 
-__all__ = ["Proof", "acceptance_rule", "prove"]
+__all__ = ["Proof", "Prover", "acceptance_rule", "prove"]
+
+_NEAR_ADVICE = 0.1
+"""The advice is proven beside a winner that looks less than this (a log-ratio) better than it."""
+
+_MIN_DUEL_PAIRS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,44 +58,145 @@ class Proof:
 
 @dataclass(slots=True)
 class _Pairs:
-    """What was measured so far."""
+    """What was measured so far of one config against the baseline."""
 
     test: Acceptance
     values: list[tuple[float, float]] = field(default_factory=list)
     advice: list[tuple[float, float]] = field(default_factory=list)
     beside: list[tuple[float, float]] = field(default_factory=list)
 
-    def add(self, samples: dict[Role, Sample]) -> None:
-        baseline, candidate = samples[Role.PROOF_BASELINE], samples[Role.PROOF_CANDIDATE]
+    def add(self, baseline: Sample, candidate: Sample, advice: Sample | None = None) -> None:
         self.test.add(baseline, candidate)
         self.values.append((baseline.value, candidate.value))
-        if Role.PROOF_ADVICE in samples:
-            self.advice.append((baseline.value, samples[Role.PROOF_ADVICE].value))
-            self.beside.append((samples[Role.PROOF_ADVICE].value, candidate.value))
+        if advice is not None:
+            self.advice.append((baseline.value, advice.value))
+            self.beside.append((advice.value, candidate.value))
+
+
+class Prover:
+    """The proof of one candidate, block by block; it may be taken up again when the budget has something left.
+
+    Args:
+        stage, evaluator: of the study.
+        candidate: what is to be proven.
+        duels: the candidate (reference) against itself without a line, to be fought in the same blocks while `purse` allows.
+        purse: of those duels; None without them.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        evaluator: Evaluator,
+        candidate: Config,
+        *,
+        duels: Sequence[Duel] = (),
+        purse: Purse | None = None,
+    ) -> None:
+        self._stage, self._evaluator, self._candidate = stage, evaluator, candidate
+        self._rule = acceptance_rule(stage, evaluator, candidate)
+        self._pairs = _Pairs(Acceptance(self._rule))
+        self._failure = ""
+        self._duels, self._purse = list(duels), purse
+        self._smaller = {
+            duel.challenger: _Pairs(Acceptance(_rule_of_one(stage, evaluator, duel.challenger, len(duels))))
+            for duel in duels
+        }
+        self._arms = [(Role.PROOF_BASELINE, stage.baseline), (Role.PROOF_CANDIDATE, candidate)]
+        if _is_advice_due(stage, evaluator, candidate):
+            self._arms.append((Role.PROOF_ADVICE, stage.advice))
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether more pairs would not change the answer."""
+        test = self._pairs.test
+        return bool(self._failure) or (len(test) >= self._stage.file.proof.min_pairs and test.is_decided())
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is decided, and the gain is known well enough to be quoted."""
+        test = self._pairs.test
+        return bool(self._failure) or (len(test) >= self._stage.file.proof.min_pairs and test.is_settled())
+
+    def run(self, is_done: Callable[[], bool], *, may_go_on: Callable[[], bool]) -> None:
+        """Measures blocks until `is_done`, or pairs or budget are used up; the least number of pairs is always made."""
+        table, test = self._stage.file.proof, self._pairs.test
+        while not is_done() and len(test) < table.max_pairs and (len(test) < table.min_pairs or may_go_on()):
+            self._block(self._open_duels())
+
+    def _open_duels(self) -> list[Duel]:
+        """Those of the next block: not yet told, and as many as the purse pays for."""
+        if self._purse is None:
+            return []
+        open_ones = [duel for duel in self._duels if not duel.failure and not _is_told(duel)]
+        return open_ones[: max(0, self._purse.n_runs)]
+
+    def _block(self, duels: Sequence[Duel]) -> None:
+        runs = [*self._arms, *((Role.ABLATION, duel.challenger) for duel in duels)]
+        samples: dict[Config, Sample] = {}
+        failures: dict[Config, str] = {}
+        for role, config in runs if len(self._pairs.test) % 2 == 0 else runs[::-1]:
+            trial = believable(self._evaluator, config, role, pair_plan(self._stage))
+            if trial.status is Status.OK and trial.measurement is not None and trial.excess == 0:
+                samples[config] = Sample.of(trial, self._stage.objective)
+                continue
+            failures[config] = _failure(trial)
+            if role in (Role.PROOF_BASELINE, Role.PROOF_CANDIDATE):
+                self._failure = failures[config]
+                return
+        baseline, candidate = samples[self._stage.baseline], samples[self._candidate]
+        self._pairs.add(baseline, candidate, samples.get(self._stage.advice) if len(self._arms) > 2 else None)
+        for duel in duels:
+            duel.failure = failures.get(duel.challenger, "")
+            if not duel.failure:
+                value = samples[duel.challenger]
+                duel.add(candidate.value, value.value, self._stage.objective.is_maximised)
+                self._smaller[duel.challenger].add(baseline, value)
+
+    def conclude(self) -> Proof:
+        """What the blocks so far show of the candidate."""
+        return _conclude(self._pairs, self._stage.objective.is_maximised, self._rule.delta, self._failure)
+
+    def smaller(self, tolerance: float) -> tuple[Duel, Proof] | None:
+        """The candidate without one line that was shown to be worth no more than `tolerance`, proven by the same blocks; None:
+        there is none. Of several the one whose line looks least worth."""
+        found: list[tuple[float, int, Duel, Proof]] = []
+        for duel in self._duels:
+            if duel.n_pairs < _MIN_DUEL_PAIRS or duel.failure or duel.ratio.high >= 1 + tolerance:
+                continue
+            pairs = self._smaller[duel.challenger]
+            proof = _conclude(pairs, self._stage.objective.is_maximised, self._rule.delta, "")
+            if proof.is_better:
+                found.append((duel.ratio.estimate, len(found), duel, proof))
+        if not found:
+            return None
+        _, _, duel, proof = min(found, key=lambda each: each[:2])
+        return duel, proof
+
+
+def _is_told(duel: Duel) -> bool:
+    return duel.n_pairs >= _MIN_DUEL_PAIRS and (duel.ratio.low > 1 or duel.ratio.high < 1)
+
+
+def _rule_of_one(stage: Stage, evaluator: Evaluator, config: Config, n: int) -> AcceptanceRule:
+    """Of one of `n` smaller configs: any of them may be picked, so each is held to an n-th of the error (Bonferroni)."""
+    return replace(acceptance_rule(stage, evaluator, config), level=1 - 0.05 / max(1, n))
+
+
+def _is_advice_due(stage: Stage, evaluator: Evaluator, candidate: Config) -> bool:
+    """Whether the advice is measured beside the two: when asked for, or when the winner may be no better than it."""
+    if stage.file.proof.advice is False or stage.advice in (stage.baseline, candidate):
+        return False
+    if stage.file.proof.advice is True:
+        return True
+    lead = mean_loss(evaluator.trials, stage.advice) - mean_loss(evaluator.trials, candidate)
+    return lead < max(_NEAR_ADVICE, 2 * evaluator.noise_sd)
 
 
 def prove(stage: Stage, evaluator: Evaluator, candidate: Config, *, may_go_on: Callable[[], bool]) -> Proof:
     """Measures pairs until the rule decides and the gain is known well, or pairs or budget are used up."""
-    table = stage.file.proof
-    rule = acceptance_rule(stage, evaluator, candidate)
-    pairs, failure = _Pairs(Acceptance(rule)), ""
-    arms = [(Role.PROOF_BASELINE, stage.baseline), (Role.PROOF_CANDIDATE, candidate)]
-    if table.advice and stage.advice not in (stage.baseline, candidate):
-        arms.append((Role.PROOF_ADVICE, stage.advice))
-    while len(pairs.test) < table.max_pairs and (len(pairs.test) < table.min_pairs or may_go_on()):
-        samples: dict[Role, Sample] = {}
-        for role, config in arms if len(pairs.test) % 2 == 0 else arms[::-1]:
-            trial = believable(evaluator, config, role, pair_plan(stage))
-            if trial.status is Status.OK and trial.measurement is not None and trial.excess == 0:
-                samples[role] = Sample.of(trial, stage.objective)
-            elif role is not Role.PROOF_ADVICE:
-                failure = _failure(trial)
-        if failure:
-            break
-        pairs.add(samples)
-        if len(pairs.test) >= table.min_pairs and pairs.test.is_settled():
-            break
-    return _conclude(pairs, stage.objective.is_maximised, rule.delta, failure)
+    prover = Prover(stage, evaluator, candidate)
+    prover.run(lambda: prover.is_settled, may_go_on=may_go_on)
+    return prover.conclude()
 
 
 def acceptance_rule(stage: Stage, evaluator: Evaluator, candidate: Config) -> AcceptanceRule:

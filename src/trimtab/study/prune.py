@@ -21,10 +21,10 @@ import numpy as np
 
 from trimtab.errors import InternalError, UsageError
 from trimtab.importance import RankProblem, check_ranks, make_design, rank_knobs
-from trimtab.records import Role, Status, Trial
+from trimtab.records import PruneLevel, PrunePlan, PruneSummary, Role, Status, Trial
 from trimtab.search import Ledger, Searcher, SearchProblem
 from trimtab.space import Config
-from trimtab.study.prune_plan import PrunePlan, tuning_order
+from trimtab.study.prune_plan import tuning_order
 
 __all__ = ["IMPROVEMENT", "PruningSearcher"]
 
@@ -66,7 +66,7 @@ class PruningSearcher:
         self._trials: list[Trial] = []
         self._inner: Searcher | None = None
         self._news: list[str] = []
-        self._levels: list[dict[str, Any]] = []
+        self._levels: list[PruneLevel] = []
         self._note = ""
         self._unexplained, self._spread = 1.0, 0.0
         self._n_asked = self._since = 0
@@ -156,16 +156,16 @@ class PruningSearcher:
         evidence = self._ledger.best()
         return None if evidence is None else evidence.representative()
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> PruneSummary:
         """For the verdict: the plan, the ranks, the levels, what was tuned and what was left out."""
-        return {
-            "plan": self._plan.to_json(),
-            "order": list(self.order),
-            "levels": self._levels,
-            "tuned": list(self.tuned),
-            "left_out": [name for name in self.order if name not in self.tuned],
-            "note": self._note,
-        }
+        return PruneSummary(
+            plan=self._plan,
+            order=self.order,
+            levels=tuple(self._levels),
+            tuned=self.tuned,
+            left_out=tuple(name for name in self.order if name not in self.tuned),
+            note=self._note,
+        )
 
     def _check_carried(self) -> None:
         """Takes the carried ranks when this study's own trials agree with them, else goes on to rank its own."""
@@ -233,7 +233,7 @@ class PruningSearcher:
     def _open_level(self, n: int) -> None:
         problem = self._problem
         self.tuned = self.order[:n]
-        self._levels.append({"n_knobs": len(self.tuned), "n_trials_before": len(self._trials)})
+        self._levels.append(PruneLevel(n_knobs=len(self.tuned), n_trials_before=len(self._trials)))
         self._since, self._best_before = 0, self._best
         space = problem.space.subspace(self.tuned, self._held)
         budget = problem.budget_trials

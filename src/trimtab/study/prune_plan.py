@@ -1,18 +1,19 @@
-"""PrunePlan: what a pruned study has settled before it searches, and keeps, so that a resume goes the same way."""
+"""The plan of a pruned study: what it has settled before it searches, and keeps, so that a resume goes the same way."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from trimtab.errors import UsageError
 from trimtab.history import History, StudyRecord, read_space
 from trimtab.importance import Consensus, RankProblem, rank_knobs
+from trimtab.records import PrunePlan, PruneSummary
 from trimtab.study.rank import find_ranked
 from trimtab.study.stage import Stage
 
-__all__ = ["PrunePlan", "check_pruning", "first_level_runs", "settle_plan", "tuning_order"]
+__all__ = ["check_pruning", "first_level_runs", "settle_plan", "tuning_order"]
 
 _SHARE = 1 / 3
 """Of the search's trials that the first level may use."""
@@ -24,34 +25,6 @@ _LEAST_FORCED = 8
 user has said how many knobs to tune, or carried ranks are only checked, 8 must do."""
 
 _NAMES_SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrunePlan:
-    """What is settled before the search begins.
-
-    Attributes:
-        want: knobs to tune at first; 0: as many as the ranking says are worth it.
-        runs: of the first level; 0: the budget has no room for it, and all knobs are tuned.
-        carried: knobs as another study ranked them, most important first; empty for none.
-        carried_knee: how many of those are worth tuning.
-        source: what the carried ranks are of, in words.
-    """
-
-    want: int = 0
-    runs: int = 0
-    carried: tuple[str, ...] = ()
-    carried_knee: int = 0
-    source: str = ""
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> PrunePlan:
-        """What `to_json` gave."""
-        return cls(**{**values, "carried": tuple(values["carried"])})
-
-    def to_json(self) -> dict[str, Any]:
-        """All fields by name."""
-        return {**asdict(self), "carried": list(self.carried)}
 
 
 def check_pruning(stage: Stage, history: History, record: StudyRecord) -> None:
@@ -78,7 +51,7 @@ def check_pruning(stage: Stage, history: History, record: StudyRecord) -> None:
     if missing:
         shown = ", ".join(missing[:_NAMES_SHOWN]) + (", …" if len(missing) > _NAMES_SHOWN else "")
         raise UsageError(
-            f"search.ranks={ranks!r} is a study of another space: it knows nothing of {shown}",
+            f"search.ranks={ranks!r} is a study of another space: it has no data on {shown}",
             hint="carry ranks from a study that had all knobs of this one, or leave ranks out",
         )
 
@@ -94,9 +67,9 @@ def settle_plan(
     prune, ranks = stage.file.search.prune, stage.file.search.ranks
     if prune == "off":
         return None
-    kept = record.verdict.get("pruned")
+    kept = record.verdict.pruned
     if kept is not None:
-        return PrunePlan.from_json(kept["plan"])
+        return kept.plan
     want = prune if isinstance(prune, int) else 0
     carried = _carried(history, ranks) if ranks is not None else _offered(stage, history, near)
     plan = PrunePlan(
@@ -104,7 +77,7 @@ def settle_plan(
         runs=first_level_runs(len(stage.space.knobs), budget_trials, is_forced=want > 0 or bool(carried)),
         **carried,
     )
-    history.update_study(record.id, verdict={**history.study(record.id).verdict, "pruned": {"plan": plan.to_json()}})
+    history.update_study(record.id, verdict=replace(history.study(record.id).verdict, pruned=PruneSummary(plan=plan)))
     return plan
 
 

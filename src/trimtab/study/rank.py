@@ -138,12 +138,12 @@ def _require_same_task(record: StudyRecord, other: StudyRecord, space: Space) ->
     for what, mine, its in different:
         raise UsageError(
             f"study={other.name!r} has {what}={its!r}, study={record.name!r} has {what}={mine!r}",
-            hint="rank them apart: their trials do not measure the same thing",
+            hint="rank them separately: their trials do not measure the same thing",
         )
     changed = record.baseline.difference(other.baseline)
     if changed:
         raise UsageError(
             f"study={other.name!r} has another baseline than study={record.name!r}: "
             f"{changed[0]}={other.baseline[changed[0]]!r}, not {record.baseline[changed[0]]!r}",
-            hint="rank them apart: their losses are relative to different configs",
+            hint="rank them separately: their losses are relative to different configs",
         )

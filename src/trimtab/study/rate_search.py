@@ -10,12 +10,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from trimtab.errors import LoadError, UsageError
 from trimtab.measure import Measurement
 from trimtab.records import Fault, MetricConstraint, Objective, Role, Status, Trial
-from trimtab.study.bench import bench_room, parse_settings
+from trimtab.report import measurement_to_json
+from trimtab.study.benching import bench_room, parse_settings
 from trimtab.study.file import StudyFile
 from trimtab.study.stage import open_stage
 from trimtab.trial import TrialListener
@@ -113,6 +114,24 @@ class RateResult:
     broken_at_per_s: float
     limit: Literal["server", "generator", "none"]
     probes: tuple[Probe, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, with the figures of each probe that was measured."""
+        return {
+            "slo": self.slo.text,
+            "rate_per_s": self.rate_per_s,
+            "broken_at_per_s": self.broken_at_per_s,
+            "limit": self.limit,
+            "probes": [
+                {
+                    "rate_per_s": probe.rate_per_s,
+                    "is_kept": probe.is_kept,
+                    "reason": probe.reason,
+                    "measurement": None if probe.measurement is None else measurement_to_json(probe.measurement),
+                }
+                for probe in self.probes
+            ],
+        }
 
 
 @dataclass(slots=True)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from trimtab.errors import HistoryError, UsageError
 from trimtab.history import History, StudyCopy, StudyRecord, find_study, load_format, read_history_at, read_space
+from trimtab.model.forest import Forest
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.search import Evidence, Ledger
-from trimtab.search.trees import Forest
 from trimtab.space import Config, Space
 
 __all__ = ["Replay", "find_recorded", "find_recorded_at", "make_replay"]
@@ -56,12 +56,12 @@ class _Forests:
         self._space = space
         good = [e for e in evidence if e.is_acceptable]
         x, y = np.array([e.features for e in good]), np.array([e.loss for e in good])
-        self._loss = Forest(x, y, np.ones(len(y)), seed)
+        self._loss = Forest(x, y, np.ones(len(y)), np.random.default_rng(seed))
         every, works = (
             np.array([e.features for e in evidence]),
             np.array([e.is_acceptable for e in evidence], dtype=float),
         )
-        self._works = None if works.all() else Forest(every, works, np.ones(len(works)), seed)
+        self._works = None if works.all() else Forest(every, works, np.ones(len(works)), np.random.default_rng(seed))
 
     def losses(self, configs: Sequence[Config]) -> Array:
         x = self._space.features(list(configs))

@@ -31,7 +31,8 @@ class Stage:
         target: open; closed by `open_stage`.
         workload: not yet prepared.
         states: the live catalogue.
-        space: the study's knobs and constraints; contains the baseline and the advice.
+        space: the study's knobs and constraints; contains the baseline and the advice. Its defaults are the running values,
+            so that a knob without effect stays as it is.
         baseline: running values of the space's knobs.
         advice: rule-based config over the space.
         machine: facts for the history.
@@ -65,7 +66,8 @@ def build_target(file: StudyFile, state_dir: Path) -> Target:
         UsageError: unknown kind, or a table its plug-in refuses.
     """
     name, table = _table(file.target)
-    target: Target = plugins.load("targets", table["kind"]).from_settings(name, table, state_dir=state_dir)
+    plugin = plugins.load("targets", table["kind"])
+    target: Target = plugin.from_settings(name, table, state_dir=state_dir, directory=file.directory)
     return target
 
 
@@ -137,14 +139,26 @@ def _space(
         *target.constraints(names, workload.context),
         *(Constraint(text, name=f"search.constraints[{index}]") for index, text in enumerate(file.search.constraints)),
     ]
-    # An inactive knob stands at its default in the space, and must stay as it is on the server.
+    ranged = {name: _ranged(states[name], file.search.ranges.get(name)) for name in names}
+    # A canonical config has inactive knobs at their defaults: those must stay as they are on the server.
+    is_round = file.search.round_values
     knobs = [
-        replace(_ranged(states[name], file.search.ranges.get(name)), default=value) for name, value in running.items()
+        replace(knob, default=running[name], is_round=is_round and knob.is_numeric) for name, knob in ranged.items()
     ]
-    built_in = {name: (states[name].knob.default,) for name in names}
-    space = Space(knobs, constraints, also_legal=built_in, fixed=_fixed(states, names))
+    also_legal = {name: (states[name].knob.default, *_written(file, knob)) for name, knob in ranged.items()}
+    space = Space(knobs, constraints, also_legal=also_legal, fixed=_fixed(states, names))
     space.require_feasible()
     return space, Config(running)
+
+
+def _written(file: StudyFile, knob: Knob) -> tuple[Value, ...]:
+    """Values of `knob` that the study file itself names: legal as they stand, however odd."""
+    found: list[Value] = []
+    if knob.name in file.search.advice:
+        found.append(_advised(knob, file.search.advice[knob.name]))
+    if knob.name in file.search.ranges and knob.low is not None and knob.high is not None:
+        found += [knob.low, knob.high]
+    return tuple(found)
 
 
 def _fixed(states: Mapping[str, KnobState], names: tuple[str, ...]) -> dict[str, Any]:
@@ -155,7 +169,7 @@ def _fixed(states: Mapping[str, KnobState], names: tuple[str, ...]) -> dict[str,
 
 
 def _ranged(state: KnobState, ends: tuple[str | int | float, str | int | float] | None) -> Knob:
-    """The knob with the user's own useful range, which must lie within what the target accepts."""
+    """The knob with the user's own range, which must lie within what the target accepts: special values (0, -1) outside go."""
     knob = state.knob
     if ends is None:
         return knob
@@ -170,7 +184,7 @@ def _ranged(state: KnobState, ends: tuple[str | int | float, str | int | float] 
                 f"search.ranges {knob.name}={knob.format(value)} is not accepted by the target",
                 hint=f"it accepts {state.vendor_low:g} to {state.vendor_high:g} {knob.unit}".rstrip(),
             )
-    return replace(knob, low=low, high=high, step=None, log=knob.log and low > 0)
+    return replace(knob, low=low, high=high, step=None, special=(), log=knob.log and low > 0)
 
 
 def _number(knob: Knob, text: str | int | float, table: str) -> int | float:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from itertools import islice
-from typing import Any
 
 from trimtab.errors import UsageError
 from trimtab.history import History, StudyRecord, TrialSummary, find_study, knobs_from_json
-from trimtab.records import Role, Trial
+from trimtab.records import PastTrials, Role, Trial, WarmStartSummary, WarmStudy
 from trimtab.search import PastStudy, fitted
 from trimtab.search.warm import WarmLog
-from trimtab.space import Config, Space
+from trimtab.space import Config, Space, Value
 from trimtab.study.near import Near, Task, nearest
 from trimtab.study.stage import Stage
 
@@ -39,70 +38,59 @@ class WarmStart:
         starts: the best configs of the past, the nearest study's first.
     """
 
-    facts: tuple[Mapping[str, Any], ...] = ()
+    facts: tuple[WarmStudy, ...] = ()
     past: tuple[PastStudy, ...] = ()
     starts: tuple[Config, ...] = ()
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> WarmStart:
-        """What `to_json` gave."""
-        past = tuple(_past_from_json(each) for each in values["past"])
-        starts = tuple(Config(each) for each in values["starts"])
-        return cls(facts=tuple(values["studies"]), past=past, starts=starts)
+    def of(cls, kept: WarmStartSummary) -> WarmStart:
+        """What `summary` gave, before the past was left out."""
+        return cls(facts=kept.studies, past=tuple(map(_past_of, kept.past or ())), starts=kept.starts or ())
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything that the search is a function of: the history may change."""
-        return {
-            "studies": [dict(each) for each in self.facts],
-            "past": [_past_to_json(each) for each in self.past],
-            "starts": [dict(config) for config in self.starts],
-        }
-
-    def summary(self, log: WarmLog) -> dict[str, Any]:
-        """For the verdict: which studies, how near, and whether each was used to the end or dropped, and why."""
-        studies = [
-            {
-                **each,
-                "dropped": log.dropped.get(str(each["name"]), ""),
-                "weight": log.weights.get(str(each["name"]), 0.0),
-            }
-            for each in self.facts
-        ]
-        return {**self.to_json(), "studies": studies, "n_asks": log.n_asks}
+    def summary(self, log: WarmLog | None = None) -> WarmStartSummary:
+        """For the verdict: everything that the search is a function of (the history may change), and what `log` says of
+        each prior: whether it was used to the end or dropped, and why.
+        """
+        said = log or WarmLog()
+        return WarmStartSummary(
+            studies=tuple(
+                replace(each, dropped=said.dropped.get(each.name, ""), weight=said.weights.get(each.name, 0.0))
+                for each in self.facts
+            ),
+            n_asks=said.n_asks,
+            past=tuple(_kept_past(each) for each in self.past),
+            starts=self.starts,
+        )
 
     def describe(self) -> str:
         """In a line; "" for nothing."""
-        shown = [
-            f"{each['name']!r} (nearness {each['nearness']:.2f}, {each['n_trials']} trials)" for each in self.facts
-        ]
+        shown = [f"{each.name!r} (nearness {each.nearness:.2f}, {each.n_trials} trials)" for each in self.facts]
         return f"warm start from study {', '.join(shown)}" if shown else ""
 
 
-def _past_to_json(study: PastStudy) -> dict[str, Any]:
+def _kept_past(study: PastStudy) -> PastTrials:
     """By columns: the names of the knobs once."""
-    names = list(study.configs[0]) if study.configs else []
-    return {
-        "name": study.name,
-        "nearness": study.nearness,
-        "knobs": names,
-        "configs": [[config[name] for name in names] for config in study.configs],
-        "losses": list(study.losses),
-        "failed": [[config[name] for name in names] for config in study.failed],
-    }
+    names = tuple(study.configs[0]) if study.configs else ()
+    return PastTrials(
+        name=study.name,
+        nearness=study.nearness,
+        knobs=names,
+        configs=tuple(tuple(config[name] for name in names) for config in study.configs),
+        losses=tuple(study.losses),
+        failed=tuple(tuple(config[name] for name in names) for config in study.failed),
+    )
 
 
-def _past_from_json(values: Mapping[str, Any]) -> PastStudy:
-    names = values["knobs"]
-
-    def configs(rows: Sequence[Sequence[Any]]) -> tuple[Config, ...]:
-        return tuple(Config(dict(zip(names, row, strict=True))) for row in rows)
+def _past_of(kept: PastTrials) -> PastStudy:
+    def configs(rows: Sequence[Sequence[Value]]) -> tuple[Config, ...]:
+        return tuple(Config(dict(zip(kept.knobs, row, strict=True))) for row in rows)
 
     return PastStudy(
-        name=values["name"],
-        nearness=values["nearness"],
-        configs=configs(values["configs"]),
-        losses=tuple(values["losses"]),
-        failed=configs(values["failed"]),
+        name=kept.name,
+        nearness=kept.nearness,
+        configs=configs(kept.configs),
+        losses=kept.losses,
+        failed=configs(kept.failed),
     )
 
 
@@ -138,9 +126,9 @@ def settle_warm_start(stage: Stage, history: History, record: StudyRecord, trial
         trials: the runs of the baseline.
     """
     wanted = stage.file.search.warm_start
-    kept = record.verdict.get("warm_start")
-    if kept is not None and "past" in kept:
-        return WarmStart.from_json(kept)
+    kept = record.verdict.warm_start
+    if kept is not None and kept.past is not None:
+        return WarmStart.of(kept)
     if wanted == "off" or kept is not None or _has_searched(history, record):
         return WarmStart()
     names = () if isinstance(wanted, str) else wanted
@@ -151,7 +139,7 @@ def settle_warm_start(stage: Stage, history: History, record: StudyRecord, trial
     found = take_over(
         history, stage.space, stage.baseline, nearest(history, task, except_id=record.id, names=names), names
     )
-    history.update_study(record.id, verdict={**history.study(record.id).verdict, "warm_start": found.to_json()})
+    history.update_study(record.id, verdict=replace(history.study(record.id).verdict, warm_start=found.summary()))
     return found
 
 
@@ -176,16 +164,18 @@ def take_over(
             continue
         past.append(study)
         facts.append(
-            {"id": near.record.id, "study": name, "name": label, "digest": _digest(study),
-             "n_trials": len(summaries[near.record.id]), "nearness": round(near.nearness, 3), "overlap": round(near.overlap, 3),
-             "workload": round(near.workload, 3), "machine": round(near.machine, 3)}
+            WarmStudy(
+                id=near.record.id, study=name, name=label, digest=_digest(study), n_trials=len(summaries[near.record.id]),
+                nearness=round(near.nearness, 3), overlap=round(near.overlap, 3), workload=round(near.workload, 3),
+                machine=round(near.machine, 3),
+            )
         )  # fmt: skip
     return WarmStart(facts=tuple(facts), past=tuple(past), starts=_starts(past, space, baseline))
 
 
 def _digest(study: PastStudy) -> str:
     """Of what was taken over."""
-    return hashlib.sha256(json.dumps(_past_to_json(study), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(asdict(_kept_past(study)), sort_keys=True).encode()).hexdigest()
 
 
 def _past(name: str, nearness: float, trials: Sequence[TrialSummary], space: Space, baseline: Config) -> PastStudy:

@@ -1,5 +1,6 @@
 """What each line of a proven config is worth: without it (the others in place), alone (the others at their old values), and
-the config by its first lines, the strongest first. Measured in pairs with what the budget has left after the proof.
+the config by its first lines, the strongest first. Measured in pairs: "without" in the blocks of the proof where the budget
+allows, the rest with what it has left after the proof.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from trimtab.study.evaluate import Evaluator
 from trimtab.study.pairs import Duel, Purse, fight_block, noise_pool
 from trimtab.study.stage import Stage
 
-__all__ = ["Worth", "measure_worth"]
+__all__ = ["Worth", "WorthDuels", "measure_worth"]
 
 _MIN_PAIRS = 2
 _MAX_PAIRS = 6
@@ -54,25 +55,56 @@ class Worth:
         return "undecided" if measured else "not_measured"
 
 
+class WorthDuels:
+    """The duels that tell what the lines of `ablation.current` are worth, begun before the proof and ended after it.
+
+    Attributes:
+        without: line -> the config against itself without it; those that the ablation has fought already stand.
+        alone: line -> the baseline against itself with it.
+    """
+
+    def __init__(self, stage: Stage, evaluator: Evaluator, ablation: Ablation) -> None:
+        self._stage, self._evaluator, self._ablation = stage, evaluator, ablation
+        self._lines = {name: Worth(knob=name) for name in ablation.current.difference(stage.baseline)}
+        self._known = _known_duels(ablation, self._lines)
+        self.without: dict[str, Duel] = dict(self._known)
+        self.alone: dict[str, Duel] = {}
+        if 1 < len(self._lines) <= _MAX_LINES:
+            _open_without(stage, evaluator, ablation, self._lines, self.without)
+            _open_alone(stage, evaluator, ablation, self._lines, self.alone)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is anything to measure."""
+        return any(not _is_known(duel) for duel in (*self.without.values(), *self.alone.values()))
+
+    @property
+    def beside_the_proof(self) -> list[Duel]:
+        """Those whose reference is the candidate itself and that are not told yet: they can share the proof's runs."""
+        return [d for d in self.without.values() if d.reference == self._ablation.current and not d.n_pairs]
+
+    def finish(self, purse: Purse, *, may_go_on: Callable[[], bool]) -> dict[str, Worth]:
+        """Measures with `purse` what is not known yet; by knob.
+
+        A config of one line needs no pair: what it is worth without and alone is the proof's gain.
+        """
+        stage, evaluator, ablation = self._stage, self._evaluator, self._ablation
+        if 1 < len(self._lines) <= _MAX_LINES:
+            _run(stage, evaluator, [self.without], purse, may_go_on)
+            _run(stage, evaluator, [self.alone], purse, may_go_on)
+            _run(stage, evaluator, [_steps(stage, evaluator, ablation, self.without, self.alone)], purse, may_go_on)
+        for name, line in self._lines.items():
+            again = self.without.get(name)
+            told = again if again is not None and again.n_pairs else self._known.get(name, again)
+            _fill(line, told, self.alone.get(name), ablation)
+        return self._lines
+
+
 def measure_worth(
     stage: Stage, evaluator: Evaluator, ablation: Ablation, purse: Purse, *, may_go_on: Callable[[], bool]
 ) -> dict[str, Worth]:
-    """Fills in what the ablation's duels do not yet tell of `ablation.current`; by knob.
-
-    A config of one line needs no pair: what it is worth without and alone is the proof's gain.
-    """
-    lines = {name: Worth(knob=name) for name in ablation.current.difference(stage.baseline)}
-    known = _known_duels(ablation, lines)
-    without, alone = dict(known), dict[str, Duel]()
-    if 1 < len(lines) <= _MAX_LINES:
-        _open_without(stage, evaluator, ablation, lines, without)
-        _open_alone(stage, evaluator, ablation, lines, alone)
-        _run(stage, evaluator, [without, alone], purse, may_go_on)
-        _run(stage, evaluator, [_steps(stage, evaluator, ablation, without, alone)], purse, may_go_on)
-    for name, line in lines.items():
-        again = without.get(name)
-        _fill(line, again if again is not None and again.n_pairs else known.get(name, again), alone.get(name), ablation)
-    return lines
+    """Fills in what the ablation's duels do not yet tell of `ablation.current`; by knob."""
+    return WorthDuels(stage, evaluator, ablation).finish(purse, may_go_on=may_go_on)
 
 
 def _duel(stage: Stage, evaluator: Evaluator, ablation: Ablation, reference: Config, challenger: Config) -> Duel:
@@ -82,11 +114,14 @@ def _duel(stage: Stage, evaluator: Evaluator, ablation: Ablation, reference: Con
 
 
 def _known_duels(ablation: Ablation, lines: dict[str, Worth]) -> dict[str, Duel]:
-    """Duels of the ablation about a single line that stayed; the one over the final config when there are several."""
+    """Duels of the ablation about a single line that stayed as it was; the last one when there are several."""
     found: dict[str, Duel] = {}
     for duel in ablation.duels:
         removed = duel.challenger.difference(duel.reference)
-        if len(removed) == 1 and removed[0] in lines and duel.n_pairs:
+        if len(removed) != 1 or removed[0] not in lines or not duel.n_pairs:
+            continue
+        # A line that gave way to another one later has another value now.
+        if duel.reference[removed[0]] == ablation.current[removed[0]]:
             found[removed[0]] = duel
     return found
 
@@ -163,7 +198,8 @@ def _fill(line: Worth, without: Duel | None, alone: Duel | None, ablation: Ablat
         line.reason = f"without it: {without.failure}" if without.failure else line.reason
         if without.n_pairs:
             line.without, line.without_pairs = without.ratio, without.n_pairs
-            line.beside = len(without.reference.difference(ablation.current))
+            dropped = {drop.knob for drop in ablation.dropped}
+            line.beside = len(dropped.intersection(without.reference.difference(ablation.current)))
     if alone is not None:
         line.reason = f"alone: {alone.failure}" if alone.failure else line.reason
         if alone.n_pairs:

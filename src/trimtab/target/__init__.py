@@ -1,10 +1,42 @@
 """APPLY: systems that have knobs; one folder per system."""
 
-from trimtab.target.base import Applied, CountingTarget, KnobState, Snapshot, Target, Vitals, Watchable
-from trimtab.target.discovery import DiscoverableTarget, FoundServer
-from trimtab.target.forensic import Disturbance, Evidence, ForensicTarget, Symptom, Withdrawal
-from trimtab.target.gate import check_harmless, require_open
-from trimtab.target.grant import GrantingTarget
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trimtab.deferred import deferred
+
+if TYPE_CHECKING:
+    from trimtab.target.base import (
+        Applied,
+        CountingTarget,
+        KnobState,
+        Own,
+        PlayingTarget,
+        Restarts,
+        Snapshot,
+        Target,
+        Undone,
+        Vitals,
+        Watchable,
+        always,
+    )
+    from trimtab.target.discovery import DiscoverableTarget, FoundServer
+    from trimtab.target.forensic import Disturbance, Evidence, ForensicTarget, Symptom
+    from trimtab.target.gate import check_harmless, require_open
+    from trimtab.target.grant import GrantingTarget
+else:
+    __getattr__ = deferred(
+        __name__,
+        {
+            "base": "Applied CountingTarget KnobState Own PlayingTarget Restarts Snapshot Target Undone Vitals Watchable"
+            " always",
+            "discovery": "DiscoverableTarget FoundServer",
+            "forensic": "Disturbance Evidence ForensicTarget Symptom",
+            "gate": "check_harmless require_open",
+            "grant": "GrantingTarget",
+        },
+    )
 
 __all__ = [
     "Applied",
@@ -16,12 +48,16 @@ __all__ = [
     "FoundServer",
     "GrantingTarget",
     "KnobState",
+    "Own",
+    "PlayingTarget",
+    "Restarts",
     "Snapshot",
     "Symptom",
     "Target",
+    "Undone",
     "Vitals",
     "Watchable",
-    "Withdrawal",
+    "always",
     "check_harmless",
     "require_open",
 ]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trimtab.errors import TargetError
 
-__all__ = ["Account", "cache_root", "can_enter", "owner_of", "server_account"]
+__all__ = ["Account", "cache_root", "can_enter", "owner_of", "server_account", "server_user_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def server_account() -> Account:
             entry = pwd.getpwnam(name)
             return Account(name, entry.pw_uid, entry.pw_gid)
     raise TargetError(
-        "the server does not run as root, and there is no user trimtab, postgres or nobody",
+        "the server does not run as root, and none of these users exists: 'trimtab', 'postgres', 'nobody'",
         hint="run Trimtab as an ordinary user, or create a system user named trimtab",
     )
 
@@ -93,6 +93,12 @@ def owner_of(path: Path) -> Account | None:
     except (OSError, KeyError):
         return None
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+
+
+def server_user_of(data_dir: Path) -> Account | None:
+    """As `owner_of` a data directory; None for root: its program and files are the server's, and not obeyed as root."""
+    found = owner_of(data_dir)
+    return None if found is None or (found.uid == 0 and os.geteuid() == 0) else found
 
 
 def can_enter(path: Path, account: Account) -> bool:

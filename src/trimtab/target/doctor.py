@@ -11,12 +11,26 @@ from trimtab.target.base import KnobState
 from trimtab.target.memory import used_bytes
 from trimtab.units import format_size
 
-__all__ = ["Line", "disk_lines", "knob_line", "memory_lines", "restart_line"]
+__all__ = ["Line", "disk_lines", "knob_line", "memory_lines", "recover_line", "restart_line"]
 
 Line = tuple[str, bool, str]
 """(check, is_fine, explanation)."""
 
 _LOW_DISK_BYTES = 2 << 30
+
+
+def recover_line(where: str, file: str) -> Line:
+    """Whether `trimtab recover` can log in after a power cut; `where` the only password stands, "" for none that is needed."""
+    if not where:
+        return ("recover", True, "can log in later, without anything that only this command was given")
+    only = f"the password is only in {where}"
+    if where == "url":
+        return (
+            "recover",
+            False,
+            f"{only}: after a power cut `trimtab recover` could not log in; put it into {file} too",
+        )
+    return ("recover", True, f"{only}: `trimtab recover` needs it there again after a power cut, or in {file}")
 
 
 def restart_line(no_restart: str) -> Line:
@@ -43,7 +57,7 @@ def memory_lines(
     breaks = f"the running config breaks the budget even with one client: {format_size(one)}"
     return [
         ("memory", budget_bytes <= limits.memory_bytes, f"{budget}; {limit}"),
-        ("memory use", n_clients >= 1, fits if n_clients >= 1 else f"{breaks}; it is measured all the same"),
+        ("memory use", n_clients >= 1, fits if n_clients >= 1 else f"{breaks}; it is measured anyway"),
     ]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from trimtab.errors import TargetError
-from trimtab.host import FileLock, LocalHost, MemoryCgroup
+from trimtab.host import FileLock, Folder, LocalHost, MemoryCgroup
 from trimtab.target.account import Account, cache_root, server_account
 from trimtab.target.private_folder import make_server_folders
 
@@ -86,6 +86,11 @@ class EmbeddedServer(ABC, Generic[P]):
         return self._server.pid
 
     @property
+    def is_here(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def exit_code(self) -> int | None:
         """How the server's process ended; None while it runs, or when an earlier Trimtab started it."""
         return self._server.exit_code
@@ -149,7 +154,10 @@ class EmbeddedServer(ABC, Generic[P]):
             scratch = self.folder / "data.new"
             shutil.rmtree(scratch, ignore_errors=True)
             self._make_data(scratch, self._account)
-            scratch.rename(self.data_dir)  # a kill before this leaves data.new, never half a data directory
+            with Folder.open(self.folder) as folder:
+                folder.rename(
+                    scratch.name, self.data_dir.name
+                )  # a kill before this leaves data.new, never half a data directory
         self.ensure_up()
 
     def _install(self, argv: Sequence[str], account: Account, timeout_s: float, env: Mapping[str, str]) -> None:
@@ -170,10 +178,14 @@ class EmbeddedServer(ABC, Generic[P]):
         if self._process is not None and self.owner.is_held:
             self._process.stop(immediate=self._immediate_stop)
             self.owner.release()
+            if self._cgroup is not None:  # that of a server which goes on is another tuner's
+                self._cgroup.remove()
         self._process = None
-        if self._cgroup is not None:
-            self._cgroup.remove()
-            self._cgroup = None
+        self._cgroup = None
+
+    def no_later_login(self) -> str:
+        """ "": it asks for no password."""
+        return ""
 
     def is_up(self) -> bool:
         """Whether the server process runs."""
@@ -191,7 +203,7 @@ class EmbeddedServer(ABC, Generic[P]):
         return self._cgroup.add if self._cgroup is not None else None
 
     def log_excerpt(self, n_lines: int) -> str:
-        """The last lines of the server's log since its last start, and what the kernel killed for want of memory."""
+        """The last lines of the server's log since its last start, and what the kernel killed because memory ran out."""
         lines = self._server.excerpt(n_lines)
         n_kills = self.n_oom_kills
         return f"{lines}\nout-of-memory kills under the memory limit: {n_kills}" if n_kills else lines

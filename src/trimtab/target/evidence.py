@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from trimtab.host import kernel_oom_kills, process_state
 from trimtab.records import Fault
 from trimtab.target.forensic import Evidence, Symptom
+from trimtab.target.log import log_bytes, open_log
 from trimtab.target.process import await_end
 from trimtab.target.reach import ServerReach
 
@@ -96,27 +97,20 @@ class Marked:
     def now(cls, reach: ServerReach) -> Marked:
         """Evidence counts from here."""
         log = reach.log_file
-        return cls(time.monotonic(), log, _size(log), reach.n_oom_kills, reach.pid)
+        return cls(time.monotonic(), log, log_bytes(log), reach.n_oom_kills, reach.pid)
 
     def log_since(self, reach: ServerReach) -> str:
         """The server's lines since the mark; where its file cannot be read, what its way to it has to say."""
         log = reach.log_file
         if log is None:
             return reach.log_excerpt(_LINES)
-        start = self.log_bytes if log == self.log and _size(log) >= self.log_bytes else 0
+        start = self.log_bytes if log == self.log and log_bytes(log) >= self.log_bytes else 0
         try:
-            with log.open("rb") as file:
-                file.seek(max(start, _size(log) - _LOG_BYTES))
+            with open_log(log) as file:
+                file.seek(max(start, log_bytes(log) - _LOG_BYTES))
                 return file.read().decode(errors="replace")
         except OSError:
             return reach.log_excerpt(_LINES)
-
-
-def _size(path: Path | None) -> int:
-    try:
-        return path.stat().st_size if path is not None else 0
-    except OSError:
-        return 0
 
 
 R = TypeVar("R", bound=ServerReach)
@@ -186,7 +180,7 @@ class ServerForensics(ABC, Generic[R]):
         )
 
     def _kills(self, log: str) -> Iterator[Symptom]:
-        """Kills for want of memory: by the server's own limit, then those that the kernel's log tells of."""
+        """Kills because memory ran out: by the server's own limit, then those that the kernel's log tells of."""
         n_kills = self._reach.n_oom_kills - self._start.n_kills
         if n_kills > 0:
             text = self._limit_text(n_kills)

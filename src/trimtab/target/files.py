@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from trimtab.host import FileCopy
 
-__all__ = ["file_from_json", "file_to_json"]
+__all__ = ["file_digest", "file_from_json", "file_to_json", "told_left"]
 
 
 def file_to_json(copy: FileCopy | None) -> dict[str, Any]:
@@ -23,3 +24,13 @@ def file_from_json(table: Mapping[str, Any]) -> FileCopy | None:
         return None
     content = str(table["content"]).encode("latin-1")
     return FileCopy(content=content, mode=int(table["mode"]), uid=int(table["uid"]), gid=int(table["gid"]))
+
+
+def file_digest(copy: FileCopy | None) -> str:
+    """Of its bytes; "missing" when there is none."""
+    return hashlib.sha256(copy.content).hexdigest() if copy is not None else "missing"
+
+
+def told_left(name: str, value: str, ours: str, found: str) -> str:
+    """The line about a knob that somebody else has set since."""
+    return f"{name}={value}: somebody else has set it to {value} meanwhile (ours was {ours}, found was {found})"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from trimtab.records import Fault
 from trimtab.target.forensic import Disturbance
 
-__all__ = ["Files", "Settings", "another_role", "another_server", "other_configuration", "restarted"]
+__all__ = ["STOPPED", "Files", "Settings", "another_role", "another_server", "other_configuration", "restarted"]
 
 Files = Mapping[str, str]
 """Path -> digest."""
@@ -15,7 +15,7 @@ Settings = Mapping[str, tuple[str, str]]
 """Knob -> (value as text, where it comes from)."""
 
 _SHOWN = 5
-_STOPPED = "tuning was stopped, so as not to fight over the configuration; find out who changed it, then start again"
+STOPPED = "tuning was stopped, so as not to fight over the configuration; find out who changed it, then start again"
 
 
 def another_server(text: str) -> Disturbance:
@@ -37,12 +37,12 @@ def other_configuration(files: tuple[Files, Files], settings: tuple[Settings, Se
     """What somebody else has changed in files, else in settings: each as it was left, and as it is now."""
     changed = list(_file_changes(*files))
     if changed:
-        yield _stop("; ".join(changed), _STOPPED)
+        yield _stop("; ".join(changed), STOPPED)
         return
     set_anew = list(_setting_changes(*settings))
     if set_anew:
         more = f" and {len(set_anew) - _SHOWN} more" if len(set_anew) > _SHOWN else ""
-        yield _stop(f"somebody else changed settings: {', '.join(set_anew[:_SHOWN])}{more}", _STOPPED)
+        yield _stop(f"somebody else changed settings: {', '.join(set_anew[:_SHOWN])}{more}", STOPPED)
 
 
 def _stop(text: str, hint: str) -> Disturbance:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from trimtab.records import Fault
-from trimtab.target.base import Snapshot
+if TYPE_CHECKING:
+    from trimtab.records import Fault
 
-__all__ = ["Disturbance", "Evidence", "ForensicTarget", "Symptom", "Withdrawal"]
+__all__ = ["Disturbance", "Evidence", "ForensicTarget", "Symptom"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,28 +63,17 @@ class Disturbance:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Withdrawal:
-    """What `ForensicTarget.withdraw` put back, and what it left, knob by knob, in words."""
-
-    put_back: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-
-
 @runtime_checkable
 class ForensicTarget(Protocol):
-    """A target that can say what went wrong with it, and what somebody else did to it. None of these changes anything
-    but `withdraw`.
+    """A target that can say what went wrong with it, and what somebody else did to it. None of these changes
+    anything.
 
     * `evidence()`: of the last failure: gathered when `apply` failed (before its rescue), else now. Never raises.
     * `disturbances()`: what has changed since `snapshot`, `apply` or `restore` last left the target, or since the last
       call: each is told once. Raises `TargetError` when the target cannot be reached.
-    * `withdraw(snapshot)`: after a disturbance that stops: takes back our own changes where they still stand and
-      nothing else was put in their place; leaves everything else, the rest of the files above all. Never raises.
     * `notes()`: what people should know of the target before tuning starts, one line each.
     """
 
     def evidence(self) -> Evidence: ...
     def disturbances(self) -> tuple[Disturbance, ...]: ...
-    def withdraw(self, snapshot: Snapshot) -> Withdrawal: ...
     def notes(self) -> tuple[str, ...]: ...

@@ -3,7 +3,8 @@
 Two checks, both without touching the target, both in code and not in a file that a user edits:
 
 * `harm_of(name)` knows the names of settings that run code, read or write files, or open the system, in any of the
-  systems that Trimtab speaks to. No unlocking opens them; the trial room asks before every change of every target.
+  systems that Trimtab speaks to, whatever stands before the name (a target, a section: `db.skip_grant_tables`). No
+  unlocking opens them; the trial room asks before every change of every target.
 * `check_config(config, states)` is an allow-list: each name exactly as the live catalogue spells it and open in it, each
   value of the knob's own type, inside the target's limits, and the same after being written out and read back.
 
@@ -20,7 +21,7 @@ from trimtab.errors import ApplyError, SpaceError
 from trimtab.space import Knob, KnobKind, SafetyClass, Value
 from trimtab.target.base import KnobState
 
-__all__ = ["check_config", "check_harmless", "check_value", "harm_of", "require_open"]
+__all__ = ["check_config", "check_harmless", "check_value", "harm_of", "harm_of_address", "require_open"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}", re.ASCII)
 _MAX_TEXT = 256
@@ -31,24 +32,54 @@ _HARMS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(^|[._])include(_?(dir|if_exists|optional))?$", "reads further configuration files"),
         (r"(command|_cmd|_program|_script|_hook|_exec)$|^(set|add)handler$", "runs code"),
         (r"(^|[._])on_?(error|out_?of_?memory_?error)$", "runs code"),
-        (r"librar(y|ies)$|_provider$|^plugin_(load|dir)|^(load(module|file|_?plugin)|malloc_lib)", "runs code"),
+        (r"librar(y|ies)$|_provider$|^plugin_(load|dir)|^(load(_?module|file|_?plugin)|malloc_lib)", "runs code"),
+        (r"^exec(start|stop|reload|condition)\w*$|_by_lua\w*$|^(perl|js)_\w+$", "runs code"),
         (r"^java(agent|_tool_options|_opts)$|^agent(path|lib)$|jdwp|^(flags|vmoptionsfile)$", "runs code"),
         (r"(^|\.)on_(\w+_)?init$|start_proc$|^init_(connect|file|replica|slave)$", "runs code"),
         (r"^kernel\.(core_pattern|modprobe|hotplug|poweroff_cmd|usermodehelper)", "runs code"),
-        (r"(file|filename|dir|directory|path|_home)$|^(customlog|errorlog|transferlog|scriptalias)$", "names files"),
+        (r"(^|_)(class_?name|triggers?_dir|user_defined_functions\w*|scripted_\w+)$|^(seed_provider|endpoint_snitch)$",
+         "runs code"),
+        (r"(file|filename|dir|directory|directories|path|_home)$|^(customlog|errorlog|transferlog)$", "names files"),
+        (r"^((script)?alias(match)?|documentroot|serverroot|(proxy_?)?pass(match|reverse)?|proxypass\w*|cgi\w*)$",
+         "names files"),
+        (r"^(root|alias|(doc|app)base|(access|error)_log|(fastcgi|uwsgi|scgi|grpc)_pass)$", "names files"),
+        (r"^(bind|port|unixsocket(perm)?|protected_mode|requirepass|master(auth|user)|(replica|slave)of|auth_basic\w*|allow|deny)$",
+         "opens the system"),
         (r"^(skip_grant_tables|skip_networking|secure_file_priv|local_infile|allow_suspicious_udfs)$", "opens the system"),
-        (r"^(enabletestcommands|javascriptenabled|security\.\w+|net\.bindip\w*|authorization)$", "opens the system"),
+        (r"^(enabletestcommands|javascriptenabled|security|bindip(all)?|bind_address|listen(_addresses?)?|"
+         r"authorization|(rpc|listen|broadcast(_rpc)?)_address)$", "opens the system"),
+        (r"^((internode_)?authenticator|(network_|cidr_)?authori[sz]er|role_manager|allow_all_\w+|clusterauthmode|"
+         r"keyfile|transitiontoauth|authenticationmechanisms|require|satisfy|allowoverride|user|group)$",
+         "opens the system"),
+        (r"^((client|server)_encryption_options|native_transport_port_ssl|jmx\w*|tls|ssl)$", "opens the system"),
     )
 )  # fmt: skip
+_SECTIONS = re.compile(r"^(security|net\.tls|net\.ssl|(client|server)_encryption_options)\.|\.security\.")
+"""Tables of a configuration file in which nothing at all is a matter of speed."""
 
 
 def harm_of(name: str) -> str:
     """Why no target may ever be given a setting of that name; "" when nothing is known against it.
 
-    Spelling does not matter: case, and hyphens for underscores, are looked through.
+    Spelling does not matter: case, and hyphens for underscores, are looked through. The name is looked at as it stands and
+    without each of its prefixes, for a stack and a configuration file both put words in front.
     """
     plain = name.casefold().replace("-", "_")
-    return next((f"forbidden: {reason}" for pattern, reason in _HARMS if pattern.search(plain)), "")
+    words = plain.split(".")
+    if any(_SECTIONS.search(".".join(words[start:])) for start in range(len(words))):
+        return "forbidden: opens the system"
+    tails = [".".join(words[start:]) for start in range(len(words))]
+    return next((f"forbidden: {why}" for pattern, why in _HARMS if any(pattern.search(tail) for tail in tails)), "")
+
+
+def harm_of_address(address: str) -> str:
+    """Why no target may ever be given a value at that place of a file; "" when nothing is known against it.
+
+    An address is a path with marks in it ("IfModule x.LoadModule", "Server/Listener@className", "-XX:OnError"): it is looked
+    at as it stands, and so is each word of it.
+    """
+    words = [address, *re.split(r"[\s/@:\[\]=]+", address)]
+    return next((harm for word in words if (harm := harm_of(word.lstrip("-")))), "")
 
 
 def check_harmless(config: Mapping[str, Value]) -> None:
@@ -60,7 +91,7 @@ def check_harmless(config: Mapping[str, Value]) -> None:
     """
     for name, value in config.items():
         if _NAME.fullmatch(name) is None:
-            raise ApplyError(f"knob={_shown(name)} is no name of a setting", hint="see `trimtab knobs`")
+            raise ApplyError(f"knob={_shown(name)} is not the name of a setting", hint="see `trimtab knobs`")
         harm = harm_of(name)
         if harm:
             raise ApplyError(f"knob={name!r} may not be changed: {harm}", hint="no option opens it")

@@ -14,7 +14,7 @@ from trimtab.host import FileLock
 
 __all__ = ["ServerLock"]
 
-_HINT = "wait until it has ended, or stop it; its death frees the lock"
+_HINT = "wait until it ends, or stop it; that releases the lock"
 
 
 class _Closeable(Protocol):

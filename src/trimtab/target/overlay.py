@@ -118,7 +118,7 @@ def parse_overlay(text: str, model: type[O]) -> O:
     try:
         return model.model_validate(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"the knob overlay is no TOML: {error}") from error
+        raise UsageError(f"the knob overlay is not TOML: {error}") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])

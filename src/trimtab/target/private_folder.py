@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
 from trimtab.errors import TargetError
+from trimtab.host import Folder
 from trimtab.target.account import Account, can_enter
 
 __all__ = ["make_server_folders", "socket_folder"]
@@ -54,13 +56,11 @@ def make_server_folders(folder: Path, inner: Sequence[Path], account: Account) -
 
 def _own(folder: Path, account: Account) -> None:
     """Makes a private folder of the server's user; refuses one that a stranger made first (/tmp is everybody's)."""
-    try:
-        folder.mkdir(mode=0o700)
-        os.chown(folder, account.uid, account.gid)
-    except FileExistsError:
-        status = folder.lstat()
-        if folder.is_symlink() or status.st_uid != account.uid:
-            raise TargetError(
-                f"folder={str(folder)!r} does not belong to the server's user={account.name!r}",
-                hint="remove it, or set TRIMTAB_CACHE to another folder",
-            ) from None
+    with Folder.open(folder.parent) as parent:
+        parent.make_folder(folder.name, account.uid, account.gid)
+        status = parent.status(folder.name)
+    if status is None or not stat.S_ISDIR(status.st_mode) or status.st_uid != account.uid:
+        raise TargetError(
+            f"folder={str(folder)!r} does not belong to the server's user={account.name!r}",
+            hint="remove it, or set TRIMTAB_CACHE to another folder",
+        )

@@ -10,9 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from trimtab.errors import TargetError
 from trimtab.host import is_ending, is_running
 from trimtab.target.account import Account
-from trimtab.target.log import tail
+from trimtab.target.log import log_bytes, start_log, tail
 
 __all__ = ["ServerProcess", "await_end"]
 
@@ -34,6 +35,7 @@ class ServerProcess(ABC):
     Args:
         account: the user that it runs as.
         log: the file its log goes to.
+        owns_log: whether that file is ours alone: it is emptied when it grows too long. A log of the user's never is.
 
     Attributes:
         log: the same.
@@ -42,9 +44,10 @@ class ServerProcess(ABC):
 
     POLL_S = 0.01
 
-    def __init__(self, account: Account, log: Path) -> None:
+    def __init__(self, account: Account, log: Path, *, owns_log: bool) -> None:
         self._account = account
         self.log = log
+        self._most_log_bytes = _LOG_KEEP_BYTES if owns_log else None
         self._child: subprocess.Popen[bytes] | None = None
         self._log_start = 0
 
@@ -78,12 +81,21 @@ class ServerProcess(ABC):
         """
 
     def _spawn(self, argv: Sequence[str], folder: Path, on_spawn: Callable[[int], None] | None) -> None:
-        """Starts `argv` in `folder` with its log beside; `on_spawn` gets the pid before the server has allocated."""
-        if self.log.exists() and self.log.stat().st_size > _LOG_KEEP_BYTES:
-            self.log.write_bytes(b"")
-        self._log_start = self.log.stat().st_size if self.log.exists() else 0
+        """Starts `argv` in `folder` with its log beside; `on_spawn` gets the pid before the server has allocated.
+
+        Raises:
+            TargetError: its log cannot be written.
+        """
+        try:
+            log = self._open_log()
+        except OSError as error:
+            raise TargetError(
+                f"the server's log={str(self.log)!r} cannot be written: {error.strerror}",
+                hint="give another log_file, or make it a plain file of the server's user",
+            ) from error
         switch = not self._account.is_me
-        with self.log.open("ab") as log:
+        with os.fdopen(log, "ab"):
+            self._log_start = log_bytes(self.log)
             self._child = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
@@ -98,6 +110,11 @@ class ServerProcess(ABC):
             )
         if on_spawn is not None:
             on_spawn(self._child.pid)
+
+    def _open_log(self) -> int:
+        if self.log == Path(os.devnull):
+            return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        return start_log(self.log, self._account, most_bytes=self._most_log_bytes)
 
     def _end(self, pid: int, steps: Sequence[tuple[int, float]]) -> bool:
         """Sends one signal after the other, each with the seconds to wait for it; whether the process is gone."""

@@ -20,14 +20,16 @@ class ServerReach(Protocol):
         host: where its files are.
         data_dir: its data directory; None when its files cannot be reached.
         account: the user that it runs as; None when unknown.
-        pid: its process on this machine; None when unknown.
+        pid: its process on this machine, which shows that it serves this data; None when unknown.
+        is_here: whether it runs on this machine: by evidence, not by its address.
         no_restart: why it cannot be restarted; "" when it can.
         log_file: the file that its log goes to now; None when unknown.
         exit_code: how its process ended, negative a signal; None while it runs, or when it is not our child.
         n_oom_kills: how many of its processes the kernel has killed at its own memory limit; 0 when it has none.
 
     `open` reaches it (an embedded one is started) and changes nothing; `restart` and `ensure_up` return when it accepts
-    connections; all of them raise `TargetError`. `is_up` never raises.
+    connections; all of them raise `TargetError`. `is_up` never raises. `no_later_login` tells where the only password stands
+    that another process, such as `trimtab recover` after a power cut, would lack ("url", "PGPASSWORD", ...); "" for none.
     """
 
     host: LocalHost
@@ -38,6 +40,8 @@ class ServerReach(Protocol):
     def account(self) -> Account | None: ...
     @property
     def pid(self) -> int | None: ...
+    @property
+    def is_here(self) -> bool: ...
     @property
     def no_restart(self) -> str: ...
     @property
@@ -53,4 +57,5 @@ class ServerReach(Protocol):
     def restart(self) -> None: ...
     def ensure_up(self) -> None: ...
     def log_excerpt(self, n_lines: int) -> str: ...
+    def no_later_login(self) -> str: ...
     def describe(self) -> Mapping[str, Any]: ...

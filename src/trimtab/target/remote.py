@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from trimtab.errors import ApplyError, TargetError
-from trimtab.host import CommandResult, LocalHost
+from trimtab.host import CommandResult, LocalHost, is_ending, is_running
 from trimtab.records import Fault
-from trimtab.target.log import tail
+from trimtab.target.log import log_bytes, tail
 from trimtab.target.refusal import LoginRefusedError
 from trimtab.target.settings import ServerSettings
 
@@ -43,6 +43,7 @@ class RunningServer(ABC, Generic[S, C]):
     def __init__(self, settings: S) -> None:
         self.host = LocalHost()
         self._settings = settings
+        self._last_pid: int | None = None
 
     @abstractmethod
     def connect(self) -> C:
@@ -57,6 +58,23 @@ class RunningServer(ABC, Generic[S, C]):
     @abstractmethod
     def log_file(self) -> Path | None:
         """The server's log, where this user may see it."""
+
+    @abstractmethod
+    def _find_pid(self) -> int | None:
+        """The server's process, which shows that it works on this server's data; None when none does, or none can be seen."""
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process on this machine, as `_find_pid` tells; None when unknown.
+
+        One that is ending shows no more what it worked on: it counts until it has ended.
+        """
+        found = self._find_pid()
+        if found is not None:
+            self._last_pid = found
+        elif self._last_pid is not None and not is_ending(self._last_pid):
+            self._last_pid = None
+        return self._last_pid
 
     @property
     def exit_code(self) -> int | None:
@@ -118,6 +136,11 @@ class CommandedServer(RunningServer[S, C]):
         """Why the server cannot be restarted; "" when it can."""
         return "" if self._restart_argv else "needs a restart, and the study file gives no restart command"
 
+    def is_up(self) -> bool:
+        """Whether its process runs, whatever it says to a login; by a login where the process cannot be seen."""
+        pid = self.pid
+        return is_running(pid) if pid is not None else super().is_up()
+
     def ensure_up(self) -> None:
         """Starts the server by its restart command when it is down."""
         if not self.is_up():
@@ -131,8 +154,7 @@ class CommandedServer(RunningServer[S, C]):
             ApplyError: it did not restart the server.
         """
         before = self._instance()
-        log = self.log_file
-        self._log_start = log.stat().st_size if log is not None and log.exists() else 0
+        self._log_start = log_bytes(self.log_file)
         deadline = time.monotonic() + self._settings.restart_timeout_s
         result = self._run_command()
         self._command_output = result.output

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from trimtab.errors import TargetError
-from trimtab.space import Config, Value
-from trimtab.target.base import KnobState, Snapshot
+from trimtab.target.base import Own
 from trimtab.target.evidence import ServerForensics
-from trimtab.target.forensic import Disturbance, Evidence, Withdrawal
+from trimtab.target.forensic import Disturbance, Evidence
 
 __all__ = ["ServerSentry"]
 
@@ -21,28 +21,30 @@ class _Picture(Protocol):
     def after_own_change(self, before: Self | None) -> Self:
         """This picture, taken after a change of our own: what we do not change must be as it was `before` it."""
 
-    def is_same_server(self, other: Self) -> bool:
-        """Whether both are of one server in one role."""
+    def kept(self) -> Mapping[str, Any]:
+        """What the journal keeps of it, as JSON: which server it is, and the digests of its files."""
 
 
 P = TypeVar("P", bound=_Picture)
-V = TypeVar("V")
 F = TypeVar("F", bound=ServerForensics[Any])
 
 
-class ServerSentry(ABC, Generic[P, V, F]):
-    """Watches one server between our own changes; a kind of server says how it is looked at and taken back.
+class ServerSentry(ABC, Generic[P, F]):
+    """Watches one server between our own changes; a kind of server says how it is looked at.
 
-    P is a picture of it, V what is kept of a value of ours, F gathers its evidence.
+    P is a picture of it, F gathers its evidence.
 
     Args:
         forensics: of the server.
+
+    Attributes:
+        own: what is ours on the server.
     """
 
     def __init__(self, forensics: F) -> None:
         self._forensics = forensics
         self._left: P | None = None
-        self._ours: dict[str, V] = {}
+        self.own = Own()
         self._failure: Evidence | None = None
         self._is_changing = False
 
@@ -58,53 +60,39 @@ class ServerSentry(ABC, Generic[P, V, F]):
     def _differences(self, left: P, now: P) -> Iterable[Disturbance]:
         """What somebody else has done between the two; the most serious first."""
 
-    @abstractmethod
-    def _asked(self, config: Config, states: Mapping[str, KnobState]) -> Mapping[str, V]:
-        """What is kept of `config` before it is set."""
-
-    @abstractmethod
-    def _made(self, config: Config, effective: Mapping[str, Value]) -> dict[str, V]:
-        """What is kept of `config` once it is set; `effective` is what the server made of it."""
-
-    @abstractmethod
-    def _text(self, own: V) -> str:
-        """A value of ours as it was asked for."""
-
-    @abstractmethod
-    def _take_back(self, snapshot: Snapshot, left: P, now: P) -> Withdrawal:
-        """Takes back `_ours`; never raises."""
-
-    def begin(self) -> None:
-        """The server is as found: everything counts from here.
+    def begin(self) -> Mapping[str, Any]:
+        """The server is as found: everything counts from here; what is kept of the picture of it.
 
         Raises:
             TargetError: it does not answer.
         """
-        self._left, self._ours, self._failure = self._look(), {}, None
+        self._left, self.own, self._failure = self._look(), Own(), None
         self._is_changing = False
         self._forensics.mark()
+        return self._left.kept()
 
-    def changing(self, config: Config, states: Mapping[str, KnobState]) -> None:
-        """Our own change begins: evidence counts from here, and these values will be ours even if it dies half way."""
+    def changing(self, own: Own) -> None:
+        """Our own change begins: evidence counts from here, and this will be ours even if the change dies half way."""
         self._forensics.mark()
         self._failure = None
         self._is_changing = True
-        self._ours |= self._asked(config, states)
+        self.own = own.over(self.own)
 
-    def changed(self, config: Config, effective: Mapping[str, Value]) -> None:
-        """Our own change is made, and `config` is all of it.
+    def changed(self, own: Own) -> Own:
+        """Our own change is made, and `own` is all of it; the same with the picture of just after.
 
         Raises:
             TargetError: the server does not answer.
         """
-        self._ours = self._made(config, effective)
         self._forensics.mark()
         self._left = self._look().after_own_change(self._left)
+        self.own = replace(own, picture=self._left.kept(), is_whole=True)
         self._is_changing = False
+        return self.own
 
     def restored(self) -> None:
-        """The server is as found again; a picture that cannot be taken now (no login) waits for the next change."""
-        self._ours = {}
+        """Nothing is ours any more; a picture that cannot be taken now (no login) waits for the next change."""
+        self.own = Own()
         self._is_changing = False
         self._forensics.mark()
         try:
@@ -133,20 +121,3 @@ class ServerSentry(ABC, Generic[P, V, F]):
         if not any(disturbance.stops for disturbance in found):
             self._left = now
         return found
-
-    def withdraw(self, snapshot: Snapshot) -> Withdrawal:
-        """Takes back what is ours, if this is still the server that we changed."""
-        left = self._left
-        try:
-            now = self._look()
-        except TargetError as error:
-            return self._untouched(error.message)
-        if left is None or not left.is_same_server(now):
-            return self._untouched("not touched, because it is not known to be the server that was tuned")
-        done = self._take_back(snapshot, left, now)
-        if not done.left:
-            self._ours = {}
-        return done
-
-    def _untouched(self, why: str) -> Withdrawal:
-        return Withdrawal(left=tuple(f"{name}={self._text(own)}: {why}" for name, own in self._ours.items()))

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import platform
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from trimtab.errors import ApplyError, LockedError, TargetError
+from trimtab.errors import ApplyError, ForeignChangeError, LockedError, TargetError
 from trimtab.host import FileLock, Limits, read_limits
 from trimtab.records import Endpoint, Fault, Machine
-from trimtab.space import Config
-from trimtab.target.base import Applied, KnobState, Snapshot
+from trimtab.space import Config, Knob, RestartClass, Value
+from trimtab.target.base import Applied, KnobState, Own, Restarts, Snapshot, Undone, always
 from trimtab.target.embedded import EmbeddedServer
-from trimtab.target.forensic import Disturbance, Evidence, Withdrawal
+from trimtab.target.forensic import Disturbance, Evidence
 from trimtab.target.gate import check_config
 from trimtab.target.lock import ServerLock
 from trimtab.target.overlay import Bounds
@@ -55,13 +54,14 @@ class ServerTarget(ABC, Generic[S, R]):
     kind: str
     FAILURES: ClassVar[tuple[type[Exception], ...]] = (TargetError,)
     _lock: ServerLock[Any]
-    _sentry: ServerSentry[Any, Any, Any]
+    _sentry: ServerSentry[Any, Any]
 
     def __init__(self, name: str, settings: S, reach: R) -> None:
         self.name = name
         self.settings = settings
         self._reach = reach
         self._base: Snapshot | None = None
+        self._known: dict[str, Knob] = {}
 
     def _lock_file(self, state_dir: Path) -> FileLock:
         reach: object = self._reach
@@ -99,7 +99,11 @@ class ServerTarget(ABC, Generic[S, R]):
         """
 
     @abstractmethod
-    def _set(self, config: Config, states: Mapping[str, KnobState], base: Snapshot) -> Applied:
+    def _texts(self, knob: Knob, value: Value) -> tuple[str, ...]:
+        """As it may stand in the server's files; the last one is for people."""
+
+    @abstractmethod
+    def _set(self, config: Config, states: Mapping[str, KnobState], base: Snapshot, *, stays: bool) -> Applied:
         """Sets exactly `config` over `base`.
 
         Raises:
@@ -107,11 +111,18 @@ class ServerTarget(ABC, Generic[S, R]):
         """
 
     @abstractmethod
-    def _put_back(self, snapshot: Snapshot) -> None:
-        """Puts files and values back exactly, and brings the server up; idempotent.
+    def _take_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> Undone:
+        """Takes back `own` where it still stands, and brings the server up; idempotent.
 
         Raises:
-            RestoreError: it cannot be done; the hint says how to do it by hand.
+            RestoreError: something of ours still stands; the hint says how to do it by hand.
+        """
+
+    def _require_lasting(self) -> None:
+        """That what is set outlives the server's next restart.
+
+        Raises:
+            ApplyError: it would not.
         """
 
     def _failing(self, error: Exception) -> None:
@@ -155,18 +166,13 @@ class ServerTarget(ABC, Generic[S, R]):
         """
         if self.settings.memory is not None:
             return self.settings.memory
-        if self._is_here:
+        if self._reach.is_here:
             return self.limits.memory_bytes
         raise TargetError(
-            f"the memory of host={self._reach.endpoint().host} is not known here",
+            f"the server at host={self._reach.endpoint().host} does not show as a process of this machine: its memory is not"
+            " known here",
             hint='give it in the target\'s table: memory = "16GiB"',
         )
-
-    @property
-    def _is_here(self) -> bool:
-        """Whether the server runs on this machine, as far as its address shows."""
-        host = self._reach.endpoint().host
-        return host.startswith("/") or host in ("localhost", "127.0.0.1", "::1", platform.node())
 
     def _bounds_with(self, connections: float) -> Bounds:
         """What useful ranges may refer to, where the server takes so many connections."""
@@ -203,59 +209,92 @@ class ServerTarget(ABC, Generic[S, R]):
         found = self._base.values
         return {name: replace(state, running=found.get(name, state.running)) for name, state in states.items()}
 
-    def apply(self, config: Config) -> Applied:
+    def announce(self, config: Config) -> Own:
+        """What will be ours once `config` is applied."""
+        if not set(config) <= set(self._known):
+            self._known = {name: state.knob for name, state in self.states().items()}
+        knobs = {name: self._known[name] for name in config if name in self._known}
+        return Own(
+            texts={name: self._texts(knob, config[name]) for name, knob in knobs.items()},
+            values={name: (config[name],) for name in knobs},
+            late=tuple(sorted(name for name, knob in knobs.items() if knob.restart is not RestartClass.RELOAD)),
+            units={name: knob.unit for name, knob in knobs.items() if knob.unit},
+        )
+
+    def apply(self, config: Config, *, stays: bool = False) -> Applied:
         """Sets exactly `config` over the last snapshot (taken now when there is none), all or nothing.
 
         Raises:
-            ApplyError: the server refused it or did not come back with it; it is back as in the snapshot.
-            RestoreError: it could not even be put back.
+            ApplyError: the server refused it or did not come back with it; what was changed is taken back.
+            ForeignChangeError: somebody else changed it meanwhile; what is still ours is taken back.
+            RestoreError: it could not even be taken back.
         """
         base = self._base if self._base is not None else self.snapshot()
         is_touched = False
         try:
             states = self.states()
             check_config(config, states)
-            self._sentry.changing(config, states)
+            if stays:
+                self._require_lasting()
+            own = self.announce(config)
+            self._sentry.changing(own)
             is_touched = True
-            applied = self._set(config, states, base)
+            applied = self._set(config, states, base, stays=stays)
             self.health()
-            self._sentry.changed(config, applied.effective)
+            own = self._sentry.changed(_completed(own, applied.effective))
         except self.FAILURES as error:
             if isinstance(error, ApplyError) and not is_touched:
                 raise
             self._failing(error)
             excerpt = self._reach.log_excerpt(LOG_LINES)
             self._sentry.failed()
-            self._put_back(base)
+            self._take_back(base, self._sentry.own, always)
             self._sentry.restored()
             self._lock.renew()
-            if isinstance(error, LockedError):
+            if isinstance(error, LockedError | ForeignChangeError):
                 raise
             raise _apply_error(self._told(error), excerpt) from error
         self._lock.renew()
-        return applied
+        return replace(applied, own=own)
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """Puts files and values back exactly; works on a closed target and a server that is down. Idempotent.
+    def restore(self, snapshot: Snapshot, own: Own | None = None, *, restarts: Restarts = always) -> Undone:
+        """Takes back what is ours and still stands; works on a closed target and a server that is down. Idempotent.
 
         Raises:
-            RestoreError: it cannot be done; the hint says how to do it by hand.
+            RestoreError: something of ours still stands; the hint says how to do it by hand.
         """
-        self._put_back(snapshot)
+        done = self._take_back(snapshot, self._sentry.own if own is None else own, restarts)
         self._base = snapshot
         self._sentry.restored()
-        with suppress(LoginRefusedError):  # who revoked our login meanwhile must not keep us from the restore
+        try:
             self._lock.renew()
+        except LockedError:
+            raise
+        except TargetError:
+            pass  # our login was revoked, or the server is down for others to start: the restore holds, and the next change asks
+        return done
 
-    def persist(self, config: Config) -> Snapshot:
-        """As `apply`, to stay; returns the configuration from before, for a rollback.
+    def _login_notes(self, file: str) -> tuple[str, ...]:
+        """What to tell before the first change when `recover` could not log in later; `file` would help."""
+        where = self._reach.no_later_login()
+        if where != "url":
+            return ()
+        return (
+            "the password is only in url: after a power cut `trimtab recover` and `rollback` could not log in."
+            f" Put it into {file} as well (the dead-man has it, and restores after a kill)",
+        )
 
-        Raises:
-            ApplyError: as `apply`; nothing is changed then.
-        """
-        before = self.snapshot()
-        self.apply(config)
-        return before
+    def where(self) -> Mapping[str, str]:
+        """Which server it is, which files are changed, and what restarts it, for people."""
+        found = {"server": self.settings.safe_url or str(getattr(self._reach, "folder", self.name))}
+        found["files"] = ", ".join(str(path) for path in self._own_files) or "none: by SQL"
+        found["restart"] = self.settings.restart or (self._reach.no_restart or "its own program")
+        return found
+
+    @property
+    @abstractmethod
+    def _own_files(self) -> Sequence[Path]:
+        """The files that an apply writes to."""
 
     def evidence(self) -> Evidence:
         """What is known of the last failure."""
@@ -268,10 +307,6 @@ class ServerTarget(ABC, Generic[S, R]):
             TargetError: it does not answer.
         """
         return self._sentry.disturbances()
-
-    def withdraw(self, snapshot: Snapshot) -> Withdrawal:
-        """Takes back what is ours and still stands; see `ForensicTarget`."""
-        return self._sentry.withdraw(snapshot)
 
     def log_excerpt(self, n_lines: int = LOG_LINES) -> str:
         """The last lines of the server's own log, "" when it cannot be read."""
@@ -289,6 +324,12 @@ class ServerTarget(ABC, Generic[S, R]):
             yield
         finally:
             self._lock.release()
+
+
+def _completed(own: Own, effective: Mapping[str, Value]) -> Own:
+    """With what the server made of the values."""
+    made = {name: (*own.values[name], effective[name]) for name in own.values if name in effective}
+    return replace(own, values={**own.values, **made})
 
 
 def _apply_error(error: TargetError, log_excerpt: str) -> ApplyError:

@@ -1,11 +1,15 @@
-"""ServerSettings: what every [target.NAME] table of a database server may say, and how such a table is read."""
+"""ServerSettings: what every [target.NAME] table may say, DatabaseSettings: what that of a database server may say as well, and
+how such a table is read."""
 
 from __future__ import annotations
 
 import difflib
+import os
+import re
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -14,45 +18,42 @@ from trimtab.errors import UsageError
 from trimtab.space import SafetyClass
 from trimtab.units import parse_size
 
-__all__ = ["ServerSettings", "read_table"]
+__all__ = ["DatabaseSettings", "ServerSettings", "full_path", "read_table"]
+
+_VARIABLE = re.compile(r"\$(\w+|\{\w+\})")
 
 _LOCKABLE = tuple(kind.value for kind in SafetyClass if kind not in (SafetyClass.PERFORMANCE, SafetyClass.FORBIDDEN))
 
 
 class ServerSettings(BaseModel, ABC):
-    """The keys that all kinds of database server share; a kind adds its own and says what may be combined.
+    """The keys that all kinds of target share; a kind adds its own and says what may be combined.
 
     Attributes:
-        WAYS: the two ways to a server as a user writes them, for the message that asks for one of them.
-        ONLY_URL: keys that describe a server which runs already.
+        PATHS: keys that name a file or folder; see `full_path`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    WAYS: ClassVar[str]
-    ONLY_URL: ClassVar[tuple[str, ...]] = ("data_dir", "restart", "log_file")
+    PATHS: ClassVar[tuple[str, ...]] = ("log_file",)
 
     kind: str
-    embedded: str | None = None
-    url: SecretStr | None = None
-    data_dir: str | None = Field(None, description="the running server's data directory, when it is on this machine")
     restart: str | None = Field(None, description="command that restarts it")
-    restart_timeout_s: float = Field(120.0, gt=0, description="seconds that the command and the start may take")
-    log_file: str | None = Field(None, description="the server's log file, for the lines shown after a failure")
-    memory: int | None = Field(None, description='budget that all memory knobs share, such as "1GiB"')
-    memory_limit: bool | int = Field(
-        False, description="put the embedded server under a memory limit (cgroup): a size, or true for that of `memory`"
+    restart_timeout_s: float = Field(120.0, gt=0, description="seconds that the restart command and the start may take")
+    log_file: str | None = Field(None, description="the server's log file, for the log lines shown after a failure")
+    memory: int | None = Field(
+        None,
+        description='memory budget that all settings share, such as "1GiB"; default: the memory of the machine, or the cgroup '
+        "limit",
     )
     knobs: str | tuple[str, ...] = Field(
         "performance",
-        description="a set, or a list of names and sets; where the workload only reads, a set other than 'all' leaves "
-        "out what only writes feel",
+        description="a set, or a list of names and sets; if the workload only reads, every set but 'all' leaves out "
+        "settings that affect writes only",
     )
-    unlock: tuple[str, ...] = Field((), description="safety classes to open")
-    immediate_stop: bool | None = None
-    allow_restart: bool = Field(True, description="whether knobs that need a restart may be tuned")
+    unlock: tuple[str, ...] = Field((), description="safety classes to unlock")
+    allow_restart: bool = Field(True, description="whether to tune settings that need a restart")
 
-    @field_validator("memory", "memory_limit", mode="before")
+    @field_validator("memory", "memory_limit", mode="before", check_fields=False)
     @classmethod
     def _memory(cls, value: Any) -> Any:
         if not isinstance(value, str):
@@ -77,26 +78,10 @@ class ServerSettings(BaseModel, ABC):
             raise ValueError("is empty; leave it out when the server cannot be restarted")
         return value
 
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        if (self.embedded is None) == (self.url is None):
-            raise ValueError(f"needs exactly one of {self.WAYS}")
-        only_url = [key for key in self.ONLY_URL if getattr(self, key) is not None]
-        if self.embedded is not None and only_url:
-            raise ValueError(f"{only_url[0]} goes with url, not with embedded")
-        if self.memory_limit and self.embedded is None:
-            raise ValueError("memory_limit goes with embedded; set the limit of your own server where it is started")
-        return self
-
-    @property
-    def memory_limit_bytes(self) -> int | None:
-        """The limit to put an embedded server under; None for none."""
-        return self.memory if self.memory_limit is True else self.memory_limit or None
-
     @property
     @abstractmethod
     def safe_url(self) -> str | None:
-        """The connection string without its password; None for an embedded server."""
+        """Where the target is, without a password; None for a server of our own."""
 
     @abstractmethod
     def check_url(self) -> None:
@@ -105,6 +90,63 @@ class ServerSettings(BaseModel, ABC):
         Raises:
             UsageError: it cannot; the text is not repeated, for it may hold a password.
         """
+
+    @abstractmethod
+    def with_full_paths(self, directory: Path) -> Self:
+        """The same, with every path that is not a key of `PATHS` as `full_path` has it."""
+
+    @property
+    def server(self) -> str:
+        """The server's name for `credentials`."""
+        return f"{self.kind} {self.safe_url}"
+
+    def public(self) -> dict[str, Any]:
+        """The table without secrets, such that it can be read again."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+class _Place(BaseModel):
+    """Where a database server is; a base of its own, so that these keys come first in pages and messages."""
+
+    kind: str
+    embedded: str | None = None
+    url: SecretStr | None = None
+    data_dir: str | None = Field(None, description="the running server's data directory, if it is on this machine")
+
+
+class DatabaseSettings(ServerSettings, _Place, ABC):
+    """The keys that all kinds of database server share.
+
+    Attributes:
+        WAYS: the two ways to a server as a user writes them, for the message that asks for one of them.
+        ONLY_URL: keys that describe a server which runs already.
+    """
+
+    WAYS: ClassVar[str]
+    ONLY_URL: ClassVar[tuple[str, ...]] = ("data_dir", "restart", "log_file")
+    PATHS: ClassVar[tuple[str, ...]] = ("data_dir", "log_file")
+
+    memory_limit: bool | int = Field(
+        False,
+        description="run the embedded server under a memory limit (cgroup): a size, or true for the value of `memory`",
+    )
+    immediate_stop: bool | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.embedded is None) == (self.url is None):
+            raise ValueError(f"needs exactly one of {self.WAYS}")
+        only_url = [key for key in self.ONLY_URL if getattr(self, key) is not None]
+        if self.embedded is not None and only_url:
+            raise ValueError(f"{only_url[0]} goes with url, not with embedded")
+        if self.memory_limit and self.embedded is None:
+            raise ValueError("memory_limit needs embedded; set the limit of a running server where you start it")
+        return self
+
+    @property
+    def memory_limit_bytes(self) -> int | None:
+        """The limit to put an embedded server under; None for none."""
+        return self.memory if self.memory_limit is True else self.memory_limit or None
 
     def public(self) -> dict[str, Any]:
         """The table without secrets, such that it can be read again."""
@@ -115,12 +157,32 @@ class ServerSettings(BaseModel, ABC):
 S = TypeVar("S", bound=ServerSettings)
 
 
-def read_table(model: type[S], name: str, table: Mapping[str, Any]) -> S:
-    """Checks a [target.NAME] table.
+def full_path(text: str, directory: Path) -> str:
+    """A path as it means the same in every process: `~`, `$HOME` and other variables replaced, and absolute.
+
+    Args:
+        text: of the study file.
+        directory: what a relative one starts from.
+
+    Raises:
+        UsageError: a variable is not set.
+    """
+    path = os.path.expanduser(os.path.expandvars(text))
+    missing = _VARIABLE.search(path)
+    if missing is not None:
+        raise UsageError(
+            f"path={text!r} names a variable that is not set: {missing[0]}", hint="set it, or write the path"
+        )
+    return os.path.abspath(directory / path)
+
+
+def read_table(model: type[S], name: str, table: Mapping[str, Any], directory: Path | None = None) -> S:
+    """Checks a [target.NAME] table; its paths are relative to `directory`, the study file's (None: the current folder).
 
     Raises:
         UsageError: an unknown key (with the closest name), a wrong value or combination.
     """
+    directory = (directory or Path()).absolute()
     for key in table:
         if key not in model.model_fields:
             close = difflib.get_close_matches(key, model.model_fields, n=1)
@@ -137,4 +199,5 @@ def read_table(model: type[S], name: str, table: Mapping[str, Any]) -> S:
         where = f"[target.{name}] {key}".rstrip()
         raise UsageError(f"{where}: {first['msg'].removeprefix('Value error, ')}", hint="see `trimtab init`") from None
     settings.check_url()
-    return settings
+    paths = {key: full_path(text, directory) for key in model.PATHS if (text := getattr(settings, key)) is not None}
+    return settings.model_copy(update=paths).with_full_paths(directory)

@@ -12,17 +12,18 @@ behind, so a second FakeTarget over the same `disk` is the same server seen by a
 from __future__ import annotations
 
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from trimtab.errors import ApplyError, LockedError, RestoreError, TargetError, UsageError
-from trimtab.records import Context, Endpoint, Machine
+from trimtab.records import Context, Endpoint, Machine, Play
 from trimtab.space import Config, Constraint, Knob, KnobKind, RestartClass, SafetyClass, Value
-from trimtab.target import Applied, KnobState, Snapshot
+from trimtab.target import Applied, KnobState, Own, Restarts, Snapshot, Undone, always
 from trimtab.target.gate import check_config
 
 __all__ = ["FAKE_KNOBS", "Disk", "FakeTarget"]
@@ -57,12 +58,14 @@ FAKE_KNOBS: tuple[Knob, ...] = (
 
 @dataclass(slots=True)
 class Disk:
-    """What the fake server keeps when the tuner dies: its configuration, what it runs with, and who holds it."""
+    """What the fake server keeps when the tuner dies: its configuration, what it runs with, who holds it, and which
+    one it is."""
 
     configured: dict[str, Value] = field(default_factory=dict)
     running: dict[str, Value] = field(default_factory=lambda: {knob.name: knob.default for knob in FAKE_KNOBS})
     holder: str = ""
     is_up: bool = True
+    identifier: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
 def _never(values: Mapping[str, Value]) -> bool:
@@ -83,6 +86,7 @@ class FakeTarget:
         slow_s: seconds that apply and restore take.
         fail_restore: how many restores fail before one succeeds.
         speed: operations per second as a function of the values in effect; None for the built-in one.
+        plays: what an expert would try.
     """
 
     kind = "fake"
@@ -101,6 +105,7 @@ class FakeTarget:
         slow_s: float = 0.0,
         fail_restore: int = 0,
         speed: Callable[[Mapping[str, Value]], float] | None = None,
+        plays: Sequence[Play] = (),
     ) -> None:
         self.name = name
         self.disk = disk if disk is not None else Disk()
@@ -114,11 +119,15 @@ class FakeTarget:
         self._slow_s = slow_s
         self._fail_restore = fail_restore
         self._speed = speed or _built_in_speed
+        self._plays = tuple(plays)
         self._base: Snapshot | None = None
+        self._own = Own()
         self._log: list[str] = []
 
     @classmethod
-    def from_settings(cls, name: str, settings: Mapping[str, Any], *, state_dir: Path) -> FakeTarget:
+    def from_settings(
+        cls, name: str, settings: Mapping[str, Any], *, state_dir: Path, directory: Path | None = None
+    ) -> FakeTarget:
         """A target from a table with `memory_mib`, `unlock` and `knobs`.
 
         Raises:
@@ -196,6 +205,9 @@ class FakeTarget:
         sort = max(1, (self._memory_mib // 2) // (4 * max(1, context.clients)))
         return Config({"cache": self._memory_mib // 4, "sort_memory": sort, "page_cost": 1.1})
 
+    def plays(self, context: Context, latency_s: float) -> tuple[Play, ...]:
+        return self._plays
+
     def constraints(self, names: Sequence[str], context: Context) -> tuple[Constraint, ...]:
         used = [name for name in ("cache", "sort_memory") if name in names]
         if not used:
@@ -232,14 +244,25 @@ class FakeTarget:
                 "fake.conf": {"content": repr(sorted(self.disk.configured.items())), "mode": 0o600, "uid": 0, "gid": 0}
             },
             values=dict(self.disk.running),
+            picture={"identifier": self.disk.identifier},
         )
+        self._own = Own()
         return self._base
 
-    def apply(self, config: Config) -> Applied:
+    def announce(self, config: Config) -> Own:
+        return Own(
+            texts={name: (repr(value),) for name, value in config.items()},
+            values={name: (value,) for name, value in config.items()},
+            late=tuple(name for name in _RESTART_KNOBS if name in config),
+        )
+
+    def apply(self, config: Config, *, stays: bool = False) -> Applied:
         self.calls.append("apply")
         base = self._base if self._base is not None else self.snapshot()
         check_config(config, self._states())
         started = time.monotonic()
+        own = self.announce(config)
+        self._own = own.over(self._own)
         time.sleep(self._slow_s)
         wanted = {**base.values, **config}
         restarted = any(wanted[name] != self.disk.running[name] for name in _RESTART_KNOBS)
@@ -247,35 +270,53 @@ class FakeTarget:
         if self._crash_when(wanted):
             self._log.append(f"FATAL: cannot run with {dict(config)}")
             excerpt = self.log_excerpt()
-            self._put_back(base)
+            self._take_back(base, self._own, always)
+            self._own = Own()
             raise ApplyError("the fake server did not start", hint="crash_when said so", log_excerpt=excerpt)
         self.disk.running = wanted
         self.disk.is_up = not self._dies_when(wanted)
+        self._own = replace(own, picture={"identifier": self.disk.identifier})
         return Applied(
             effective={name: wanted[name] for name in config},
             restarted=restarted,
             duration_s=time.monotonic() - started,
+            own=self._own,
         )
 
-    def _put_back(self, snapshot: Snapshot) -> None:
-        self.disk.configured = dict(snapshot.reach["configured"])
-        self.disk.running = dict(snapshot.values)
+    def _take_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> Undone:
+        back, left, is_restarted = [], [], not self.disk.is_up
+        found: Mapping[str, Value] = snapshot.reach["configured"]
+        for name, mine in own.values.items():
+            if name in self.disk.configured and self.disk.configured[name] in mine:
+                self.disk.configured.pop(name)
+                self.disk.configured |= {name: found[name]} if name in found else {}
+            if self.disk.running[name] in (*mine, snapshot.values[name]):
+                is_restarted |= name in _RESTART_KNOBS and self.disk.running[name] != snapshot.values[name]
+                back.append(name)
+            else:
+                left.append(f"{name}={self.disk.running[name]}: somebody else has set it meanwhile")
+        if is_restarted:
+            restarts()
+        self.disk.running |= {name: snapshot.values[name] for name in back}
         self.disk.is_up = True
+        return Undone(
+            put_back=tuple(f"{name}={self.disk.running[name]}" for name in back),
+            left=tuple(left),
+            restarted=is_restarted,
+        )
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: Snapshot, own: Own | None = None, *, restarts: Restarts = always) -> Undone:
         self.calls.append("restore")
         time.sleep(self._slow_s)
         if self._fail_restore > 0:
             self._fail_restore -= 1
             raise RestoreError("the fake server could not be put back", hint="by hand: nothing, it is a fake")
-        self._put_back(snapshot)
-        self._base = snapshot
+        done = self._take_back(snapshot, self._own if own is None else own, restarts)
+        self._base, self._own = snapshot, Own()
+        return done
 
-    def persist(self, config: Config) -> Snapshot:
-        self.calls.append("persist")
-        before = self.snapshot()
-        self.apply(config)
-        return before
+    def where(self) -> Mapping[str, str]:
+        return {"server": f"a fake named {self.name}", "files": "fake.conf", "restart": "its own program"}
 
     def health(self) -> None:
         self.calls.append("health")

@@ -17,7 +17,7 @@ import pytest
 from trimtab.errors import HistoryError
 from trimtab.history import Event, Format, History, StudyCopy, StudyRecord, import_file, space_to_json
 from trimtab.measure import Interval, Measurement
-from trimtab.records import Context, Machine, Role, Status, Trial
+from trimtab.records import Context, Machine, Role, Status, Trial, Verdict
 from trimtab.space import Config, Knob, KnobKind, Space
 
 __all__ = ["FormatSuite", "sample_study"]
@@ -49,7 +49,7 @@ def sample_study(name: str = "sample") -> StudyCopy:
         context=_CONTEXT,
         created_at=1.7e9,
         status="proven",
-        verdict={"result": "better"},
+        verdict=Verdict(result="better"),
         fingerprint="f",
     )
     return StudyCopy(record, [_trial(i, config) for i, config in enumerate(configs)], [Event("warning", "slow", 1.7e9)])

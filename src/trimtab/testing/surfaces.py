@@ -7,7 +7,7 @@ failures like a real trial. Which knob plays which part is drawn from the seed, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -19,7 +19,7 @@ from trimtab.records import Context, Role, Status, Trial
 from trimtab.search import Searcher, SearchProblem
 from trimtab.space import Config, Constraint, Knob, KnobKind, RestartClass, Space, Value
 
-__all__ = ["CONTEXT", "NOISE", "Surface", "context_surface", "make_surface", "run", "unit"]
+__all__ = ["CONTEXT", "NOISE", "Surface", "context_surface", "least_loss", "make_surface", "run", "unit"]
 
 NOISE = 0.03
 """Standard deviation of a measured loss, unless another is asked for."""
@@ -85,16 +85,21 @@ class Surface:
     baseline_loss: float = 0.0
     optimum: float = 0.0
 
-    def _units(self, config: Config) -> dict[str, float]:
+    def units(self, config: Config) -> dict[str, float]:
+        """Where each knob lies, 0 to 1; -1 for a special value."""
         return {name: unit(knob, config[name]) for name, knob in self.space.knobs.items()}
 
     def _raw(self, units: Mapping[str, float]) -> float:
         strong = sum(term(units) for term in self.terms)
         return strong + sum(weight * units[name] for name, weight in self.faint.items())
 
+    def raw(self, config: Config) -> float:
+        """What the terms add up to at `config`."""
+        return self._raw(self.units(config))
+
     def loss(self, config: Config) -> float:
         """True loss, 0 at the baseline; infinite where the config crashes."""
-        units = self._units(config)
+        units = self.units(config)
         return math.inf if self.crashes(units) else self._raw(units) - self.baseline_loss
 
     def evaluate(self, config: Config, number: int, seed: int) -> Trial:
@@ -189,8 +194,8 @@ def make_surface(n_knobs: int, seed: int, noise: float = NOISE) -> Surface:
     high, second = logs[0], logs[4]
     surface = Surface(space, space.default(), (), terms, faint, lambda u: u[high] + u[second] > 1.55, noise)
     surface.advice = (_advice(surface, {logs[0]: 0.55, logs[2]: 0.6, logs[4]: 0.5, logs[5]: 0.5, reals[0]: 0.2}),)
-    surface.baseline_loss = surface._raw(surface._units(surface.baseline))
-    surface.optimum = _optimum(surface, rng)
+    surface.baseline_loss = surface.raw(surface.baseline)
+    surface.optimum = least_loss(surface, [surface.baseline, *surface.advice, *surface.space.sample(3, rng)])
     return surface
 
 
@@ -215,14 +220,13 @@ def _levels(knob: Knob) -> list[Value]:
     return [*knob.special, *dict.fromkeys(_value(knob, i / 40) for i in range(41))]
 
 
-def _optimum(surface: Surface, rng: np.random.Generator) -> float:
-    """The least loss that coordinate descent finds from several starts."""
-    starts = [surface.baseline, *surface.advice, *surface.space.sample(3, rng)]
+def least_loss(surface: Surface, starts: Sequence[Config]) -> float:
+    """The least loss that coordinate descent finds from `starts`; at most 0."""
     return min(0.0, *(_descended(surface, start) for start in starts))
 
 
 def _descended(surface: Surface, start: Config) -> float:
-    values, units, least = dict(start), surface._units(start), surface.loss(start)
+    values, units, least = dict(start), surface.units(start), surface.loss(start)
     for _ in range(3):
         for name, knob in surface.space.knobs.items():
             weight = surface.faint[name]

@@ -12,8 +12,11 @@ that the subject has no means for (no way to crash it, no setting that clamps) i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,17 +28,20 @@ from trimtab.target import (
     CountingTarget,
     ForensicTarget,
     KnobState,
+    Own,
     Snapshot,
     Target,
     Watchable,
     check_harmless,
     require_open,
 )
-from trimtab.trial import snapshot_from_json, snapshot_to_json
+from trimtab.trial import commit, own_from_json, own_to_json, snapshot_from_json, snapshot_to_json, take_back
 
 __all__ = ["Subject", "TargetSuite"]
 
 CONTEXT = Context(workload="conformance suite", clients=2, read_share=0.5)
+_COUNTED_S = 30.0
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +61,10 @@ class Subject:
         meddle: changes the system's configuration behind the target's back, and returns how to undo that; None when
             it cannot be done.
         reattach: makes a target from a journalled snapshot.
+        work: makes the system do something that it counts; None when it does not count.
+        restart: restarts the system as its administrator does; None when that cannot be done.
+        can_stay: whether a config outlives the system's own restart, so that `trimtab apply` may set it.
+        state_dir: where `commit` and `take_back` keep their journal.
     """
 
     target: Target
@@ -68,6 +78,10 @@ class Subject:
     fatal: Config | None = None
     crash: Callable[[], None] | None = None
     meddle: Callable[[], Callable[[], None]] | None = None
+    work: Callable[[], None] | None = None
+    restart: Callable[[], None] | None = None
+    can_stay: bool = True
+    state_dir: Path | None = None
 
 
 def _need(value: Any, what: str) -> Any:
@@ -223,22 +237,54 @@ class TargetSuite:
 
     def test_a_snapshot_that_went_through_the_journal_restores(self, subject: Subject, target: Target) -> None:
         found = snapshot_from_json(snapshot_to_json(target.snapshot()))
-        target.apply(subject.changes)
+        own = own_from_json(json.loads(json.dumps(own_to_json(target.apply(subject.changes).own))))
         # As after the tuner's death: the target's own object is gone, and another one restores without being opened.
         target.close()
         other = subject.reattach(found)
         try:
-            other.restore(found)
+            other.restore(found, own)
         finally:
             other.close()
             target.open()
         assert _touched(subject, target) == {name: found.values[name] for name in _names(subject)}
 
-    def test_persist_stays_and_can_be_taken_back(self, subject: Subject, target: Target) -> None:
-        before = target.persist(subject.changes)
-        assert _touched(subject, target).items() >= subject.changes.items()
-        target.restore(before)
-        assert target.snapshot().files == before.files
+    # --- what `trimtab apply` and `trimtab rollback` do ---
+
+    def test_what_is_applied_outlives_a_restart_and_is_taken_back(self, subject: Subject, target: Target) -> None:
+        state_dir = _need(subject.state_dir, "no state directory")
+        if not subject.can_stay:
+            pytest.skip("nothing that this target sets outlives a restart")
+        before, files = _touched(subject, target), target.snapshot().files
+        found: list[Snapshot] = []
+        ours: list[Own] = []
+        rollback_file: Path = state_dir / "rollback-of-the-suite"
+
+        def keep(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> Path:
+            found.extend(snapshots)
+            ours.extend(owns)
+            return rollback_file
+
+        effective = commit([(target, subject.changes)], study="suite", state_dir=state_dir, keep=keep)
+        assert effective == [dict(subject.changes)]
+        if subject.restart is not None:
+            subject.restart()
+        assert _touched(subject, target) == {**before, **subject.changes}
+        target.close()
+        try:
+            take_back(found, ours, study="suite", state_dir=state_dir, file=rollback_file)
+        finally:
+            target.open()
+        assert _touched(subject, target) == before
+        assert target.snapshot().files == files
+
+    def test_what_would_not_outlive_a_restart_is_not_applied(self, subject: Subject, target: Target) -> None:
+        state_dir = _need(subject.state_dir, "no state directory")
+        if subject.can_stay:
+            pytest.skip("what this target sets outlives a restart")
+        before = _touched(subject, target)
+        with pytest.raises(TargetError, match="stay"):
+            commit([(target, subject.changes)], study="suite", state_dir=state_dir, keep=lambda found, ours: state_dir)
+        assert _touched(subject, target) == before
 
     # --- crash and rescue ---
 
@@ -258,7 +304,7 @@ class TargetSuite:
         with pytest.raises(ApplyError) as caught:
             target.apply(fatal)
         assert caught.value.message
-        assert caught.value.log_excerpt
+        assert caught.value.log_excerpt, (caught.value.message, caught.value.hint)
         target.health()
         assert _touched(subject, target) == before
 
@@ -293,9 +339,18 @@ class TargetSuite:
         target = subject.target
         if not isinstance(target, CountingTarget):
             pytest.skip("the target does not count")
-        first, second = target.counters(), target.counters()
+        first = target.counters()
+        if subject.work is not None:
+            subject.work()
+        second = target.counters()
+        deadline = time.monotonic() + _COUNTED_S  # a server may hand in what a session has counted after its end
+        while subject.work is not None and not _has_grown(first, second) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+            second = target.counters()
         assert first
-        assert set(first) == set(second)
+        fallen = {name: (value, second.get(name)) for name, value in first.items() if second.get(name, -1.0) < value}
+        assert not fallen, f"counters that fell or went away (before, after): {fallen}"
+        assert subject.work is None or _has_grown(first, second), "the work was not counted"
 
     def test_vitals_never_raise(self, subject: Subject) -> None:
         target = subject.target
@@ -305,6 +360,10 @@ class TargetSuite:
         assert vitals.memory_bytes is None or vitals.memory_bytes > 0
         target.unwatch()
         target.unwatch()
+
+
+def _has_grown(first: Mapping[str, float], second: Mapping[str, float]) -> bool:
+    return any(value > first.get(name, 0.0) for name, value in second.items())
 
 
 def _names(subject: Subject) -> tuple[str, ...]:

@@ -1,16 +1,43 @@
 """DO ONE: check → journal → apply → warm up → measure → restore."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trimtab.deferred import deferred
 from trimtab.trial.commit import commit, take_back
 from trimtab.trial.deadman import DeadMan
-from trimtab.trial.guard import Breach, GuardLimits, Guardrails, Yardstick
-from trimtab.trial.guarding import Guarding
-from trimtab.trial.journal import Entry, Journal, snapshot_from_json, snapshot_to_json
-from trimtab.trial.listener import TrialListener
-from trimtab.trial.load import End, LoadResult, MeasurePlan, measure_load
-from trimtab.trial.room import TrialRoom
+from trimtab.trial.entry import (
+    Entry,
+    is_same_server,
+    own_from_json,
+    own_to_json,
+    snapshot_from_json,
+    snapshot_to_json,
+)
+from trimtab.trial.journal import Journal
 from trimtab.trial.signals import signals_wait
-from trimtab.trial.stop import Interrupted, KillSwitch
-from trimtab.trial.undo import reattach, take_news, undo
+from trimtab.trial.undo import reattach, take_news, undo, ways_out
+
+if TYPE_CHECKING:
+    from trimtab.trial.guard import Breach, GuardLimits, Guardrails, Yardstick
+    from trimtab.trial.guarding import Guarding
+    from trimtab.trial.listener import TrialListener
+    from trimtab.trial.load import End, LoadResult, MeasurePlan, measure_load
+    from trimtab.trial.room import TrialRoom
+    from trimtab.trial.stop import Interrupted, KillSwitch
+else:
+    __getattr__ = deferred(
+        __name__,
+        {
+            "guard": "Breach GuardLimits Guardrails Yardstick",
+            "guarding": "Guarding",
+            "listener": "TrialListener",
+            "load": "End LoadResult MeasurePlan measure_load",
+            "room": "TrialRoom",
+            "stop": "Interrupted KillSwitch",
+        },
+    )
 
 __all__ = [
     "Breach",
@@ -29,7 +56,10 @@ __all__ = [
     "TrialRoom",
     "Yardstick",
     "commit",
+    "is_same_server",
     "measure_load",
+    "own_from_json",
+    "own_to_json",
     "reattach",
     "signals_wait",
     "snapshot_from_json",
@@ -37,4 +67,5 @@ __all__ = [
     "take_back",
     "take_news",
     "undo",
+    "ways_out",
 ]

@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from trimtab.errors import RestoreError, TargetError, TrimtabError
-from trimtab.trial.journal import Entry, Journal
+from trimtab.target.credentials import hand_over, receive
+from trimtab.trial.entry import Entry
+from trimtab.trial.journal import Journal
 from trimtab.trial.undo import tell_later, undo
 
 __all__ = ["DeadMan", "silence_s", "undo_for_tuner"]
@@ -56,7 +58,9 @@ def silence_s() -> float:
     except ValueError:
         seconds = 0.0
     if not 1.0 <= seconds <= 3600.0:
-        raise TargetError(f"TRIMTAB_DEADMAN={text!r} is no number of seconds", hint="give 1 to 3600; 30 is the default")
+        raise TargetError(
+            f"TRIMTAB_DEADMAN={text!r} is not a number of seconds", hint="give 1 to 3600; 30 is the default"
+        )
     return seconds
 
 
@@ -116,20 +120,22 @@ class DeadMan:
             TargetError: no process can be started; nothing may be changed then.
         """
         silence = silence_s()
-        (beats_in, beats_out), (status_in, status_out) = os.pipe(), os.pipe()
+        (beats_in, beats_out), (status_in, status_out), (secrets_in, secrets_out) = os.pipe(), os.pipe(), os.pipe()
         program = Path(__file__).with_name("deadman_process.py")
-        words = [str(entry.path), str(os.getpid()), f"{silence:g}", str(beats_in), str(status_out)]
+        words = [str(entry.path), str(os.getpid()), f"{silence:g}", str(beats_in), str(status_out), str(secrets_in)]
         try:
             process = subprocess.Popen(
                 [sys.executable, str(program), *words],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                cwd="/",
+                # In the tuner's folder: PGPASSFILE and its like may be relative to it.
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(os.path.abspath(p) for p in sys.path if p)},
                 start_new_session=True,  # a hang-up or Ctrl-C is for the tuner alone
-                pass_fds=(beats_in, status_out),
+                pass_fds=(beats_in, status_out, secrets_in),
             )
+            with suppress(BrokenPipeError):  # it has ended: `wait_ready` says so
+                os.write(secrets_out, hand_over())
         except OSError as error:
             os.close(beats_out)
             os.close(status_in)
@@ -140,6 +146,8 @@ class DeadMan:
         finally:
             os.close(beats_in)
             os.close(status_out)
+            os.close(secrets_in)
+            os.close(secrets_out)
         return cls(process, beats_out, status_in, silence)
 
     @property
@@ -186,6 +194,14 @@ class DeadMan:
                 )
         return has_fired
 
+    def is_firing(self) -> bool:
+        """Whether it has begun to restore the target since the last call of `settle`; does not wait for it.
+
+        Takes no word away: `settle` still learns what has become of it.
+        """
+        ready, _, _ = select.select([self._status], [], [], 0.0)
+        return bool(ready)
+
     def has_fired(self) -> bool:
         """Whether it has restored the target, or tried to, since the last call."""
         with suppress(RestoreError):
@@ -215,7 +231,7 @@ class DeadMan:
             if not self.settle():
                 return result
         raise TargetError(
-            f"Trimtab falls silent for more than {self._silence_s:g} s again and again",
+            f"Trimtab was suspended several times for more than {self._silence_s:g} s",
             hint="is the machine overloaded or suspended? TRIMTAB_DEADMAN sets another time",
         )
 
@@ -241,12 +257,15 @@ class DeadMan:
             self._process.wait()
 
 
-def undo_for_tuner(path: str, *, is_tuner_gone: bool, why: str) -> bool:
+def undo_for_tuner(path: str, *, is_tuner_gone: bool, why: str, secrets: bytes = b"") -> bool:
     """What the dead-man's process does: undoes the entry at `path`; whether its targets are well.
+
+    `secrets` is what the tuner has handed over to log in with.
 
     The entry is closed when the tuner is gone, and stays open for a tuner that is only stopped. The outcome goes into
     the journal, the audit log, and to the next command.
     """
+    receive(secrets)
     file = Path(path)
     entry = next((e for e in Journal(file.parent.parent).open_entries() if e.path == file), None)
     if entry is None:

@@ -1,11 +1,11 @@
 """The dead-man's own process: waits for the tuner to fall silent, then undoes the journal entry it was given.
 
-    python deadman_process.py ENTRY.open TUNER_PID SILENCE_S BEATS_FD STATUS_FD
+    python deadman_process.py ENTRY.open TUNER_PID SILENCE_S BEATS_FD STATUS_FD SECRETS_FD
 
 It is started as a file, not as a module, so that while it waits it holds nothing but the interpreter: Trimtab is imported
 when there is something to restore. It is told by the tuner through BEATS_FD: "." I live, "c" the entry is closed; the
 end of the pipe, or of the process, is the tuner's death. It tells the tuner through STATUS_FD: "r" ready, "R" restoring
-(the tuner fell silent), "D" done, "F" failed.
+(the tuner fell silent), "D" done, "F" failed. What it needs to log in to the target comes through SECRETS_FD at its start.
 """
 
 from __future__ import annotations
@@ -49,9 +49,11 @@ class _Tuner:
         return False
 
 
-def watch(entry: str, pid: int, silence_s: float, beats: int, status: int) -> int:
+def watch(entry: str, pid: int, silence_s: float, beats: int, status: int, secrets: int) -> int:
     """Until the entry is closed, or has been undone because the tuner died."""
     tuner = _Tuner(pid, beats)
+    with os.fdopen(secrets, "rb") as pipe:
+        handed = pipe.read()
     _tell(status, _READY)
     heard_at = time.monotonic()
     has_fired = False
@@ -65,10 +67,13 @@ def watch(entry: str, pid: int, silence_s: float, beats: int, status: int) -> in
         elif time.monotonic() - heard_at > silence_s and not (has_fired or tuner.is_dead):
             has_fired = True
             _tell(status, _RESTORING)
-            _tell(status, _DONE if _undo(entry, is_tuner_gone=False, why=f"silent for {silence_s:g} s") else _FAILED)
+            _tell(
+                status,
+                _DONE if _undo(entry, handed, is_tuner_gone=False, why=f"silent for {silence_s:g} s") else _FAILED,
+            )
     if tuner.has_closed:
         return 0
-    return 0 if _undo(entry, is_tuner_gone=True, why="dead") else 1
+    return 0 if _undo(entry, handed, is_tuner_gone=True, why="dead") else 1
 
 
 def _tell(status: int, word: bytes) -> None:
@@ -78,10 +83,10 @@ def _tell(status: int, word: bytes) -> None:
         return  # nobody reads it any more
 
 
-def _undo(entry: str, *, is_tuner_gone: bool, why: str) -> bool:
+def _undo(entry: str, secrets: bytes, *, is_tuner_gone: bool, why: str) -> bool:
     from trimtab.trial.deadman import undo_for_tuner
 
-    return undo_for_tuner(entry, is_tuner_gone=is_tuner_gone, why=why)
+    return undo_for_tuner(entry, is_tuner_gone=is_tuner_gone, why=why, secrets=secrets)
 
 
 def _guard_against_memory_pressure() -> None:
@@ -100,8 +105,8 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     _guard_against_memory_pressure()
-    entry, pid, silence_s, beats, status = arguments
-    return watch(entry, int(pid), float(silence_s), int(beats), int(status))
+    entry, pid, silence_s, beats, status, secrets = arguments
+    return watch(entry, int(pid), float(silence_s), int(beats), int(status), int(secrets))
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from trimtab.errors import ApplyError, ForeignChangeError, TargetError
+from trimtab.errors import ApplyError, ForeignChangeError, RestoreError, TargetError
 from trimtab.records import Fault, Status, Trial
-from trimtab.target import Disturbance, Evidence, ForensicTarget, Snapshot, Target, Withdrawal
+from trimtab.target import Disturbance, Evidence, ForensicTarget, Target, Undone
 
-__all__ = ["Diagnosis", "Sentinel", "diagnose", "retried", "told"]
+__all__ = ["Diagnosis", "Sentinel", "diagnose", "retried", "stuck", "told"]
 
 _SHOWN_SYMPTOMS = 2
 _UNKNOWN = "it left no word of why"
@@ -80,7 +80,7 @@ def retried(once: Callable[[], Trial], say: Callable[[str], None]) -> Trial:
     first = once()
     if not _is_foreign(first):
         return first
-    say(f"trial {first.number}: {first.fault} fault: {first.reason.partition(chr(10))[0]}; it is made once more")
+    say(f"trial {first.number}: {first.fault} fault: {first.reason.partition(chr(10))[0]}; it is repeated once")
     second = _judge_again(first, once())
     lost_s = sum(first.cost_s.values()) + second.cost_s.get("failed", 0.0)
     return replace(second, cost_s={**second.cost_s, "failed": lost_s})
@@ -102,11 +102,19 @@ def _judge_again(first: Trial, second: Trial) -> Trial:
     return replace(second, reason=f"twice: {second.reason}")
 
 
-def told(error: ForeignChangeError, done: Withdrawal) -> ForeignChangeError:
+def told(error: ForeignChangeError, done: Undone) -> ForeignChangeError:
     """The error with what became of our own changes."""
     back = f"; our own changes were taken back: {', '.join(done.put_back)}" if done.put_back else ""
     left = f"; left as it is: {'; '.join(done.left)}" if done.left else ""
     return ForeignChangeError(f"{error.message}{back}{left}", hint=error.hint)
+
+
+def stuck(error: ForeignChangeError, trouble: RestoreError) -> ForeignChangeError:
+    """The error when our own changes could not be taken back: the journal entry stays open."""
+    return ForeignChangeError(
+        f"{error.message}; our own changes are still there: {trouble.message}",
+        hint="; ".join(filter(None, (error.hint, trouble.hint))),
+    )
 
 
 class Sentinel:
@@ -181,7 +189,3 @@ class Sentinel:
             if disturbance.stops:
                 raise ForeignChangeError(disturbance.text, hint=disturbance.hint or None)
         return next((disturbance for disturbance in found if disturbance.fault is not but), None)
-
-    def withdraw(self, snapshot: Snapshot) -> Withdrawal:
-        """Takes our own changes back after a ForeignChangeError."""
-        return self._target.withdraw(snapshot) if self._target is not None else Withdrawal()

@@ -243,7 +243,7 @@ class Guardrails:
         if n_kills <= 0:
             return None
         used = _of_limit(now.memory_bytes, now.memory_limit_bytes)
-        reason = f"the kernel killed {n_kills} of the server's processes for want of memory: {used}"
+        reason = f"the kernel killed {n_kills} of the server's processes because memory ran out: {used}"
         return self._blame(True, reason, "memory", float(n_kills))
 
     def _memory(self, first: Vitals, now: Vitals) -> Breach | None:

@@ -73,7 +73,7 @@ def is_worth_another_run(status: Status, result: LoadResult) -> bool:
 def _nonsense(measurement: Measurement) -> str:
     """Why the run shows nothing of any config; "" when it may."""
     if not math.isfinite(measurement.throughput.estimate):
-        return f"throughput={measurement.throughput.estimate}/s is no number"
+        return f"throughput={measurement.throughput.estimate}/s is not a number"
     if measurement.is_open and measurement.offered_per_s == 0:
         return "no traffic: no request was due in the whole window"
     shift = mix_shift(measurement)

@@ -3,7 +3,7 @@
     3f1c0a9b5d7e2468 {"step": "apply", ...}
 
 A torn or flipped line is known by its digest and skipped; the next line begins after the next newline, so one bad line
-never spoils its neighbours. A line without a digest (it begins with a brace) is one of schema version 1.
+never spoils its neighbours.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ def encode_line(record: Mapping[str, Any]) -> bytes:
 
 
 def _decode(line: bytes) -> dict[str, Any] | None:
-    if not line.startswith(b"{"):
-        digest, _, line = line.partition(b" ")
-        if digest.decode("latin-1") != _digest(line):
-            return None
+    digest, _, line = line.partition(b" ")
+    if digest.decode("latin-1") != _digest(line):
+        return None
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -69,7 +68,7 @@ def append_line(path: Path, record: Mapping[str, Any], *, reserve: Path | None =
 
 
 def _append(path: Path, line: bytes) -> None:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
         size = os.fstat(handle).st_size
         if size and os.pread(handle, 1, size - 1) != b"\n":

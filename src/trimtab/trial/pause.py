@@ -45,7 +45,7 @@ def unless_paused(
             if not paused_s:
                 return replace(trial, cost_s={**trial.cost_s, "failed": lost_s}) if lost_s else trial
         lost_s += time.monotonic() - started
-        say(f"Trimtab stood still for {format_duration(paused_s)}: the trial is made again")
+        say(f"Trimtab was suspended for {format_duration(paused_s)}: the trial is repeated")
     raise LoadError(
         "Trimtab was stopped in every run of a trial",
         hint="keep the machine from suspending, and do not stop the process; then start the command again",

@@ -18,18 +18,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import scipy.stats  # noqa: F401 - the measuring modules' own, loaded now: in the middle of a run it would take a second of CPU
+
 from trimtab.errors import ApplyError, ForeignChangeError, LoadError, RestoreError, TargetError
 from trimtab.measure import EarlyStop
 from trimtab.records import Fault, Objective, Role, Status, Trial
 from trimtab.space import Config, Space, Value
-from trimtab.target import Snapshot, Target, check_harmless
+from trimtab.target import Snapshot, Target, Undone, check_harmless
 from trimtab.trial.counting import complete, counted, versions_of
 from trimtab.trial.deadman import DeadMan
 from trimtab.trial.draft import Draft
-from trimtab.trial.forensics import Diagnosis, Sentinel, retried, told
+from trimtab.trial.entry import APPLIED, APPLY, FAILED, RESTORED, Entry, own_to_json
+from trimtab.trial.forensics import Diagnosis, Sentinel, retried, stuck, told
 from trimtab.trial.guard import GuardLimits
 from trimtab.trial.guarding import Guarding
-from trimtab.trial.journal import Entry, Journal
+from trimtab.trial.journal import Journal
 from trimtab.trial.judge import is_worth_another_run, judge
 from trimtab.trial.listener import Costs, Silent, TrialListener
 from trimtab.trial.load import End, LoadResult, MeasurePlan, measure_load
@@ -37,6 +40,7 @@ from trimtab.trial.pause import unless_paused
 from trimtab.trial.signals import signals_wait
 from trimtab.trial.start_state import StartStates
 from trimtab.trial.stop import Interrupted
+from trimtab.trial.undo import restarts_of
 from trimtab.workload import Workload
 
 __all__ = ["Interrupted", "TrialListener", "TrialRoom"]
@@ -96,9 +100,12 @@ class TrialRoom:
         self._entry: Entry | None = None
         self._deadman: DeadMan | None = None
         self._is_changed = False
+        self._is_warm = False
+        """Whether the target has run a load since it was last started, for all that is known."""
         self._sentinel = Sentinel(target)
         self._has_failed = False
         self._outcome = "restored"
+        self._is_stuck = False
 
     def __enter__(self) -> Self:
         self._entry = self._journal.begin(self._target.snapshot(), study=self._study, purpose=self._purpose)
@@ -115,7 +122,8 @@ class TrialRoom:
         try:
             with signals_wait():
                 self.restore()
-                self._opened.close(self._outcome)
+                if not self._is_stuck:
+                    self._opened.close(self._outcome)
         finally:
             self._guard.stop()
         self._start_states.clean_up(self._workload)
@@ -151,6 +159,7 @@ class TrialRoom:
         if not self._is_changed:
             return 0.0
         started = time.monotonic()
+        self._is_warm = False
         self._listener.step("restore")
         try:
             self._sentinel.look()
@@ -158,28 +167,45 @@ class TrialRoom:
             raise self._withdrawn(error) from error
         self._opened.note_if_possible("restore")
         try:
-            self._guard.guard(lambda: self._target.restore(self._opened.snapshot), even_alone=True)
+            done = self._take_back()
         except RestoreError as error:
+            self._opened.note_if_possible(FAILED, {"error": error.message})
             if self._has_failed:
                 raise _cleared(error) from error
             raise
-        self._is_changed = False
-        self._opened.note_if_possible("restored")
+        if done.left:
+            self._outcome = done.text
+            raise ForeignChangeError(
+                f"somebody else changed the target: {done.text}", hint="start again when it is settled"
+            )
         return time.monotonic() - started
+
+    def _take_back(self) -> Undone:
+        """The one way back; afterwards nothing is ours."""
+        restarts = restarts_of(self._opened, self._target.name)
+        done = self._guard.guard(
+            lambda: self._target.restore(self._opened.snapshot, restarts=restarts), even_alone=True
+        )
+        self._is_changed = False
+        self._opened.note_if_possible(RESTORED, {"target": self._target.name})
+        return done
 
     def _resync(self) -> None:
         """After the dead-man has put the target back under a tuner that stood still: the target learns that it is as found."""
         if self._guard.has_fired():
-            self._guard.guard(lambda: self._target.restore(self._opened.snapshot), even_alone=True)
-            self._is_changed = False
+            self._take_back()
 
     def _withdrawn(self, error: ForeignChangeError) -> ForeignChangeError:
         """Takes back what is ours of a target that somebody else has changed; the error with what became of it."""
         if not self._is_changed:
             return error
         self._opened.note_if_possible("withdraw")
-        done = self._guard.guard(lambda: self._sentinel.withdraw(self._opened.snapshot), even_alone=True)
-        self._is_changed = False
+        try:
+            done = self._take_back()
+        except RestoreError as trouble:
+            self._is_changed, self._is_stuck = False, True
+            self._opened.note_if_possible(FAILED, {"error": trouble.message})
+            return stuck(error, trouble)
         self._outcome = f"withdrawn; left: {'; '.join(done.left) or 'nothing'}"
         return told(error, done)
 
@@ -315,11 +341,16 @@ class TrialRoom:
         self._guard.wait_ready()
         old = {name: self._baseline[name] for name in changes}
         method = sorted({str(self._space.knobs[name].restart) for name in changes})
-        self._opened.note("apply", {"trial": number, "changes": dict(changes), "old": old, "method": method})
+        own = own_to_json(self._target.announce(changes))
+        detail = {"trial": number, "changes": dict(changes), "old": old, "method": method}
+        self._opened.note(APPLY, {"target": self._target.name, **detail, "own": own})
         self._is_changed = True
         started = time.monotonic()
         try:
-            return dict(self._guard.guard(lambda: self._target.apply(changes)).effective)
+            applied = self._guard.guard(lambda: self._target.apply(changes))
+            self._opened.note(APPLIED, {"target": self._target.name, "own": own_to_json(applied.own)})
+            self._is_warm = self._is_warm and not applied.restarted
+            return dict(applied.effective)
         except RestoreError:
             self._has_failed = True
             raise
@@ -334,10 +365,13 @@ class TrialRoom:
         while True:
             started = time.monotonic()
             try:
-                self._start_states.reset(self._workload, costs)
+                if self._start_states.reset(self._workload, costs):
+                    self._is_warm = False
+                used = plan.warm() if self._is_warm else plan
                 started = time.monotonic()
                 self._listener.step("load")
-                result = self._measure(plan, seed, early_stop, is_baseline)
+                result = self._measure(used, seed, early_stop, is_baseline)
+                self._is_warm = True
             except (LoadError, ConnectionError) as error:
                 costs.add("failed", time.monotonic() - started)
                 fault = self._sickness()

@@ -27,18 +27,19 @@ class StartStates:
         self._say = say
         self._has_told = False
 
-    def reset(self, workload: Workload, costs: Costs) -> None:
-        """The same start state for every run of a workload that writes."""
+    def reset(self, workload: Workload, costs: Costs) -> bool:
+        """The same start state for every run of a workload that writes; whether anything was reset."""
         if not isinstance(workload, ResettableWorkload):
-            return
+            return False
         started = time.monotonic()
         state = workload.reset(self._target.endpoint(), self._say)
         if state is None:
-            return
+            return False
         costs.add("reset", time.monotonic() - started)
         if not self._has_told:
             self._has_told = True
             self._say(_told(state))
+        return True
 
     def clean_up(self, workload: Workload) -> None:
         """What runs have left on the server goes; the target itself is restored already, so a failure is told, not raised."""

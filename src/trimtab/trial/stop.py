@@ -16,7 +16,7 @@ class Interrupted(TrimtabError):  # noqa: N818 - no error: somebody asked to sto
     exit_code = 130
 
     def __init__(self, message: str = "stopped by the user") -> None:
-        super().__init__(message, hint="the target is as it was found; the same command goes on where it stopped")
+        super().__init__(message, hint="the server has its own configuration again; the same command resumes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,8 @@
-"""Undo: what an open journal entry may have changed is put back, by `recover` or by the dead-man, never by both at once."""
+"""Undo: what is ours on the targets of an open entry is taken back, by whoever does it.
+
+Never by two at once (see `Entry.claim`). A restart that such an undo makes is written down before; an entry whose undo failed
+after a restart restarts nothing any more: it waits for the user.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,12 @@ from pathlib import Path
 
 from trimtab import plugins
 from trimtab.errors import LockedError, RestoreError, TargetError
-from trimtab.target import Snapshot, Target
-from trimtab.trial.journal import Entry
+from trimtab.host import read_state_file
+from trimtab.target import Own, Restarts, Snapshot, Target, Undone
+from trimtab.trial.entry import FAILED, MAX_RESTARTS, RESTORED, TRIED, Entry
 from trimtab.trial.lines import append_line, read_lines
 
-__all__ = ["REMOVE", "reattach", "take_news", "tell_later", "undo"]
+__all__ = ["REMOVE", "reattach", "restarts_of", "take_news", "tell_later", "undo", "ways_out"]
 
 REMOVE = "remove when undone"
 """Step that names a file of the state directory which has lost its meaning once the entry is undone."""
@@ -28,8 +33,35 @@ def reattach(snapshot: Snapshot, state_dir: Path) -> Target:
     return target
 
 
+def ways_out(study: str) -> str:
+    """What a user can do about an entry that could not be undone."""
+    return (
+        f"`trimtab recover --show` lists what is open; `trimtab recover --retry {study}` allows one more restart;"
+        f" `trimtab recover --leave {study}` keeps what the server has now"
+    )
+
+
+def restarts_of(entry: Entry, target: str) -> Restarts:
+    """Asked by an undo before a restart: writes it down, once for each undo, and refuses one too many."""
+    has_asked = False
+
+    def ask() -> None:
+        nonlocal has_asked
+        if has_asked:
+            return
+        if entry.n_restarts >= MAX_RESTARTS:
+            raise RestoreError(
+                f"target={target!r} needs a restart, which was tried already and did not help: {entry.failure}",
+                hint=ways_out(entry.study),
+            )
+        entry.note_if_possible(TRIED, {"target": target})
+        has_asked = True
+
+    return ask
+
+
 def undo(entry: Entry, *, holder: str, is_tuner_gone: bool = True) -> str:
-    """Puts every target of `entry` back as it was found; the caller holds the claim and closes the entry. Idempotent.
+    """Takes back what is ours on every target of `entry`; the caller holds the claim and closes the entry. Idempotent.
 
     Args:
         entry: open.
@@ -40,38 +72,69 @@ def undo(entry: Entry, *, holder: str, is_tuner_gone: bool = True) -> str:
         What was done, for people.
 
     Raises:
-        LockedError: another tuner works on a target now.
-        RestoreError: a target could not be put back; all others were.
+        LockedError: another tuner works on a target now; all others were dealt with.
+        RestoreError: something of ours still stands on a target; all others were dealt with.
     """
+    done: list[Undone] = []
     failed: list[TargetError] = []
     for snapshot in reversed(entry.snapshots):
         try:
-            _restore(snapshot, entry.state_dir, holder if is_tuner_gone else None)
-        except LockedError:
-            raise
+            done.append(_restore(entry, snapshot, holder if is_tuner_gone else None))
         except TargetError as error:
             failed.append(error)
+            continue
+        if is_tuner_gone:
+            entry.note_if_possible(RESTORED, {"target": snapshot.target})
+    if entry.is_lossy:
+        failed.append(
+            RestoreError(
+                f"lines of journal entry={entry.path.name} are lost: what is ours is not known for certain",
+                hint=ways_out(entry.study),
+            )
+        )
     if failed:
-        raise RestoreError("; ".join(error.message for error in failed), hint=failed[0].hint) from failed[0]
+        raise _told(entry, failed) from failed[0]
     for step, detail in entry.steps():
         if step == REMOVE:
             Path(str(detail["file"])).unlink(missing_ok=True)
+    return _text(entry, done)
+
+
+def _told(entry: Entry, failed: Sequence[TargetError]) -> TargetError:
+    message = "; ".join(error.message for error in failed)
+    if all(isinstance(error, LockedError) for error in failed):
+        return LockedError(message, hint=failed[0].hint)
+    entry.note_if_possible(FAILED, {"error": message})
+    hint = failed[0].hint or ""
+    return RestoreError(
+        message, hint=hint if "--show" in hint else "; ".join(filter(None, (hint, ways_out(entry.study))))
+    )
+
+
+def _text(entry: Entry, done: Sequence[Undone]) -> str:
+    text = "; ".join(dict.fromkeys(each.text for each in done))
     damage = f"; {entry.n_damaged} damaged lines of its journal were skipped" if entry.n_damaged else ""
-    if not any("changes" in detail for _, detail in entry.steps()):
-        return f"restored as it was found; its journal shows no change before the end{damage}"
-    return f"restored as it was found{damage}"
+    if not any("changes" in detail or "own" in detail for _, detail in entry.steps()):
+        return f"{text}; its journal shows no change before the end{damage}"
+    return f"{text}{damage}"
 
 
-def _restore(snapshot: Snapshot, state_dir: Path, holder: str | None) -> None:
-    target = reattach(snapshot, state_dir)
+def _restore(entry: Entry, snapshot: Snapshot, holder: str | None) -> Undone:
+    own = entry.own(snapshot.target)
+    target = reattach(snapshot, entry.state_dir)
     try:
         if holder is not None and _can_open(target):
             with _locked(target, holder):
-                target.restore(snapshot)
-        else:
-            target.restore(snapshot)
+                return _take_back(target, entry, snapshot, own)
+        return _take_back(target, entry, snapshot, own)
     finally:
         target.close()
+
+
+def _take_back(target: Target, entry: Entry, snapshot: Snapshot, own: Own) -> Undone:
+    if not own:
+        return Undone()
+    return target.restore(snapshot, own, restarts=restarts_of(entry, snapshot.target))
 
 
 @contextmanager
@@ -109,10 +172,14 @@ def tell_later(state_dir: Path, text: str) -> None:
 
 
 def take_news(state_dir: Path) -> Sequence[str]:
-    """What was kept for the next command, oldest first; each is told once."""
+    """What was kept for the next command, oldest first; each is told once.
+
+    Raises:
+        UsageError: the file is not this user's.
+    """
     path = _news_file(state_dir)
     if not path.exists():
         return ()
-    lines = read_lines(path.read_bytes())
+    lines = read_lines(read_state_file(path))
     path.unlink(missing_ok=True)
     return tuple(str(line["text"]) for line in lines if line is not None and "text" in line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -12,11 +13,16 @@ from trimtab.workload import Frame
 
 __all__ = ["Watch"]
 
+_PATIENCE_S = 2.0
+"""For a last look that is under way; one at a server that hangs is left behind."""
+
 
 class Watch:
     """The guards of one run, alive inside its `with` block.
 
     The thread asks for vitals every `interval_s`, whatever the load does: a server that swaps keeps its load waiting, too.
+    How large the target's data is, a walk over all its files, is looked at before the load begins, and again only when a
+    limit of the disk is broken; no walk goes on when the block is left.
     """
 
     def __init__(self, guards: Guardrails, source: Watchable | None, interval_s: float) -> None:
@@ -26,29 +32,39 @@ class Watch:
         self._interval_s = interval_s
         self._ended = threading.Event()
         self._hard: Breach | None = None
+        self._thread: threading.Thread | None = None
+        self._walking = threading.Lock()
 
     def __enter__(self) -> Self:
         if self._source is not None:
             self._hard = self._guards.vitals(self._source.vitals())
+            self._guards.grown_bytes = self._growth(self._source)
             # A daemon: a look at a server that hangs must not keep the tuner from ending.
-            threading.Thread(target=self._look, args=(self._source,), name="trimtab-watch", daemon=True).start()
+            self._thread = threading.Thread(target=self._look, args=(self._source,), name="trimtab-watch", daemon=True)
+            self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
-        if self._source is not None:
+        if self._source is None or self._thread is None:
+            return
+        self._thread.join(_PATIENCE_S)
+        with self._walking:  # a walk that goes on would disturb the next measurement
             self._source.unwatch()
 
-    def _look(self, source: Watchable) -> None:
+    def _growth(self, source: Watchable) -> Callable[[], int | None]:
         before = source.data_bytes()
 
         def grown_bytes() -> int | None:
-            now = source.data_bytes()
+            with self._walking:
+                now = None if self._ended.is_set() else source.data_bytes()
             return None if now is None or before is None else now - before
 
-        self._guards.grown_bytes = grown_bytes
+        return grown_bytes
+
+    def _look(self, source: Watchable) -> None:
         while not self._ended.wait(self._interval_s):
             breach = self._guards.vitals(source.vitals())
             if breach is not None:

@@ -13,6 +13,7 @@ from trimtab.records import Endpoint
 __all__ = ["Connection", "connect", "password_of"]
 
 Connection = psycopg.Connection[tuple[object, ...]]
+_TRIES = 50
 
 
 def connect(endpoint: Endpoint) -> Connection:
@@ -29,9 +30,24 @@ def connect(endpoint: Endpoint) -> Connection:
             hint="check that the server runs and that this user may log in to this database",
         ) from error
     # A config under trial may set these so low that the data check itself would be cut off.
-    connection.execute("SET statement_timeout = 0")
-    connection.execute("SET lock_timeout = 0")
+    _without_time_outs(connection)
     return connection
+
+
+def _without_time_outs(connection: Connection) -> None:
+    """A time-out of a millisecond may cut even this off on a busy machine: it is tried again."""
+    for last in (False,) * _TRIES + (True,):
+        try:
+            connection.execute("SET statement_timeout = 0")
+            connection.execute("SET lock_timeout = 0")
+            return
+        except psycopg.errors.QueryCanceled as error:
+            if last:
+                connection.close()
+                raise LoadError(
+                    f"the server cancels every statement: {str(error).strip()}",
+                    hint="raise statement_timeout of this role or server",
+                ) from error
 
 
 def _conninfo(endpoint: Endpoint) -> str:

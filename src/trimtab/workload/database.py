@@ -51,7 +51,7 @@ def check_name(value: object) -> str:
     is_name = isinstance(value, str) and 0 < len(value) <= 59 and (value[0].isalpha() or value[0] == "_")
     if not is_name or not all(c.isalnum() or c in "_-$" for c in str(value)) or not str(value).isascii():
         raise UsageError(
-            f"database={value!r} is no database name", hint="use up to 59 letters, digits, _ and -, a letter first"
+            f"database={value!r} is not a database name", hint="use up to 59 letters, digits, _ and -, a letter first"
         )
     return str(value)
 
@@ -67,15 +67,13 @@ def ensure(
 
     Raises:
         LoadError: the database belongs to somebody else, the disk is too small, or filling it failed. Nothing was written,
-            or what was is recognised as unfinished by the next call and made anew.
+            or what was is recognised as unfinished by the next call and created again.
     """
     started = time.monotonic()
     server = server_of(endpoint)
     try:
         with server.connect() as admin:
-            if not server.lock(admin, wanted.database, wait=False):
-                report(f"another Trimtab is loading {wanted.database}; waiting for it")
-                server.lock(admin, wanted.database, wait=True)
+            server.await_lock(admin, wanted.database, report)
             reason = _unfit(server, admin, wanted)
             if reason is not None:
                 _make(server, admin, wanted, reason, report, free_bytes)
@@ -90,13 +88,13 @@ def _failed(error: ServerError, database: str) -> LoadError:
     if error.reason == "disk_full":
         return LoadError(
             f"the server's disk is full while loading database={database}",
-            hint="free some space and start again: the load is made anew",
+            hint="free some space and start again: the data is loaded again",
         )
     if error.reason == "read_only":
         return _read_only(database)
     return LoadError(
         f"preparing database={database} failed: {error.message}",
-        hint="check the server's log and start again: the load is made anew",
+        hint="check the server's log and start again: the data is loaded again",
     )
 
 
@@ -122,7 +120,7 @@ def _unfit(server: Server, admin: Session, wanted: Dataset) -> str | None:
         if {**found, "state": None} != {**wanted.content, "state": None}:
             raise LoadError(
                 f"database={wanted.database} holds other data: {_difference(found, wanted.content)}",
-                hint="leave out `database` in [workload] (each data set gets a name of its own), or drop it",
+                hint="leave out `database` in [workload] (each data set gets its own name), or drop it",
             )
         if found.get("state") != "loaded":
             return "its last load was interrupted"
@@ -165,7 +163,7 @@ def _make(
     free_bytes: Callable[[Server, Session], int | None],
 ) -> None:
     if reason:
-        report(f"{wanted.database} is made anew: {reason}")
+        report(f"{wanted.database} is created again: {reason}")
         server.drop(admin, wanted.database)
     free = free_bytes(server, admin)
     if free is None:
@@ -196,7 +194,7 @@ def _drop_unfinished(server: Server, admin: Session, database: str, report: Call
     try:
         server.drop(admin, database)
     except ServerError as error:
-        report(f"what was loaded into {database} is still there and is made anew next time: {error.message}")
+        report(f"what was loaded into {database} is still there and is loaded again next time: {error.message}")
 
 
 def _mark(server: Server, database: str, content: Mapping[str, Any]) -> None:

@@ -209,7 +209,7 @@ def compile_scripts(
     try:
         return Scripts([script(*part) for part in parts], dialect=dialect, mode=mode, variables=variables, users=users)
     except ValueError as error:
-        raise UsageError(str(error), hint="mend the script, or the generator of the study file") from error
+        raise UsageError(str(error), hint="fix the script, or the generator of the study file") from error
 
 
 def check_scripts(

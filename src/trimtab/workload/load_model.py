@@ -111,7 +111,7 @@ class LoadModel:
             UsageError: an unknown key, a wrong value, or keys of the other model.
         """
         if not isinstance(settings, Mapping):
-            raise UsageError(f"{_NAME}={settings!r} is no table", hint="write it as in: load = { users = 16 }")
+            raise UsageError(f"{_NAME}={settings!r} is not a table", hint="write it as in: load = { users = 16 }")
         table = Table(settings, _NAME, _KEYS)
         users = table.integer("users", DEFAULT_USERS, 1, MAX_USERS)
         model = table.choice("model", ("closed", "open"), "open" if "rate" in table else "closed")
@@ -226,7 +226,7 @@ def _steps(profile: Table) -> tuple[tuple[float, float], ...]:
     is_list = isinstance(given, list | tuple) and bool(given)
     if not is_list or not all(isinstance(step, list | tuple) and len(step) == 2 for step in given or ()):
         raise UsageError(
-            f"{profile.name} steps={given!r} is no list of pairs",
+            f"{profile.name} steps={given!r} is not a list of pairs",
             hint='write steps = [["60s", 2000], ["120s", 500]]: from that second on, that rate',
         )
     steps = []

@@ -57,7 +57,7 @@ def read_scripts(names: Sequence[object], directory: Path) -> list[ScriptText]:
 
 def _read(name: object, directory: Path) -> ScriptText:
     if not isinstance(name, str) or not name:
-        raise UsageError(f"script={name!r} is no file name", hint='for example: "new_order.sql@10"')
+        raise UsageError(f"script={name!r} is not a file name", hint='for example: "new_order.sql@10"')
     match = _WEIGHTED.fullmatch(name)
     path, weight = (name, 1.0) if match is None else (match["path"], _weight(name, match["weight"]))
     file = directory / path
@@ -97,12 +97,12 @@ def with_weights(scripts: Sequence[ScriptText], weights: object) -> list[ScriptT
     for label, weight in weights.items():
         if label not in labels:
             raise UsageError(
-                f"[workload.weights] names {label!r}, which is no script",
+                f"[workload.weights] names {label!r}, which is not a script",
                 hint=f"there are: {', '.join(sorted(labels))}",
             )
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < 1e9:
             raise UsageError(
-                f"[workload.weights] {label}={weight!r} is no weight", hint="use a number that is 0 or more"
+                f"[workload.weights] {label}={weight!r} is not a weight", hint="use a number that is 0 or more"
             )
     weighted = [ScriptText(s.label, float(weights.get(s.label, s.weight)), s.text, s.source) for s in scripts]
     if sum(script.weight for script in weighted) <= 0:

@@ -98,7 +98,7 @@ class Table:
         if value is None:
             raise UsageError(f"{self.name} lacks {key}", hint=f'add {key} = "..."')
         if not isinstance(value, str) or not value:
-            raise UsageError(f"{self.name} {key}={value!r} is no text", hint=f'write {key} = "..."')
+            raise UsageError(f"{self.name} {key}={value!r} is not a text", hint=f'write {key} = "..."')
         return value
 
     def seconds(self, key: str, default: str, low: float = 0.0) -> float:

@@ -30,6 +30,6 @@ def load_format(name: str | None, place: str) -> Format:
             return one
         known.update(dict.fromkeys(one.suffixes, other))
     raise UsageError(
-        f"the format of {place!r} cannot be told from its name",
+        f"the format of {place!r} cannot be recognised from its name",
         hint=f"give --format, or one of: {', '.join(sorted(known))}",
     )

@@ -236,12 +236,12 @@ def _interval(row: Mapping[str, Value], name: str) -> Interval:
 def _number(row: Mapping[str, Value], name: str, default: float) -> float:
     value = row.get(name, default)
     if isinstance(value, str | bool):
-        raise ValueError(f"{name}={value!r} is no number")
+        raise ValueError(f"{name}={value!r} is not a number")
     return value
 
 
 def _whole(row: Mapping[str, Value], name: str, default: int) -> int:
     value = row.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{name}={value!r} is no whole number")
+        raise ValueError(f"{name}={value!r} is not a whole number")
     return value

@@ -13,6 +13,7 @@ from trimtab.errors import HistoryError
 from trimtab.history import codec
 from trimtab.history.formats.base import MAX_LINE_BYTES, Imported, file_of, refuse
 from trimtab.history.record import Event, StudyCopy, StudyRecord
+from trimtab.history.typed import read_verdict, verdict_to_json
 from trimtab.records import Trial
 
 __all__ = [
@@ -58,14 +59,18 @@ def from_strict(value: Any) -> Any:
 
 def study_to_json(record: StudyRecord) -> dict[str, Any]:
     """A study as strict JSON values, without its id and origin."""
-    own = {"name": record.name, "status": record.status, "created_at": record.created_at, "verdict": record.verdict}
-    found: dict[str, Any] = to_strict(json.loads(codec.dumps({**own, **codec.study_to_json(record)})))
+    own = {"name": record.name, "status": record.status, "created_at": record.created_at}
+    verdict = verdict_to_json(record.verdict)
+    found: dict[str, Any] = to_strict(
+        json.loads(codec.dumps({**own, "verdict": verdict, **codec.study_to_json(record)}))
+    )
     return found
 
 
 def study_from_json(values: Mapping[str, Any]) -> StudyRecord:
     """What `study_to_json` was given. Raises KeyError, TypeError, ValueError or AttributeError for what is no study."""
-    return codec.read_study({**from_strict(dict(values)), "id": 0, "origin": ""})
+    found = from_strict(dict(values))
+    return codec.read_study({**found, "verdict": read_verdict(found["verdict"]), "id": 0, "origin": ""})
 
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:
@@ -129,7 +134,7 @@ class JsonLinesFormat:
                             yield StudyCopy(record, trials, events)
                         record, trials, events = study_from_json(content), [], []
                     elif kind in ("trial", "event") and record is None:
-                        raise ValueError(f"a {kind} stands before the first study")
+                        raise ValueError(f"a {kind} comes before the first study")
                     elif kind == "trial":
                         trials.append(trial_from_json(content))
                     elif kind == "event":
@@ -174,7 +179,7 @@ def _finite(text: str) -> float:
 
 def _entry(values: Any, number: int) -> tuple[str, Any]:
     if not isinstance(values, dict) or not values:
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     if "format" in values:
         if values["format"] != "trimtab history" or values.get("version") != FORMAT_VERSION:
             raise HistoryError(
@@ -185,7 +190,7 @@ def _entry(values: Any, number: int) -> tuple[str, Any]:
         return "format", None
     kind, content = next(iter(values.items()))
     if kind in ("study", "trial", "event") and not isinstance(content, dict):
-        raise ValueError(f"{kind} is no JSON object")
+        raise ValueError(f"{kind} is not a JSON object")
     return kind, content
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from trimtab.history.formats.base import MAX_FILE_BYTES, Imported, file_of, refuse
@@ -18,6 +19,7 @@ from trimtab.history.formats.jsonl import (
 )
 from trimtab.history.formats.scalar import text_of
 from trimtab.history.record import Event, StudyCopy, StudyRecord
+from trimtab.plugins import MissingExtraError
 from trimtab.records import Trial
 from trimtab.space import Value
 
@@ -34,6 +36,11 @@ _FLOATS = ("started_at", "loss", "excess", "throughput", "latency_mean_ms", "lat
 _TEXTS = ("study_name", "role", "status", "searcher", "reason", "trial")
 
 
+def _require_library() -> None:
+    if find_spec("pyarrow") is None:
+        raise MissingExtraError("formats", "parquet", "pyarrow")
+
+
 class ParquetFormat:
     """Everything, exactly. Studies and events are JSON in the metadata; `config.NAME` has the type of the values it holds."""
 
@@ -43,6 +50,7 @@ class ParquetFormat:
 
     def write(self, studies: Iterable[StudyCopy], place: str) -> Sequence[str]:
         """Columns of knobs need all configs at once, so the file is written in one piece."""
+        _require_library()
         import pyarrow.parquet as pq
 
         heads: list[dict[str, Any]] = []
@@ -59,6 +67,7 @@ class ParquetFormat:
 
     def read(self, place: str) -> Imported:
         """Only the columns `study` and `trial` are read; a table that lacks them is refused."""
+        _require_library()
         path = file_of(place)
         return Imported(_read(str(path)))
 

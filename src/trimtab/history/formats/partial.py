@@ -10,7 +10,7 @@ from trimtab.errors import SpaceError
 from trimtab.history.record import StudyRecord
 from trimtab.history.space import space_to_json
 from trimtab.measure import Interval, Measurement
-from trimtab.records import Context, Machine, Objective, Role, Trial
+from trimtab.records import Context, Machine, Objective, Role, Trial, Verdict
 from trimtab.space import Config, Knob, KnobKind, Space, Value
 
 __all__ = ["NOT_KNOWN", "measurement_of", "performance_of", "scored", "study_of"]
@@ -94,7 +94,7 @@ def study_of(
         context=context or Context("", 0),
         created_at=created_at,
         status=status,
-        verdict={},
+        verdict=Verdict(),
         fingerprint="",
     )
 

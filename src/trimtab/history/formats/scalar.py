@@ -42,7 +42,7 @@ def cell_of(value: Value) -> str:
 
 
 def value_of(text: str) -> Value:
-    """What `text_of` was given. Other programs' texts are taken too: what is no number is a text.
+    """What `text_of` was given. Other programs' texts are taken too: what is not a number is a text.
 
     Raises:
         ValueError: a number too large, or quotes that are not closed.
@@ -53,7 +53,7 @@ def value_of(text: str) -> Value:
     if text.startswith('"'):
         found = json.loads(text)
         if not isinstance(found, str):
-            raise ValueError(f"{text[:40]!r} is no text in quotes")
+            raise ValueError(f"{text[:40]!r} is not a quoted text")
         return found
     if _INT.fullmatch(text):
         return int(text)

@@ -101,7 +101,7 @@ def _told(place: str) -> Iterator[None]:
 def _make_tables(connection: Connection, place: str) -> None:
     there = set(inspect(connection).get_table_names()) & set(TABLES)
     if there and there != set(TABLES):
-        raise ValueError(f"it has tables named {', '.join(sorted(there)[:3])}, but is no TAUdb")
+        raise ValueError(f"it has tables named {', '.join(sorted(there)[:3])}, but is not a TAUdb")
     metadata.create_all(connection)
     if not there:
         version = {"version": SCHEMA_VERSION, "description": "written by Trimtab"}
@@ -230,7 +230,7 @@ def _studies(place: str, imported: Imported) -> Iterator[StudyCopy]:
         there = set(inspect(connection).get_table_names())
         missing = [name for name in _READ if name not in there]
         if missing:
-            raise ValueError(f"it is no TAUdb: it has no table {', '.join(missing[:3])}")
+            raise ValueError(f"it is not a TAUdb: it has no table {', '.join(missing[:3])}")
         for row in connection.execute(select(tables["trial"]).order_by(tables["trial"].c.id)).all():
             yield _read_study(connection, row.id, row.name, imported)
 

@@ -122,7 +122,7 @@ def _cells(line: str) -> list[Value]:
     while at < len(line):
         cell = _CELL.match(line, at)
         if cell is None:
-            raise ValueError(f"{line[at : at + 40]!r} is no value")
+            raise ValueError(f"{line[at : at + 40]!r} is not a value")
         found.append(value_of(cell[1]))
         at = cell.end()
     return found
@@ -149,7 +149,7 @@ def _study(section: _Section, imported: Imported) -> StudyCopy:
     ]
     created_at = value_of(headers.get("created_at", "0.0"))
     if isinstance(created_at, str | bool):
-        raise ValueError(f"created_at={created_at!r} is no number")
+        raise ValueError(f"created_at={created_at!r} is not a number")
     record = study_of(
         name=str(value_of(headers.get("study", _DEFAULT_NAME))),
         objective=str(objective),
@@ -162,7 +162,7 @@ def _study(section: _Section, imported: Imported) -> StudyCopy:
 def _trial(number: int, columns: Sequence[str], row: Sequence[Value], objective: Objective) -> Trial:
     value = row[-1]
     if isinstance(value, str | bool):
-        raise ValueError(f"the performance {value!r} is no number")
+        raise ValueError(f"the performance {value!r} is not a number")
     is_measured = math.isfinite(value)
     interval = Interval(float(value), math.nan, math.nan)
     return Trial(

@@ -67,7 +67,7 @@ class XmlFormat:
             root = parse(path, forbid_dtd=True).getroot()
         except DefusedXmlException as error:
             raise refuse(
-                place, f"it declares entities or a document type ({type(error).__name__})", "it is no plain XML"
+                place, f"it declares entities or a document type ({type(error).__name__})", "it is not plain XML"
             ) from error
         except (ET.ParseError, LookupError, ValueError, RecursionError) as error:  # LookupError: of an unknown encoding
             raise refuse(place, f"it is not XML: {error}") from error
@@ -265,7 +265,7 @@ def _trial(number: int, entry: Any, objective: Objective, context: Context) -> T
     text = (entry.findtext("Perf") or "").strip()
     perf = value_of(text) if text else math.nan
     if isinstance(perf, str | bool):
-        raise ValueError(f"Perf={text[:40]!r} is no number")
+        raise ValueError(f"Perf={text[:40]!r} is not a number")
     is_measured = bool(text)
     time = entry.find("Time")
     at = value_of(time.get("at", "0.0")) if time is not None else 0.0
@@ -291,5 +291,5 @@ def _text(text: str) -> str:
 def _whole(text: str) -> int:
     value = value_of(text)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{text[:40]!r} is no whole number")
+        raise ValueError(f"{text[:40]!r} is not a whole number")
     return value

@@ -176,7 +176,7 @@ def require_changeable(states: Mapping[str, KnobState]) -> None:
     reasons = {state.lock_reason for state in states.values() if state.is_curated}
     if "" not in reasons and _NO_RIGHT in reasons:
         raise TargetError(
-            "this user may change no variable of the server",
+            "this user may not change any variable of the server",
             hint="`trimtab doctor --grant-sql` prints the rights that tuning needs",
         )
 

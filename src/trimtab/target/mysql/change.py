@@ -1,4 +1,4 @@
-"""Snapshot, change and put back a server's configuration: all or nothing, read back every time.
+"""Snapshot and change a server's configuration: all or nothing, read back every time.
 
 Knobs that SET GLOBAL changes are set so; those that need a restart go into the option file of our own, which the server
 reads last. The file always holds the whole config, so that a restart for one knob does not lose another.
@@ -6,27 +6,34 @@ reads last. The file always holds the whole config, so that a restart for one kn
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from trimtab.errors import ApplyError, RestoreError, TargetError
+from trimtab.errors import ApplyError, ForeignChangeError, TargetError
 from trimtab.host import FileCopy
 from trimtab.space import Config, Value
 from trimtab.target.base import Applied, Snapshot
 from trimtab.target.files import file_from_json, file_to_json
+from trimtab.target.foreign import STOPPED
 from trimtab.target.mysql.pending import require_settled
 from trimtab.target.mysql.reach import Reach
-from trimtab.target.mysql.rescue import bring_up, redo_files
+from trimtab.target.mysql.rescue import redo_files
 from trimtab.target.mysql.session import Session, StatementError
 from trimtab.target.mysql.values import is_same, option_text, sql_literal
 from trimtab.target.mysql.variables import Variable
 
-__all__ = ["HEAD", "Catalogue", "is_resized", "put_back", "set_config", "take_snapshot"]
+__all__ = ["GROUP", "HEADS", "Catalogue", "is_resized", "set_config", "set_dynamic", "take_snapshot"]
 
-HEAD = "# Written by Trimtab while it tunes; removed or put back afterwards.\n[mysqld]\n"
+HEADS = {
+    False: "# Written by Trimtab while it tunes; removed or put back afterwards.",
+    True: "# Written by `trimtab apply`, to stay; `trimtab rollback` takes it out again.",
+}
+"""The first line of ours, by whether the config stays."""
+GROUP = "[mysqld]"
 _FILE_MODE = 0o644
 _POOL = "pool-of-threads"
 """Without it the pool's own variables are not ours: SET GLOBAL thread_pool_size makes MariaDB 10.11 set it to 0."""
@@ -93,7 +100,7 @@ def _require_plain(reach: Reach, path: Path) -> None:
         )
 
 
-def set_config(reach: Reach, catalogue: Catalogue, base: Snapshot, config: Config) -> Applied:
+def set_config(reach: Reach, catalogue: Catalogue, base: Snapshot, config: Config, *, stays: bool) -> Applied:
     """Sets exactly `config` over `base`: file first, then SET GLOBAL, then a restart when a value cannot show otherwise.
 
     `effective` holds what the server really uses: it may have rounded a number or clamped it to a limit of its own.
@@ -101,53 +108,81 @@ def set_config(reach: Reach, catalogue: Catalogue, base: Snapshot, config: Confi
     Raises:
         ApplyError: the server refuses a value, does not come back, or keeps the old value. The server is left as it is: the
             caller rescues it.
+        ForeignChangeError: somebody else has changed the option file before the server read it.
         TargetError: the configuration cannot be changed at all.
     """
     started = time.monotonic()
-    _write_file(reach, base, config)
+    written = _write_file(reach, base, config, HEADS[stays])
     wanted = {**base.values, **config}
     with reach.connect() as session:
         now = catalogue.variables(session)
-        _set_dynamic(session, now, wanted)
+        set_dynamic(session, now, wanted)
         now = catalogue.variables(session)
     must_restart = _needs_restart(now, wanted)
     if must_restart:
         reach.restart()
         with reach.connect() as session:
-            _set_dynamic(session, catalogue.variables(session), wanted)
+            set_dynamic(session, catalogue.variables(session), wanted)
             now = catalogue.variables(session)
-    _check(now, base, config)
+    try:
+        _check(now, base, config)
+    except ApplyError:
+        _require_written(reach, written)
+        raise
     effective = {name: now[name].value for name in config if name in now}
     return Applied(effective=effective, restarted=must_restart, duration_s=time.monotonic() - started)
 
 
-def _write_file(reach: Reach, base: Snapshot, config: Mapping[str, Value]) -> None:
-    """The file as found, with `config` after it: of two settings in one file the later counts."""
+def _require_written(reach: Reach, written: bytes | None) -> None:
+    """That the option file still holds what we wrote: else it is not the config that fails.
+
+    Raises:
+        ForeignChangeError: somebody else has changed it.
+    """
+    path = reach.include_file
+    if path is None or written is None:
+        return
+    now = reach.host.read_file(path)
+    if now is None or now.content != written:
+        raise ForeignChangeError(
+            f"file={str(path)!r} was changed by somebody else while Trimtab changed it", hint=STOPPED
+        )
+
+
+def _write_file(reach: Reach, base: Snapshot, config: Mapping[str, Value], head: str) -> bytes | None:
+    """The file as found, with `config` after it: of two settings in one file the later counts; what was written."""
     path = reach.include_file
     if path is None:
-        return
+        return None
     found = file_from_json(base.files[str(path)])
     lines = "".join(f"{name} = {option_text(value)}\n" for name, value in config.items())
     before = found.content if found is not None else b""
     if before and not before.endswith(b"\n"):
         before += b"\n"
-    content = before + (HEAD + lines).encode() if config else None
-    if content is None:
-        _put_file_back(reach, base)
-        return
+    if not config:
+        reach.host.remove_leftover(path)
+        if found is None:
+            reach.host.remove_file(path)
+        elif reach.host.read_file(path) != found:
+            reach.host.write_file(path, found)
+        return None
+    content = before + f"{head}\n{GROUP}\n{lines}".encode()
     owner = (found.mode, found.uid, found.gid) if found is not None else _owner(reach)
     reach.host.write_file(path, FileCopy(content=content, mode=owner[0], uid=owner[1], gid=owner[2]))
+    return content
 
 
 def _owner(reach: Reach) -> tuple[int, int, int]:
-    """Of a new file: as its folder, readable for the server."""
+    """Of a new file: readable for the server; root's belongs to whom its folder belongs to, nobody else may give files away."""
     if reach.include_file is None:
         raise RuntimeError("there is no option file")
+    if os.geteuid() != 0:
+        return _FILE_MODE, os.geteuid(), os.getegid()
     status = reach.include_file.parent.stat()
     return _FILE_MODE, status.st_uid, status.st_gid
 
 
-def _set_dynamic(session: Session, now: Mapping[str, Variable], wanted: Mapping[str, Value]) -> None:
+def set_dynamic(session: Session, now: Mapping[str, Variable], wanted: Mapping[str, Value]) -> None:
     """SET GLOBAL for what differs.
 
     Raises:
@@ -236,54 +271,3 @@ def _check(now: Mapping[str, Variable], base: Snapshot, config: Config) -> None:
             f"the server keeps {name}={option_text(found)}{where} although {option_text(value)} was set",
             hint="another file or option wins over Trimtab's own, or the value is beyond a limit of the server's",
         )
-
-
-def put_back(reach: Reach, catalogue: Catalogue, snapshot: Snapshot) -> bool:
-    """Puts file and values of `snapshot` back exactly; returns whether the server was restarted. Idempotent.
-
-    Raises:
-        RestoreError: the file cannot be written, the server does not come up, or does not use the old values.
-    """
-    try:
-        _put_file_back(reach, snapshot)
-        restarted = bring_up(reach, snapshot)
-        with reach.connect() as session:
-            _set_dynamic(session, catalogue.variables(session), snapshot.values)
-            now = catalogue.variables(session)
-        if _needs_restart(now, snapshot.values) and not reach.no_restart:
-            restarted = True
-            reach.restart()
-            with reach.connect() as session:
-                # What had been changed by SET GLOBAL before we came is in no file.
-                _set_dynamic(session, catalogue.variables(session), snapshot.values)
-                now = catalogue.variables(session)
-    except TargetError as error:
-        raise RestoreError(
-            f"the server could not be put back as it was found: {error.message}", hint=_by_hand(snapshot)
-        ) from error
-    wrong = [
-        f"{name}={option_text(now[name].value)}"
-        for name, value in snapshot.values.items()
-        if name in now and not is_same(now[name].value, value)
-    ]
-    if wrong:
-        raise RestoreError(
-            f"after the restore the server still uses other values than before: {', '.join(wrong)}",
-            hint=_by_hand(snapshot),
-        )
-    return restarted
-
-
-def _put_file_back(reach: Reach, snapshot: Snapshot) -> None:
-    for text, table in snapshot.files.items():
-        path, copy = Path(text), file_from_json(table)
-        reach.host.remove_leftover(path)
-        if copy is None:
-            reach.host.remove_file(path)
-        elif reach.host.read_file(path) != copy:
-            reach.host.write_file(path, copy)
-
-
-def _by_hand(snapshot: Snapshot) -> str:
-    files = ", ".join(snapshot.files) or "no file"
-    return f"put back by hand: {files} as in the journal, then restart the server; `trimtab recover` tries again"

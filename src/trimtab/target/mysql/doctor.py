@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from trimtab.host import Limits
 from trimtab.records import Context
 from trimtab.target.base import KnobState
-from trimtab.target.doctor import Line, disk_lines, knob_line, memory_lines, restart_line
+from trimtab.target.doctor import Line, disk_lines, knob_line, memory_lines, recover_line, restart_line
 from trimtab.target.mysql.catalogue import Facts
 from trimtab.target.mysql.memory import memory_use
 from trimtab.target.mysql.reach import Reach
@@ -35,6 +35,7 @@ def examine(
         ("rights", facts.may_set, f"user {user} {rights}"),
         ("files", True, _files_text(reach)),
         restart_line(reach.no_restart),
+        recover_line(reach.no_later_login(), "~/.my.cnf"),
         *_memory_lines(settings, states, budget_bytes, limits),
         *disk_lines(reach.host, reach.data_dir),
         knob_line(states),
@@ -43,7 +44,7 @@ def examine(
 
 def _files_text(reach: Reach) -> str:
     if reach.include_file is None:
-        return "no option file of our own: changes are lost at the server's next restart"
+        return "no include_file: changes are lost at the server's next restart"
     return f"Trimtab's own option file {reach.include_file}"
 
 

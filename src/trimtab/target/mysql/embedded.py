@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from trimtab.host import FileCopy
 from trimtab.records import Endpoint
 from trimtab.target.account import Account
 from trimtab.target.embedded import EmbeddedServer
@@ -72,6 +73,11 @@ class EmbeddedReach(EmbeddedServer[Daemon]):
         return self._server.argv
 
     @property
+    def pid_file(self) -> Path:
+        """The file that the server leaves behind only when it dies."""
+        return self.folder / "server.pid"
+
+    @property
     def socket(self) -> Path:
         """The unix socket."""
         return socket_folder(self.folder, _SOCKET) / _SOCKET
@@ -83,9 +89,7 @@ class EmbeddedReach(EmbeddedServer[Daemon]):
         return self._found
 
     def _find(self, account: Account) -> Daemon:
-        return Daemon(
-            self._program.path, self.folder / "server.cnf", self.folder / "server.pid", account, self.log_file
-        )
+        return Daemon(self._program.path, self.folder / "server.cnf", self.pid_file, account, self.log_file)
 
     def _inner_folders(self) -> Sequence[Path]:
         return (self.include_file.parent, self.socket.parent, self.folder / "tmp")
@@ -95,7 +99,9 @@ class EmbeddedReach(EmbeddedServer[Daemon]):
 
     def _make_data(self, scratch: Path, account: Account) -> None:
         self._install(self._program.data_maker(scratch), account, _INSTALL_S, ENVIRONMENT)
-        (self.folder / "server.cnf").write_text(_OPTIONS.format(folder=self.folder, socket=self.socket))
+        text = _OPTIONS.format(folder=self.folder, socket=self.socket)
+        copy = FileCopy(content=text.encode(), mode=0o644, uid=account.uid, gid=account.gid)
+        self.host.write_file(self.folder / "server.cnf", copy)
 
     def connect(self) -> Session:
         """A fresh connection as root."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from trimtab.errors import TargetError
 from trimtab.host import process_mark
@@ -22,7 +23,7 @@ from trimtab.target.mysql.replication import is_replica
 from trimtab.target.mysql.session import Session, StatementError
 from trimtab.target.mysql.variables import Variable
 
-__all__ = ["Picture", "differences", "take_picture"]
+__all__ = ["Picture", "differences", "files_as_left", "take_picture", "who_answers"]
 
 _UPTIME_SLACK_S = 3.0
 """Uptime counts whole seconds."""
@@ -63,9 +64,9 @@ class Picture:
         files |= {path: digest for path, digest in self.files.items() if path == self.ours}
         return replace(self, files=files, identifier=before.identifier, role=before.role)
 
-    def is_same_server(self, other: Picture) -> bool:
-        """Whether both are of one server in one role."""
-        return (self.identifier, self.role) == (other.identifier, other.role)
+    def kept(self) -> Mapping[str, Any]:
+        """What the journal keeps of it, as JSON: which server it is, and the digests of its files."""
+        return {"identifier": self.identifier, "role": self.role, "files": dict(self.files)}
 
 
 def take_picture(reach: Reach, read: Read, curated: frozenset[str]) -> Picture:
@@ -78,7 +79,7 @@ def take_picture(reach: Reach, read: Read, curated: frozenset[str]) -> Picture:
         variables = read(session)
         watched = {name: variables[name] for name in sorted({*curated, *_WATCHED}) if name in variables}
         uptime = session.execute("SHOW GLOBAL STATUS LIKE 'Uptime'")
-        identifier = "".join(str(_asked(session, f"@@GLOBAL.{name}")) for name in ("server_uid", "server_uuid"))
+        identifier = _identifier(session)
         role = _role(session, variables)
     pid = reach.pid
     return Picture(
@@ -90,6 +91,28 @@ def take_picture(reach: Reach, read: Read, curated: frozenset[str]) -> Picture:
         ours=str(reach.include_file or ""),
         settings={name: (variable.text, _where(variable)) for name, variable in watched.items()},
     )
+
+
+def who_answers(session: Session, variables: Mapping[str, Variable]) -> dict[str, str]:
+    """Identifier and role of the server behind `session`."""
+    return {"identifier": _identifier(session), "role": _role(session, variables)}
+
+
+def files_as_left(reach: Reach, left: Mapping[str, str]) -> bool:
+    """Whether the option files but our own are, byte by byte, as they were `left`; none was added, as far as can be seen.
+
+    Which files a server reads is known by its command line, and so only while it runs.
+    """
+    ours = str(reach.include_file or "")
+    known = {path: digest for path, digest in left.items() if path != ours}
+    if any(_digest(Path(path), reach) != digest for path, digest in known.items()):
+        return False
+    added = {str(path) for path in option_files(reach)} - {ours} - set(known) if any(reach.argv) else set()
+    return not any(_digest(Path(path), reach) != "missing" for path in added)
+
+
+def _identifier(session: Session) -> str:
+    return "".join(_asked(session, f"@@GLOBAL.{name}") for name in ("server_uid", "server_uuid"))
 
 
 def _asked(session: Session, what: str) -> str:

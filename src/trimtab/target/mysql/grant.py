@@ -92,7 +92,7 @@ def _data_lines(rights: DataRights | None, who: str) -> list[str]:
     if rights.makes_databases:
         lines += [
             "",
-            "-- The workload makes databases of its own:",
+            "-- The workload creates its own databases:",
             f"GRANT ALL ON `trimtab\\_%`.* TO {who};",
         ]
     if rights.is_users_own:

@@ -17,7 +17,7 @@ from trimtab.target.mysql.session import Session
 from trimtab.target.mysql.values import is_same
 from trimtab.target.mysql.variables import Variable, parse_text
 
-__all__ = ["require_settled", "starts_so", "unsettled"]
+__all__ = ["lost_by_restart", "require_settled", "starts_so", "unsettled"]
 
 _SLACK_S = 2.0
 _LIVE = ("SET GLOBAL", "command line", "mysqld-auto.cnf", "environment variable")
@@ -62,6 +62,16 @@ def require_settled(
             f"the option files hold changes that wait for a restart: {', '.join(waiting)}",
             hint="restart the server, or undo them, and start again; or set allow_restart = false",
         )
+    differing = lost_by_restart(reach, variables, ours)
+    if differing:
+        raise TargetError(
+            f"a restart would lose values that were set by SET GLOBAL and are in no file: {', '.join(differing)}",
+            hint="write them into the server's option file, or undo them, and start again; or set allow_restart = false",
+        )
+
+
+def lost_by_restart(reach: Reach, variables: Mapping[str, Variable], ours: frozenset[str]) -> list[str]:
+    """Variables outside `ours` that SET GLOBAL has given a value that stands in no file."""
     lost = [
         name
         for name, variable in variables.items()
@@ -69,12 +79,7 @@ def require_settled(
     ]
     # MySQL has no table of defaults, and calls a variable set after SET SESSION, too.
     start = start_values(reach) if any(variables[name].default is None for name in lost) else {}
-    differing = [name for name in lost if not starts_so(variables[name], start)]
-    if differing:
-        raise TargetError(
-            f"a restart would lose values that were set by SET GLOBAL and stand in no file: {', '.join(differing)}",
-            hint="write them into the server's option file, or undo them, and start again; or set allow_restart = false",
-        )
+    return [name for name in lost if not starts_so(variables[name], start)]
 
 
 def starts_so(variable: Variable, start: Mapping[str, str]) -> bool:

@@ -36,7 +36,7 @@ def check_memory(config: Config, states: Mapping[str, KnobState], budget_bytes: 
     if used > budget_bytes and use != before:
         raise ApplyError(
             f"the server would take memory={format_size(used)} of {format_size(budget_bytes)} with one client",
-            hint="lower innodb_buffer_pool_size and its like, or raise memory in the target's table",
+            hint="lower innodb_buffer_pool_size or other memory settings, or raise memory in the target's table",
         )
 
 

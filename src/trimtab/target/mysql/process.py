@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from trimtab.errors import TargetError
+from trimtab.host import Folder
 from trimtab.records import Endpoint
 from trimtab.target.account import Account
 from trimtab.target.mysql.recovery import Recovery
@@ -17,6 +18,7 @@ from trimtab.target.process import ServerProcess
 
 __all__ = ["Daemon"]
 
+_PID_FILE_BYTES = 32
 _STOP_S = 60.0
 _KILL_S = 15.0
 
@@ -29,7 +31,7 @@ class Daemon(ServerProcess):
     """
 
     def __init__(self, program: Path, option_file: Path, pid_file: Path, account: Account, log: Path) -> None:
-        super().__init__(account, log)
+        super().__init__(account, log, owns_log=True)
         self._program = program
         self._option_file = option_file
         self._pid_file = pid_file
@@ -41,7 +43,9 @@ class Daemon(ServerProcess):
 
     def _recorded_pid(self) -> int | None:
         try:
-            return int(self._pid_file.read_text().strip())
+            with Folder.open(self._pid_file.parent) as folder:
+                copy = folder.read(self._pid_file.name, most_bytes=_PID_FILE_BYTES)
+            return int(copy.content) if copy is not None else None
         except (OSError, ValueError):
             return None
 

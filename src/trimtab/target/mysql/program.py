@@ -112,7 +112,7 @@ def _product(path: Path) -> Product:
     words = done.stdout.lower()
     if done.returncode != 0 or " ver " not in f" {words}":
         raise TargetError(
-            f'embedded = "{path}" is no server: it says {(done.stdout or done.stderr).strip()[:100]!r}',
+            f'embedded = "{path}" is not a server program: it says {(done.stdout or done.stderr).strip()[:100]!r}',
             hint="give the path of a mariadbd or mysqld program",
         )
     return "mariadb" if "mariadb" in words else "mysql"

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
+
+from trimtab.target.log import open_log
 
 __all__ = ["MOST_S", "Recovery"]
 
@@ -39,15 +43,19 @@ class Recovery:
         log: the server's; None when it cannot be seen, and then there is nothing but time.
         start: byte of it where this start's lines begin.
         timeout_s: how long no new line of recovery may come. MariaDB writes one every 15 seconds.
+        clock: seconds of a clock that never goes back.
     """
 
-    def __init__(self, log: Path | None, start: int, timeout_s: float) -> None:
+    def __init__(
+        self, log: Path | None, start: int, timeout_s: float, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._log = log
+        self._clock = clock
         self._start = start
         self._timeout_s = timeout_s
         self._seen = ""
-        self._looked_at = -_LOOK_S
-        self._began_at = self._moved_at = self._told_at = time.monotonic()
+        self._looked_at = -math.inf
+        self._began_at = self._moved_at = self._told_at = clock()
 
     def is_under_way(self) -> bool:
         """Whether the log tells of a recovery that has not come to an end."""
@@ -56,7 +64,7 @@ class Recovery:
     def has_stalled(self) -> bool:
         """Whether there was no progress for `timeout_s`, or all of it takes more than `MOST_S`; says now and then what it
         waits for."""
-        now = time.monotonic()
+        now = self._clock()
         if now - self._looked_at >= _LOOK_S:
             self._looked_at = now
             line = self._line()
@@ -71,17 +79,17 @@ class Recovery:
         """What to say of a start that `has_stalled`."""
         if not self._seen:
             return f"the server was not ready within timeout_s={self._timeout_s:g}"
-        took_s = time.monotonic() - self._began_at
+        took_s = self._clock() - self._began_at
         if took_s > MOST_S:
             return f"the server's crash recovery did not end within most_s={MOST_S:g}: {self._seen}"
-        return f"the server's crash recovery has stood still for timeout_s={self._timeout_s:g}: {self._seen}"
+        return f"the server's crash recovery makes no progress for timeout_s={self._timeout_s:g}: {self._seen}"
 
     def _line(self) -> str:
         """The last line of recovery in the log, without its time; "" when there is none, or it has come to an end."""
         if self._log is None:
             return ""
         try:
-            with self._log.open("rb") as file:
+            with open_log(self._log) as file:
                 size = file.seek(0, 2)
                 file.seek(max(self._start if self._start <= size else 0, size - _TAIL_BYTES))
                 lines = file.read().decode(errors="replace").splitlines()

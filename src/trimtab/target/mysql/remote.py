@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import TargetError
-from trimtab.host import CommandResult, is_running, process_mark
+from trimtab.host import CommandResult, peer_pid, process_mark
+from trimtab.host.mysql_client import password_from_files
 from trimtab.records import Endpoint
-from trimtab.target.account import Account, owner_of
-from trimtab.target.log import tail
+from trimtab.target.account import Account, server_user_of
+from trimtab.target.credentials import keep, received
+from trimtab.target.log import is_servers_log, tail
+from trimtab.target.mysql.found import Found, argv_of, read_facts
+from trimtab.target.mysql.identity import is_server, process_behind, require_same_server, server_in
 from trimtab.target.mysql.recovery import Recovery
-from trimtab.target.mysql.session import Session, connect, password_of
+from trimtab.target.mysql.session import LoginRefusedError, Session, connect, password_of
 from trimtab.target.mysql.settings import Settings
 from trimtab.target.remote import CommandedServer, RunningServer
 
@@ -30,17 +34,28 @@ class ConnectionReach(RunningServer[Settings, Session]):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._endpoint = settings.endpoint()
-        self._facts: dict[str, str] = {}
+        handed = received(settings.server).get("password")
+        if handed is not None:
+            self._endpoint = replace(self._endpoint, password=handed)
+        self._found = Found()
+        self._is_here: bool | None = None
+        self._seen: tuple[int, str] | None = None
+
+    def recall(self, table: Mapping[str, Any]) -> None:
+        """What `describe` has kept of it: all that is known of a server that is down."""
+        self._found = Found.of(self._settings, table)
 
     @property
     def data_dir(self) -> Path | None:
-        """Where the server says that its data is, when that is a folder of this machine."""
-        text = self._settings.data_dir or self._facts.get("datadir", "")
-        return Path(text) if text and self._is_here and Path(text).is_dir() else None
+        """Where the server's data is on this machine, by the server's process; None when it is not known to be here."""
+        return self._found.data_dir
 
     @property
-    def _is_here(self) -> bool:
-        return self._endpoint.host.startswith("/") or self._endpoint.host in ("localhost", "127.0.0.1", "::1")
+    def is_here(self) -> bool:
+        """Whether the server runs on this machine: by its process, whatever its address."""
+        if self._is_here is None:
+            self._look_in()
+        return bool(self._is_here)
 
     @property
     def include_file(self) -> Path | None:
@@ -49,52 +64,81 @@ class ConnectionReach(RunningServer[Settings, Session]):
 
     @property
     def argv(self) -> Sequence[str]:
-        """The running server's command line; empty when this user may not see it."""
-        try:
-            words = Path(f"/proc/{self.pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-        except OSError:
-            return ()
-        return tuple(os.fsdecode(word) for word in words)
+        """The server's command line, as it was last seen; empty when this user may not see it."""
+        pid = self.pid
+        return (argv_of(pid) if pid is not None else ()) or self._found.argv
+
+    @property
+    def pid_file(self) -> Path | None:
+        """The file that the server leaves behind only when it dies; None when it is not known here."""
+        return self._found.pid_file
 
     @property
     def account(self) -> Account | None:
-        """The data directory's owner."""
-        return owner_of(self.data_dir) if self.data_dir is not None else None
+        """The data directory's owner; None when unknown, or root, as which no program that a server names is ever run."""
+        return server_user_of(self.data_dir) if self.data_dir is not None else None
 
-    @property
-    def pid(self) -> int | None:
-        """The server's process, by its pid file; None when this user may not see it."""
-        if not self._is_here or not self._facts.get("pid_file"):
-            return None
-        path = Path(self._facts["pid_file"])
-        try:
-            return int((path if path.is_absolute() else Path(self._facts["datadir"]) / path).read_text())
-        except (OSError, ValueError):
-            return None
+    def _find_pid(self) -> int | None:
+        found = server_in(self.data_dir) if self.data_dir is not None else None
+        if found is None and self._seen is not None and process_mark(self._seen[0]) == self._seen[1]:
+            return self._seen[0]  # of a user who may not see where it works
+        return found
 
     @property
     def log_file(self) -> Path | None:
-        """The server's error log, where this machine has it."""
+        """The server's error log, where this machine has it and this user may read it."""
         if self._settings.log_file is not None:
             return Path(self._settings.log_file)
-        text = self._facts.get("log_error", "")
-        if not self._is_here or not text or text == "stderr":
-            return None
-        return Path(self._facts.get("datadir", "/")) / text
+        log = self._found.log
+        return log if log is not None and is_servers_log(log, self.account) else None
 
     def open(self) -> None:
-        """Logs in once, to know that it works, and asks where the server's files are."""
+        """Logs in once, to know that it works, and looks for the server's process and files on this machine.
+
+        Raises:
+            TargetError: nobody can log in, or data_dir is another server's.
+        """
+        self._look_in()
+
+    def _look_in(self) -> None:
         with self.connect() as session:
-            self._facts = {
-                name: str(session.value(f"SELECT @@{name}") or "") for name in ("datadir", "pid_file", "log_error")
-            }
+            facts = read_facts(session)
+            password = password_of(self._endpoint)
+            keep(self._settings.server, {} if password is None else {"password": password})
+            folder = Path(self._settings.data_dir or facts["datadir"])
+            pid = process_behind(session, folder if folder.is_dir() else None)
+        if self._settings.data_dir is not None:
+            require_same_server(folder, facts, pid)
+        self._is_here = pid is not None
+        self._note(pid)
+        if pid is not None:
+            self._found = Found.seen(self._settings, facts, pid)
+
+    def _note(self, pid: int | None) -> None:
+        if pid is not None:
+            self._seen = (pid, process_mark(pid))
 
     def close(self) -> None:
         """Nothing is held."""
 
     def connect(self) -> Session:
         """A fresh connection."""
-        return connect(self._endpoint)
+        session = connect(self._endpoint)
+        if self._endpoint.host.startswith("/"):  # cheap there, and a restart has changed it
+            pid = peer_pid(session.socket)
+            self._note(pid if pid is not None and is_server(pid) else None)
+        return session
+
+    def no_later_login(self) -> str:
+        """See `ServerReach`; tries it."""
+        in_files = password_from_files(self._endpoint.options.get("defaults_file"), with_environment=False)
+        try:
+            connect(replace(self._endpoint, password=in_files or "")).close()
+        except LoginRefusedError:
+            return "url" if self._settings.endpoint().password is not None else "MYSQL_PWD"
+        except TargetError:
+            return ""  # that is no matter of passwords
+        return ""
 
     def endpoint(self) -> Endpoint:
         """How a load connects."""
@@ -107,6 +151,10 @@ class ConnectionReach(RunningServer[Settings, Session]):
     def log_excerpt(self, n_lines: int) -> str:
         """The last lines of the error log; "" when it cannot be read."""
         return tail(self.log_file, n_lines) if self.log_file is not None else ""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Where it is, without the password, and what a later look at a server that is down must know."""
+        return {**super().describe(), "found": self._found.to_json()}
 
 
 class LocalReach(CommandedServer[Settings, Session], ConnectionReach):
@@ -133,6 +181,15 @@ class LocalReach(CommandedServer[Settings, Session], ConnectionReach):
             raise TargetError(
                 f"include_file={str(self._include_file)!r} cannot be written by this user",
                 hint="run as a user who may write there, or leave include_file and restart out (SET GLOBAL only)",
+            )
+        if self.host.link_target(self._include_file) is not None:
+            return  # refused by the snapshot, before any change
+        found = self.host.read_file(self._include_file)
+        if found is not None and os.geteuid() not in (0, found.uid):
+            raise TargetError(
+                f"include_file={str(self._include_file)!r} belongs to another user (uid={found.uid}): it could not be put back"
+                " as it was",
+                hint="run as that user or as root, or give a file that does not exist yet",
             )
 
     def _run_command(self) -> CommandResult:
@@ -185,11 +242,6 @@ class LocalReach(CommandedServer[Settings, Session], ConnectionReach):
             return None
         return time.time() - float(rows[0][1])
 
-    def is_up(self) -> bool:
-        """Whether its process runs, whatever it says to a login; by a login where the process cannot be seen."""
-        pid = self.pid
-        return is_running(pid) if pid is not None else super().is_up()
-
     def describe(self) -> Mapping[str, Any]:
         """Where it is, without the password."""
-        return {"way": "local", "url": self._settings.safe_url, "include_file": str(self._include_file)}
+        return {**super().describe(), "way": "local", "include_file": str(self._include_file)}

@@ -11,14 +11,15 @@ import fcntl
 import logging
 import os
 import signal
+import stat
 import struct
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 
 from trimtab.errors import TargetError
-from trimtab.host import process_state
-from trimtab.target.base import Snapshot
+from trimtab.host import Folder, process_state
+from trimtab.target.base import Own, Restarts, Snapshot
 from trimtab.target.mysql.reach import Reach
 from trimtab.target.mysql.session import FullError, LoginRefusedError
 from trimtab.target.mysql.values import option_text
@@ -47,8 +48,8 @@ def redo_files(reach: Reach) -> list[str]:
         return []
 
 
-def bring_up(reach: Reach, snapshot: Snapshot) -> bool:
-    """Makes sure that a login works; whether the server was started for it.
+def bring_up(reach: Reach, snapshot: Snapshot, own: Own, restarts: Restarts) -> bool:
+    """Makes sure that a login works; whether the server was started for it, which `restarts` is asked for.
 
     Raises:
         LoginRefusedError: it runs and does not let this user in.
@@ -60,6 +61,7 @@ def bring_up(reach: Reach, snapshot: Snapshot) -> bool:
     if reach.no_restart:
         reach.ensure_up()
         return False
+    restarts()
     first: TargetError | None = None
     for pause_s in _PAUSES_S:
         time.sleep(pause_s)
@@ -76,7 +78,7 @@ def bring_up(reach: Reach, snapshot: Snapshot) -> bool:
         except TargetError as error:
             first = first or error
     if first is not None:
-        _last_resort(reach, snapshot, first)
+        _last_resort(reach, snapshot, own, first)
     return True
 
 
@@ -122,21 +124,27 @@ def remove_leftover(reach: Reach, snapshot: Snapshot) -> bool:
     folder = reach.data_dir
     if folder is None or not known or LEFTOVER in known or _REDO not in known or reach.pid is not None:
         return False
-    path, redo = folder / LEFTOVER, folder / _REDO
     try:
-        if not path.is_file() or path.is_symlink() or not redo.stat().st_size or _is_open(folder / _SYSTEM):
-            return False
-        size = path.stat().st_size
-        path.unlink()
+        with Folder.open(folder) as inside:
+            leftover, redo = inside.status(LEFTOVER), inside.status(_REDO)
+            if leftover is None or redo is None or not stat.S_ISREG(leftover.st_mode) or not redo.st_size:
+                return False
+            if _is_open(inside):
+                return False
+            inside.remove(LEFTOVER)
     except OSError:
         return False
-    _log.warning("removed %s (bytes=%d), which a redo log that could not be made has left behind", path, size)
+    _log.warning(
+        "removed %s (bytes=%d), which a redo log that could not be made has left behind",
+        folder / LEFTOVER,
+        leftover.st_size,
+    )
     return True
 
 
-def _is_open(path: os.PathLike[str]) -> bool:
+def _is_open(data_dir: Folder) -> bool:
     """Whether a server has locked its system tablespace; asks, and locks nothing."""
-    handle = os.open(path, os.O_RDWR)
+    handle = data_dir.open_file(_SYSTEM, os.O_RDWR)
     try:
         asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         return bool(struct.unpack("hhqqi4x", fcntl.fcntl(handle, fcntl.F_GETLK, asked))[0] != fcntl.F_UNLCK)
@@ -144,14 +152,14 @@ def _is_open(path: os.PathLike[str]) -> bool:
         os.close(handle)
 
 
-def _last_resort(reach: Reach, snapshot: Snapshot, first: TargetError) -> None:
-    """One start with the values as found on the command line.
+def _last_resort(reach: Reach, snapshot: Snapshot, own: Own, first: TargetError) -> None:
+    """One start with our knobs as found on the command line.
 
     Raises:
         TargetError: the first trouble, when that does not help either.
     """
     try:
-        reach.start_with(_overrides(snapshot))
+        reach.start_with(_overrides(snapshot, own))
     except TargetError as error:
         raise TargetError(
             f"{first.message}; and with the values as found on its command line: {error.message}", hint=first.hint
@@ -162,5 +170,6 @@ def _last_resort(reach: Reach, snapshot: Snapshot, first: TargetError) -> None:
     )
 
 
-def _overrides(snapshot: Snapshot) -> Sequence[str]:
-    return [f"--{name.replace('_', '-')}={option_text(value)}" for name, value in sorted(snapshot.values.items())]
+def _overrides(snapshot: Snapshot, own: Own) -> Sequence[str]:
+    found = {name: snapshot.values[name] for name in sorted(own.texts) if name in snapshot.values}
+    return [f"--{name.replace('_', '-')}={option_text(value)}" for name, value in found.items()]

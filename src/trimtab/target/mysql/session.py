@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -27,7 +28,7 @@ _REFUSED = {
     ER.ACCESS_DENIED_ERROR: ("the server refused user or password", "put the right one into ~/.my.cnf or MYSQL_PWD"),
     _NO_PASSWORD: ("the operating-system user may not log in as this user", "run as that user"),
     ER.DBACCESS_DENIED_ERROR: ("this user may not enter the database", "name another one in url, or none"),
-    ER.HOST_NOT_PRIVILEGED: ("the server lets nobody in from this host", "log in from another host, or add the user"),
+    ER.HOST_NOT_PRIVILEGED: ("the server refuses logins from this host", "log in from another host, or add the user"),
     ER.HOST_IS_BLOCKED: ("the server has blocked this host after many errors", "run `mysqladmin flush-hosts`"),
     ER.BAD_DB_ERROR: ("the database does not exist", "check it in url"),
 }
@@ -64,6 +65,12 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def socket(self) -> socket.socket:
+        """What it goes over, to see who is at its other end; not to be read from."""
+        found: socket.socket = self._connection._sock  # type: ignore[attr-defined]
+        return found
 
     def close(self) -> None:
         """Ends it; idempotent."""
@@ -129,5 +136,7 @@ def _parts(error: Exception) -> tuple[int, str]:
 
 
 def password_of(endpoint: Endpoint) -> str | None:
-    """The endpoint's password, or that of MYSQL_PWD, or of the [client] group in ~/.my.cnf."""
-    return endpoint.password if endpoint.password is not None else password_from_files()
+    """The endpoint's password, or that of its defaults_file, of MYSQL_PWD, or of the [client] group in ~/.my.cnf."""
+    if endpoint.password is not None:
+        return endpoint.password
+    return password_from_files(endpoint.options.get("defaults_file"))

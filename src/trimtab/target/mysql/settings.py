@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from trimtab.errors import UsageError
 from trimtab.records import Endpoint
-from trimtab.target.settings import ServerSettings, read_table
+from trimtab.redact import MASK
+from trimtab.target.settings import DatabaseSettings, full_path, read_table
 
 __all__ = ["Settings", "read_settings"]
 
 _PORT = 3306
-_OPTIONS = ("socket", "sslmode", "sslrootcert")
+_OPTIONS = ("socket", "sslmode", "sslrootcert", "defaults_file")
+_PATH_OPTIONS = ("sslrootcert", "defaults_file")
 
 
-class Settings(ServerSettings):
+class Settings(DatabaseSettings):
     """What the study file may say about a MySQL or MariaDB target."""
 
     WAYS: ClassVar[str] = 'embedded = "mariadb" (or "mysql") and url = "mysql://..."'
     ONLY_URL: ClassVar[tuple[str, ...]] = ("data_dir", "include_file", "restart", "log_file")
+    PATHS: ClassVar[tuple[str, ...]] = ("data_dir", "include_file", "log_file")
 
     kind: Literal["mysql", "mariadb"] = "mysql"
     embedded: str | None = Field(
         None,
-        description="a private server with a data directory of its own, of the mariadbd or mysqld that is installed here: "
+        description="a private server with its own data directory, run with the installed mariadbd or mysqld: "
         '"mariadb", "mysql", or the path of the program',
     )
     url: SecretStr | None = Field(
@@ -35,14 +40,14 @@ class Settings(ServerSettings):
     )
     include_file: str | None = Field(
         None,
-        description="option file of Trimtab's own that the server reads last, such as /etc/mysql/mariadb.conf.d/zz-trimtab.cnf",
+        description="separate option file for Trimtab that the server reads last: /etc/mysql/mariadb.conf.d/zz-trimtab.cnf",
     )
     restart: str | None = Field(None, description='command that restarts it, such as "systemctl restart mariadb"')
-    log_file: str | None = Field(None, description="the server's error log, for the lines shown after a failure")
+    log_file: str | None = Field(None, description="the server's error log, for the log lines shown after a failure")
     immediate_stop: bool | None = Field(
         None,
-        description="whether a server that does not stop within a minute may be killed (it recovers at the next start); "
-        "default: only an embedded one",
+        description="whether to kill a server that does not stop within a minute (it recovers at the next start); "
+        "default: embedded servers only",
     )
 
     @field_validator("embedded")
@@ -69,7 +74,7 @@ class Settings(ServerSettings):
         except ValueError:
             # The text is not repeated: it may hold a password.
             raise UsageError(
-                "url is no MySQL connection string",
+                "url is not a MySQL connection string",
                 hint="write it as in: mysql://user@host:3306/database, or mysql://user@localhost/database?socket=/run/mysqld/mysqld.sock",
             ) from None
 
@@ -86,36 +91,48 @@ class Settings(ServerSettings):
             host=socket or parts.hostname or "localhost",
             port=parts.port or _PORT,
             user=unquote(parts.username),
-            password=None if parts.password is None else unquote(parts.password),
+            # What stands in a history for a password is none, and goes to no server.
+            password=None if parts.password is None or unquote(parts.password) == MASK else unquote(parts.password),
             database=unquote(parts.path.removeprefix("/")) or "mysql",
             options=options,
         )
 
+    def with_full_paths(self, directory: Path) -> Self:
+        """See `DatabaseSettings`."""
+        endpoint = self.endpoint() if self.url is not None else None
+        options = endpoint.options if endpoint is not None else {}
+        full = {key: full_path(options[key], directory) for key in _PATH_OPTIONS if key in options}
+        if endpoint is None or all(options[key] == path for key, path in full.items()):
+            return self
+        url = _url(replace(endpoint, options={**options, **full}), endpoint.password)
+        return self.model_copy(update={"url": SecretStr(url)})
+
     @property
     def safe_url(self) -> str | None:
         """The URL without its password."""
-        if self.url is None:
-            return None
-        endpoint = self.endpoint()
-        options = dict(endpoint.options)
-        host = endpoint.host
-        if host.startswith("/"):
-            options, host = {"socket": endpoint.host, **options}, "localhost"
-        query = "&".join(f"{name}={quote(value, safe='/')}" for name, value in options.items())
-        user, database = quote(endpoint.user, safe=""), quote(endpoint.database, safe="")
-        shown = f"[{host}]" if ":" in host else host
-        return f"mysql://{user}@{shown}:{endpoint.port}/{database}" + (f"?{query}" if query else "")
+        return _url(self.endpoint(), None) if self.url is not None else None
 
     def check_url(self) -> None:
-        """See `ServerSettings`."""
+        """See `DatabaseSettings`."""
         if self.url is not None:
             self.endpoint()
 
 
-def read_settings(name: str, table: Mapping[str, Any]) -> Settings:
-    """Checks a [target.NAME] table.
+def _url(endpoint: Endpoint, password: str | None) -> str:
+    options, host = dict(endpoint.options), endpoint.host
+    if host.startswith("/"):
+        options, host = {"socket": endpoint.host, **options}, "localhost"
+    query = "&".join(f"{name}={quote(value, safe='/')}" for name, value in options.items())
+    user, database = quote(endpoint.user, safe=""), quote(endpoint.database, safe="")
+    who = user if password is None else f"{user}:{quote(password, safe='')}"
+    shown = f"[{host}]" if ":" in host else host
+    return f"mysql://{who}@{shown}:{endpoint.port}/{database}" + (f"?{query}" if query else "")
+
+
+def read_settings(name: str, table: Mapping[str, Any], directory: Path | None = None) -> Settings:
+    """Checks a [target.NAME] table; paths are relative to `directory` (None: the current folder).
 
     Raises:
         UsageError: an unknown key (with the closest name), a wrong value or combination.
     """
-    return read_table(Settings, name, table)
+    return read_table(Settings, name, table, directory)

@@ -9,14 +9,14 @@ from typing import Any
 
 from trimtab.errors import ApplyError
 from trimtab.host import most_open_files
-from trimtab.records import Context, DataRights
-from trimtab.space import Config, Constraint
-from trimtab.target.base import Applied, KnobState, Snapshot, Vitals
+from trimtab.records import Context, DataRights, Play
+from trimtab.space import Config, Constraint, Knob, SafetyClass, Value
+from trimtab.target.base import Applied, KnobState, Own, Restarts, Snapshot, Undone, Vitals
 from trimtab.target.discovery import FoundServer
 from trimtab.target.gate import check_config
 from trimtab.target.mysql import advice, doctor, grant, memory, preflight, vitals
 from trimtab.target.mysql.catalogue import Facts, curated_for, knob_states, require_changeable, selected_names
-from trimtab.target.mysql.change import Catalogue, put_back, set_config, take_snapshot
+from trimtab.target.mysql.change import Catalogue, set_config, take_snapshot
 from trimtab.target.mysql.counters import read_counters
 from trimtab.target.mysql.discover import discover, embedded
 from trimtab.target.mysql.embedded import EmbeddedReach
@@ -24,15 +24,19 @@ from trimtab.target.mysql.flavour import Flavour, read_flavour
 from trimtab.target.mysql.fragment import fragment_text
 from trimtab.target.mysql.lock import TunerLock
 from trimtab.target.mysql.open_files import open_files_constraints
+from trimtab.target.mysql.overlay import load_overlay
 from trimtab.target.mysql.reach import Reach
 from trimtab.target.mysql.remote import ConnectionReach, LocalReach
 from trimtab.target.mysql.replication import has_replica
 from trimtab.target.mysql.sentry import Sentry
 from trimtab.target.mysql.session import Session
 from trimtab.target.mysql.settings import Settings, read_settings
+from trimtab.target.mysql.undo import take_back
+from trimtab.target.mysql.values import option_text
 from trimtab.target.mysql.variables import MARIADB_QUERY, MYSQL_QUERY, Variable, from_mariadb, from_mysql
 from trimtab.target.orders import check_orders
 from trimtab.target.overlay import Bounds
+from trimtab.target.plays import fitting_plays, play_facts, shipped_plays
 from trimtab.target.server import ServerTarget
 
 __all__ = ["MysqlTarget"]
@@ -58,29 +62,34 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
         self._lock = TunerLock(self._lock_file(state_dir), lambda: self._reach.connect())
 
     @classmethod
-    def from_settings(cls, name: str, settings: Mapping[str, Any], *, state_dir: Path) -> MysqlTarget:
-        """A target from its [target.NAME] table; touches nothing.
+    def from_settings(
+        cls, name: str, settings: Mapping[str, Any], *, state_dir: Path, directory: Path | None = None
+    ) -> MysqlTarget:
+        """A target from its [target.NAME] table, whose paths are relative to `directory`; touches nothing.
 
         Raises:
             UsageError: an unknown key or a wrong value.
         """
-        return cls(name, read_settings(name, settings), state_dir)
+        return cls(name, read_settings(name, settings, directory), state_dir)
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot, *, state_dir: Path) -> MysqlTarget:
         """The target that a journalled snapshot came from, ready for `restore`; needs neither study file nor `open`.
 
-        A password is taken from MYSQL_PWD or ~/.my.cnf: the journal holds none.
+        The journal holds no password: it comes from MYSQL_PWD or an option file, or from the tuner (see `credentials`).
         """
         settings = read_settings(snapshot.target, snapshot.reach["settings"])
-        reach: Reach | None = None
+        reach: Reach
         if settings.embedded is not None:
             reach = EmbeddedReach(
                 snapshot.target,
                 settings.embedded,
                 folder=Path(snapshot.reach["folder"]),
                 immediate_stop=settings.immediate_stop is not False,
+                memory_limit_bytes=settings.memory_limit_bytes,
             )
+        else:
+            reach = _running(settings, snapshot.reach.get("found"))
         return cls(snapshot.target, settings, state_dir, reach)
 
     @classmethod
@@ -151,6 +160,13 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
         variables, _ = self._look()
         return advice.advise(self.states(), context, self._bounds(variables), self.machine())
 
+    def plays(self, context: Context, latency_s: float) -> tuple[Play, ...]:
+        """What an expert would try here (see `trimtab.target.plays`)."""
+        facts = play_facts(context, self.machine(), self._bounds(self._look()[0]), latency_s=latency_s)
+        overlay = load_overlay()
+        locked = frozenset(n for n, knob in overlay.knob.items() if knob.safety is not SafetyClass.PERFORMANCE)
+        return fitting_plays(shipped_plays("mysql", frozenset(overlay.knob), locked), self.states(), facts)
+
     def constraints(self, names: Sequence[str], context: Context) -> tuple[Constraint, ...]:
         """The memory budget, the orders and the open files over those of `names` that matter."""
         states, pid = self._states_as_found(), self._reach.pid
@@ -186,30 +202,31 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
             TargetError: a restart of ours would bring about changes of somebody else's.
         """
         can_restart = self.settings.allow_restart and not self._reach.no_restart
-        self._base = take_snapshot(
+        found = take_snapshot(
             self.name, self.kind, self._reach, self._catalogue, self.settings.public(), can_restart=can_restart
         )
-        self._sentry.begin()
+        self._base = replace(found, picture=self._sentry.begin())
         return self._base
 
-    def _set(self, config: Config, states: Mapping[str, KnobState], base: Snapshot) -> Applied:
-        return set_config(self._reach, self._catalogue, base, config)
+    def _texts(self, knob: Knob, value: Value) -> tuple[str, ...]:
+        return (option_text(value),)
 
-    def _put_back(self, snapshot: Snapshot) -> None:
-        put_back(self._reach, Catalogue(self._variables, frozenset(snapshot.values)), snapshot)
+    def _set(self, config: Config, states: Mapping[str, KnobState], base: Snapshot, *, stays: bool) -> Applied:
+        return set_config(self._reach, self._catalogue, base, config, stays=stays)
 
-    def persist(self, config: Config) -> Snapshot:
-        """As `apply`, to stay; returns the configuration from before, for a rollback.
-
-        Raises:
-            ApplyError: as `apply`, or nothing would outlive the server's next restart; nothing is changed then.
-        """
+    def _require_lasting(self) -> None:
         if self._reach.include_file is None:
             raise ApplyError(
                 "the config cannot be made to stay: Trimtab has no option file on this server",
                 hint="set include_file in the target's table, or put the printed settings into the server's own file",
             )
-        return super().persist(config)
+
+    def _take_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> Undone:
+        return take_back(self._reach, Catalogue(self._variables, frozenset(snapshot.values)), snapshot, own, restarts)
+
+    @property
+    def _own_files(self) -> Sequence[Path]:
+        return [self._reach.include_file] if self._reach.include_file is not None else []
 
     def health(self) -> None:
         """A fresh login and a query.
@@ -221,8 +238,8 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
             session.execute("SELECT 1")
 
     def notes(self) -> tuple[str, ...]:
-        """Nothing: a set of knobs leaves out what a server does not have."""
-        return ()
+        """What `recover` could not do later; a set of knobs leaves out what a server does not have, without a word."""
+        return self._login_notes("~/.my.cnf")
 
     def fragment(self, config: Config) -> str:
         """`config` as text for an option file."""
@@ -263,4 +280,10 @@ def _reach(name: str, settings: Settings) -> Reach:
     if settings.embedded is not None:
         limit, is_immediate = settings.memory_limit_bytes, settings.immediate_stop is not False
         return EmbeddedReach(name, settings.embedded, memory_limit_bytes=limit, immediate_stop=is_immediate)
-    return LocalReach(settings) if settings.include_file is not None else ConnectionReach(settings)
+    return _running(settings, None)
+
+
+def _running(settings: Settings, found: Mapping[str, Any] | None) -> Reach:
+    reach = LocalReach(settings) if settings.include_file is not None else ConnectionReach(settings)
+    reach.recall(found or {})
+    return reach

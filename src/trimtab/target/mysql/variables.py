@@ -62,7 +62,7 @@ class Variable:
         text: the running value as the server writes it.
         kind: what values it takes; "text" also for lists and for what is not known.
         default: the value that the server would take by itself, as text; None when it does not say.
-        low, high: its own limits; None for what is no number, or when it does not say.
+        low, high: its own limits; None for what is not a number, or when it does not say.
         block: distance between legal numbers; 1 when any will do.
         choices: of a choice.
         is_dynamic: whether SET GLOBAL changes it.

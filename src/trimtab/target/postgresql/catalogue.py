@@ -236,7 +236,7 @@ def require_changeable(states: Mapping[str, KnobState]) -> None:
         )
     if "" not in reasons and _NO_RIGHT in reasons:
         raise TargetError(
-            "this user may change no knob of the server",
+            "this user may not change any setting of the server",
             hint="GRANT ALTER SYSTEM ON PARAMETER work_mem, ... TO the user (PostgreSQL 15+), or use a superuser",
         )
 

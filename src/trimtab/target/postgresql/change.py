@@ -1,4 +1,4 @@
-"""Snapshot, change and put back a server's configuration: all or nothing, read back every time."""
+"""Snapshot and change a server's configuration: all or nothing, read back every time."""
 
 from __future__ import annotations
 
@@ -6,25 +6,21 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import psycopg
-
-from trimtab.errors import ApplyError, RestoreError, TargetError
+from trimtab.errors import ApplyError, ForeignChangeError, TargetError
 from trimtab.space import Config, Value
 from trimtab.target.base import Applied, KnobState, Snapshot
 from trimtab.target.files import file_to_json
+from trimtab.target.foreign import STOPPED
 from trimtab.target.postgresql.autoconf import change_entries, file_faults, read_entries, reload_and_wait
 from trimtab.target.postgresql.catalogue import Row, read_rows
 from trimtab.target.postgresql.classes import SECRET
 from trimtab.target.postgresql.pending import require_settled
 from trimtab.target.postgresql.reach import AUTO_CONF, Reach
-from trimtab.target.postgresql.rescue import bring_back, entries_back_by_spare
 from trimtab.target.postgresql.session import ConnectionLostError, LoginRefusedError
 from trimtab.target.postgresql.values import is_same, setting_text
 from trimtab.units import format_value
 
-__all__ = ["put_back", "set_config", "take_snapshot"]
-
-_LOG_LINES = 20
+__all__ = ["is_kept", "read_rows_somehow", "set_config", "take_snapshot"]
 
 
 def take_snapshot(target: str, reach: Reach, public: Mapping[str, Any], *, can_restart: bool) -> Snapshot:
@@ -51,11 +47,11 @@ def take_snapshot(target: str, reach: Reach, public: Mapping[str, Any], *, can_r
         kind="postgresql",
         reach={**reach.describe(), "settings": dict(public), "entries": entries},
         files=files,
-        values={name: row.value for name, row in rows.items() if _is_kept(row)},
+        values={name: row.value for name, row in rows.items() if is_kept(row)},
     )
 
 
-def _is_kept(row: Row) -> bool:
+def is_kept(row: Row) -> bool:
     """Whether a value belongs to the server and not to our own session, and may be written down."""
     return row.context != "internal" and row.source not in ("client", "session") and row.name not in SECRET
 
@@ -66,6 +62,7 @@ def set_config(reach: Reach, states: Mapping[str, KnobState], base: Snapshot, co
     Raises:
         ApplyError: the server refuses a value, does not come back, or uses another value. The server is left as it is:
             the caller rescues it.
+        ForeignChangeError: somebody else has taken the change back before it could be read.
         TargetError: the configuration cannot be changed at all.
     """
     started = time.monotonic()
@@ -78,12 +75,16 @@ def set_config(reach: Reach, states: Mapping[str, KnobState], base: Snapshot, co
         reload_and_wait(reach.connect)
     touched = sorted({*now, *wanted} & set(base.values))
     values = {name: config.get(name, base.values[name]) for name in touched}
-    rows = _rows(reach)
+    rows = read_rows_somehow(reach)
     must_restart = any(rows[name].is_pending and not is_same(rows[name].value, values[name]) for name in touched)
     if must_restart:
         reach.restart()
-        rows = _rows(reach)
-    _check(rows, values, config, states)
+        rows = read_rows_somehow(reach)
+    try:
+        _check(rows, values, config, states)
+    except ApplyError:
+        _require_written(reach, texts)
+        raise
     effective = {name: rows[name].value for name in config}
     return Applied(effective=effective, restarted=must_restart, duration_s=time.monotonic() - started)
 
@@ -104,7 +105,22 @@ def _set_entries(reach: Reach, wanted: Mapping[str, str]) -> tuple[dict[str, str
                 raise
 
 
-def _rows(reach: Reach) -> dict[str, Row]:
+def _require_written(reach: Reach, texts: Mapping[str, str]) -> None:
+    """That our entries still stand in the file: else it is not the config that fails.
+
+    Raises:
+        ForeignChangeError: somebody else has changed them.
+    """
+    with reach.connect() as connection:
+        now = read_entries(connection)
+    gone = [name for name, text in texts.items() if now.get(name) != text]
+    if gone:
+        raise ForeignChangeError(
+            f"{AUTO_CONF} was changed by somebody else while Trimtab changed it: {', '.join(gone)}", hint=STOPPED
+        )
+
+
+def read_rows_somehow(reach: Reach) -> dict[str, Row]:
     """By a new login; where none works any more, by the connection from better times."""
     try:
         with reach.connect() as connection:
@@ -131,75 +147,3 @@ def _check(
             f" not {format_value(value, row.unit)}",
             hint="another source wins over postgresql.auto.conf, or the server rounds the value",
         )
-
-
-def put_back(reach: Reach, snapshot: Snapshot) -> bool:
-    """Puts files and values of `snapshot` back exactly; returns whether the server was restarted. Idempotent.
-
-    Raises:
-        RestoreError: the files cannot be written, the server does not come up, or does not use the old values.
-    """
-    try:
-        restarted = bring_back(reach, snapshot) if snapshot.files else _entries_back(reach, snapshot)
-        wrong = _wrong_or_unseen(reach, snapshot)
-        if wrong and not reach.no_restart:
-            restarted = True
-            reach.restart()
-            wrong = _wrong_values(reach, snapshot)
-    except (TargetError, psycopg.Error) as error:
-        text = error.message if isinstance(error, TargetError) else str(error).strip()
-        raise RestoreError(
-            f"the server could not be put back as it was found: {text}", hint=_by_hand(snapshot)
-        ) from error
-    if wrong:
-        raise RestoreError(
-            f"after the restore the server still uses other values than before: {', '.join(wrong)}",
-            hint=_by_hand(snapshot),
-        )
-    return restarted
-
-
-def _by_hand(snapshot: Snapshot) -> str:
-    if snapshot.files:
-        path = next(iter(snapshot.files))
-        return f"by hand: write the content kept in the journal back to {path}, and restart the server"
-    entries = snapshot.reach["entries"]
-    return f"by hand: ALTER SYSTEM RESET every knob but {', '.join(entries) or 'none'}, and SELECT pg_reload_conf()"
-
-
-def _entries_back(reach: Reach, snapshot: Snapshot) -> bool:
-    """The entries as found, by SQL alone; False: nothing was restarted."""
-    entries: Mapping[str, str] = snapshot.reach["entries"]
-    try:
-        # a tuner may have died between its change and its reload; without rights on the files only loaded entries are seen
-        reload_and_wait(reach.connect)
-    except TargetError:
-        if reach.spare is None:
-            raise
-        entries_back_by_spare(reach.spare, entries, reach.connect)
-        return False
-    with reach.connect() as connection:
-        now = read_entries(connection)
-        change_entries(connection, now, entries)
-    if now != entries:
-        reload_and_wait(reach.connect)
-    return False
-
-
-def _wrong_or_unseen(reach: Reach, snapshot: Snapshot) -> list[str]:
-    """As `_wrong_values`; nothing where nobody lets us in to look, and the files are as found and were read since."""
-    try:
-        return _wrong_values(reach, snapshot)
-    except (LoginRefusedError, psycopg.Error):
-        if not snapshot.files:
-            raise
-        return []
-
-
-def _wrong_values(reach: Reach, snapshot: Snapshot) -> list[str]:
-    rows = _rows(reach)
-    return [
-        f"{name}={format_value(rows[name].value, rows[name].unit)}"
-        for name, value in snapshot.values.items()
-        if name in rows and _is_kept(rows[name]) and not is_same(rows[name].value, value)
-    ]

@@ -22,7 +22,7 @@ EMBEDDED = FoundServer(
     kind=_KIND,
     what="an embedded PostgreSQL 18",
     lines=(
-        'embedded = "18"                 # a real PostgreSQL of its own, from a wheel; "16" too',
+        'embedded = "18"                 # a private PostgreSQL from a Python package; or "16"',
         'memory = "1GiB"                 # the budget that all memory knobs share',
     ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from trimtab.host import Limits
 from trimtab.records import Context
 from trimtab.target.base import KnobState
-from trimtab.target.doctor import Line, disk_lines, knob_line, memory_lines, restart_line
+from trimtab.target.doctor import Line, disk_lines, knob_line, memory_lines, recover_line, restart_line
 from trimtab.target.postgresql.autoconf import file_faults
 from trimtab.target.postgresql.catalogue import read_rows
 from trimtab.target.postgresql.memory import memory_use
@@ -38,6 +38,7 @@ def examine(
         ("alter system", not managed, "allow_alter_system = off" if managed else "allowed"),
         ("files", not faults, "; ".join(faults) or _files_text(reach)),
         restart_line(reach.no_restart),
+        recover_line(reach.no_later_login(), "~/.pgpass"),
         (
             "pending",
             not waits,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from trimtab.host import Folder
 from trimtab.records import Endpoint
 from trimtab.target.account import Account, cache_root
 from trimtab.target.embedded import EmbeddedServer
@@ -81,7 +83,9 @@ class EmbeddedReach(EmbeddedServer[Postmaster]):
         options = ("-U", _USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-instructions")
         env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
         self._install([str(program), "-D", str(scratch), *options], account, _INITDB_S, env)
-        with (scratch / "postgresql.conf").open("a") as file:
+        with Folder.open(scratch) as folder:
+            handle = folder.open_file("postgresql.conf", os.O_WRONLY | os.O_APPEND)
+        with os.fdopen(handle, "a") as file:
             file.write(_CONFIG.format(folder=self.socket_dir))
 
     def connect(self, application: str = "trimtab") -> Connection:

@@ -7,6 +7,7 @@ file that it reads, and its settings. `differences` tells what somebody else has
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +24,10 @@ from trimtab.target.postgresql.reach import AUTO_CONF, Reach
 from trimtab.target.postgresql.session import Connection
 from trimtab.units import format_value
 
-__all__ = ["Picture", "differences", "take_picture"]
+__all__ = ["Picture", "differences", "take_picture", "who_answers"]
+
+_IDENTIFIER_BYTES = 8
+"""pg_control begins with the system identifier (ControlFileData, src/include/catalog/pg_control.h)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +58,14 @@ class Picture:
         ours = {path: digest for path, digest in self.files.items() if _is_ours(path)}
         return replace(self, files={**files, **ours}, identifier=before.identifier, is_standby=before.is_standby)
 
-    def is_same_server(self, other: Picture) -> bool:
-        """Whether both are of one server in one role."""
-        mine, others = ((one.identifier, one.is_standby, one.timeline) for one in (self, other))
-        return mine == others
+    def kept(self) -> Mapping[str, Any]:
+        """What the journal keeps of it, as JSON: which server it is, and the digests of its files."""
+        return {
+            "identifier": self.identifier,
+            "timeline": self.timeline,
+            "is_standby": self.is_standby,
+            "files": dict(self.files),
+        }
 
 
 def _is_ours(path: str) -> bool:
@@ -85,7 +93,30 @@ def take_picture(reach: Reach) -> Picture:
                 settings={name: _shown(row) for name, row in rows.items() if _is_watched(row)},
             )
     except psycopg.Error as error:
-        raise TargetError(f"the server cannot be looked at: {str(error).strip()}", hint="see its log") from error
+        raise TargetError(f"the server's state cannot be read: {str(error).strip()}", hint="see its log") from error
+
+
+def who_answers(reach: Reach) -> dict[str, Any]:
+    """Identifier, role and timeline as far as they can be seen now; of a server that is down the identifier of its files."""
+    found: dict[str, Any] = {}
+    if reach.data_dir is not None:
+        try:
+            control = reach.host.read_file(reach.data_dir / "global" / "pg_control")
+            if control is not None and len(control.content) >= _IDENTIFIER_BYTES:
+                found["identifier"] = str(int.from_bytes(control.content[:_IDENTIFIER_BYTES], sys.byteorder))
+        except TargetError:
+            pass  # this user may not read it: the server says so itself, when it is up
+    try:
+        with reach.connect() as connection:
+            row = _one(connection, "SELECT pg_is_in_recovery()")
+            is_standby = bool(row[0]) if row is not None else False
+            identifier = _first(connection, "SELECT system_identifier::text FROM pg_control_system()")
+            found |= {"is_standby": is_standby, "timeline": _timeline(connection, is_standby) or None}
+            if identifier:
+                found["identifier"] = str(identifier)
+    except (TargetError, psycopg.Error):
+        pass  # it is down, or hangs, or lets nobody in: the restore will say what stands in its way
+    return found
 
 
 def _one(connection: Connection, query: str) -> tuple[Any, ...] | None:

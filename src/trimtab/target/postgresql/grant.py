@@ -93,7 +93,7 @@ def _data_lines(server: Server, rights: DataRights | None, role: str) -> list[st
     if rights.makes_databases and server.major >= SINCE:
         lines += [
             "",
-            "-- The workload makes databases of its own (CREATEDB above), and lets their first writing end before it measures:",
+            "-- The workload creates its own databases (CREATEDB above) and issues a CHECKPOINT before it measures:",
             f"GRANT pg_checkpoint TO {_word(role)};",
         ]
     if rights.is_users_own:

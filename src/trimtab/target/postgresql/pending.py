@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import psycopg
 
 from trimtab.errors import TargetError, UsageError
+from trimtab.space import Value
 from trimtab.target.postgresql.catalogue import Row
 from trimtab.target.postgresql.session import Connection
 from trimtab.target.postgresql.values import is_same, parse_setting
 from trimtab.units import parse_value
 
-__all__ = ["require_settled", "unsettled"]
+__all__ = ["require_settled", "starts_with", "unsettled"]
 
 _TRUE, _FALSE = ("on", "true", "yes", "1"), ("off", "false", "no", "0")
 _FROM_FILES = ("default", "configuration file")
+_COMPUTED = frozenset({"commit_timestamp_buffers", "subtransaction_buffers", "transaction_buffers", "wal_buffers"})
+"""Knobs of a restart that show what the server made of an automatic value (-1 or 0) when it started."""
 _ALIASES = {"wal_compression": ({"on", "pglz"},)}
 
 
@@ -48,19 +52,48 @@ def unsettled(connection: Connection, rows: Mapping[str, Row]) -> list[str]:
 
     Empty when this user may not see the files.
     """
-    try:
-        cursor = connection.execute(
-            "SELECT DISTINCT ON (lower(name)) lower(name), setting FROM pg_file_settings WHERE name IS NOT NULL"
-            " ORDER BY lower(name), seqno DESC"
-        )
-        entries: dict[str, str] = dict(cursor.fetchall())
-    except psycopg.errors.InsufficientPrivilege:
+    entries = _file_entries(connection)
+    if entries is None:
         return []
     return [
         name
         for name, row in rows.items()
         if row.source in _FROM_FILES and not _is_settled(row, entries.get(name.lower()))
     ]
+
+
+def starts_with(connection: Connection, rows: Mapping[str, Row], values: Mapping[str, Value]) -> dict[str, bool]:
+    """Knob -> whether the files give it this value at the next start, True where that cannot be told; {} when this user
+    may not see them.
+    """
+    entries = _file_entries(connection)
+    if entries is None:
+        return {}
+    texts = {name: entries.get(name.lower(), rows[name].boot) for name in values}
+    return {
+        name: _is_automatic(name, texts[name]) or _means(replace(rows[name], setting=_setting(value)), texts[name])
+        for name, value in values.items()
+    }
+
+
+def _is_automatic(name: str, text: str) -> bool:
+    return name in _COMPUTED and text.strip() in ("-1", "0")
+
+
+def _setting(value: Value) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def _file_entries(connection: Connection) -> dict[str, str] | None:
+    """Name in lower case -> the text that counts, of all configuration files; None when this user may not see them."""
+    try:
+        cursor = connection.execute(
+            "SELECT DISTINCT ON (lower(name)) lower(name), setting FROM pg_file_settings WHERE name IS NOT NULL"
+            " ORDER BY lower(name), seqno DESC"
+        )
+        return dict(cursor.fetchall())
+    except psycopg.errors.InsufficientPrivilege:
+        return None
 
 
 def _is_settled(row: Row, text: str | None) -> bool:

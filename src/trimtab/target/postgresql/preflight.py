@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from trimtab.errors import ApplyError
-from trimtab.host import CommandResult
+from trimtab.host import CommandResult, Folder
 from trimtab.records import Context
 from trimtab.space import Config, RestartClass, Value
+from trimtab.target.account import Account
 from trimtab.target.base import KnobState
 from trimtab.target.memory import used_bytes
 from trimtab.target.postgresql.classes import forbidden_reason
@@ -24,6 +27,8 @@ from trimtab.units import format_size
 __all__ = ["check_memory", "check_shared_memory"]
 
 _TIMEOUT_S = 30.0
+_VERSION_BYTES = 16
+_CONTROL_BYTES = 8192
 
 
 def check_memory(config: Config, states: Mapping[str, KnobState], memory_bytes: int) -> None:
@@ -62,12 +67,9 @@ def check_shared_memory(config: Config, states: Mapping[str, KnobState], reach: 
         return
     if not account.is_me and os.geteuid() != 0:
         return
-    with tempfile.TemporaryDirectory(prefix="trimtab-check-") as name:
-        _fill(Path(name), data_dir, {**_start_values(states), **_texts(config, states)})
-        for path in (Path(name), *Path(name).rglob("*")):
-            os.chown(path, account.uid, account.gid)
+    with _scratch(data_dir, account, {**_start_values(states), **_texts(config, states)}) as name:
         result = reach.host.run(
-            [str(bin_dir / "postgres"), "-D", name, "-C", "shared_memory_size"],
+            [str(bin_dir / "postgres"), "-D", str(name), "-C", "shared_memory_size"],
             timeout_s=_TIMEOUT_S,
             user=account.uid,
             group=account.gid,
@@ -79,7 +81,7 @@ def check_shared_memory(config: Config, states: Mapping[str, KnobState], reach: 
     if need_bytes > budget_bytes:
         raise ApplyError(
             f"the server would take shared_memory={format_size(need_bytes)} of memory={format_size(budget_bytes)}",
-            hint="lower shared_buffers and its like, or raise memory in the target's table",
+            hint="lower shared_buffers or other memory settings, or raise memory in the target's table",
         )
 
 
@@ -89,12 +91,55 @@ def _complaints(result: CommandResult) -> str:
     return "; ".join(line for line in lines if AUTO_CONF not in line)
 
 
-def _fill(folder: Path, data_dir: Path, texts: Mapping[str, str]) -> None:
-    (folder / "global").mkdir(mode=0o700)
-    shutil.copyfile(data_dir / "global" / "pg_control", folder / "global" / "pg_control")
-    shutil.copyfile(data_dir / "PG_VERSION", folder / "PG_VERSION")
-    lines = [f"{name} = '{text}'\n" for name, text in texts.items()]
-    (folder / "postgresql.conf").write_text("".join(lines))
+@contextmanager
+def _scratch(data_dir: Path, account: Account, texts: Mapping[str, str]) -> Iterator[Path]:
+    """A data directory with nothing but a control file and settings, of the server's user; gone afterwards.
+
+    Only plain files of that user's are copied, and no more of them than such a file holds: through a link, or from
+    another's file, root would hand out what the user may not read. What is made here is given away by its descriptor, the
+    folder itself last, so that nobody has been able to put anything else into it.
+    """
+    try:
+        version, control = _own_files(data_dir, account)
+    except OSError as error:
+        raise ApplyError(
+            f"the server's files in data_dir={str(data_dir)!r} cannot be copied for a check: {error.strerror}",
+            hint="are they plain files of the server's user?",
+        ) from error
+    lines = "".join(f"{name} = '{text}'\n" for name, text in texts.items())
+    name = Path(tempfile.mkdtemp(prefix="trimtab-check-"))
+    try:
+        with Folder.open(name) as folder:
+            _give(folder, "PG_VERSION", version, account)
+            _give(folder, "postgresql.conf", lines.encode(), account)
+            folder.make_folder("global", os.geteuid(), os.getegid())
+            with Folder.open(name / "global") as inner:
+                _give(inner, "pg_control", control, account)
+                inner.give(account.uid, account.gid)
+            folder.give(account.uid, account.gid)
+        yield name
+    finally:
+        shutil.rmtree(name, ignore_errors=True)  # never through a link: it works by descriptors
+
+
+def _own_files(data_dir: Path, account: Account) -> tuple[bytes, bytes]:
+    """PG_VERSION and the control file."""
+    with Folder.open(data_dir) as folder, Folder.open(data_dir / "global") as inner:
+        found = (
+            folder.read("PG_VERSION", most_bytes=_VERSION_BYTES),
+            inner.read("pg_control", most_bytes=_CONTROL_BYTES),
+        )
+    version, control = (copy.content if copy is not None and copy.uid == account.uid else None for copy in found)
+    if version is None or control is None or not version.strip().isdigit():
+        raise PermissionError(errno.EPERM, "PG_VERSION or pg_control is missing, or not the server's user's")
+    return version, control
+
+
+def _give(folder: Folder, name: str, content: bytes, account: Account) -> None:
+    with os.fdopen(folder.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+        file.write(content)
+        if not account.is_me:
+            os.fchown(file.fileno(), account.uid, account.gid)
 
 
 def _start_values(states: Mapping[str, KnobState]) -> dict[str, str]:

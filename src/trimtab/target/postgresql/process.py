@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from trimtab.errors import TargetError
+from trimtab.host import Folder, process_name, works_in
 from trimtab.target.account import Account
-from trimtab.target.postgresql.recovery import Recovery, servers_in
+from trimtab.target.postgresql.recovery import Recovery, pid_file_number, servers_in
 from trimtab.target.process import ServerProcess
 
 __all__ = ["Postmaster"]
 
+_PID_FILE_BYTES = 4096
 _RETRY_S = 30.0
 """How long a start is tried again while the remains of a killed server (zombie, shared memory) are still there."""
 _RETRY_FIRST_S = 0.1
@@ -32,6 +33,9 @@ class Postmaster(ServerProcess):
 
     Args:
         arguments: of its program, when it needs others than its data directory.
+        is_users: whether the server is the user's: its log is never shortened, and it is stopped by force only where
+            `may_force` says so.
+        may_force: whether one that does not stop may be stopped at once (SIGQUIT, SIGKILL).
 
     Attributes:
         log: the file its log goes to.
@@ -40,31 +44,36 @@ class Postmaster(ServerProcess):
     POLL_S = 0.005
 
     def __init__(
-        self, bin_dir: Path, data_dir: Path, account: Account, log: Path, arguments: Sequence[str] = ()
+        self,
+        bin_dir: Path,
+        data_dir: Path,
+        account: Account,
+        log: Path,
+        arguments: Sequence[str] = (),
+        *,
+        is_users: bool = False,
+        may_force: bool = True,
     ) -> None:
-        super().__init__(account, log)
+        super().__init__(account, log, owns_log=not is_users)
+        self._may_force = may_force
         self._bin_dir = bin_dir
         self._arguments = tuple(arguments)
         self._data_dir = data_dir
 
     def _recorded_pid(self) -> int | None:
-        lines = self._pid_file()
-        return int(lines[0]) if lines and lines[0].strip().isdigit() else None
+        return pid_file_number(self._data_dir)
 
     def _pid_file(self) -> list[str]:
         try:
-            return (self._data_dir / "postmaster.pid").read_text().splitlines()
+            with Folder.open(self._data_dir) as folder:
+                copy = folder.read("postmaster.pid", most_bytes=_PID_FILE_BYTES)
         except OSError:
             return []
+        return copy.content.decode(errors="replace").splitlines() if copy is not None else []
 
     def _is_ours(self, pid: int) -> bool:
         """Only a postgres over this very directory."""
-        try:
-            argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            cwd = Path(f"/proc/{pid}/cwd").resolve()
-        except OSError:
-            return False
-        return Path(os.fsdecode(argv[0])).name == "postgres" and cwd == self._data_dir.resolve()
+        return process_name(pid).startswith("postgres") and works_in(pid, self._data_dir)
 
     def start(
         self,
@@ -105,7 +114,8 @@ class Postmaster(ServerProcess):
         if not lines or servers_in(self._data_dir):
             return
         _log.warning("pid file of pid=%s removed: no server process works on %s", lines[0].strip(), self._data_dir)
-        (self._data_dir / "postmaster.pid").unlink(missing_ok=True)
+        with Folder.open(self._data_dir) as folder:
+            folder.remove("postmaster.pid")
 
     def _argv(self, overrides: Mapping[str, str]) -> list[str]:
         words = [word for name, text in overrides.items() for word in ("-c", f"{name}={text}")]
@@ -121,7 +131,7 @@ class Postmaster(ServerProcess):
             if len(lines) >= 8 and lines[0].strip() == str(child.pid) and lines[7].strip() == "ready":
                 return True
             if recovery.has_stalled():
-                self.stop(immediate=True)
+                self.stop(immediate=self._may_force)
                 return False
             time.sleep(self.POLL_S)
         return False

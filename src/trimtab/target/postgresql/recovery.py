@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from pathlib import Path
 
-import psutil
+from trimtab.host import (
+    Folder,
+    process_name,
+    process_numbers,
+    process_parent,
+    process_ticks,
+    process_title,
+    processes,
+    works_in,
+)
 
-__all__ = ["Recovery", "servers_in", "startup_process"]
+__all__ = ["Recovery", "pid_file_number", "postmaster_in", "servers_in", "startup_process"]
+
+_PROGRAM = "postgres"
+_PID_FILE_BYTES = 4096
 
 _LOOK_S = 0.5
 _TELL_S = 10.0
@@ -48,28 +59,41 @@ class Recovery:
 
 def startup_process(postmaster: int) -> tuple[str, str]:
     """Title of the process that replays ("postgres: startup recovering 0000..."), and its use of CPU; "" for none."""
-    try:
-        children = psutil.Process(postmaster).children()
-    except psutil.Error:
-        return "", ""
-    for child in children:
-        try:
-            title = " ".join(child.cmdline()).strip()
-            if title.startswith("postgres: startup"):
-                return title, f"{title} {child.cpu_times()}"
-        except psutil.Error:
-            continue
+    for child in processes():
+        title = process_title(child) if process_parent(child) == postmaster else ""
+        if title.startswith("postgres: startup"):
+            return title, f"{title} {process_ticks(child)}"
     return "", ""
 
 
 def servers_in(data_dir: Path) -> list[int]:
     """Processes of any postgres whose working directory is `data_dir`: a postmaster, or what outlived one."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            is_there = entry.name.isdigit() and os.readlink(entry / "cwd") == os.path.realpath(data_dir)
-            if is_there and (entry / "comm").read_text().strip().startswith("postgres"):
-                found.append(int(entry.name))
-        except OSError:
-            continue  # gone, a zombie, or somebody else's: a server over this directory is its owner's
-    return found
+    # what is gone, a zombie, or somebody else's does not show: a server over this directory is its owner's
+    return [pid for pid in processes() if process_name(pid).startswith(_PROGRAM) and works_in(pid, data_dir)]
+
+
+def postmaster_in(data_dir: Path, number: int | None) -> int | None:
+    """The process over `data_dir` that its pid file calls `number`; None when there is none, or it cannot be seen.
+
+    Its number here is another where the server runs in a container: there every postmaster may be number 1.
+    """
+    if number is None:
+        return None
+    if _is_postmaster(number, data_dir, number):
+        return number
+    return next((pid for pid in processes() if _is_postmaster(pid, data_dir, number)), None)
+
+
+def _is_postmaster(pid: int, data_dir: Path, number: int) -> bool:
+    return process_name(pid).startswith(_PROGRAM) and process_numbers(pid)[-1:] == (number,) and works_in(pid, data_dir)
+
+
+def pid_file_number(data_dir: Path) -> int | None:
+    """What postmaster.pid calls the server's process; None when there is none, or it cannot be read."""
+    try:
+        with Folder.open(data_dir) as folder:
+            copy = folder.read("postmaster.pid", most_bytes=_PID_FILE_BYTES)
+    except OSError:
+        return None
+    line = copy.content.split(b"\n", 1)[0].strip() if copy is not None else b""
+    return int(line) if line.isdigit() else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import time
@@ -11,16 +12,30 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import TargetError
-from trimtab.host import CommandResult, is_running
+from trimtab.host import CommandResult, FileCopy, Folder, is_running
 from trimtab.records import Endpoint
-from trimtab.target.account import Account, owner_of
+from trimtab.target.account import Account, server_user_of
+from trimtab.target.credentials import keep, received
+from trimtab.target.log import is_servers_log
+from trimtab.target.postgresql import login
+from trimtab.target.postgresql.identity import backend_process, require_same_server
 from trimtab.target.postgresql.process import Postmaster
-from trimtab.target.postgresql.recovery import Recovery, servers_in, startup_process
+from trimtab.target.postgresql.recovery import (
+    Recovery,
+    pid_file_number,
+    postmaster_in,
+    servers_in,
+    startup_process,
+)
 from trimtab.target.postgresql.session import Connection, connect
 from trimtab.target.postgresql.settings import Settings
 from trimtab.target.remote import CommandedServer, RunningServer
 
 __all__ = ["ConnectionReach", "LocalReach"]
+
+_NAMES_BYTES = 4096
+_OPTIONS = "postmaster.opts"
+_log = logging.getLogger(__name__)
 
 
 class ConnectionReach(RunningServer[Settings, Connection]):
@@ -30,9 +45,11 @@ class ConnectionReach(RunningServer[Settings, Connection]):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._fields = settings.connection_fields()
+        self._fields = {**settings.connection_fields(), **received(settings.server)}
+        self._login: dict[str, str] = {}
         self._endpoint: Endpoint | None = None
         self._spare: Connection | None = None
+        self._is_here: bool | None = None
 
     @property
     def data_dir(self) -> Path | None:
@@ -49,10 +66,15 @@ class ConnectionReach(RunningServer[Settings, Connection]):
         """None: unknown."""
         return None
 
-    @property
-    def pid(self) -> int | None:
-        """None: unknown."""
+    def _find_pid(self) -> int | None:
         return None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the server runs on this machine: by its own processes, whatever its address."""
+        if self._is_here is None:
+            self._look_in()
+        return bool(self._is_here)
 
     @property
     def log_file(self) -> Path | None:
@@ -73,6 +95,7 @@ class ConnectionReach(RunningServer[Settings, Connection]):
 
     def _look_in(self) -> None:
         with self.connect() as connection:
+            self._is_here = backend_process(connection) is not None
             info = connection.info
             self._endpoint = Endpoint(
                 protocol="postgresql",
@@ -83,6 +106,22 @@ class ConnectionReach(RunningServer[Settings, Connection]):
                 password=info.password or None,
                 options={k: str(v) for k, v in self._fields.items() if k.startswith("ssl") and k != "sslpassword"},
             )
+            self._login = login.of(connection, self._fields)
+            keep(self._settings.server, login.secrets_of(connection, self._fields))
+
+    def recall(self, table: Mapping[str, str]) -> None:
+        """The login that `describe` has kept: by files and variables that this process may not have."""
+        if table:
+            self._login = dict(table)
+            self._fields = {**self._login, **received(self._settings.server)}
+
+    def no_later_login(self) -> str:
+        """See `ServerReach`."""
+        return login.trouble(self._login, self._settings.password is not None) if self._login else ""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Where it is, without the password, and how to log in later."""
+        return {**super().describe(), "login": self._login}
 
     def close(self) -> None:
         """Ends the spare connection."""
@@ -134,8 +173,8 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
 
     @property
     def account(self) -> Account | None:
-        """The data directory's owner."""
-        return owner_of(self._data_dir)
+        """The data directory's owner; None for root, as which no program that a server names is ever run."""
+        return server_user_of(self._data_dir)
 
     def open(self) -> None:
         """Logs in, and makes sure that data_dir is this server's.
@@ -144,14 +183,13 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
             TargetError: it is not, or this user may not read and write it.
         """
         self._look_in()
-        with self.connect() as connection:
-            found = connection.execute("SELECT current_setting('data_directory', true)").fetchone()
-        shown = Path(found[0]) if found is not None and found[0] else None
-        if shown is not None and os.path.realpath(shown) != os.path.realpath(self._data_dir):
+        if not self._data_dir.is_dir():
             raise TargetError(
-                f"data_dir={str(self._data_dir)!r} is not the server's: it uses {str(shown)!r}",
-                hint="give the server's own data_directory, or the url of the other server",
+                f"data_dir={str(self._data_dir)!r} is not a folder on this machine",
+                hint="give the path that it has here, or leave data_dir and restart out (reload-only tuning)",
             )
+        with self.connect() as connection:
+            require_same_server(connection, self._data_dir)
         if not os.access(self._data_dir, os.R_OK | os.W_OK | os.X_OK):
             raise TargetError(
                 f"data_dir={str(self._data_dir)!r} cannot be read and written by this user",
@@ -159,13 +197,8 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
             )
         self._look_at_process()
 
-    @property
-    def pid(self) -> int | None:
-        """The server's process, by its pid file."""
-        try:
-            return int((self._data_dir / "postmaster.pid").read_text().split("\n", 1)[0])
-        except (OSError, ValueError):
-            return None
+    def _find_pid(self) -> int | None:
+        return postmaster_in(self._data_dir, pid_file_number(self._data_dir))
 
     @property
     def log_file(self) -> Path | None:
@@ -184,15 +217,17 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
             return
         if self._log is None:
             current = self._collected_log()
-            self._log = current if current is not None else output if output.is_file() else None
+            named = current if current is not None else output if output.is_file() else None
+            self._log = named if named is not None and is_servers_log(named, self.account) else None
 
     def _collected_log(self) -> Path | None:
-        names = self._data_dir / "current_logfiles"
         try:
-            name = names.read_text().split()[1]
-        except (OSError, IndexError):
+            with Folder.open(self._data_dir) as folder:
+                copy = folder.read("current_logfiles", most_bytes=_NAMES_BYTES)
+        except OSError:
             return None
-        return self._data_dir / name
+        words = copy.content.decode(errors="replace").split() if copy is not None else []
+        return self._data_dir / words[1] if len(words) > 1 else None
 
     def restart(self) -> None:
         """As `CommandedServer.restart`; a server that was started by hand beside its service is ended first."""
@@ -236,12 +271,45 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
         self._end_rescue()
         program = Path(self._server_argv[0])
         log = self._log if self._log is not None else Path(os.devnull)
-        self._rescue = Postmaster(program.parent, self._data_dir, account, log, self._server_argv[1:])
-        self._rescue.start(self._settings.restart_timeout_s, None, overrides)
+        self._rescue = Postmaster(
+            program.parent,
+            self._data_dir,
+            account,
+            log,
+            self._server_argv[1:],
+            is_users=True,
+            may_force=bool(self._settings.immediate_stop),
+        )
+        found = self._read_options()
+        try:
+            self._rescue.start(self._settings.restart_timeout_s, None, overrides)
+        finally:
+            self._options_back(found)
+
+    def _read_options(self) -> FileCopy | None:
+        """The server's own record of its command line, from which `pg_ctl restart` starts it again."""
+        try:
+            return self.host.read_file(self._data_dir / _OPTIONS)
+        except TargetError:
+            return None
+
+    def _options_back(self, found: FileCopy | None) -> None:
+        """At once, not at the end: whoever restarts the server next must not keep `overrides`, even when we die here."""
+        path = self._data_dir / _OPTIONS
+        try:
+            if found is None:
+                self.host.remove_file(path)
+            else:
+                self.host.write_file(path, found)
+        except TargetError as error:
+            _log.warning(
+                "file=%s could not be put back (%s): `pg_ctl restart` would start the server with the values on its command "
+                "line again; use `pg_ctl stop` and `pg_ctl start`", path, error.message
+            )  # fmt: skip
 
     def _end_rescue(self) -> None:
         if self._rescue is not None:
-            self._rescue.stop(immediate=True)
+            self._rescue.stop(immediate=bool(self._settings.immediate_stop))
             self._rescue = None
 
     def _is_another(self, before: object) -> bool:
@@ -267,16 +335,11 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
 
         return may_wait
 
-    def is_up(self) -> bool:
-        """Whether its process runs, whatever it says to a login."""
-        pid = self.pid
-        return pid is not None and is_running(pid)
-
     def describe(self) -> Mapping[str, Any]:
         """Where it is, without the password."""
         return {
+            **super().describe(),
             "way": "local",
-            "url": self._settings.safe_url,
             "data_dir": str(self._data_dir),
             "argv": list(self._server_argv),
         }

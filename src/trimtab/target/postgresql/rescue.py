@@ -1,89 +1,180 @@
-"""Rescue: a server that is down, hangs, or lets nobody in is brought back with the files as they were found.
+"""Rescue: a server that is down, hangs, or lets nobody in is brought back without our entries in its file.
 
-In this order, each step once: the files as found → reload by a signal → restart → start with the values as found on the
-command line (which beats every file), the entries put back through the server itself, restart without them. What fails
-after that is for people: the error says how.
+In this order, each step once: our entries out of the file → reload by a signal → restart → start with our knobs as found
+on the command line (which beats every file), the entries put back through the server itself, restart without them. What
+fails after that is for people: the error says how.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 
 import psycopg
 
 from trimtab.errors import RestoreError, TargetError
 from trimtab.host import process_state
 from trimtab.space import Value
-from trimtab.target.base import Snapshot
-from trimtab.target.files import file_from_json
-from trimtab.target.postgresql.autoconf import change_entries, read_entries, reload_and_wait
+from trimtab.target.base import Own, Restarts, Snapshot
+from trimtab.target.files import file_digest, file_from_json
+from trimtab.target.postgresql.autoconf import change_entries, file_faults, read_entries, reload_and_wait
+from trimtab.target.postgresql.entries import file_without, still_ours
 from trimtab.target.postgresql.reach import AUTO_CONF, Reach
 from trimtab.target.postgresql.recovery import servers_in
-from trimtab.target.postgresql.session import Connection, LoginRefusedError, NotYetError
+from trimtab.target.postgresql.session import Connection, FullError, LoginRefusedError, NotYetError
 
-__all__ = ["bring_back", "entries_back_by_spare"]
+__all__ = ["LeftDownError", "bring_back", "entries_back_by_spare", "require_parsable", "wanted_entries"]
 
 _RELOAD_S = 3.0
 _LOGIN_S = 10.0
 _SPARE_S = 0.5
 """Until a session that runs has seen a reload."""
+_GONE_S = 1.0
+"""Without a process of the server: between the stop and the start of a restart there is none for a moment."""
 _POLL_S = 0.05
-_ENTRY = re.compile(r"^\s*([A-Za-z_][\w.]*)\s*=?\s*'?", re.MULTILINE)
 
 
-def bring_back(reach: Reach, snapshot: Snapshot) -> bool:
-    """Files as found, and a server that uses them and lets us in; whether it was restarted. Idempotent.
+def bring_back(reach: Reach, snapshot: Snapshot, own: Own, restarts: Restarts) -> bool:
+    """Our entries out of the file, and a server that has read it and lets us in; whether it was restarted. Idempotent.
 
     Raises:
+        LeftDownError: the server is down and was not started.
         TargetError: it cannot be done.
     """
     was_up = reach.is_up()
     try:
-        changed = _files_back(reach, snapshot)
-    except RestoreError:
-        raise
-    except TargetError as error:
-        if not reach.no_restart:
-            _through_the_server(reach, snapshot, error)
+        changed = _files_back(reach, snapshot, own)
+    except UnwritableError as error:
+        if was_up and _entries_back(reach, snapshot, own):
+            changed = True
+        elif reach.no_restart:
+            raise
+        else:
+            restarts()
+            _through_the_server(reach, snapshot, own, error)
             return True
-        raise
-    is_well = was_up and (_answers(reach, changed) or (_wake(reach) and _answers_within(reach, _RELOAD_S)))
-    if is_well and (not changed or _reloads(reach)):
+    if was_up and _is_well(reach, own, changed):
         return False
-    if was_up and changed and _answers_after_signal(reach):
-        return False
+    if not was_up:
+        require_wanted_up(reach, snapshot, own)
+    restarts()
     try:
         reach.restart() if was_up else reach.ensure_up()
     except LoginRefusedError:
-        return True  # it has started with the files as found: nothing of ours keeps us out
+        return True  # it has started with a file without ours: nothing of ours keeps us out
     except TargetError as error:
-        _through_the_server(reach, snapshot, error)
+        _through_the_server(reach, snapshot, own, error)
     return True
 
 
-def _files_back(reach: Reach, snapshot: Snapshot) -> bool:
+class UnwritableError(TargetError):
+    """This user cannot write the server's own file."""
+
+
+class LeftDownError(TargetError):
+    """The server was stopped by somebody, who has changed its files since: it is not ours to start."""
+
+
+def _is_well(reach: Reach, own: Own, changed: bool) -> bool:
+    """Whether it answers and has read its file, or needs no login for that.
+
+    Raises:
+        LoginRefusedError: it does not let us in, and nothing of ours can be the reason.
+        TargetError: its files cannot be parsed.
+    """
+    is_well = _answers(reach, own, changed) or (_wake(reach) and _answers_within(reach, _RELOAD_S))
+    if is_well and (not changed or _reloads(reach)):
+        return True
+    if not changed:
+        return False
+    if _answers_after_signal(reach):
+        return True
+    try:
+        _ask(reach)
+    except LoginRefusedError:
+        return not own.late  # it has read the file; only a knob that needs a restart would still be ours
+    except TargetError:
+        return False
+    return True
+
+
+def require_wanted_up(reach: Reach, snapshot: Snapshot, own: Own) -> None:
+    """That a server which is down may be started: it died, or nobody else has touched its files since we left it.
+
+    Raises:
+        LeftDownError: it was stopped in good order, by somebody who has changed its files.
+    """
+    folder, left = reach.data_dir, (own.picture or snapshot.picture).get("files", {})
+    if folder is None or not own.is_whole or (folder / "postmaster.pid").exists():
+        return
+    for path, digest in left.items():
+        if Path(path).name == AUTO_CONF:
+            continue
+        try:
+            now = file_digest(reach.host.read_file(Path(path)))
+        except TargetError:
+            continue
+        if now != digest:
+            raise LeftDownError(
+                f"the server is down, and file={path!r} was changed by somebody else since",
+                hint="start the server when that change is ready",
+            )
+
+
+def _files_back(reach: Reach, snapshot: Snapshot, own: Own) -> bool:
+    """Whether the file had to be written.
+
+    Raises:
+        UnwritableError: it cannot be.
+        RestoreError: the snapshot is another server's.
+        TargetError: somebody else has made it unreadable.
+    """
     changed = False
     for name, table in snapshot.files.items():
         path, saved = reach.data_dir / AUTO_CONF if reach.data_dir is not None else None, file_from_json(table)
         if path is None or str(path) != name:
             raise RestoreError(f"the snapshot's file={name!r} is not this server's", hint="use the study's own target")
-        reach.host.remove_leftover(path)
-        if reach.host.read_file(path) == saved:
-            continue
-        changed = True
-        if saved is None:
-            reach.host.remove_file(path)
-        else:
-            reach.host.write_file(path, saved)
+        try:
+            reach.host.remove_leftover(path)
+            now = reach.host.read_file(path)
+            goal = file_without(now, saved, own, own.picture.get("files", {}).get(name, ""))
+            if goal == now:
+                continue
+            changed = True
+            if goal is None:
+                reach.host.remove_file(path)
+            else:
+                reach.host.write_file(path, goal)
+        except TargetError as error:
+            if "cannot be parsed" in error.message:
+                raise
+            raise UnwritableError(error.message, hint=error.hint) from error
     return changed
 
 
-def _answers(reach: Reach, changed: bool) -> bool:
+def _entries_back(reach: Reach, snapshot: Snapshot, own: Own) -> bool:
+    """By the server itself, where a login works; whether it was done."""
+    try:
+        with reach.connect() as connection:
+            change_entries(connection, now := read_entries(connection), wanted_entries(now, snapshot, own))
+    except (TargetError, psycopg.Error):
+        return False
+    return True
+
+
+def wanted_entries(now: Mapping[str, str], snapshot: Snapshot, own: Own) -> dict[str, str]:
+    """The entries `now` with those that are ours as they were found."""
+    found: Mapping[str, str] = snapshot.reach["entries"]
+    still = still_ours(now, found, own)
+    rest = {name: text for name, text in now.items() if name not in still}
+    return rest | {name: found[name] for name in still if name in found}
+
+
+def _answers(reach: Reach, own: Own, changed: bool) -> bool:
     """Whether a login works: a server process may be there and hang.
 
     Raises:
@@ -91,6 +182,10 @@ def _answers(reach: Reach, changed: bool) -> bool:
     """
     try:
         _ask(reach)
+    except FullError:
+        if changed or own.late:
+            return False
+        raise
     except NotYetError:
         return _answers_within(reach, _LOGIN_S)
     except LoginRefusedError:
@@ -112,6 +207,15 @@ def _ask(reach: Reach) -> None:
 
 
 def _reloads(reach: Reach) -> bool:
+    """Whether the server has read its files again.
+
+    Raises:
+        TargetError: they cannot be parsed: no restart would help.
+    """
+    try:
+        require_parsable(reach)
+    except psycopg.Error:
+        return False
     try:
         reload_and_wait(reach.connect)
     except (TargetError, psycopg.Error):
@@ -119,13 +223,35 @@ def _reloads(reach: Reach) -> bool:
     return True
 
 
+def require_parsable(reach: Reach) -> None:
+    """That the server can read its configuration files, as far as this user may see it.
+
+    Raises:
+        TargetError: it cannot.
+    """
+    with reach.connect() as connection:
+        faults = file_faults(connection)
+    if faults:
+        raise TargetError(
+            f"the configuration files cannot be parsed ({faults[0]})",
+            hint="repair that line, then run `trimtab recover`",
+        )
+
+
 def _answers_within(reach: Reach, timeout_s: float) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
+    """Whether a login works in time. One that was stopping and is gone for good is not waited for any longer."""
+    now = time.monotonic()
+    deadline, seen_at = now + timeout_s, now
+    while now < deadline:
         with suppress(TargetError):
             _ask(reach)
             return True
+        if reach.data_dir is None or _servers(reach):
+            seen_at = time.monotonic()
+        elif time.monotonic() > seen_at + _GONE_S:
+            return False
         time.sleep(_POLL_S)
+        now = time.monotonic()
     return False
 
 
@@ -154,18 +280,18 @@ def _answers_after_signal(reach: Reach) -> bool:
     return _answers_within(reach, _RELOAD_S)
 
 
-def _through_the_server(reach: Reach, snapshot: Snapshot, first: TargetError) -> None:
-    """Starts it with the values as found on the command line, lets it put its own file right, and restarts it without.
+def _through_the_server(reach: Reach, snapshot: Snapshot, own: Own, first: TargetError) -> None:
+    """Starts it with our knobs as found on the command line, lets it put its own file right, and restarts it without.
 
     Raises:
         TargetError: the first trouble, when that does not help either.
     """
     try:
-        reach.start_with(_overrides(reach, snapshot))
+        reach.start_with({name: _text(snapshot.values[name]) for name in sorted(own.texts) if name in snapshot.values})
         with reach.connect() as connection:
-            change_entries(connection, read_entries(connection), snapshot.reach["entries"])
+            change_entries(connection, now := read_entries(connection), wanted_entries(now, snapshot, own))
         with suppress(TargetError):
-            _files_back(reach, snapshot)
+            _files_back(reach, snapshot, own)
         reach.restart()
     except TargetError as error:
         raise TargetError(
@@ -173,27 +299,19 @@ def _through_the_server(reach: Reach, snapshot: Snapshot, first: TargetError) ->
         ) from error
 
 
-def _overrides(reach: Reach, snapshot: Snapshot) -> dict[str, str]:
-    """The value as found of everything that the server's own file sets now."""
-    copy = reach.host.read_file(reach.data_dir / AUTO_CONF) if reach.data_dir is not None else None
-    text = copy.content.decode("latin-1") if copy is not None else ""
-    names = {match.group(1) for match in _ENTRY.finditer(text)} & set(snapshot.values)
-    return {name: _text(snapshot.values[name]) for name in sorted(names)}
-
-
 def _text(value: Value) -> str:
     """In the server's own unit, as pg_settings shows it."""
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
-def entries_back_by_spare(spare: Connection, entries: Mapping[str, str], connect: Callable[[], Connection]) -> None:
+def entries_back_by_spare(reach: Reach, spare: Connection, snapshot: Snapshot, own: Own) -> None:
     """By a connection from better times, where no new login works: entries as found, and back when a login works.
 
     Raises:
         TargetError: that connection is gone too, or nobody can log in afterwards.
     """
     try:
-        change_entries(spare, read_entries(spare), entries)
+        change_entries(spare, now := read_entries(spare), wanted_entries(now, snapshot, own))
         spare.execute("SELECT pg_reload_conf()")
     except psycopg.Error as error:
         raise TargetError(
@@ -203,7 +321,7 @@ def entries_back_by_spare(spare: Connection, entries: Mapping[str, str], connect
     deadline = time.monotonic() + _LOGIN_S
     while True:
         try:
-            connect().close()
+            reach.connect().close()
             return
         except LoginRefusedError:
             time.sleep(_SPARE_S)  # it runs; that it keeps everybody out has another reason than our entries

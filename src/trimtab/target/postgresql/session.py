@@ -16,6 +16,7 @@ __all__ = [
     "CONNECT_TIMEOUT_S",
     "Connection",
     "ConnectionLostError",
+    "FullError",
     "LoginRefusedError",
     "NotYetError",
     "connect",
@@ -83,6 +84,10 @@ class ConnectionLostError(TargetError):
     """A connection that worked has ended in the middle of something: read back before anything else."""
 
 
+class FullError(LoginRefusedError):
+    """All connections of the server are in use; a config of ours may be the reason."""
+
+
 class NotYetError(TargetError):
     """The server is there and says that it starts, stops or recovers: it wants to be waited for, not to be restarted."""
 
@@ -124,7 +129,8 @@ def _told(error: psycopg.Error, fields: Mapping[str, Any]) -> TargetError:
     where = " ".join(f"{key}={fields[key]}" for key in ("host", "port", "user", "dbname") if fields.get(key))
     for mark, reason, hint in _REASONS:
         if mark in text:
-            return LoginRefusedError(f"{reason}: {where}: {text}", hint=hint)
+            kind = FullError if "in use" in reason else LoginRefusedError
+            return kind(f"{reason}: {where}: {text}", hint=hint)
     if any(mark in text for mark in _NOT_YET):
         return NotYetError(f"the server does not accept logins yet: {where}: {text}", hint="wait, and look at its log")
     return TargetError(

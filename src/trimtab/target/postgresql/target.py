@@ -11,12 +11,13 @@ from typing import Any
 import psycopg
 
 from trimtab.errors import ApplyError, TargetError
-from trimtab.records import Context, DataRights, Fault
-from trimtab.space import Config, Constraint
-from trimtab.target.base import Applied, KnobState, Snapshot, Vitals
+from trimtab.records import Context, DataRights, Fault, Play
+from trimtab.space import Config, Constraint, Knob, SafetyClass, Value
+from trimtab.target.base import Applied, KnobState, Own, Restarts, Snapshot, Undone, Vitals
 from trimtab.target.discovery import FoundServer
 from trimtab.target.gate import check_config
 from trimtab.target.orders import check_orders
+from trimtab.target.plays import fitting_plays, play_facts, shipped_plays
 from trimtab.target.postgresql import advice, doctor, grant, memory, preflight
 from trimtab.target.postgresql.catalogue import (
     Facts,
@@ -28,20 +29,23 @@ from trimtab.target.postgresql.catalogue import (
     require_changeable,
     selected_names,
 )
-from trimtab.target.postgresql.change import put_back, set_config, take_snapshot
+from trimtab.target.postgresql.change import set_config, take_snapshot
 from trimtab.target.postgresql.counters import read_counters
 from trimtab.target.postgresql.discover import EMBEDDED, discover
 from trimtab.target.postgresql.disk import check_disk
 from trimtab.target.postgresql.embedded import EmbeddedReach
 from trimtab.target.postgresql.fragment import fragment_text
+from trimtab.target.postgresql.install import is_installed
 from trimtab.target.postgresql.lock import TunerLock
-from trimtab.target.postgresql.overlay import Bounds
-from trimtab.target.postgresql.reach import Reach
+from trimtab.target.postgresql.overlay import Bounds, load_overlay
+from trimtab.target.postgresql.reach import AUTO_CONF, Reach
 from trimtab.target.postgresql.remote import ConnectionReach, LocalReach
 from trimtab.target.postgresql.rules import check_rules
 from trimtab.target.postgresql.sentry import Sentry
 from trimtab.target.postgresql.session import ConnectionLostError, NotYetError, is_cut_off
 from trimtab.target.postgresql.settings import Settings, read_settings
+from trimtab.target.postgresql.undo import take_back
+from trimtab.target.postgresql.values import quoted_name, setting_text
 from trimtab.target.postgresql.vitals import Watch
 from trimtab.target.server import ServerTarget
 
@@ -74,31 +78,37 @@ class PostgresTarget(ServerTarget[Settings, Reach]):
         self._lock = TunerLock(self._lock_file(state_dir), lambda: self._reach.connect())
 
     @classmethod
-    def from_settings(cls, name: str, settings: Mapping[str, Any], *, state_dir: Path) -> PostgresTarget:
-        """A target from its [target.NAME] table; touches nothing.
+    def from_settings(
+        cls, name: str, settings: Mapping[str, Any], *, state_dir: Path, directory: Path | None = None
+    ) -> PostgresTarget:
+        """A target from its [target.NAME] table, whose paths are relative to `directory`; touches nothing.
 
         Raises:
             UsageError: an unknown key or a wrong value.
         """
-        return cls(name, read_settings(name, settings), state_dir)
+        return cls(name, read_settings(name, settings, directory), state_dir)
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot, *, state_dir: Path) -> PostgresTarget:
         """The target that a journalled snapshot came from, ready for `restore`; needs neither study file nor `open`.
 
-        A password is taken from PGPASSWORD or .pgpass: the journal holds none.
+        The journal holds no password: it comes from PGPASSWORD or .pgpass, or from the tuner (see `credentials`).
         """
         settings = read_settings(snapshot.target, snapshot.reach["settings"])
-        reach: Reach | None = None
+        reach: Reach
         if settings.embedded is not None:
             reach = EmbeddedReach(
                 settings.embedded,
                 snapshot.target,
                 folder=Path(snapshot.reach["folder"]),
                 immediate_stop=settings.immediate_stop is not False,
+                memory_limit_bytes=settings.memory_limit_bytes,
             )
-        elif settings.data_dir is not None:
-            reach = LocalReach(settings, snapshot.reach.get("argv", ()))
+        else:
+            argv = snapshot.reach.get("argv", ())
+            running = LocalReach(settings, argv) if settings.data_dir is not None else ConnectionReach(settings)
+            running.recall(snapshot.reach.get("login", {}))
+            reach = running
         return cls(snapshot.target, settings, state_dir, reach)
 
     @classmethod
@@ -108,8 +118,8 @@ class PostgresTarget(ServerTarget[Settings, Reach]):
 
     @classmethod
     def embedded_server(cls) -> FoundServer | None:
-        """One from a wheel."""
-        return EMBEDDED
+        """One from a wheel; None when the wheel is not installed."""
+        return EMBEDDED if is_installed() else None
 
     def _look(self) -> tuple[dict[str, Row], Facts]:
         try:
@@ -117,12 +127,12 @@ class PostgresTarget(ServerTarget[Settings, Reach]):
                 rows = read_rows(connection)
                 return rows, read_facts(connection, rows)
         except psycopg.Error as error:
-            raise TargetError(f"the server cannot be looked at: {str(error).strip()}", hint="see its log") from error
+            raise TargetError(f"the server's state cannot be read: {str(error).strip()}", hint="see its log") from error
 
     @property
     def _memory_bytes(self) -> int:
         """The budget, or what the machine or its cgroup has where that is less and known."""
-        return min(self.budget_bytes, self.limits.memory_bytes) if self._is_here else self.budget_bytes
+        return min(self.budget_bytes, self.limits.memory_bytes) if self._reach.is_here else self.budget_bytes
 
     def _bounds(self, rows: Mapping[str, Row]) -> Bounds:
         return self._bounds_with(float(rows["max_connections"].setting))
@@ -151,6 +161,13 @@ class PostgresTarget(ServerTarget[Settings, Reach]):
     def advise(self, context: Context) -> Config:
         """A rule-based config over the changeable knobs (see `advice`)."""
         return advice.advise(self.states(), context, self._bounds(self._look()[0]), self.machine())
+
+    def plays(self, context: Context, latency_s: float) -> tuple[Play, ...]:
+        """What an expert would try here (see `trimtab.target.plays`)."""
+        facts = play_facts(context, self.machine(), self._bounds(self._look()[0]), latency_s=latency_s)
+        overlay = load_overlay()
+        locked = frozenset(n for n, knob in overlay.knob.items() if knob.safety is not SafetyClass.PERFORMANCE)
+        return fitting_plays(shipped_plays("postgresql", frozenset(overlay.knob), locked), self.states(), facts)
 
     def constraints(self, names: Sequence[str], context: Context) -> tuple[Constraint, ...]:
         """The memory budget and the orders over those of `names` that matter (see `memory`)."""
@@ -181,15 +198,23 @@ class PostgresTarget(ServerTarget[Settings, Reach]):
             TargetError: the files hold changes that the server does not use yet.
         """
         can_restart = self.settings.allow_restart and not self._reach.no_restart
-        self._base = take_snapshot(self.name, self._reach, self.settings.public(), can_restart=can_restart)
-        self._sentry.begin()
+        found = take_snapshot(self.name, self._reach, self.settings.public(), can_restart=can_restart)
+        self._base = replace(found, picture=self._sentry.begin())
         return self._base
 
-    def _set(self, config: Config, states: Mapping[str, KnobState], base: Snapshot) -> Applied:
-        return set_config(self._reach, states, base, config)
+    def _texts(self, knob: Knob, value: Value) -> tuple[str, ...]:
+        text = setting_text(value, knob.unit)
+        return (quoted_name(text), text) if isinstance(value, str) else (text,)
 
-    def _put_back(self, snapshot: Snapshot) -> None:
-        put_back(self._reach, snapshot)
+    def _set(self, config: Config, states: Mapping[str, KnobState], base: Snapshot, *, stays: bool) -> Applied:
+        return set_config(self._reach, states, base, config)  # what ALTER SYSTEM sets stays
+
+    def _take_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> Undone:
+        return take_back(self._reach, snapshot, own, restarts)
+
+    @property
+    def _own_files(self) -> Sequence[Path]:
+        return [self._reach.data_dir / AUTO_CONF] if self._reach.data_dir is not None else []
 
     def _failing(self, error: Exception) -> None:
         if is_cut_off(error):
@@ -228,9 +253,9 @@ class PostgresTarget(ServerTarget[Settings, Reach]):
                 ) from error
 
     def notes(self) -> tuple[str, ...]:
-        """Which knobs of those asked for this server does not have."""
+        """Which knobs of those asked for this server does not have, and what `recover` could not do later."""
         rows, facts = self._look()
-        return missing_knobs(self.settings.knobs, rows, facts.major)
+        return (*missing_knobs(self.settings.knobs, rows, facts.major), *self._login_notes("~/.pgpass"))
 
     def vitals(self) -> Vitals:
         """What the server and its machine use now; see `Watchable`."""

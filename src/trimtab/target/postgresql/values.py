@@ -7,7 +7,7 @@ import math
 from trimtab.space import Value
 from trimtab.units import format_value
 
-__all__ = ["is_same", "parse_setting", "setting_text"]
+__all__ = ["is_same", "parse_setting", "quoted_name", "setting_text"]
 
 
 def parse_setting(text: str, vartype: str) -> Value:
@@ -24,6 +24,11 @@ def parse_setting(text: str, vartype: str) -> Value:
 def setting_text(value: Value, unit: str) -> str:
     """PostgreSQL's text for a value, exactly: a real stays bare, since one with a unit would be rounded."""
     return repr(value) if isinstance(value, float) else format_value(value, unit)
+
+
+def quoted_name(text: str) -> str:
+    """A text as ALTER SYSTEM writes it for a setting that holds a list of names: as one quoted name."""
+    return '"' + text.replace('"', '""') + '"'
 
 
 def is_same(left: Value, right: Value) -> bool:

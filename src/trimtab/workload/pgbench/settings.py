@@ -104,12 +104,12 @@ def _files(table: Table, directory: Path) -> list[ScriptText]:
 def _variables(value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, Mapping):
         raise UsageError(
-            f"[workload] variables={value!r} is no table", hint="for example: variables = { naccounts = 1000 }"
+            f"[workload] variables={value!r} is not a table", hint="for example: variables = { naccounts = 1000 }"
         )
     for name, content in value.items():
         is_plain = isinstance(content, str | int | float) and not isinstance(content, bool)
         if not _VARIABLE.fullmatch(name) or not is_plain:
             raise UsageError(
-                f"[workload] variables {name}={content!r} is no variable", hint="use a name, and a number or a text"
+                f"[workload] variables {name}={content!r} is not a variable", hint="use a name, and a number or a text"
             )
     return tuple((name, str(content)) for name, content in value.items())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import shutil
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
@@ -13,6 +14,10 @@ from trimtab.errors import LoadError
 from trimtab.records import Endpoint
 
 __all__ = ["Reason", "Server", "ServerError", "Session", "free_bytes_at", "is_local"]
+
+_FREED_S = 2.0
+"""A server frees the locks of a session that has ended a moment later; one that is held for longer has a living holder."""
+_POLL_S = 0.05
 
 Reason = Literal["disk_full", "read_only", "in_use", "no_privilege", "other"]
 
@@ -62,6 +67,16 @@ class Server(ABC):
     @abstractmethod
     def quote(self, name: str) -> str:
         """`name` as an identifier in a statement."""
+
+    def await_lock(self, session: Session, name: str, report: Callable[[str], None]) -> None:
+        """Takes the lock of that name until the session ends; `report` is told when another Trimtab holds it."""
+        until = time.monotonic() + _FREED_S
+        while not self.lock(session, name, wait=False):
+            if time.monotonic() > until:
+                report(f"another Trimtab is loading {name}; waiting for it")
+                self.lock(session, name, wait=True)
+                return
+            time.sleep(_POLL_S)
 
     @abstractmethod
     def lock(self, session: Session, name: str, *, wait: bool) -> bool:

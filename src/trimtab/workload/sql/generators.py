@@ -74,7 +74,7 @@ def parse_generators(tables: object) -> dict[str, Generator]:
     """The generators by name.
 
     Raises:
-        UsageError: a generator that is no table, of unknown type, or with a wrong option.
+        UsageError: a generator that is not a table, of unknown type, or with a wrong option.
     """
     if not isinstance(tables, Mapping):
         raise UsageError(

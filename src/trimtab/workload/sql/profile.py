@@ -132,6 +132,36 @@ class Profile:
         """Statements that ran at the same time on average; 0 when no window was watched."""
         return self.time_ms / 1e3 / self.window_s if self.window_s else 0.0
 
+    def to_json(self, width: int) -> dict[str, Any]:
+        """All figures, the mix, and what was left out, of whose statements `width` characters are kept."""
+        figures = (
+            "database",
+            "window_s",
+            "calls",
+            "time_ms",
+            "share_of_calls",
+            "share_of_time",
+            "rate_per_s",
+            "mean_active",
+        )
+        return {
+            **{name: getattr(self, name) for name in figures},
+            "statements": [
+                {
+                    "label": p.label,
+                    "calls": p.calls,
+                    "time_ms": p.time_ms,
+                    "writes": p.writes,
+                    "parameters": {name: dict(options) for name, options in p.generators.items()},
+                }
+                for p in self.proposals
+            ],
+            "left_out": [
+                {"statement": s.text[:width], "reason": s.reason, "calls": s.calls, "time_ms": s.time_ms}
+                for s in self.left_out
+            ],
+        }
+
 
 def read_profile(endpoint: Endpoint, *, window_s: float, coverage: float, most: int) -> Profile:
     """Watches `endpoint`'s database for `window_s` seconds (0: takes everything since the statistics were reset).

@@ -92,7 +92,8 @@ def _files(table: Table, directory: Path) -> Sequence[object]:
     folder = directory / table.text("folder")
     if not folder.is_dir():
         raise UsageError(
-            f"[workload] folder={table.values['folder']!r} is no directory", hint="paths are relative to the study file"
+            f"[workload] folder={table.values['folder']!r} is not a directory",
+            hint="paths are relative to the study file",
         )
     found = sorted(str(path.relative_to(directory)) for path in folder.glob("*.sql"))
     if not found:

@@ -48,7 +48,7 @@ class SqlWorkload(EngineWorkload):
             raise UsageError(
                 f"the scripts of [workload] write to database={settings.database}, and start_state is not set",
                 hint='choose how every trial gets the same start state: "rollback" (transactions are rolled back), "template" '
-                '(each trial on a fresh copy), "undo" (a script of yours), or "none"; or read_only = true if they do not write',
+                '(each trial on a fresh copy), "undo" (your script), or "none"; or read_only = true if they do not write',
             )
 
     @classmethod
@@ -126,7 +126,7 @@ class SqlWorkload(EngineWorkload):
         except ServerError as error:
             raise LoadError(
                 f"the undo script failed on database={there.database}: {error.message}",
-                hint="a run must find the same data each time: mend the script",
+                hint="a run must find the same data each time: fix the script",
             ) from error
         return StartState("the undo script of the study", time.monotonic() - started)
 

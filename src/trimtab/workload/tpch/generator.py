@@ -17,9 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-import psutil
-
 from trimtab.errors import LoadError
+from trimtab.host import process_state
 
 __all__ = ["FILE_BYTES_PER_SCALE", "LARGEST_SCALE_IN_FILES", "Rows", "cache_directory", "find_generator", "generated"]
 
@@ -92,7 +91,7 @@ def _sweep(cache: Path, host: str) -> None:
     """Deletes the files of processes of this host that were killed before they could do it themselves."""
     for home in cache.glob(f"tpch-{host}-*-*"):
         pid = home.name.removeprefix(f"tpch-{host}-").split("-")[0]
-        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+        if pid.isdecimal() and not process_state(int(pid)):
             shutil.rmtree(home, ignore_errors=True)
 
 

@@ -95,9 +95,7 @@ class _Preparer:
 
     def _make(self, admin: Session) -> bool:
         """Whether somebody else has made it while we waited for the lock."""
-        if not self.server.lock(admin, self.database, wait=False):
-            self.report("another Trimtab is loading this database; waiting for it")
-            self.server.lock(admin, self.database, wait=True)
+        self.server.await_lock(admin, self.database, self.report)
         if not self.server.exists(admin, self.database):
             self.report(f"creating database {self.database}")
             self.server.create(admin, self.database)
@@ -123,7 +121,7 @@ class _Preparer:
             raise LoadError(
                 f"database={database} holds scale={found.scale:g} schema={found.schema}, "
                 f"not scale={wanted.scale:g} schema={wanted.schema}",
-                hint="leave out `database` in [workload] (each scale and schema gets a name of its own), or drop it",
+                hint="leave out `database` in [workload] (each scale and schema gets its own name), or drop it",
             )
         if found.state == "loading":
             report(f"the last load of {database} was interrupted; loading again")

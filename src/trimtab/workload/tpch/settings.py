@@ -61,7 +61,7 @@ def parse_mix(value: object) -> Mapping[int, int]:
     """The mix of a table like {q6 = 4} or of a text like "4Q6+4Q9"; sorted by query, entries of 0 left out.
 
     Raises:
-        UsageError: an unknown query, a count that is no whole number or negative, or nothing left to run.
+        UsageError: an unknown query, a count that is not a whole number or negative, or nothing left to run.
     """
     counts: dict[int, int] = {}
     for name, count in _mix_items(value):
@@ -186,6 +186,6 @@ def _database(value: object, scale: float, schema: SchemaName) -> str:
         return f"trimtab_tpch_{scale:.10g}{suffix}".replace(".", "_").replace("+", "")
     if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$-]{0,62}", value):
         raise UsageError(
-            f"database={value!r} is no database name", hint="use up to 63 letters, digits, _ and -, a letter first"
+            f"database={value!r} is not a database name", hint="use up to 63 letters, digits, _ and -, a letter first"
         )
     return value

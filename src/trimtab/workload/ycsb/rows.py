@@ -94,7 +94,7 @@ def _insert(there: Endpoint, settings: YcsbSettings, report: Callable[[str], Non
         first = log.errors[0] if log.errors else "timed out"
         raise LoadError(
             f"loading {settings.records} records into {there.database} failed: {first}",
-            hint="check the server's log and free disk space, and start again: the load is made anew",
+            hint="check the server's log and free disk space, and start again: the data is loaded again",
         )
     report(f"loaded {settings.records} records in {log.duration_s:.1f} s")
 

@@ -172,14 +172,14 @@ def _core(table: Table) -> tuple[_Core, str]:
         if not any(name in table for name in OPERATIONS):
             raise UsageError(
                 "[workload] of kind=ycsb names no workload",
-                hint='workload = "A" (to "F"), or shares of your own: read = 0.9, update = 0.1',
+                hint='workload = "A" (to "F"), or your own shares: read = 0.9, update = 0.1',
             )
         return _Core({}), "custom"
     name = str(table.values["workload"]).upper()
     if name not in CORE:
         raise UsageError(
             f"[workload] workload={table.values['workload']!r} is not known",
-            hint=f"use one of: {', '.join(CORE)}; or shares of your own: read = 0.9, update = 0.1",
+            hint=f"use one of: {', '.join(CORE)}; or your own shares: read = 0.9, update = 0.1",
         )
     return CORE[name], name
 

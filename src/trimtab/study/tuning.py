@@ -1,7 +1,7 @@
 """tune: the off-line loop from the running config to a proven one, or to the plain word that there is none.
 
-baseline × 3 → search (baseline interleaved) → finalists again → needless knobs removed → proof in pairs → worth of each
-line → verdict; at the end the target is as it was found.
+baseline × 3 → plays → search (baseline interleaved) → leaders again → needless knobs removed → proof in pairs, with the worth
+of each line → verdict; at the end the target is as it was found.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from trimtab.errors import HistoryError
 from trimtab.history import History, StudyRecord, open_history_at
-from trimtab.records import Status, Trial
-from trimtab.report.explain import explain, explanation_to_json
+from trimtab.records import PrunePlan, Status, Trial, Verdict
+from trimtab.report.explain import explain, kept_ranks
 from trimtab.search.warm import WarmLog
 from trimtab.space import Config
 from trimtab.study.begin import (
@@ -26,14 +25,17 @@ from trimtab.study.begin import (
     measure_baseline,
     new_record,
     open_evaluator,
+    require_enough_time,
     require_same_baseline,
 )
 from trimtab.study.evaluate import Evaluator
-from trimtab.study.explore import expected_trials, explore, finalists, mean_loss, start_searcher
+from trimtab.study.explore import expected_trials, explore, mean_loss, start_searcher
 from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.finish import finish
+from trimtab.study.plays import PlayPhase, settle_plays
 from trimtab.study.prune import PruningSearcher
-from trimtab.study.prune_plan import PrunePlan, check_pruning, settle_plan
+from trimtab.study.prune_plan import check_pruning, settle_plan
+from trimtab.study.refine import refine
 from trimtab.study.stage import Stage, build_target, build_workload, open_stage
 from trimtab.study.verdict import Outcome, make_verdict
 from trimtab.study.warm_start import WarmStart, check_warm_start, settle_warm_start
@@ -62,6 +64,7 @@ def tune(
     """
     # A slip in the file must show as itself, and not as "another study" of a known name.
     build_target(file, state_dir)
+    require_enough_time(file)
     fingerprint = fingerprint_of(file, build_workload(file))
     history = open_history_at(file.study.history, state_dir)
     try:
@@ -69,7 +72,7 @@ def tune(
         if found is not None and found.fingerprint != fingerprint:
             raise HistoryError(
                 f"the history holds another study named {file.study.name!r} (its file, or a script of its workload, differed)",
-                hint="give the study another name, or start afresh with --again",
+                hint="give the study another name, or start again with --again",
             )
         if found is not None and found.status in ("proven", "no_improvement"):
             return found, history.trials(found.id)
@@ -84,9 +87,7 @@ def tune(
 def _run(
     stage: Stage, history: History, record: StudyRecord, state_dir: Path, listener: TuneListener
 ) -> tuple[StudyRecord, list[Trial]]:
-    outcome = Outcome(
-        pruned=dict(record.verdict.get("pruned", {})), warm_start=dict(record.verdict.get("warm_start", {}))
-    )
+    outcome = Outcome(pruned=record.verdict.pruned, warm_start=record.verdict.warm_start)
     check_pruning(stage, history, record)
     check_warm_start(stage, history, record)
     start_searcher(stage, None)  # a wrong searcher or option must show before anything is measured
@@ -102,16 +103,18 @@ def _run(
         started = time.monotonic()
         with open_evaluator(stage, history, record, state_dir, listener, is_interrupted) as evaluator:
             try:
-                _phases(stage, evaluator, outcome, listener, is_interrupted, partial(_prior, stage, history, record))
+                prior_for, plays_for = partial(_prior, stage, history, record), partial(_plays, stage, history, record)
+                _phases(stage, evaluator, outcome, listener, is_interrupted, prior_for, plays_for)
             except Interrupted as interrupted:
                 outcome.is_interrupted = True
                 outcome.stop_reason = interrupted.message
                 outcome.candidate = outcome.candidate or _best_config(stage, evaluator)
             listener.phase("restoring the target")
         verdict = make_verdict(stage, evaluator, outcome, wall_s=time.monotonic() - started)
-        status = {"better": "proven", "no_improvement": "no_improvement"}.get(verdict["result"], "interrupted")
-        if verdict.get("fragment"):
-            verdict["fragment_path"] = str(_write_fragment(state_dir, record.name, verdict["fragment"]))
+        status = {"better": "proven", "no_improvement": "no_improvement"}.get(verdict.result, "interrupted")
+        if verdict.fragment:
+            path = _write_fragment(state_dir, record.name, verdict.fragment)
+            verdict = replace(verdict, fragment_path=str(path))
         history.update_study(record.id, status=status, verdict=verdict)
         if status != "interrupted":
             listener.phase("ranking the knobs")
@@ -119,10 +122,10 @@ def _run(
     return history.study(record.id), evaluator.trials
 
 
-def _keep_ranks(history: History, record: StudyRecord, verdict: dict[str, Any], trials: list[Trial]) -> None:
+def _keep_ranks(history: History, record: StudyRecord, verdict: Verdict, trials: list[Trial]) -> None:
     """Which knobs explain the gain, once and for all reports: ranking takes seconds."""
-    ranks = explanation_to_json(explain(replace(record, verdict=verdict), trials), len(trials))
-    history.update_study(record.id, verdict={**verdict, "importance": ranks})
+    ranks = kept_ranks(explain(replace(record, verdict=verdict), trials), len(trials))
+    history.update_study(record.id, verdict=replace(verdict, importance=ranks))
 
 
 def _write_fragment(state_dir: Path, name: str, fragment: str) -> Path:
@@ -139,6 +142,7 @@ def _phases(
     listener: TuneListener,
     is_interrupted: Callable[[], bool],
     prior_for: Callable[[int | None, list[Trial]], tuple[WarmStart, PrunePlan | None]],
+    plays_for: Callable[[Evaluator, bool], PlayPhase],
 ) -> None:
     def may_go_on() -> bool:
         if is_interrupted():
@@ -148,20 +152,20 @@ def _phases(
 
     listener.phase("measuring the baseline")
     measure_baseline(evaluator, stage.baseline)
-    listener.phase("searching")
-    n_expected = expected_trials(stage, evaluator)
-    warm, plan = prior_for(n_expected, evaluator.trials)
+    warm, plan = prior_for(expected_trials(stage, evaluator), evaluator.trials)
+    plays = outcome.plays = plays_for(evaluator, plan is not None)
+    plays.run(stage, evaluator, say=listener.phase, may_go_on=may_go_on)
     log = WarmLog()
-    searcher = start_searcher(stage, n_expected, plan, warm, log)
+    searcher = start_searcher(stage, expected_trials(stage, evaluator), plan, warm, log, plays.prior(stage))
+    listener.phase("searching")
     for line in filter(None, (warm.describe(), searcher.describe())):
         listener.phase(line)
     try:
         outcome.stop_reason = explore(stage, evaluator, searcher, say=listener.phase, log=log)
     finally:
-        outcome.pruned = searcher.summary() if isinstance(searcher, PruningSearcher) else {}
-        outcome.warm_start = warm.summary(log) if stage.file.search.warm_start != "off" else {}
-    listener.phase("measuring the best again")
-    winner = finalists(stage, evaluator)
+        outcome.pruned = searcher.summary() if isinstance(searcher, PruningSearcher) else None
+        outcome.warm_start = warm.summary(log) if stage.file.search.warm_start != "off" else None
+    winner = refine(stage, evaluator, say=listener.phase)
     if winner is not None:
         finish(stage, evaluator, outcome, winner, say=listener.phase, may_go_on=may_go_on)
 
@@ -171,8 +175,12 @@ def _prior(
 ) -> tuple[WarmStart, PrunePlan | None]:
     """What past studies give to this one, and the plan of its pruning."""
     warm = settle_warm_start(stage, history, record, trials)
-    near = [str(each["study"]) for each in warm.facts]
+    near = [each.study for each in warm.facts]
     return warm, settle_plan(stage, history, record, n_expected, near)
+
+
+def _plays(stage: Stage, history: History, record: StudyRecord, evaluator: Evaluator, is_pruned: bool) -> PlayPhase:
+    return settle_plays(stage, history, record, evaluator, is_pruned=is_pruned)
 
 
 def _best_config(stage: Stage, evaluator: Evaluator) -> Config | None:

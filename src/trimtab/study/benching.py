@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.errors import LoadError, UsageError
-from trimtab.measure import Interval, NoiseFloor, noise_floor, pooled_interval
+from trimtab.measure import Interval, NoiseFloor, noise_floor, pooled_interval, positive
 from trimtab.records import Objective, Role, Status, Trial
 from trimtab.space import Config, Value
 from trimtab.study.file import StudyFile, guarding_of
@@ -17,7 +17,7 @@ from trimtab.trial import TrialListener, TrialRoom
 __all__ = ["BenchResult", "bench", "bench_room", "parse_settings"]
 
 _HINTS = {
-    Status.INFRASTRUCTURE: "this says nothing of the server: lower the load, or give the generator cores or real-time priority",
+    Status.INFRASTRUCTURE: "this run shows nothing about the server: lower the load, or free cores for the generator",
     Status.FAILED_LOAD: "make the workload run on the server as it is, or lower its rate",
 }
 
@@ -115,5 +115,5 @@ def bench(
         values = [stage.objective.value(t.measurement) for t in trials if t.measurement is not None]
         changes = Config({name: config[name] for name in config.difference(stage.baseline)})
         means = [v.estimate for v in values]
-        value = values[0] if len(values) == 1 else pooled_interval(means)
+        value = values[0] if len(values) == 1 else positive(pooled_interval(means))
         return BenchResult(changes, stage.objective, tuple(trials), value, noise_floor(means))

@@ -1,0 +1,352 @@
+"""Verdict: what a study found, as the history keeps it and the report reads it; frozen values with the keys of its JSON.
+
+Fields without a default are always there; the others may be missing in what an older version stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trimtab.measure import Interval
+from trimtab.records.prior import Play
+from trimtab.space import Config, Value
+
+__all__ = [
+    "AblationSummary",
+    "Condition",
+    "DesignPlan",
+    "DriftPoint",
+    "DriftSummary",
+    "DroppedKnob",
+    "GainInterval",
+    "KeptRanks",
+    "KnobChange",
+    "KnobWorth",
+    "MemoryUse",
+    "PastTrials",
+    "PlaysSummary",
+    "PruneLevel",
+    "PrunePlan",
+    "PruneSummary",
+    "TriedPlay",
+    "Verdict",
+    "WarmStartSummary",
+    "WarmStudy",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GainInterval:
+    """How many times better than something else: 1.82 is 1.82 times as fast; an end that is not finite is None."""
+
+    estimate: float
+    low: float | None = None
+    high: float | None = None
+    level: float = 0.95
+
+    @classmethod
+    def of(cls, interval: Interval | None) -> GainInterval | None:
+        """The interval of a ratio; None when there is none, or its estimate is not finite."""
+        if interval is None or not math.isfinite(interval.estimate):
+            return None
+        low, high = (end if math.isfinite(end) else None for end in (interval.low, interval.high))
+        return cls(estimate=interval.estimate, low=low, high=high, level=interval.level)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of the acceptance rule: whether it is met, and the figures in words."""
+
+    name: str
+    is_met: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnobChange:
+    """One knob that the winner changes: what its catalogue says of it, and its values, bare and as text."""
+
+    doc: str = ""
+    unit: str = ""
+    restart: str = ""
+    safety: str = ""
+    old: Value | None = None
+    new: Value | None = None
+    old_text: str = ""
+    new_text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnobWorth:
+    """What one setting of the winner is worth.
+
+    Attributes:
+        verdict: "proven", "undecided", "needed" (the config fails without it) or "not_measured".
+        reason: why there is no figure, and what else is to be said.
+        without: how many times better the config is with it than without it; None when not measured.
+        without_pairs: pairs behind it.
+        beside: knobs that were dropped from the config after `without` was measured.
+        alone: how many times better than the baseline it is on its own; None when not measured.
+        alone_pairs: pairs behind it.
+    """
+
+    verdict: str = "not_measured"
+    reason: str = ""
+    without: GainInterval | None = None
+    without_pairs: int = 0
+    beside: int = 0
+    alone: GainInterval | None = None
+    alone_pairs: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DroppedKnob:
+    """One setting that was reset: why (with figures), "needless" or "not_told_apart", and the worth of its `group`."""
+
+    knob: str
+    reason: str
+    verdict: str = ""
+    group: tuple[str, ...] = ()
+    worth: GainInterval | None = None
+    pairs: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AblationSummary:
+    """How the winner was reduced.
+
+    Attributes:
+        end: "finished", "budget", "failed" or "off".
+        tolerance: worth (relative) that is not worth a setting.
+        runs: that it took.
+        went_back: why the larger config was proven after all; "" when it was not.
+        full: what the search's winner changed.
+    """
+
+    end: str
+    tolerance: float
+    runs: int
+    went_back: str
+    full: Config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryUse:
+    """Bytes by consumer, and "budget", with the baseline and with the winner."""
+
+    baseline: Mapping[str, float] = field(default_factory=dict)
+    winner: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftPoint:
+    """One measurement of the baseline: number of its trial, seconds since the epoch, value of the objective."""
+
+    trial: int
+    at: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftSummary:
+    """The baseline over time; `range` (relative) is None when it was never measured."""
+
+    points: tuple[DriftPoint, ...]
+    range: float | None
+    is_beyond_noise: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriedPlay:
+    """One play that was measured.
+
+    Attributes:
+        play, reason: its name, and why an expert would try it.
+        settings: text of the value by knob.
+        beside: plays that were in place when it was tried.
+        trial: number of its run.
+        kept: whether the plays after it were tried on top of it.
+        verdict: "helps", "harms", "not_told_apart" or "failed".
+        worth: how many times better the config was with it; None when it failed.
+        note: why it failed or ended early, "" when it did not.
+    """
+
+    play: str
+    reason: str
+    settings: Mapping[str, str]
+    beside: tuple[str, ...]
+    trial: int
+    kept: bool
+    verdict: str
+    worth: GainInterval | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaysSummary:
+    """The plays of a study: in the order planned, what each brought, and why others were left out (play -> reason)."""
+
+    plan: tuple[Play, ...] = ()
+    tried: tuple[TriedPlay, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunePlan:
+    """What a pruned study settles before its search begins.
+
+    Attributes:
+        want: knobs to tune at first; 0: as many as the ranking says are worth it.
+        runs: of the first level; 0: the budget has no room for it, and all knobs are tuned.
+        carried: knobs as another study ranked them, most important first; empty for none.
+        carried_knee: how many of those are worth tuning.
+        source: what the carried ranks are of, in words.
+    """
+
+    want: int = 0
+    runs: int = 0
+    carried: tuple[str, ...] = ()
+    carried_knee: int = 0
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneLevel:
+    """How many knobs were tuned, and how many trials there were before that."""
+
+    n_knobs: int
+    n_trials_before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneSummary:
+    """What a pruned search did: knobs by their ranks, levels, what it tuned and left out; the plan alone while it runs."""
+
+    plan: PrunePlan
+    order: tuple[str, ...] = ()
+    levels: tuple[PruneLevel, ...] = ()
+    tuned: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmStudy:
+    """One past study that served: how near it is (0 to 1, with its parts), and what became of its prior.
+
+    Attributes:
+        id: in the history of then.
+        study, name: its name, and the same with its id where two have one name.
+        digest: hash of what was taken over.
+        n_trials: that it had.
+        nearness, overlap, workload, machine: in [0, 1].
+        dropped: why its prior was dropped; "" when it was not.
+        weight: of its prior at the end of the search.
+    """
+
+    id: int
+    study: str
+    name: str
+    digest: str = ""
+    n_trials: int
+    nearness: float
+    overlap: float = 0.0
+    workload: float = 0.0
+    machine: float = 0.0
+    dropped: str = ""
+    weight: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastTrials:
+    """What was taken over of one past study: values by the columns `knobs`, one row a config."""
+
+    name: str
+    nearness: float
+    knobs: tuple[str, ...]
+    configs: tuple[tuple[Value, ...], ...]
+    losses: tuple[float, ...]
+    failed: tuple[tuple[Value, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmStartSummary:
+    """What a study took over from past ones; `past` and `starts` are None once it cannot be resumed any more."""
+
+    studies: tuple[WarmStudy, ...] = ()
+    n_asks: int = 0
+    past: tuple[PastTrials, ...] | None = None
+    starts: tuple[Config, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRanks:
+    """Which knobs explain the gain, ranked when the study had `n_trials`; `consensus` as the importance room gives it."""
+
+    n_trials: int
+    text: str
+    consensus: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesignPlan:
+    """Runs of an experimental design: runs asked for by batch (None: as many as it needs), and how many it has."""
+
+    kind: str
+    batches: tuple[int | None, ...]
+    n_runs: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The result of a study; docs/reference/history.md describes each field. Equal to `Verdict()` while nothing is known.
+
+    Attributes:
+        result: "better", "no_improvement", "interrupted" or "design"; "" while the study runs.
+    """
+
+    result: str = ""
+    metric: str = ""
+    objective: str = ""
+    unit: str = ""
+    noise_floor: float | None = None
+    stop_reason: str = ""
+    candidate: Config | None = None
+    config: Config = field(default_factory=lambda: Config({}))
+    knobs: Mapping[str, KnobChange] = field(default_factory=dict)
+    search_gain: float | None = None
+    gain: GainInterval | None = None
+    advice_gain: GainInterval | None = None
+    beside_advice: GainInterval | None = None
+    pairs: tuple[tuple[float, float], ...] = ()
+    advice_pairs: tuple[tuple[float, float], ...] = ()
+    delta: float | None = None
+    failure: str = ""
+    conditions: tuple[Condition, ...] = ()
+    refused_by: tuple[str, ...] = ()
+    ablation: AblationSummary | None = None
+    dropped: tuple[DroppedKnob, ...] = ()
+    worth: Mapping[str, KnobWorth] = field(default_factory=dict)
+    plays: PlaysSummary | None = None
+    pruned: PruneSummary | None = None
+    warm_start: WarmStartSummary | None = None
+    design: DesignPlan | None = None
+    importance: KeptRanks | None = None
+    memory: MemoryUse | None = None
+    unlocked: tuple[str, ...] = ()
+    drift: DriftSummary | None = None
+    wall_s: Mapping[str, float] = field(default_factory=dict)
+    log_lines: tuple[str, ...] = ()
+    fragment: str = ""
+    fragment_path: str = ""
+    apply_command: str = ""
+    undo_command: str = ""
+
+    @property
+    def is_better(self) -> bool:
+        """Whether a winner was proven."""
+        return self.result == "better"

@@ -1,0 +1,79 @@
+"""What the plays brought: the changes that an expert would try, one row each, the harmful ones as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimtab.records import TriedPlay, Verdict
+from trimtab.report.facts import Gain
+from trimtab.report.words import clean, first_line
+
+__all__ = ["PlayRow", "left_out_plays", "play_rows"]
+
+_WORDS = {"helps": "helps", "harms": "harms", "not_told_apart": "not told apart", "failed": "failed"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayRow:
+    """One play that was measured.
+
+    Attributes:
+        name: of the play, in words.
+        settings: "knob = value", one a setting.
+        reason: why an expert would try it.
+        beside: plays that were in place when it was tried; its worth is beside them.
+        worth: how many times as fast the config was with it as without it; None when it failed.
+        verdict: "helps", "harms", "not_told_apart" or "failed".
+        is_kept: whether it stayed in place for the plays after it. Whether it is among the winner's settings is another question.
+        note: why it failed or ended early, "" when it did not.
+    """
+
+    name: str
+    settings: tuple[str, ...]
+    reason: str
+    beside: tuple[str, ...]
+    worth: Gain | None
+    verdict: str
+    is_kept: bool
+    note: str
+
+    @property
+    def words(self) -> str:
+        """The verdict for people."""
+        return _WORDS.get(self.verdict, self.verdict)
+
+    @property
+    def remark(self) -> str:
+        """What the figures do not say themselves."""
+        kept = "kept for the next ones" if self.is_kept else ""
+        return "; ".join(part for part in (self.note, kept) if part)
+
+
+def play_rows(verdict: Verdict) -> tuple[PlayRow, ...]:
+    """The plays that were measured, in the order in which they were tried."""
+    return () if verdict.plays is None else tuple(_row(entry) for entry in verdict.plays.tried)
+
+
+def _row(entry: TriedPlay) -> PlayRow:
+    return PlayRow(
+        name=_named(entry.play),
+        settings=tuple(f"{clean(name)} = {clean(text)}" for name, text in entry.settings.items()),
+        reason=first_line(entry.reason),
+        beside=tuple(_named(name) for name in entry.beside),
+        worth=Gain.of(entry.worth),
+        verdict=first_line(entry.verdict),
+        is_kept=entry.kept,
+        note=first_line(entry.note),
+    )
+
+
+def left_out_plays(verdict: Verdict) -> tuple[tuple[str, str], ...]:
+    """(plays, why they were not tried), those of one reason together."""
+    groups: dict[str, list[str]] = {}
+    for name, reason in () if verdict.plays is None else verdict.plays.left_out.items():
+        groups.setdefault(first_line(reason), []).append(_named(name))
+    return tuple((", ".join(names), reason) for reason, names in groups.items())
+
+
+def _named(name: str) -> str:
+    return clean(name).replace("_", " ")

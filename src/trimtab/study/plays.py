@@ -1,0 +1,263 @@
+"""The plays of a study: what an expert would try is measured first, one play after the other, each on top of what has helped.
+
+This is adaptive one-factor-at-a-time experimentation: a play is tried beside everything that was kept so far, and kept itself
+when it is better by more than the noise. With few runs, strong effects and interactions it finds more than a fractional design of
+the same size (Frey, Engelhardt & Greitzer, "A role for one-factor-at-a-time experimentation in parameter design", Research in
+Engineering Design 14, 2003), and each run separates its play from the rest. Whatever comes of it, the searcher goes on from there
+and learns from these runs like from all others; the proof decides what is claimed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from scipy import stats
+
+from trimtab.errors import SpaceError
+from trimtab.history import History, StudyRecord
+from trimtab.measure import Interval
+from trimtab.records import GainInterval, KnobPrior, Play, PlaysSummary, Prior, Role, Status, Trial, TriedPlay
+from trimtab.space import Config, Value
+from trimtab.study.evaluate import Evaluator
+from trimtab.study.explore import early_stop, finish_reserve_s, mean_loss, refine_reserve_s
+from trimtab.study.stage import Stage
+from trimtab.target import PlayingTarget
+from trimtab.units import format_percent
+
+__all__ = ["PlayPhase", "settle_plays"]
+
+_SHARE = 0.5
+"""Of the search's runs that plays may take."""
+
+_KEEP = 1.0
+"""Standard errors of a difference of two runs by which a play must be better to be kept."""
+
+_WIDTH = 0.2
+"""Of the prior around the value that a kept play has set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """One play and its run.
+
+    Attributes:
+        play: as planned.
+        config: what ran.
+        beside: what it was compared with: the found settings and the plays kept before.
+        held: names of those plays.
+        trial: the run.
+        is_kept: whether the next plays were tried on top of it.
+    """
+
+    play: Play
+    config: Config
+    beside: Config
+    held: tuple[str, ...]
+    trial: Trial
+    is_kept: bool
+
+
+@dataclass(slots=True)
+class PlayPhase:
+    """What is planned, what was tried, what was left out and why.
+
+    Attributes:
+        plan: plays in the order in which they are tried.
+        tried: in order.
+        left_out: play -> reason.
+    """
+
+    plan: tuple[Play, ...] = ()
+    tried: list[Tried] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def run(
+        self, stage: Stage, evaluator: Evaluator, *, say: Callable[[str], None], may_go_on: Callable[[], bool]
+    ) -> None:
+        """Measures the plays, as many as their share of the budget allows."""
+        held, names = stage.baseline, list[str]()
+        for play in self.plan:  # of a run that was interrupted
+            self.left_out.pop(play.name, None)
+        for i, play in enumerate(self.plan):
+            if not (may_go_on() and _has_budget(stage, evaluator, n_tried=len(self.tried))):
+                self.left_out.update(
+                    dict.fromkeys((p.name for p in self.plan[i:]), "the plays' share of the budget was used")
+                )
+                return
+            config, why = _on_top(stage, held, play)
+            if config is None:
+                self.left_out[play.name] = why
+                continue
+            say(f"trying the play {play.name}: {play.reason}")
+            trial = evaluator.measure(config, Role.PLAY, early_stop=early_stop(stage, evaluator), searcher="plays")
+            is_kept = trial.status is Status.OK and _is_better(stage, evaluator, config, held)
+            self.tried.append(
+                Tried(play=play, config=config, beside=held, held=tuple(names), trial=trial, is_kept=is_kept)
+            )
+            if is_kept:
+                held = config
+                names.append(play.name)
+
+    def prior(self, stage: Stage) -> Prior:
+        """What the plays lead to expect: values that helped, and the plays for which there was no time."""
+        at: dict[str, Value] = {}
+        for each in self.tried:
+            if each.is_kept:
+                at |= each.play.settings
+        done = {each.play.name for each in self.tried} | set(self.left_out)
+        rest = tuple(
+            play for play in self.plan if play.name not in done or "budget" in self.left_out.get(play.name, "")
+        )
+        knobs = {
+            name: KnobPrior(at=value, width=_WIDTH) for name, value in at.items() if stage.space.knobs[name].is_numeric
+        }
+        return Prior(plays=rest, knobs=knobs)
+
+    def summary(self, stage: Stage, evaluator: Evaluator) -> PlaysSummary:
+        """For the verdict: the plan, what each play brought, and what was left out."""
+        return PlaysSummary(
+            plan=self.plan,
+            tried=tuple(_row(stage, evaluator, each) for each in self.tried),
+            left_out=dict(self.left_out),
+        )
+
+
+def settle_plays(
+    stage: Stage, history: History, record: StudyRecord, evaluator: Evaluator, *, is_pruned: bool
+) -> PlayPhase:
+    """The plays that this study tries, as they were settled when it began: free disk space changes, and a resume must not."""
+    kept = record.verdict.plays
+    if kept is not None:
+        return PlayPhase(kept.plan, left_out=dict(kept.left_out))
+    table = stage.file.search
+    is_wanted = table.plays == "on" or (table.plays == "auto" and table.searcher == "auto" and not is_pruned)
+    if not is_wanted or not isinstance(stage.target, PlayingTarget):
+        return PlayPhase()
+    phase = _planned(stage, stage.target.plays(stage.workload.context, _latency_s(evaluator)))
+    verdict = replace(history.study(record.id).verdict, plays=phase.summary(stage, evaluator))
+    history.update_study(record.id, verdict=verdict)
+    return phase
+
+
+def _latency_s(evaluator: Evaluator) -> float:
+    """Mean duration of an operation under the found settings; 0 when unknown."""
+    found = [t.measurement.latency_mean_ms.estimate for t in evaluator.trials if t.measurement is not None]
+    return found[0] / 1000 if found and math.isfinite(found[0]) else 0.0
+
+
+def _planned(stage: Stage, plays: Sequence[Play]) -> PlayPhase:
+    """Those that say something about this study's knobs."""
+    plan, left_out = [], dict[str, str]()
+    for play in plays:
+        outside = [name for name in play.settings if name not in stage.space.knobs]
+        if outside:
+            left_out[play.name] = f"{', '.join(outside)} is not among the study's knobs"
+            continue
+        settings = {name: _legal(stage, name, value) for name, value in play.settings.items()}
+        if all(settings[name] == stage.baseline[name] for name in settings):
+            left_out[play.name] = "your settings have it already"
+            continue
+        plan.append(Play(name=play.name, settings=settings, worth=play.worth, chance=play.chance, reason=play.reason))
+    return PlayPhase(tuple(plan), left_out=left_out)
+
+
+def _legal(stage: Stage, name: str, value: Value) -> Value:
+    """The value of the study's own knob that is nearest: its range and its round values may be others than the target's."""
+    knob = stage.space.knobs[name]
+    if not knob.is_numeric or isinstance(value, str | bool) or knob.contains(value) or value == stage.baseline[name]:
+        return value
+    return knob.clip(value)
+
+
+def _on_top(stage: Stage, held: Config, play: Play) -> tuple[Config | None, str]:
+    """`held` with the play's settings; None and why when there is nothing to run."""
+    try:
+        config = stage.space.canonical(held.replace(dict(play.settings)))
+        broken = stage.space.violations(config)
+    except SpaceError as error:
+        return None, f"its settings are not legal here: {error.message}"
+    if broken:
+        return None, f"it contradicts a constraint: {broken[0]}"
+    if config in (held, stage.baseline):
+        return None, "the plays kept before have it already"
+    return config, ""
+
+
+def _has_budget(stage: Stage, evaluator: Evaluator, *, n_tried: int) -> bool:
+    budget, cost = stage.file.budget, evaluator.mean_cost_s
+    if budget.trials is not None:
+        return n_tried + 1 <= _SHARE * budget.trials
+    seconds = budget.seconds or 0.0
+    kept = finish_reserve_s(stage, seconds, cost) + refine_reserve_s(stage, seconds, cost)
+    spent = sum(sum(t.cost_s.values()) for t in evaluator.trials if t.role is Role.PLAY)
+    return spent + cost <= _SHARE * (seconds - kept - (evaluator.spent_s - spent))
+
+
+def _is_better(stage: Stage, evaluator: Evaluator, config: Config, held: Config) -> bool:
+    gain = _loss(stage, evaluator, held) - mean_loss(evaluator.trials, config)
+    se = math.hypot(_run_se(evaluator, config), 0.0 if held == stage.baseline else _run_se(evaluator, held))
+    return gain > max(stage.file.proof.min_gain, _KEEP * se)
+
+
+def _run_se(evaluator: Evaluator, config: Config) -> float:
+    """Standard error of the mean loss of `config`: by the machine's noise, or by its runs' own where that is more."""
+    runs = [t for t in evaluator.trials if t.config == config and t.status is Status.OK]
+    own = max((t.loss_se for t in runs if t.loss_se is not None and math.isfinite(t.loss_se)), default=0.0)
+    return max(evaluator.noise_sd, own) / math.sqrt(max(1, len(runs)))
+
+
+def _loss(stage: Stage, evaluator: Evaluator, config: Config) -> float:
+    """Of what a play is compared with; the baseline's is 0 by definition."""
+    return 0.0 if config == stage.baseline else mean_loss(evaluator.trials, config)
+
+
+def _row(stage: Stage, evaluator: Evaluator, tried: Tried) -> TriedPlay:
+    """What the report shows of a play."""
+    worth = _worth(stage, evaluator, tried)
+    trial = tried.trial
+    return TriedPlay(
+        play=tried.play.name,
+        reason=tried.play.reason,
+        settings={name: stage.space.knobs[name].format(value) for name, value in tried.play.settings.items()},
+        beside=tried.held,
+        trial=trial.number,
+        kept=tried.is_kept,
+        verdict=_verdict(trial, worth),
+        worth=GainInterval.of(worth),
+        note=_note(trial),
+    )
+
+
+def _worth(stage: Stage, evaluator: Evaluator, tried: Tried) -> Interval | None:
+    """How many times better the config was with the play than without; None when it gave no value."""
+    trials = evaluator.trials
+    runs = [t for t in trials if t.config == tried.config and t.is_feasible and t.loss is not None]
+    if not runs:
+        return None
+    whole = [t for t in runs if t.status is Status.OK] or runs
+    mean = sum(t.loss or 0.0 for t in whole) / len(whole)
+    n_beside = sum(t.config == tried.beside and t.status is Status.OK and t.is_feasible for t in trials)
+    gain = _loss(stage, evaluator, tried.beside) - mean
+    sd, df = evaluator.noise_sd, max(1.0, evaluator.track.summary().noise_df)
+    se = sd * math.sqrt(1 / len(whole) + 1 / max(1, n_beside))
+    half = float(stats.t.ppf(0.975, df)) * se
+    return Interval(math.exp(gain), math.exp(gain - half), math.exp(gain + half), 0.95, se, len(whole))
+
+
+def _verdict(trial: Trial, worth: Interval | None) -> str:
+    """ "helps", "harms" or "not_told_apart"; "failed" when the config did not work."""
+    if worth is None:
+        return "failed"
+    if worth.low > 1:
+        return "helps"
+    return "harms" if worth.high < 1 else "not_told_apart"
+
+
+def _note(trial: Trial) -> str:
+    if trial.status is Status.OK:
+        return ""
+    if trial.status is Status.STOPPED_EARLY:
+        return f"ended early: clearly worse by more than {format_percent(0.1)} than the best so far"
+    return f"{trial.status}: {trial.reason.partition(chr(10))[0]}"

@@ -1,0 +1,330 @@
+"""recover: what a dead Trimtab left open is undone, shown, given up, or written out for a repair by hand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trimtab.errors import TargetError, TrimtabError, UsageError
+from trimtab.study.rollback_point import RollbackPoint, applied_points, point_of, sweep_points
+from trimtab.target import Own, Snapshot
+from trimtab.target.files import file_from_json
+from trimtab.trial import Entry, Journal, reattach, undo
+from trimtab.trial.entry import MAX_RESTARTS, RETRY
+
+if TYPE_CHECKING:  # `recover` is the emergency command: it loads no numbers
+    from trimtab.space import Value
+
+__all__ = [
+    "AppliedKnob",
+    "AppliedStudy",
+    "OpenEntry",
+    "OpenKnob",
+    "Recovered",
+    "Stuck",
+    "applied",
+    "extract",
+    "leave",
+    "leave_applied",
+    "open_changes",
+    "recover",
+    "shown",
+]
+
+_CLAIM_S = 300.0
+_README = "README.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """One journal entry that was dealt with: whose, for what purpose, on which targets and files, and what was done."""
+
+    study: str
+    purpose: str
+    target: str
+    files: tuple[str, ...]
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """One journal entry that could not be undone and stays open: whose, on which targets, and why."""
+
+    study: str
+    target: str
+    error: TrimtabError
+
+
+@dataclass(frozen=True, slots=True)
+class OpenKnob:
+    """What is ours on a target, as text: what we set, what was found, what the target uses now ("" unknown), what to do."""
+
+    knob: str
+    ours: str
+    found: str
+    now: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEntry:
+    """One target of an open entry, for people: `failure` is why its last undo failed, `note` why it could not be asked."""
+
+    study: str
+    purpose: str
+    target: str
+    opened_at: float
+    pid: int
+    is_alive: bool
+    failure: str
+    may_restart: bool
+    files: tuple[str, ...]
+    knobs: tuple[OpenKnob, ...]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedKnob:
+    """What `apply` has set on a target, and what was found there, as text."""
+
+    knob: str
+    ours: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedStudy:
+    """What `rollback` would take back from one target."""
+
+    study: str
+    target: str
+    applied_at: float
+    knobs: tuple[AppliedKnob, ...]
+
+
+def open_changes(state_dir: Path) -> list[Entry]:
+    """Journal entries whose owner is dead: what `recover` would deal with."""
+    return [entry for entry in Journal(state_dir).open_entries() if not entry.is_owner_alive]
+
+
+def recover(state_dir: Path, *, retry: str = "") -> tuple[list[Recovered], list[Stuck]]:
+    """Takes back what a dead Trimtab may have left on its targets; what was done, and what could not be. Idempotent.
+
+    An entry whose undo failed after a restart is not given another one, unless its study is the one to `retry`. One that
+    the dead-man is just undoing is waited for.
+
+    Raises:
+        UsageError: there is no open entry to retry, or the journal is not this user's.
+        TargetError: an entry cannot be read.
+    """
+    entries = open_changes(state_dir)
+    if retry:
+        entries = _of_study(entries, retry)
+        for entry in entries:
+            entry.note(RETRY)
+    done: list[Recovered] = []
+    stuck: list[Stuck] = []
+    for entry in entries:
+        targets = ", ".join(snapshot.target for snapshot in entry.snapshots)
+        with entry.claim(_CLAIM_S) as is_ours:
+            if not is_ours:
+                continue
+            try:
+                action = undo(entry, holder=f"trimtab recover {entry.study}")
+            except TargetError as error:
+                stuck.append(Stuck(entry.study, targets, error))
+                continue
+            entry.close(f"recovered: {action}")
+        done.append(Recovered(entry.study, entry.purpose, targets, _files(entry.snapshots), action))
+    sweep_points(state_dir)
+    return done, stuck
+
+
+def _files(snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
+    return tuple(name for snapshot in snapshots for name in snapshot.files)
+
+
+def _of_study(entries: Sequence[Entry], study: str) -> list[Entry]:
+    found = [entry for entry in entries if entry.study == study]
+    if not found:
+        names = ", ".join(sorted({entry.study for entry in entries}))
+        raise UsageError(
+            f"nothing of study={study!r} is open", hint=f"open: {names}" if names else "nothing is open at all"
+        )
+    return found
+
+
+def shown(state_dir: Path) -> list[OpenEntry]:
+    """What is open, what would be done, and what others have changed; servers are looked at, and nothing is changed."""
+    return [_shown(entry, snapshot) for entry in Journal(state_dir).open_entries() for snapshot in entry.snapshots]
+
+
+def applied(state_dir: Path) -> list[AppliedStudy]:
+    """What stands applied, the first to be rolled back first; servers are not looked at."""
+    points = sorted(applied_points(state_dir), key=lambda point: -point.order)
+    return [
+        AppliedStudy(
+            study=point.study,
+            target=snapshot.target,
+            applied_at=point.applied_at,
+            knobs=tuple(
+                AppliedKnob(name, str(texts[-1]), _found(snapshot, own, name))
+                for name, texts in sorted(own.texts.items())
+            ),
+        )
+        for point in points
+        for snapshot, own in zip(point.snapshots, point.owns, strict=True)
+    ]
+
+
+def _shown(entry: Entry, snapshot: Snapshot) -> OpenEntry:
+    own = entry.own(snapshot.target)
+    now, note = _running(entry, snapshot)
+    knobs = tuple(
+        OpenKnob(
+            knob=name,
+            ours=str(texts[-1]),
+            found=_found(snapshot, own, name),
+            now=own.said(name, now[name]) if name in now else "",
+            action=_action(now.get(name), own, snapshot, name),
+        )
+        for name, texts in sorted(own.texts.items())
+    )
+    return OpenEntry(
+        study=entry.study,
+        purpose=entry.purpose,
+        target=snapshot.target,
+        opened_at=entry.opened_at,
+        pid=entry.pid,
+        is_alive=entry.is_owner_alive,
+        failure=entry.failure,
+        may_restart=entry.n_restarts < MAX_RESTARTS,
+        files=tuple(snapshot.files),
+        knobs=knobs,
+        note=note,
+    )
+
+
+def _found(snapshot: Snapshot, own: Own, name: str) -> str:
+    return own.said(name, snapshot.values[name]) if name in snapshot.values else "nothing"
+
+
+def _running(entry: Entry, snapshot: Snapshot) -> tuple[dict[str, Value], str]:
+    """Values in use now, and why they are not known. An embedded server is not started for a look."""
+    if "folder" in snapshot.reach:
+        return {}, "an embedded server is not started for a look"
+    target = reattach(snapshot, entry.state_dir)
+    try:
+        target.open()
+        return {name: state.running for name, state in target.states().items()}, ""
+    except TargetError as error:
+        return {}, error.message
+    finally:
+        target.close()
+
+
+def _action(now: Value | None, own: Own, snapshot: Snapshot, name: str) -> str:
+    if now is None:
+        return "is put back where it is still ours"
+    if str(now) == str(snapshot.values.get(name)):
+        return "has its found value already"
+    if str(now) in {str(value) for value in own.values.get(name, ())}:
+        return "is put back" + (", by a restart" if name in own.late else "")
+    return "somebody else has set it since: is left"
+
+
+def leave(state_dir: Path, study: str) -> Path:
+    """Gives up the open entries of `study`: the server keeps what it has; the folder with what was found.
+
+    Raises:
+        UsageError: nothing of it is open.
+    """
+    folder = _aside(state_dir, study)
+    for entry in _of_study(open_changes(state_dir), study):
+        with entry.claim(_CLAIM_S) as is_ours:
+            if is_ours:
+                _write_out(folder, entry.study, entry.purpose, [(s, entry.own(s.target)) for s in entry.snapshots])
+                entry.close(f"left as it is by the user; what was found lies in {folder}")
+    return folder
+
+
+def leave_applied(state_dir: Path, study: str) -> Path:
+    """Gives up the rollback point of an applied study, which then stays for good; the folder with what was found.
+
+    Raises:
+        UsageError: it is not applied.
+    """
+    point = point_of(state_dir, study)
+    if point is None:
+        raise UsageError(f"nothing of study={study!r} is applied", hint="it can neither be taken back nor be left")
+    folder = _aside(state_dir, study)
+    _write_point(folder, point)
+    point.path.unlink()
+    return folder
+
+
+def _aside(state_dir: Path, study: str) -> Path:
+    return (
+        state_dir.absolute()
+        / "left"
+        / f"{study}-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{time.time_ns() % 10**9}"
+    )
+
+
+def extract(state_dir: Path, folder: Path) -> list[Path]:
+    """Writes into `folder` the files as found of all that is open or applied, and how to put them back by hand.
+
+    No server is asked for that, and nothing in the state directory changes. The files written.
+
+    Raises:
+        UsageError: the folder holds something, or cannot be written.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"folder={str(folder)!r} is not empty", hint="give a new one")
+    written: list[Path] = []
+    try:
+        for entry in Journal(state_dir).open_entries():
+            parts = [(snapshot, entry.own(snapshot.target)) for snapshot in entry.snapshots]
+            written += _write_out(folder, entry.study, entry.purpose, parts)
+        for point in applied_points(state_dir):
+            written += _write_point(folder, point)
+    except OSError as error:
+        raise UsageError(f"cannot write folder={str(folder)!r}: {error.strerror}", hint="give another one") from error
+    return written
+
+
+def _write_point(folder: Path, point: RollbackPoint) -> list[Path]:
+    return _write_out(folder, point.study, "applied", list(zip(point.snapshots, point.owns, strict=True)))
+
+
+def _write_out(folder: Path, study: str, purpose: str, parts: Sequence[tuple[Snapshot, Own]]) -> list[Path]:
+    written = []
+    for snapshot, own in parts:
+        inner = folder / f"{study}-{purpose}-{snapshot.target}"
+        inner.mkdir(parents=True, mode=0o700)
+        lines = [f"Target {snapshot.target} ({snapshot.kind}) as it was found before Trimtab's change ({purpose}).", ""]
+        for number, (name, table) in enumerate(snapshot.files.items(), start=1):
+            copy = file_from_json(table)
+            if copy is None:
+                lines += [f"{name}: there was no such file. To put it back: stop the server, remove the file.", ""]
+                continue
+            path = inner / f"{number}-{Path(name).name}"
+            path.write_bytes(copy.content)
+            path.chmod(0o600)
+            written.append(path)
+            lines += [
+                f"{name}: lies here as {path.name}. To put it back while the server is down, or before a restart:",
+                f"  install -m {copy.mode:o} -o {copy.uid} -g {copy.gid} {path.name} {name}",
+                "  Compare first (diff): what others have changed since would be lost.",
+                "",
+            ]
+        lines += ["Settings that Trimtab has changed (knob: set to; found):"]
+        lines += [f"  {name}: {texts[-1]}; {_found(snapshot, own, name)}" for name, texts in sorted(own.texts.items())]
+        lines += ["", "Afterwards: `trimtab recover --leave NAME` (open) or `trimtab rollback NAME --leave` (applied)."]
+        readme = inner / _README
+        readme.write_text("\n".join(lines) + "\n")
+        written.append(readme)
+    return written

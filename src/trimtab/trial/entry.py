@@ -1,0 +1,343 @@
+"""An entry of the journal: the targets as found, and every step since; what is ours on them can be told from it."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import TargetError
+from trimtab.host import process_mark, read_state_file, sync_folder
+from trimtab.target import Own, Snapshot
+from trimtab.trial.lines import append_line, read_lines
+
+__all__ = [
+    "APPLIED",
+    "APPLY",
+    "BY_HAND",
+    "FAILED",
+    "MAX_RESTARTS",
+    "RESTORED",
+    "RETRY",
+    "TRIED",
+    "Entry",
+    "is_same_server",
+    "lines_of",
+    "own_from_json",
+    "own_to_json",
+    "snapshot_from_json",
+    "snapshot_to_json",
+]
+
+_POLL_S = 0.05
+BY_HAND = "restore the target's configuration from your own backup and remove the journal file"
+"""For what cannot be read any more."""
+
+APPLY, APPLIED, RESTORED = "apply", "applied", "restored"
+"""Steps about a target: a change is announced, is made, is taken back."""
+TRIED = "restart tried"
+"""Step: an undo is about to restart a target."""
+FAILED = "undo failed"
+"""Step: an undo ended with an error."""
+RETRY = "retry"
+"""Step: the user allows one more restart."""
+MAX_RESTARTS = 3
+"""Of undos that died in the middle; after one that failed none is made."""
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return {"base64": base64.b64encode(value).decode("ascii")}
+    raise TypeError(f"cannot journal a {type(value).__name__}")
+
+
+def _decode(value: dict[str, Any]) -> Any:
+    return base64.b64decode(value["base64"]) if set(value) == {"base64"} else value
+
+
+def snapshot_to_json(snapshot: Snapshot) -> str:
+    """One line of JSON; bytes are kept exactly."""
+    return json.dumps(asdict(snapshot), default=_encode, sort_keys=True)
+
+
+def snapshot_from_json(text: str) -> Snapshot:
+    """The inverse of `snapshot_to_json`.
+
+    Raises:
+        TargetError: the text is no snapshot.
+    """
+    try:
+        return Snapshot(**json.loads(text, object_hook=_decode))
+    except (ValueError, TypeError) as error:
+        raise TargetError(f"the journal holds no readable snapshot: {error}", hint=BY_HAND) from error
+
+
+def own_to_json(own: Own) -> dict[str, Any]:
+    """For a step of the journal, or a rollback file."""
+    return asdict(own)
+
+
+def own_from_json(table: Mapping[str, Any]) -> Own:
+    """The inverse of `own_to_json`.
+
+    Raises:
+        TargetError: the table says nothing of the kind.
+    """
+    try:
+        own = Own(**table)
+        if not all(isinstance(each, Mapping) for each in (own.texts, own.values, own.units, own.picture)):
+            raise TypeError("texts, values, units and picture are tables")
+        return own
+    except TypeError as error:
+        raise TargetError(f"the journal does not say what was changed: {error}", hint=BY_HAND) from error
+
+
+def is_same_server(one: Snapshot, other: Snapshot) -> bool:
+    """Whether two snapshots are of one server: by its own identifier where both know it, else by where it is."""
+    if one.kind != other.kind:
+        return False
+    identifiers = [str(each.picture.get("identifier", "")) for each in (one, other)]
+    if all(identifiers):
+        return identifiers[0] == identifiers[1]
+    keys = [each.reach.get("folder") or each.reach.get("url") or each.target for each in (one, other)]
+    return bool(keys[0] == keys[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One open entry.
+
+    Attributes:
+        path: its .open file.
+        study: name of the study that made it.
+        purpose: "tune", "bench", "apply" or "rollback".
+        pid, owner: the process that made it, and its mark (see `process_mark`).
+        opened_at: seconds since the epoch.
+        snapshots: the targets as found, in the order in which they are changed.
+    """
+
+    path: Path
+    study: str
+    purpose: str
+    pid: int
+    owner: str
+    opened_at: float
+    snapshots: tuple[Snapshot, ...]
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The first target as found; most entries have one."""
+        return self.snapshots[0]
+
+    @property
+    def state_dir(self) -> Path:
+        """The state directory that the journal lies in."""
+        return self.path.parent.parent
+
+    @property
+    def _copy(self) -> Path:
+        return self.path.with_suffix(".copy")
+
+    @property
+    def _reserve(self) -> Path:
+        return self.path.with_suffix(".reserve")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its files are still there."""
+        return self.path.exists() or self._copy.exists()
+
+    def note(self, step: str, detail: Mapping[str, Any] | None = None) -> None:
+        """Appends one step; on disk when this returns. Announce a change by it, and make the change afterwards.
+
+        Raises:
+            TargetError: it cannot be written; do not make the change then.
+        """
+        line = _step(step, detail)
+        try:
+            for path in (self.path, self._copy):
+                append_line(path, line)
+        except OSError as error:
+            raise TargetError(
+                f"cannot write the journal in directory={self.path.parent}: {error.strerror}",
+                hint=f"step={step} was not made; free space there, or give another state directory with --state",
+            ) from error
+
+    def note_if_possible(self, step: str, detail: Mapping[str, Any] | None = None) -> None:
+        """As `note`, for what must be done whether it can be written down or not: a restore."""
+        line = _step(step, detail)
+        for path in (self.path, self._copy):
+            with suppress(OSError):
+                append_line(path, line, reserve=self._reserve)
+
+    def steps(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """Every step that can be read in one of the two files, in order: its name and its detail."""
+        lines = _merged(*(lines_of(path) for path in (self.path, self._copy)))
+        return [(line["step"], line.get("detail", {})) for line in lines if "step" in line]
+
+    @property
+    def n_damaged(self) -> int:
+        """How many lines of its first file cannot be read."""
+        if not self.path.exists():
+            return 1
+        return sum(line is None for line in lines_of(self.path))
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether a line is damaged that nobody has again: what is ours is not known for certain then.
+
+        A line that was cut off while it was written does not count: the step that it announces was never made.
+        """
+        if not (self.path.exists() and self._copy.exists()):
+            survivor = self.path if self.path.exists() else self._copy
+            return _n_flipped(survivor) > 0
+        first, second = ([line for line in lines_of(path) if line is not None] for path in (self.path, self._copy))
+        return _n_flipped(self.path) > sum(line not in first for line in second)
+
+    def own(self, target: str) -> Own:
+        """What may be ours on one of its targets: all that was announced and not taken back."""
+        own = Own()
+        for step, detail in self.steps():
+            if detail.get("target") != target:
+                continue
+            if step == APPLY:
+                own = own_from_json(detail["own"]).over(own)
+            elif step == APPLIED:
+                own = own_from_json(detail["own"])
+            elif step == RESTORED:
+                own = Own()
+        return own
+
+    @property
+    def failure(self) -> str:
+        """Why the last undo failed; "" when none has since the last change."""
+        text = ""
+        for step, detail in self.steps():
+            if step == APPLY:
+                text = ""
+            elif step == FAILED:
+                text = str(detail.get("error", ""))
+        return text
+
+    @property
+    def n_restarts(self) -> int:
+        """How often an undo has restarted a target since the last change; one that failed after it counts for all."""
+        n_tried, has_failed = 0, False
+        for step, _ in self.steps():
+            if step in (APPLY, RESTORED, RETRY):
+                n_tried, has_failed = 0, False
+            elif step == TRIED:
+                n_tried += 1
+            elif step == FAILED:
+                has_failed |= n_tried > 0
+        return MAX_RESTARTS if has_failed else n_tried
+
+    @property
+    def is_owner_alive(self) -> bool:
+        """Whether the process that opened it still runs (a zombie, or a pid used again by another one, does not count)."""
+        return bool(self.owner) and process_mark(self.pid) == self.owner
+
+    @contextmanager
+    def claim(self, timeout_s: float = 0.0) -> Iterator[bool]:
+        """The right to restore, held by one process at a time and freed by its death.
+
+        Yields True when it is ours; False when another one still has it after `timeout_s`, or has closed the entry.
+        """
+        deadline = time.monotonic() + timeout_s
+        handle = self._try_claim()
+        while handle is None and self.is_open and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+            handle = self._try_claim()
+        try:
+            yield handle is not None
+        finally:
+            if handle is not None:
+                os.close(handle)
+
+    def _try_claim(self) -> int | None:
+        for path in (self.path, self._copy):
+            try:
+                handle = os.open(path, os.O_RDONLY)
+            except FileNotFoundError:
+                continue
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(handle)
+                return None
+            if path.exists():
+                return handle
+            os.close(handle)  # its last holder has closed the entry
+        return None
+
+    def close(self, outcome: str, *, by: str = "trimtab") -> None:
+        """Marks the entry as done: the targets are as they were found, or as the user wants them. Idempotent.
+
+        The line "close" is the moment: a death after it leaves an entry that the next reader only tidies away.
+        """
+        if not self.is_open:
+            return
+        self.note_if_possible("close", {"outcome": outcome})
+        self._finish(outcome, by)
+
+    def _finish(self, outcome: str, by: str) -> None:
+        changes: Mapping[str, Any] = next((d["changes"] for _, d in reversed(self.steps()) if "changes" in d), {})
+        line = {
+            "study": self.study,
+            "purpose": self.purpose,
+            "target": ", ".join(snapshot.target for snapshot in self.snapshots),
+            "uid": os.getuid(),
+            "by": by,
+            "opened_at": self.opened_at,
+            "closed_at": time.time(),
+            "last_changes": changes,
+            "outcome": outcome,
+        }
+        try:
+            append_line(self.path.parent / "audit.jsonl", line, reserve=self._reserve)
+        except OSError as error:
+            file = str(self.path.parent / "audit.jsonl")
+            raise TargetError(
+                f"{outcome}; but no line about it can be written to file={file!r}: {error.strerror}",
+                hint="the entry is closed; put what is in that file's place away, so that later changes are recorded",
+            ) from error
+        finally:
+            for path in (self._reserve, self._copy, self.path):
+                path.unlink(missing_ok=True)
+            sync_folder(self.path.parent)
+
+
+def lines_of(path: Path) -> list[dict[str, Any] | None]:
+    return read_lines(read_state_file(path)) if path.exists() else []
+
+
+def _merged(first: Sequence[dict[str, Any] | None], second: Sequence[dict[str, Any] | None]) -> list[dict[str, Any]]:
+    """The lines of both, in order; each once."""
+    merged = [line for line in first if line is not None]
+    place = 0
+    for line in second:
+        if line is None:
+            continue
+        if line in merged:
+            place = merged.index(line) + 1
+        else:
+            merged.insert(place, line)
+            place += 1
+    return merged
+
+
+def _n_flipped(path: Path) -> int:
+    """Damaged lines that were whole once: they end as one does."""
+    content = read_state_file(path)
+    return sum(not line or None in read_lines(line) for line in content.split(b"\n")[:-1] if line.endswith(b"}"))
+
+
+def _step(step: str, detail: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {"step": step, "at": time.time(), "detail": json.loads(json.dumps(dict(detail or {}), default=_encode))}
