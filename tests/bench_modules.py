@@ -9,16 +9,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["bench_modules"]
+__all__ = ["BENCHMARKS", "bench_modules"]
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
 @contextmanager
 def bench_modules(folder: Path, *names: str) -> Iterator[dict[str, ModuleType]]:
     """The modules of `folder` by name, imported as its scripts import each other; forgotten afterwards."""
+    former = list(sys.path)
     sys.path.insert(0, str(folder))
     try:
         yield {name: importlib.import_module(name) for name in names}
     finally:
-        sys.path.remove(str(folder))
+        # A script puts benchmarks/ on the path for what all share.
+        sys.path[:] = former
         for name in names:
             sys.modules.pop(name, None)

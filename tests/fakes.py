@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 
 from trimtab import plugins
 from trimtab.history import StudyRecord
+from trimtab.importance import RankProblem
 from trimtab.records import Role, Trial
-from trimtab.study import load_study_file, tune
+from trimtab.report.explain import Explanation
+from trimtab.study import load_study_file, tune, tuning
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.testing.fake_workload import FakeWorkload
 from trimtab.workload import Frame
@@ -72,6 +75,8 @@ class FakeStudy:
     target: FakeTarget = field(default_factory=lambda: FakeTarget("db"))
     listener: Silent = field(default_factory=Silent)
     text: str = STUDY
+    is_ranked: bool = False
+    """Whether the study ranks the knobs at its end, which takes most of the time of a study on fakes."""
 
     def __post_init__(self) -> None:
         self.workload = FakeWorkload(self.target.speed)
@@ -89,7 +94,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeStudy:
 
     class Target:
         @staticmethod
-        def from_settings(name: str, settings: dict[str, Any], *, state_dir: Path) -> FakeTarget:
+        def from_settings(name: str, settings: dict[str, Any], *, state_dir: Path, directory: Path) -> FakeTarget:
             return study.target
 
         @staticmethod
@@ -101,6 +106,13 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeStudy:
         def from_settings(settings: dict[str, Any], *, directory: Path) -> FakeWorkload:
             return study.workload
 
+    explain = tuning.explain
+    unranked = Explanation(consensus=None, text="This study was not ranked.")
+    monkeypatch.setattr(
+        tuning, "explain", lambda record, trials: explain(record, trials) if study.is_ranked else unranked
+    )
+    few = partial(RankProblem, n_bootstrap=20)  # coarser intervals of the ranks
+    monkeypatch.setattr("trimtab.study.rank.RankProblem", few)
     known: dict[str, Any] = {"targets": Target, "workloads": Workload}
     monkeypatch.setattr(
         plugins, "load", lambda group, name: known[group] if name == "fake" and group in known else load(group, name)

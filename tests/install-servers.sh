@@ -1,9 +1,14 @@
 #!/bin/sh
-# Installs the Debian servers that tests need, as root through apt; elsewhere those tests skip with a reason.
+# Installs what tests need from Debian (servers, a browser, openssl, a C compiler), as root through apt.
 set -eu
 missing=""
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="postgresql postgresql-contrib"
 [ -x /usr/sbin/mariadbd ] || missing="$missing mariadb-server"
+command -v redis-server >/dev/null || missing="$missing redis-server"
+command -v zstd >/dev/null || missing="$missing zstd"
+command -v chromium >/dev/null || missing="$missing chromium"
+command -v openssl >/dev/null || missing="$missing openssl"
+command -v cc >/dev/null || command -v gcc >/dev/null || missing="$missing gcc libc6-dev"
 if [ -z "$missing" ]; then exit 0; fi
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
   echo "not root, or no apt-get: tests that need$(printf ' %s' $missing) will be skipped"
@@ -20,4 +25,4 @@ if [ ! -e /usr/sbin/policy-rc.d ]; then
 fi
 apt-get update -qq
 # shellcheck disable=SC2086
-apt-get install -y -qq $missing >/dev/null
+apt-get install -y -qq --no-install-recommends $missing >/dev/null

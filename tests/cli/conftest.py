@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.fakes import FakeStudy, fake
 
+from tests.fakes import FakeStudy, fake
 from trimtab.cli import main
 
 __all__ = ["Ran", "Run", "fake", "run", "study"]

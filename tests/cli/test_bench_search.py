@@ -6,8 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+
 from tests.cli.conftest import Ran, Run
 from tests.fakes import FakeStudy
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import gzip
 import json
 import re
 import sqlite3
@@ -13,17 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.history.samples import MACHINE, make_trial, study_values
 
+from tests.history.real import unpack_real
+from tests.history.samples import MACHINE, make_trial, study_values
 from trimtab.cli import main
 from trimtab.cli.history_command import SUBCOMMANDS
-from trimtab.cli.history_options import clean
 from trimtab.history import History
+from trimtab.host import read_limits
+from trimtab.report.words import one_line
 from trimtab.space import Config
 from trimtab.units import format_size
 
 Run = Callable[..., tuple[int, str, str]]
-FORMER = Path(__file__).parents[1] / "history" / "former" / "v1.db.gz"
 BEGUN = datetime.datetime(2026, 5, 31, 12, 30).timestamp()
 
 
@@ -110,17 +110,24 @@ def test_query(run: Run, filled: Path, options: list[str], names: list[str]) -> 
     assert code == (0 if names else 1)
 
 
-def test_query_like_here(run: Run, filled: Path) -> None:
-    assert run("query", "--like-machine", "here")[0] in (0, 1)
+@pytest.mark.parametrize(("cores", "gib", "names"), [(2, 8, ["tpch", "shop"]), (64, 512, [])])
+def test_query_like_here(
+    run: Run, filled: Path, monkeypatch: pytest.MonkeyPatch, cores: int, gib: int, names: list[str]
+) -> None:
+    limits = replace(read_limits(), cores=cores, memory_bytes=gib << 30)
+    monkeypatch.setattr("trimtab.host.read_limits", lambda: limits)
+    code, out, _ = run("query", "--like-machine", "here", "--json")
+    assert [study["name"] for study in json.loads(out)["studies"]] == names
+    assert code == (0 if names else 1)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--status", "done"], "--status='done' is unknown\nhint: use one of: running, proven"),
-        (["--since", "May"], "--since='May' is no day\nhint: write it as 2026-05-31 or 2026-05-31T12:00"),
-        (["--until", "0000-00-00"], "--until='0000-00-00' is no day"),
-        (["--like-machine", "big"], "--like-machine='big' is no machine\nhint: write here, or as in \"8x32GiB\""),
+        (["--since", "May"], "--since='May' is not a date\nhint: write it as 2026-05-31 or 2026-05-31T12:00"),
+        (["--until", "0000-00-00"], "--until='0000-00-00' is not a date"),
+        (["--like-machine", "big"], "--like-machine='big' is not a machine\nhint: write here, or as in \"8x32GiB\""),
         (["--like-machine", "8xlots"], "lots"),
         (["--origin", "mars"], "'mars' is not one of 'own', 'imported'"),
     ],
@@ -157,12 +164,12 @@ def test_what_controls_a_terminal_is_not_printed(run: Run, tmp_path: Path) -> No
         )
     for arguments in (["show", "tpch"], ["show", "tpch", "--trial", "0"]):
         assert "\x1b" not in run(*arguments, "--history", str(tmp_path / "h.db"))[1]
-    assert clean("a\x1bb\nc") == "a�b�c"
+    assert one_line("a\x07b\nc") == "a�b�c"
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".xml", ".log", ".parquet", ".taudb"])
 def test_export_and_import(run: Run, tmp_path: Path, filled: Path, suffix: str) -> None:
-    filled.write_bytes(gzip.decompress(FORMER.read_bytes()))
+    unpack_real(filled)
     for beside in filled.parent.glob("history.db-*"):
         beside.unlink()
     code, out, err = run("export", "demo", "ya", "--to", f"x{suffix}")
@@ -172,7 +179,7 @@ def test_export_and_import(run: Run, tmp_path: Path, filled: Path, suffix: str) 
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     other = str(tmp_path / "other.db")
     code, out, err = run("import", f"x{suffix}", "--history", other)
-    assert (code, out) == (0, "demo: kept\nya: kept\n")
+    assert (code, out) == (0, "demo: imported\nya: imported\n")
     again = json.loads(run("import", f"x{suffix}", "--history", other, "--json")[1])
     assert again["studies"] == [{"name": "demo", "kept_as": None}, {"name": "ya", "kept_as": None}]
     assert run("query", "--origin", "imported", "--history", other)[0] == 0
@@ -182,9 +189,9 @@ def test_export_and_import(run: Run, tmp_path: Path, filled: Path, suffix: str) 
 
 def test_a_name_that_is_taken(run: Run, filled: Path) -> None:
     run("export", "tpch", "--to", "x.csv")
-    assert run("import", "x.csv")[1] == "tpch: kept as tpch-2, for the name was taken\n"
+    assert run("import", "x.csv")[1] == "tpch: imported as tpch-2 (name in use)\n"
     run("export", "tpch", "--to", "y.jsonl")
-    assert run("import", "y.jsonl")[1] == "tpch: here already, left out\n"
+    assert run("import", "y.jsonl")[1] == "tpch: already present, skipped\n"
 
 
 def test_export_to_stdout(run: Run, filled: Path) -> None:
@@ -197,7 +204,7 @@ def test_export_to_stdout(run: Run, filled: Path) -> None:
     ("arguments", "message"),
     [
         (["export", "--to", "-"], "--to - needs --format\nhint: add --format jsonl"),
-        (["export", "--to", "x.zip"], "the format of 'x.zip' cannot be told from its name"),
+        (["export", "--to", "x.zip"], "the format of 'x.zip' cannot be recognised from its name"),
         (["export", "--to", "x", "--format", "zip"], "no plug-in 'zip' in formats"),
         (["export", "tpch", "--status", "proven", "--to", "x.csv"], "names and filters are given at once"),
         (
@@ -240,8 +247,8 @@ def test_merge_backup_check_and_compact(run: Run, filled: Path, tmp_path: Path) 
     code, out, _ = run("backup", "copy.db")
     assert (code, out) == (0, f"wrote copy.db: {format_size(Path('copy.db').stat().st_size)}\n")
     assert json.loads(run("backup", "copy2.db", "--json")[1])["file"] == "copy2.db"
-    assert run("merge", "copy.db")[1] == "tpch: here already, left out\nshop: here already, left out\n"
-    assert run("merge", "copy.db", "--history", "new.db")[1] == "tpch: kept\nshop: kept\n"
+    assert run("merge", "copy.db")[1] == "tpch: already present, skipped\nshop: already present, skipped\n"
+    assert run("merge", "copy.db", "--history", "new.db")[1] == "tpch: imported\nshop: imported\n"
     assert json.loads(run("compact", "--json")[1])["bytes_after"] > 0
     assert re.fullmatch(r"[\d.]+KiB before, [\d.]+KiB after\n", run("compact")[1])
     with closing(sqlite3.connect(filled)) as connection:

@@ -1,21 +1,26 @@
-"""The docs are true: generated pages equal the code, links lead somewhere, commands and examples exist."""
+"""The docs are true: generated pages equal the code, links lead somewhere; commands, options, messages and examples exist."""
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+import click
 import pytest
 
-from trimtab.cli.group import COMMANDS
+from trimtab.cli.group import COMMANDS, trimtab
 from trimtab.study import build_target, build_workload, load_study_file
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-_LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
-_COMMAND = re.compile(r"(?:^|[`\s])trimtab ([a-z]+)\b")
+_LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
+_CODE = re.compile(r"`([^`\n]+)`|^    (.*)$|^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def _generator() -> ModuleType:
@@ -27,25 +32,117 @@ def _generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("page", ["reference/cli.md", "reference/study-file.md"])
+@pytest.mark.parametrize(
+    "page", ["reference/cli.md", "reference/study-file.md", "reference/postgresql.md", "reference/mysql.md"]
+)
 def test_generated_pages_are_up_to_date(page: str) -> None:
     """Else run: python docs/generate.py"""
     assert (ROOT / "docs" / page).read_text(encoding="utf-8") == _generator().PAGES[page]()
 
 
+@cache
+def _anchors(page: Path) -> frozenset[str]:
+    """What links may name on a page: its headings, as GitHub makes anchors of them."""
+    found: dict[str, int] = {}
+    anchors = set()
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        anchor = re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", heading).lower()).replace(" ", "-")
+        n_before = found.get(anchor, 0)
+        found[anchor] = n_before + 1
+        anchors.add(f"{anchor}-{n_before}" if n_before else anchor)
+    return frozenset(anchors)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    for link in _LINK.findall(page.read_text(encoding="utf-8")):
-        if "://" not in link:
-            assert (page.parent / link).exists(), f"{page.name} links to {link}"
+    for link, anchor in _LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" in link:
+            continue
+        goal = page.parent / link if link else page
+        assert goal.exists(), f"{page.name} links to {link}"
+        assert not anchor or anchor in _anchors(goal), f"{page.name} links to {link}#{anchor}"
+
+
+def _shown(text: str) -> Iterator[list[str]]:
+    """The words of each `trimtab ...` in the code of a page."""
+    for code in _CODE.findall(text):
+        for line in "".join(code).splitlines():
+            for part in re.split(r"&&|\|(?!\S)|;", line):
+                words = part.strip().removeprefix("$ ").partition(" #")[0].partition("   ")[0]
+                if words.startswith("trimtab "):
+                    yield shlex.split(words.replace("...", ""))[1:]
+
+
+def _wrong(words: list[str]) -> str:
+    """What `trimtab WORDS` has that the program has not; "" when all is there."""
+    if not re.fullmatch(r"[a-z-]+", words[0]):
+        return ""
+    if words[0].startswith("-"):
+        return "" if words[0] in ("--help", "--version") else words[0]
+    if words[0] not in COMMANDS:
+        return words[0]
+    command = trimtab.get_command(click.Context(trimtab), words[0])
+    rest = words[1:]
+    while isinstance(command, click.Group) and rest and re.fullmatch(r"[a-z-]+", rest[0]):
+        sub, *rest = rest
+        command = command.get_command(click.Context(command), sub)
+        if command is None:
+            return sub
+    known = {"--help", "-h"} | {name for one in (command.params if command else []) for name in one.opts}
+    options = (word.partition("=")[0] for word in rest if word.startswith("-") and word != "-")
+    return next((option for option in options if option not in known), "")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_in_the_docs_exist(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    code = "\n".join(re.findall(r"`[^`\n]+`|^    .*$|^```.*?^```", text, flags=re.MULTILINE | re.DOTALL))
-    for name in _COMMAND.findall(code):
-        assert name in COMMANDS, f"{page.name} shows `trimtab {name}`"
+def test_commands_and_options_in_the_docs_exist(page: Path) -> None:
+    for words in _shown(page.read_text(encoding="utf-8")):
+        assert _wrong(words) == "", f"{page.name} shows `trimtab {shlex.join(words)}`"
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("`trimtab tune s.toml --html a.html`", ""),
+        ("    trimtab tuna s.toml", "tuna"),
+        ("    trimtab init && trimtab tune s.toml --htlm a.html   # a page", "--htlm"),
+        ("`trimtab history exprot x`", "exprot"),
+        ("```sh\ntrimtab history export x --to=- --form csv\n```", "--form"),
+    ],
+)
+def test_a_wrong_command_or_option_is_seen(text: str, wrong: str) -> None:
+    assert next(filter(None, map(_wrong, _shown(text))), "") == wrong
+
+
+def test_a_wrong_anchor_is_seen() -> None:
+    assert "exit-codes" in _anchors(ROOT / "docs" / "reference" / "cli.md")
+    assert "exit-code" not in _anchors(ROOT / "docs" / "reference" / "cli.md")
+
+
+def _texts(node: ast.AST) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_texts(part) if isinstance(part, ast.Constant) else "…" for part in node.values)
+    return ""
+
+
+@cache
+def _messages() -> str:
+    """Every text of the program, one a line; what is filled in reads …"""
+    found = []
+    for file in sorted((ROOT / "src" / "trimtab").rglob("*.py")):
+        nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        found += [_texts(node) for node in nodes if isinstance(node, ast.Constant | ast.JoinedStr)]
+    return "\n".join(found)
+
+
+_TROUBLE = (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text(encoding="utf-8").partition("## By message")[2]
+
+
+@pytest.mark.parametrize("message", re.findall(r"^\| `([^`]+)` \|", _TROUBLE, re.MULTILINE))
+def test_a_message_in_troubleshooting_is_one_of_the_programs(message: str) -> None:
+    assert message.strip("… ") in _messages()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -58,5 +155,8 @@ def test_every_command_is_documented(command: str) -> None:
 )
 def test_study_files_of_the_repository_are_read(file: Path, tmp_path: Path) -> None:
     study = load_study_file(file)
-    assert build_target(study, tmp_path).kind == ("mysql" if "mariadb" in file.stem else "postgresql")
+    kinds = {"redis": "program", "zstd": "program"}
+    assert build_target(study, tmp_path).kind == kinds.get(
+        file.stem, "mysql" if "mariadb" in file.stem else "postgresql"
+    )
     assert build_workload(study).kind == study.workload["kind"]

@@ -92,7 +92,6 @@ def gate_lifted() -> Iterator[None]:
         mock.patch("trimtab.target.postgresql.target.check_config"),
         mock.patch("trimtab.target.server.check_config"),
         mock.patch("trimtab.target.postgresql.autoconf.FORBIDDEN", frozenset()),
-        mock.patch("trimtab.target.postgresql.target.PostgresTarget._check", create=True),
     ):
         yield
 
@@ -131,7 +130,7 @@ def _effect(error: TargetError) -> str:
         return "no start"
     if "the server uses" in error.message:
         return "another value is in effect"
-    return "nobody can work"
+    return "no client can work"
 
 
 def try_all(place: Place, before: Picture, settings: tuple[Mapping[str, str], ...] = ALL) -> Iterator[Tried]:

@@ -4,7 +4,7 @@
 * `own_place`: the server is somebody else's: it runs, is reached over TCP with a password, restarted by a command.
 * `place_18`, `own_place_18`: the same on 18 only, where the version cannot matter.
 
-TRIMTAB_FAULTS=full runs the long form (`IS_FULL`): more points, more repetitions, every setting.
+TRIMTAB_TESTS=full runs the long form (`IS_FULL`): more points, more repetitions, every setting.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 import secrets
 import shutil
 import signal
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,51 +21,34 @@ import pytest
 from tests.faults.matrix import outcome_lines
 from tests.faults.place import CANARY, Place, processes_of
 from tests.faults.server import copy_server, make_template, set_password
-
-IS_FULL = os.environ.get("TRIMTAB_FAULTS") == "full"
+from tests.needs import IS_FULL
+from tests.servers import run_folder
 
 
 @pytest.fixture(scope="session")
-def root_folder() -> Iterator[Path]:
+def root_folder() -> Path:
     """Outside pytest's private folders: the server's own user must be able to enter it."""
-    memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="tt-f-", dir=memory if os.access(memory, os.W_OK) else None))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def template(root_folder: Path) -> Callable[[str], Path]:
-    """The data directory of a version that the places are copied from."""
-    cache = root_folder / "cache"
-    cache.mkdir()
-
-    def get(version: str) -> Path:
-        folder = cache / f"template-{version}"
-        return folder if folder.exists() else make_template(version, cache)
-
-    return get
+    return run_folder()
 
 
 MakePlace = Callable[[str, bool], Place]
 
 
 @pytest.fixture
-def make_place(root_folder: Path, template: Callable[[str], Path]) -> Iterator[MakePlace]:
+def make_place(root_folder: Path) -> Iterator[MakePlace]:
     """Makes places: `make_place("18", is_embedded)`; cleaned up after the test whatever it did."""
     made: list[Place] = []
 
     def make(version: str, is_embedded: bool) -> Place:
         folder = root_folder / secrets.token_hex(3)
         folder.mkdir(mode=0o755)
-        source = template(version)
+        source = make_template(version)
         (folder / "cache").mkdir(mode=0o755)
         installed = root_folder / "cache" / "install"
         if installed.exists():
             (folder / "cache" / "install").symlink_to(installed)
         home = folder / "cache" / "postgresql" / f"{version}-db" if is_embedded else folder / "server"
-        server = copy_server(source, home, version, root_folder / "cache", is_embedded=is_embedded)
+        server = copy_server(source, home, version, is_embedded=is_embedded)
         place = Place(folder, server, CANARY + secrets.token_hex(6))
         made.append(place)
         if not is_embedded:
@@ -109,11 +91,24 @@ def own_place_18(make_place: MakePlace) -> Place:
     return make_place("18", False)
 
 
+ON_16_TOO = ("test_T3_", "test_D14_what", "test_C2_", "test_N5_", "test_W1_", "test_S2_")
+"""Rows of the quick form that run on PostgreSQL 16 as well: one a letter; the long form runs all."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the others on 16 `full`; tests/rules.py leaves these out of the quick form."""
+    for item in items:
+        parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        is_16 = "16" in (parameters.get("place"), parameters.get("own_place"))
+        if is_16 and not item.name.startswith(ON_16_TOO):
+            item.add_marker(pytest.mark.full)
+
+
 _outcomes: list[tuple[str, str, str]] = []
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Collects what `make test-faults` prints."""
+    """Collects what `make test-full` prints."""
     if report.when == "call" or report.outcome != "passed":
         reason = report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else ""
         _outcomes.append((report.nodeid, report.outcome, reason))

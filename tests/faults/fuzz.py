@@ -18,7 +18,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from tests.faults.conftest import IS_FULL
+from tests.needs import IS_FULL
 from trimtab.errors import InternalError, TrimtabError
 
 CORPUS = Path(__file__).with_name("corpus")

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from tests.faults.place import CANARY, Place, Ran, processes_of
 from tests.faults.server import Server, settings_of
+from trimtab.history import STUDY_STATUSES
 from trimtab.trial import Journal
 
 EXIT_CODES = (0, 1, 2, 3, 4, 130)
@@ -60,6 +61,35 @@ def take_picture(server: Server) -> Picture:
     return Picture(files, settings, names, witness)
 
 
+@dataclass(frozen=True)
+class Look:
+    """What one look at the running server tells beside its picture.
+
+    Attributes:
+        was_running: whether the server ran before the look.
+        waiting: settings that wait for a restart.
+        faults: errors in its files, as it reports them.
+        held: sessions that hold an advisory lock.
+    """
+
+    was_running: bool
+    picture: Picture
+    waiting: list[tuple[object, ...]]
+    faults: list[tuple[object, ...]]
+    held: list[tuple[object, ...]]
+
+
+def look_at(place: Place) -> Look:
+    """All that is asked of the server, in one start of it."""
+    server = place.server
+    was_running = server.pid is not None and not server.is_stopping
+    with server.up():
+        waiting = server.query("SELECT name FROM pg_settings WHERE pending_restart")
+        faults = server.query("SELECT sourcefile, sourceline, error FROM pg_file_settings WHERE error IS NOT NULL")
+        held = server.query("SELECT pid FROM pg_locks WHERE locktype = 'advisory'")
+        return Look(was_running, take_picture(server), waiting, faults, held)
+
+
 def check_invariants(
     place: Place,
     before: Picture,
@@ -88,15 +118,15 @@ def check_invariants(
     if recovers:
         recovered = place.run("recover")
         assert recovered.code == 0, f"(iv) recover: {recovered.err}"
-        assert place.run("recover").out.strip().endswith("nothing to recover"), "(iv) recover is not idempotent"
-    now = take_picture(place.server)
-    check_unmixed(now, before, last_good)
-    check_recorded(place, study)
-    check_committed(now, {**before.witness, **(committed or {})})
+    left = orphans_of(place)
+    look = look_at(place)
+    check_unmixed(look.picture, before, last_good)
+    check_recorded(place, look, study)
+    check_committed(look.picture, {**before.witness, **(committed or {})})
     check_resumable(place, study)
     if ran is not None:
         check_exit(ran, code, cause)
-    check_no_remains(place, before, now)
+    check_no_remains(place, before, look, left)
     check_no_secret(place)
 
 
@@ -110,19 +140,15 @@ def check_unmixed(now: Picture, before: Picture, last_good: Picture | None = Non
     raise AssertionError(f"(i) neither baseline nor last-good: files {sorted(files)}, values (was, is) {values}")
 
 
-def check_recorded(place: Place, study: str = "faults") -> None:
+def check_recorded(place: Place, look: Look, study: str = "faults") -> None:
     """(ii): a measured trial ran with what it says, and the server uses what its own files say."""
     for trial in place.trials(study):
         if trial.status.is_measured:
             wrong = {n: (trial.config[n], v) for n, v in trial.effective.items() if trial.config[n] != v}
             special = {n for n, (asked, _) in wrong.items() if asked in (-1, 0)}
             assert set(wrong) <= special, f"(ii) trial {trial.number} ran with other values (asked, effective): {wrong}"
-    with place.server.up():
-        assert place.server.query("SELECT name FROM pg_settings WHERE pending_restart") == [], "(ii) not in effect"
-        faults = place.server.query(
-            "SELECT sourcefile, sourceline, error FROM pg_file_settings WHERE error IS NOT NULL"
-        )
-        assert faults == [], f"(ii) faults in the files: {faults}"
+    assert look.waiting == [], f"(ii) not in effect: {look.waiting}"
+    assert look.faults == [], f"(ii) faults in the files: {look.faults}"
 
 
 def check_committed(now: Picture, rows: Mapping[int, str]) -> None:
@@ -132,19 +158,18 @@ def check_committed(now: Picture, rows: Mapping[int, str]) -> None:
 
 
 def check_resumable(place: Place, study: str = "faults") -> None:
-    """(iv): the journal can be read and holds nothing open, and the history gives the study with its trials in order."""
+    """(iv): the journal can be read and holds nothing open; the history has every trial that it ever had, and those that
+    must have ended before the last one that the journal announced, in order."""
     assert Journal(place.state).open_entries() == [], "(iv) an entry is still open"
+    now = place.stored()
+    for key, known in place.known.items():
+        kept = now.get(key, [])[: len(known)]
+        assert list(map(repr, kept)) == list(map(repr, known)), f"(iv) trials lost: study {key} had {len(known)}"
     trials = place.trials(study)
     assert [trial.number for trial in trials] == list(range(len(trials))), "(iv) a gap in the trials"
+    assert len(trials) >= place.n_announced, f"(iv) {len(trials)} trials, and number {place.n_announced} had begun"
     record = place.record(study)
-    assert record is None or record.status in (
-        "created",
-        "running",
-        "interrupted",
-        "proven",
-        "no_improvement",
-        "failed",
-    )
+    assert record is None or record.status in STUDY_STATUSES, f"(iv) study status {record.status!r}"
 
 
 def check_exit(ran: Ran, code: int | tuple[int, ...] | None = None, cause: str = "") -> None:
@@ -158,23 +183,26 @@ def check_exit(ran: Ran, code: int | tuple[int, ...] | None = None, cause: str =
         assert re.search(cause, ran.err + ran.out), f"(v) {cause!r} is not in: {ran.err}"
 
 
-def check_no_remains(place: Place, before: Picture, now: Picture) -> None:
-    """(vi): no process, lock or temporary file is left, and an embedded server is down."""
-    until = time.monotonic() + 5.0  # an orphan that notices its parent's death ends by itself
+def orphans_of(place: Place) -> list[tuple[int, bytes]]:
+    """Processes of the place that do not end by themselves; one that notices its parent's death has five seconds."""
+    until = time.monotonic() + 5.0
     while (left := processes_of(place)) and time.monotonic() < until:
         time.sleep(0.05)
+    return left
+
+
+def check_no_remains(place: Place, before: Picture, look: Look, left: list[tuple[int, bytes]]) -> None:
+    """(vi): no process, lock or temporary file is left, and an embedded server is down."""
     assert left == [], f"(vi) orphans: {left}"
-    if place.server.is_embedded:
-        assert place.server.pid is None, "(vi) the embedded server was left running"
+    assert not (place.server.is_embedded and look.was_running), "(vi) the embedded server was left running"
     for path in [*place.state.rglob("*.lock"), *place.cache.rglob("*.lock")]:
         assert _is_free(path), f"(vi) still locked: {path}"
-    with place.server.up():
-        held = place.server.query("SELECT pid FROM pg_locks WHERE locktype = 'advisory'")
-        assert held == [], "(vi) the server's advisory lock is held"
+    assert look.held == [], "(vi) the server's advisory lock is held"
     temporary = [path for pattern in _TEMPORARY for path in place.state.rglob(pattern)]
     temporary += list((place.folder / "tmp").iterdir())
     assert temporary == [], f"(vi) temporary files: {temporary}"
-    assert now.names <= before.names, f"(vi) new in the data directory: {sorted(now.names - before.names)}"
+    new = look.picture.names - before.names
+    assert not new, f"(vi) new in the data directory: {sorted(new)}"
 
 
 def _is_free(path: Path) -> bool:

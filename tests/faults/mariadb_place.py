@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -18,7 +17,8 @@ from unittest import mock
 
 from tests.faults import invariants, mariadb_control
 from tests.faults.invariants import Picture
-from tests.faults.place import Place, Ran, processes_of
+from tests.faults.place import Place, Ran
+from tests.servers import copy_folder, template
 from trimtab.records import Endpoint
 from trimtab.target.account import Account, server_account
 from trimtab.target.mysql import MysqlTarget
@@ -76,7 +76,7 @@ KNOBS = ("sort_buffer_size", "innodb_flush_neighbors", "thread_stack")
 USER = "tester"
 _COMES_AND_GOES = ("ibtmp1", "ib_buffer_pool", "tc.log", "multi-master.info", "ddl_recovery.log", "ddl_recovery-backup.log",
                    "mysql_upgrade_info")  # fmt: skip
-_OF_THE_MOMENT = ("gtid", "timestamp", "last_gtid", "pseudo_", "rand_", "innodb_buffer_pool_load", "identity")
+OF_THE_MOMENT = ("gtid", "timestamp", "last_gtid", "pseudo_", "rand_", "innodb_buffer_pool_load", "identity")
 
 
 @dataclass
@@ -166,8 +166,12 @@ class MariaPlace(Place):
         self.environment["MYSQL_PWD"] = self.canary
 
 
-def make_template(cache: Path) -> Path:
+def make_template() -> Path:
     """The folder of an embedded server with the witness table, made by Trimtab once and copied for every test."""
+    return template("mariadb-witness", _make) / "mysql" / "mariadb-db"
+
+
+def _make(cache: Path) -> None:
     with mock.patch.dict(os.environ, {"TRIMTAB_CACHE": str(cache)}):
         target = MysqlTarget.from_settings("db", {"kind": "mariadb", "embedded": "mariadb"}, state_dir=cache / "state")
         target.open()
@@ -180,23 +184,15 @@ def make_template(cache: Path) -> Path:
         target._reach.restart()  # in order, so that the copies need no crash recovery
         target._reach._server.stop(immediate=False)  # type: ignore[attr-defined]
         target.close()
-    return cache / "mysql" / "mariadb-db"
 
 
-def copy_server(template: Path, folder: Path, password: str, *, is_embedded: bool) -> MariaServer:
+def copy_server(source: Path, folder: Path, password: str, *, is_embedded: bool) -> MariaServer:
     """A server of the test's own from the template; an embedded one is down, another one runs."""
     account = server_account()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(
-        template, folder, symlinks=True, ignore=shutil.ignore_patterns("*.sock", "server.log", "server.pid")
-    )
-    for root, names, files in os.walk(folder):
-        for name in [root, *(f"{root}/{each}" for each in (*names, *files))]:
-            os.lchown(name, account.uid, account.gid)
+    copy_folder(source, folder, account)
     server = MariaServer(folder, account, is_embedded, password)
-    text = (folder / "server.cnf").read_text().replace(str(template), str(folder))
-    (folder / "server.cnf").write_text(text if is_embedded else _OPTIONS.format(folder=folder))
     if not is_embedded:
+        (folder / "server.cnf").write_text(_OPTIONS.format(folder=folder))
         server.control("start")
         with server.admin() as session:
             session.execute("CREATE USER tester@localhost IDENTIFIED BY %s", [password])
@@ -212,7 +208,7 @@ def take_picture(server: MariaServer) -> Picture:
         files[path.name] = (path.read_bytes(), stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
     with server.up():
         rows = server.query("SHOW GLOBAL VARIABLES")
-        settings = {str(n): str(v) for n, v in rows if not str(n).startswith(_OF_THE_MOMENT)}
+        settings = {str(n): str(v) for n, v in rows if not str(n).startswith(OF_THE_MOMENT)}
         witness = {int(row[0]): str(row[1]) for row in server.query("SELECT id, body FROM test.witness")}
     names = frozenset(path.name for path in server.data_dir.iterdir())
     names -= {name for name in names if name in _COMES_AND_GOES or name.startswith("aria_log")}
@@ -233,7 +229,8 @@ def check_invariants(
     if recovers:
         recovered = place.run("recover")
         assert recovered.code == 0, f"(iv) recover: {recovered.err}"
-        assert place.run("recover").out.strip().endswith("nothing to recover"), "(iv) recover is not idempotent"
+    left = invariants.orphans_of(place)
+    was_running = place.server.pid is not None
     now = take_picture(place.server)
     invariants.check_unmixed(now, before)
     for trial in place.trials():
@@ -243,19 +240,15 @@ def check_invariants(
     invariants.check_resumable(place)
     if ran is not None:
         invariants.check_exit(ran, code, cause)
+    assert left == [], f"(vi) orphans: {left}"
+    assert not (place.server.is_embedded and was_running), "(vi) the embedded server was left running"
     _check_no_remains(place, before, now)
     invariants.check_no_secret(place)
 
 
 def _check_no_remains(place: MariaPlace, before: Picture, now: Picture) -> None:
-    """(vi): no process, lock or temporary file is left, and an embedded server is down."""
-    until = time.monotonic() + 5.0
-    while (left := processes_of(place)) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert left == [], f"(vi) orphans: {left}"
-    if place.server.is_embedded:
-        assert place.server.pid is None, "(vi) the embedded server was left running"
-    else:
+    """(vi): no lock or temporary file is left."""
+    if not place.server.is_embedded:
         assert place.server.query("SELECT IS_USED_LOCK('trimtab tuner')") == [(None,)], "(vi) the server's lock is held"
     assert list((place.folder / "tmp").iterdir()) == [], "(vi) temporary files"
     assert now.names <= before.names, f"(vi) new in the data directory: {sorted(now.names - before.names)}"

@@ -10,11 +10,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.faults.server import Server
+from trimtab.errors import TrimtabError
 from trimtab.history import History, StudyRecord
 from trimtab.records import Trial
 
@@ -90,6 +92,9 @@ class Place:
         ran: every command that ended, with its output.
         argvs: command lines seen in /proc while commands ran.
         children: every command started.
+        known: study id -> trials that the history held when a command ended; it must hold them for ever.
+        n_announced: the highest number of a trial that the journal announced since the last command began: all before it
+            must be stored.
     """
 
     folder: Path
@@ -99,6 +104,8 @@ class Place:
     ran: list[Ran] = field(default_factory=list)
     argvs: set[bytes] = field(default_factory=set)
     children: list[subprocess.Popen[str]] = field(default_factory=list)
+    known: dict[int, list[Trial]] = field(default_factory=dict)
+    n_announced: int = 0
 
     def __post_init__(self) -> None:
         for name in ("state", "tmp"):
@@ -158,12 +165,14 @@ class Place:
             env={**self.environment, **(environment or {})}, stdout=pipe, stderr=pipe, text=True, start_new_session=True,
         )  # fmt: skip
         self.children.append(child)
+        self.n_announced = 0 if arguments[:1] == ("tune",) else self.n_announced
         threading.Thread(target=self._watch_argvs, args=(child,), daemon=True).start()
         return child
 
     def _watch_argvs(self, child: subprocess.Popen[str]) -> None:
         while child.poll() is None:
             self.argvs |= {argv for _, argv in processes_of(self)}
+            self.steps()
             time.sleep(0.2)
 
     def end(self, child: subprocess.Popen[str], timeout_s: float = 120.0) -> Ran:
@@ -171,6 +180,9 @@ class Place:
         out, err = child.communicate(timeout=timeout_s)
         ran = Ran(child.returncode, out, err)
         self.ran.append(ran)
+        if ran.code >= 0:  # after a kill the product is to be the first that opens its history
+            with suppress(TrimtabError, OSError):  # a test may have damaged it on purpose
+                self.known.update(self.stored())
         return ran
 
     def run(self, *arguments: str, timeout_s: float = 120.0, environment: dict[str, str] | None = None) -> Ran:
@@ -192,6 +204,8 @@ class Place:
                 except ValueError:
                     continue
                 found.append((str(step.get("step")), dict(step.get("detail") or {})))
+        numbers = [detail["trial"] for _, detail in found if isinstance(detail.get("trial"), int)]
+        self.n_announced = max(self.n_announced, *numbers, 0)
         return found
 
     def wait_step(
@@ -229,6 +243,13 @@ class Place:
             return []
         with History.open(self.state / "history.db") as history:
             return history.trials(found.id)
+
+    def stored(self) -> dict[int, list[Trial]]:
+        """Study id -> its trials, of all studies in the history."""
+        if not (self.state / "history.db").exists():
+            return {}
+        with History.open(self.state / "history.db") as history:
+            return {study.id: history.trials(study.id) for study in history.studies()}
 
     def record(self, name: str = "faults") -> StudyRecord | None:
         if not (self.state / "history.db").exists():

@@ -17,11 +17,11 @@ from trimtab.space import Value
 from trimtab.study import load_study_file, open_stage
 from trimtab.study.stage import Stage
 from trimtab.target.postgresql import PostgresTarget
-from trimtab.trial import MeasurePlan, TrialRoom
+from trimtab.trial import Journal, MeasurePlan, TrialRoom, undo
 from trimtab.workload import Frame
 
 PLAN = MeasurePlan(window_s=1, window_max_s=1, warmup_floor_s=0, warmup_cap_s=0)
-CHANGES: dict[str, Value] = {"work_mem": 8192, "shared_buffers": 3000}
+CHANGES: dict[str, Value] = {"work_mem": 8192, "shared_buffers": 3072}
 """One knob that needs a reload and one that needs a restart."""
 
 
@@ -89,6 +89,15 @@ def stopped(place: Place, script: Callable[[Bench], object]) -> ForeignChangeErr
     with pytest.raises(ForeignChangeError) as caught:
         _run(place, script)
     return caught.value
+
+
+def undone(place: Place) -> str:
+    """What `trimtab recover` does with the entry; it leaves one alone whose process, as this one here, still runs."""
+    (entry,) = Journal(place.state).open_entries()
+    with mock.patch.dict(os.environ, place.environment):
+        done = undo(entry, holder="test")
+    entry.close(done)
+    return done
 
 
 def _run(place: Place, script: Callable[[Bench], object]) -> None:

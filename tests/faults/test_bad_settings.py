@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tests.faults.bad_settings import ALL, BLOCKS_START, GOAL_S, LOCKS_OUT, STARTS, Tried, try_all, write_column
-from tests.faults.conftest import IS_FULL, MakePlace
+from tests.faults.conftest import MakePlace
 from tests.faults.invariants import check_invariants, take_picture
 from tests.faults.place import Place
 
@@ -41,7 +41,7 @@ def test_D2_settings_that_lock_out_or_cheat(place_18: Place) -> None:
     check_invariants(place_18, before, recovers=False)
 
 
-@pytest.mark.skipif(not IS_FULL, reason="make test-faults tries all of them on all servers")
+@pytest.mark.full
 @pytest.mark.parametrize(("version", "is_embedded"), [("18", True), ("16", True), ("18", False), ("16", False)])
 def test_D1_D2_all_settings_on_all_servers(make_place: MakePlace, version: str, is_embedded: bool) -> None:
     place = make_place(version, is_embedded)

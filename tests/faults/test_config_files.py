@@ -13,7 +13,7 @@ import pytest
 
 from tests.faults.invariants import Picture, check_exit, check_invariants, take_picture
 from tests.faults.place import Place
-from tests.faults.rooms import open_bench
+from tests.faults.rooms import open_bench, undone
 from tests.faults.test_server_start import postmaster
 from trimtab.errors import ForeignChangeError
 from trimtab.trial import Journal
@@ -68,8 +68,16 @@ def test_C1_C2_damaged_file_stops_with_its_name_and_is_not_overwritten(
             bench.run(number=1)
     left = path.read_bytes() if path.exists() else None
     assert left == damaged or b"work_mem" not in (left or b""), "overwritten blindly"
-    assert Journal(place_18.state).open_entries() == []
+    waiting = Journal(place_18.state).open_entries()
     repaired_by_hand(place_18, before)
+    if (
+        damage is _garbage
+    ):  # what cannot be parsed is not touched: whether our values still stand is seen after the repair
+        (entry,) = waiting
+        assert "postgresql.auto.conf" in entry.failure
+        undone(place_18)
+    else:
+        assert waiting == []
     check_invariants(place_18, before)
 
 
@@ -148,13 +156,12 @@ def test_C6_mode_and_owner_come_back(place_18: Place) -> None:
     check_invariants(place_18, before, ran=ran, code=0)
 
 
+@pytest.mark.needs("mounts")
 def test_C6_read_only_data_directory_is_told_before_any_change(own_place_18: Place) -> None:
     server = own_place_18.server
     before = take_picture(server)
     folder = str(server.data_dir)
-    bound = subprocess.run(["mount", "--bind", folder, folder], capture_output=True, check=False)
-    if bound.returncode != 0:
-        pytest.skip(f"this machine lets nobody mount: {bound.stderr.decode().strip()}")
+    subprocess.run(["mount", "--bind", folder, folder], capture_output=True, check=True)
     try:
         subprocess.run(["mount", "-o", "remount,ro,bind", folder], check=True, capture_output=True)
         ran = own_place_18.run(*BENCH)

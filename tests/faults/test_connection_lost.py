@@ -53,7 +53,7 @@ def test_N1_a_connection_lost_in_an_apply_is_made_again_and_what_is_missing_set(
         trial = bench.run()
     assert len(victims) == 1
     assert trial.status is Status.OK, trial.reason
-    assert trial.effective == {"work_mem": 8192, "shared_buffers": 3000}
+    assert trial.effective == {"work_mem": 8192, "shared_buffers": 3072}
     check_invariants(own_place, before, recovers=False)
 
 
@@ -96,7 +96,7 @@ def _run_and_revoke(place: Place) -> None:
     with open_bench(place) as bench:
         bench.run(hand_over=True, work_mem=8192)
         set_password(place.server, "tuner", secrets.token_hex(8))
-        bench.run(number=1, work_mem=9000)
+        bench.run(number=1, work_mem=16384)
 
 
 def test_N4_credentials_revoked_with_files_at_hand(own_place_18: Place) -> None:
@@ -110,7 +110,7 @@ def test_N4_credentials_revoked_with_files_at_hand(own_place_18: Place) -> None:
 def _revoke(bench: Bench) -> None:
     bench.run(hand_over=True)
     set_password(bench.place.server, "postgres", secrets.token_hex(8))
-    bench.run(number=1, work_mem=9000)
+    bench.run(number=1, work_mem=16384)
 
 
 def test_N5_a_knob_without_permission_is_locked_with_the_reason_before_anything_changes(tuner: Place) -> None:
@@ -227,9 +227,9 @@ def test_N3_a_slow_network_spoils_the_trial_and_not_the_config(far_away: tuple[P
             proxy.delay_s = 0.04  # a round trip of 80 ms
 
         bench.on_second = lengthen
-        trial = bench.run(number=1, work_mem=9000)
+        trial = bench.run(number=1, work_mem=16384)
         proxy.delay_s = 0.0
-        assert bench.run(number=2, work_mem=9000).status is Status.OK
+        assert bench.run(number=2, work_mem=16384).status is Status.OK
     assert (trial.status, trial.fault) == (Status.INFRASTRUCTURE, Fault.ENVIRONMENT)
     assert "the network to the server is slow: round_trip=" in trial.reason
     assert not trial.status.is_config_fault

@@ -1,65 +1,65 @@
-"""C3 and the sweep: wherever `apply` or `rollback` is killed, the server ends in baseline or last-good, whole.
+"""The crash sweep on every way of reaching a server: wherever Trimtab is killed, the server ends as found or as applied.
 
-`make test` tries a sample within its time, `make test-faults` every system call.
+The quick form kills at about twenty points in all, the long form at every system call that changes something (where strace
+may trace), and at some of the others.
 """
 
 from __future__ import annotations
 
-import os
 import time
+from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
-from tests.faults.conftest import IS_FULL, MakePlace
-from tests.faults.crash_points import Zygote, can_trace, chosen, sweep
-from tests.faults.invariants import check_invariants, take_picture
-from tests.faults.place import Place
+from tests.needs import IS_FULL, require
+from tests.wayback.actor import Actor, Zygote
+from tests.wayback.crash import Point, Sweep, Sweeper, can_trace, changing, sample, verbs_of
+from tests.wayback.ways import REACHES, Templates, made, root_folder
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
-IS_EVERY = os.environ.get("TRIMTAB_CRASH_POINTS") == "all"
-"""Every system call, reads and waits too: hours."""
+LONG_S = 240.0
+"""For one verb of one way, at most; the points come in an even order, so that a sweep cut short is even too."""
 
 
-def run_sweep(place: Place, n_changing: int | None, n_others: int | None, seconds: float) -> None:
-    """Per verb: so many points of each kind, as far as they go in `seconds`."""
-    before = take_picture(place.server)
-    zygote = Zygote(place)
-    zygote.place.server.control("start")
-    try:
-        zygote.points("apply")
-        zygote.good = place.server.auto_conf.read_bytes()
-        assert zygote.state() == "last-good"
-        for verb in ("rollback", "apply"):
-            points = zygote.points(verb)
-            zygote.reset(verb)
-            some = chosen(points, n_changing=n_changing, n_others=n_others)
-            done = sweep(zygote, some, deadman_every=6, until=time.monotonic() + seconds)
-            n_done = sum(done.ended.values()) + len(done.failures)
-            kind = "system calls" if can_trace() else "calls of C functions"
+@pytest.fixture(scope="module")
+def templates() -> Iterator[Templates]:
+    with root_folder() as folder:
+        yield Templates(folder)
+
+
+WAYS = [(product, reach) for product in ("postgresql", "mariadb") for reach in REACHES]
+
+
+@pytest.mark.parametrize(("product", "reach"), WAYS)
+def test_C3_crash_points(product: str, reach: str, templates: Templates) -> None:
+    if product == "mariadb":
+        require("mariadb")
+    with made(product, reach, templates) as way, Zygote() as zygote:
+        sweeper = Sweeper(Actor(way, zygote))
+        verbs = verbs_of(way)
+        for number, verb in enumerate(verbs):
+            points = sweeper.points(verb, traced=IS_FULL and can_trace())
+            if IS_FULL:
+                some = _spread(changing(points))
+            else:
+                some = sample(points, 3 // len(verbs), shift=3 * WAYS.index((product, reach)) + number)
+            done = sweeper.sweep(some, until=time.monotonic() + LONG_S, with_deadman=number % 2 == 0)
+            kind = "system calls" if IS_FULL and can_trace() else "calls of C functions"
             print(
-                f"\nC3 crash points, PostgreSQL {place.server.version}, {verb}: {n_done} of {len(points)} {kind},"
-                f" {len(done.failures)} failures; ended in {dict(done.ended)}, {done.n_not_reached} not reached;"
-                f" slowest recovery {done.slowest_s:.1f} s"
+                f"\nC3 crash points, {product} {reach}, {verb}: {done.n_done} of {len(points)} {kind}, {done.n_killed} killed,"
+                f" {len(done.failures)} failures; {dict(done.ended)}; slowest {done.slowest_s:.1f} s"
             )
-            assert done.failures == [], "\n".join(done.failures)
-            assert n_done >= min(4, len(some))
-        zygote.reset("apply")
-    finally:
-        zygote.close()
-        place.server.control("stop", check=False)
-    check_invariants(place, before)
+            done.check()
 
 
-def test_C3_crash_points_sampled(place_18: Place) -> None:
-    if IS_EVERY:
-        run_sweep(place_18, None, None, 36_000.0)
-    elif IS_FULL:
-        run_sweep(place_18, None, 60, 1800.0)
-    else:
-        run_sweep(place_18, 10, 4, 15.0)
+def _spread(points: list[Point]) -> list[Point]:
+    """First every 16th, then those between, and so on; neighbours differ in whether the dead-man lives."""
+    return [point for first in (0, 8, 4, 12, 2, 10, 6, 14, *range(1, 16, 2)) for point in points[first::16]]
 
 
-@pytest.mark.skipif(not IS_FULL, reason="make test-faults sweeps PostgreSQL 16 too, thinner")
-def test_C3_crash_points_on_16(make_place: MakePlace) -> None:
-    run_sweep(make_place("16", True), 80, 20, 600.0)
+@pytest.mark.parametrize(("n_killed", "n_not_reached"), [(0, 0), (0, 4), (2, 2)])
+def test_a_sweep_that_hardly_kills_fails(n_killed: int, n_not_reached: int) -> None:
+    with pytest.raises(AssertionError, match="no tuner was killed|points were not reached"):
+        Sweep(n_killed, n_not_reached, Counter(), [], 0.0).check()

@@ -1,6 +1,6 @@
 """Files that come from outside, fuzzed: studies, journals, rollback files, histories; texts are in `test_fuzz_texts`.
 
-The inputs in corpus/ are always tried first. `TRIMTAB_FAULTS=full` makes it long.
+The inputs in corpus/ are always tried first. `TRIMTAB_TESTS=full` makes it long.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from tests.faults.fuzz import CORPUS, FUZZ, SCALARS, mutated, mutations, seeds, 
 from trimtab.history import History, import_file, load_format
 from trimtab.plugins import names as plugin_names
 from trimtab.study import load_study_file
-from trimtab.study.change import recover, rollback
+from trimtab.study.change import rollback
+from trimtab.study.recovery import recover
 from trimtab.study.stage import build_target, build_workload
 from trimtab.target.postgresql.overlay import parse_overlay
 from trimtab.trial import Journal
@@ -225,6 +226,7 @@ def _database(folder: Path) -> bytes:
     return _made[0]
 
 
+@pytest.mark.slow
 @FUZZ
 @given(data=mutations(seeds("history")))
 def test_imported_histories_that_are_damaged(folder: Path, data: tuple[Path, bytes]) -> None:
@@ -274,7 +276,8 @@ def _recovered(folder: Path, path: Path) -> None:
     state = folder / path.stem
     (state / "journal").mkdir(parents=True)
     shutil.copyfile(path, state / "journal" / "db-1-1.open")
-    recover(state)
+    for stuck in recover(state)[1]:
+        raise stuck.error
 
 
 def _rolled_back(folder: Path, path: Path) -> None:

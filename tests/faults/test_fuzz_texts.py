@@ -1,6 +1,6 @@
 """Texts that come from outside, fuzzed: overlays, expressions, units, values, SQL scripts and generators.
 
-The inputs in corpus/ are always tried first. `TRIMTAB_FAULTS=full` makes it long.
+The inputs in corpus/ are always tried first. `TRIMTAB_TESTS=full` makes it long.
 """
 
 from __future__ import annotations

@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import psycopg
 import pytest
 
-from tests.faults.conftest import IS_FULL, MakePlace
+from tests.faults.conftest import MakePlace
 from tests.faults.invariants import check_invariants, take_picture
 from tests.faults.place import WORKLOAD, Place
 from tests.faults.server import set_password
+from tests.needs import IS_FULL
 from trimtab.history import History
+from trimtab.records import KnobChange
+from trimtab.space import Config
 
 pytestmark = pytest.mark.service
 
@@ -54,8 +58,9 @@ def win(place: Place, config: dict[str, object]) -> None:
     with History.open(place.state / "history.db") as history:
         record = history.find_study("faults")
         assert record is not None
-        row = {"old_text": "as found", "new_text": "as won", "restart": "reload"}
-        verdict = {**record.verdict, "result": "better", "config": config, "knobs": dict.fromkeys(config, row)}
+        row = KnobChange(old_text="as found", new_text="as won", restart="reload")
+        knobs = dict.fromkeys(config, row)
+        verdict = replace(record.verdict, result="better", config=Config(config), knobs=knobs)
         history.update_study(record.id, status="proven", verdict=verdict)
 
 
@@ -81,7 +86,7 @@ def test_tune_apply_and_rollback_with_the_printed_role(make_place: MakePlace, ve
     check_invariants(place, before, ran=rolled)
 
 
-@pytest.mark.skipif(not IS_FULL, reason="in the long form: TRIMTAB_FAULTS=full")
+@pytest.mark.full
 def test_role_makes_the_data_of_a_workload_of_our_own(own_place_18: Place) -> None:
     text = use_role(own_place_18, RELOADED, workload=YCSB)
     assert "CREATE ROLE trimtab LOGIN CREATEDB;" in text
@@ -138,7 +143,7 @@ def test_text_is_for_the_knobs_of_the_study_and_holds_no_password(own_place_18: 
     assert (ran.code, ran.cause) == (2, "--role goes with --grant-sql")
     ran = own_place_18.run("doctor", "study.toml", "--grant-sql", "--role", "x\nDROP TABLE witness")
     assert ran.code == 2
-    assert "is no name of a role" in ran.cause
+    assert "is not a role name" in ran.cause
 
 
 def test_user_of_the_study_without_rights_gets_its_own_grants(own_place_18: Place) -> None:

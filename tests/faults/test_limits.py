@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.faults.conftest import IS_FULL
 from tests.faults.invariants import check_invariants, check_resumable, take_picture
 from tests.faults.place import Place
+from tests.needs import IS_FULL, require
 from trimtab.measure import Interval, Measurement
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.search import SearchProblem, create
@@ -29,8 +29,8 @@ MIB = 1 << 20
 def test_T10_state_disk_full(place_18: Place) -> None:
     """A state directory on a volume of its own that is full, at the start and in the middle of a study."""
     place = place_18
-    if os.geteuid() != 0 or not _can_mount(place.state):
-        pytest.skip("needs root and the right to mount a small tmpfs")
+    require("mounts")
+    _mount(place.state)
     try:
         before = take_picture(place.server)
         filler = place.state / "filler"
@@ -57,9 +57,9 @@ def test_T10_state_disk_full(place_18: Place) -> None:
         subprocess.run(["umount", "-l", str(place.state)], check=False)
 
 
-def _can_mount(folder: Path) -> bool:
+def _mount(folder: Path) -> None:
     words = ["mount", "-t", "tmpfs", "-o", "size=4m,mode=0700", "tmpfs", str(folder)]
-    return subprocess.run(words, check=False, capture_output=True).returncode == 0
+    subprocess.run(words, check=True, capture_output=True)
 
 
 def _fill(path: Path) -> None:
@@ -178,11 +178,14 @@ def _trial(space: Space, config: Config, number: int, random: np.random.Generato
     )  # fmt: skip
 
 
-TRIALS = 10_000 if IS_FULL else 1_500
-ASK_EVERY = 250
+TRIALS = 10_000 if IS_FULL else 240
+ASK_EVERY = TRIALS // 6
+MOST_PER_TRIAL = 16 * 1024
+"""Bytes; 5.4 KiB were measured."""
 
 
-@pytest.mark.parametrize("name", ["auto", "gp"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["auto", pytest.param("gp", marks=pytest.mark.full)])
 def test_T13_memory_and_time_of_ten_thousand_trials(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A searcher that was told ever more recorded trials: what an ask costs, and what it keeps, stay bounded."""
     space, random = _space(12), np.random.default_rng(1)
@@ -204,7 +207,10 @@ def test_T13_memory_and_time_of_ten_thousand_trials(name: str, capsys: pytest.Ca
             assert space.is_feasible(asked)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    early, late = np.median(times[:3]), np.median(times[-3:])
+    early, late = (
+        np.median(times[:3]),
+        np.median(times[-3:]),
+    )  # printed only: no assertion on time holds on a busy machine
     per_trial = (memory[-1] - memory[0]) / (TRIALS - ASK_EVERY)
     with capsys.disabled():
         process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -213,6 +219,5 @@ def test_T13_memory_and_time_of_ten_thousand_trials(name: str, capsys: pytest.Ca
         )
         print(f"    first three {early:.2f} s, last three {late:.2f} s; memory kept {memory[-1] / MIB:.1f} MiB,")
         print(f"    {per_trial / 1024:.1f} KiB a trial, peak {peak / MIB:.0f} MiB, of the process {process:.0f} MiB")
-    assert per_trial < 64 * 1024
-    assert peak < 1024 * MIB
-    assert late < 20 * early + 10.0, "the time of an ask grows without bound"
+    assert per_trial < MOST_PER_TRIAL
+    assert peak < 256 * MIB

@@ -16,39 +16,29 @@ from unittest import mock
 
 import pytest
 
-from tests.faults.conftest import IS_FULL
 from tests.faults.mariadb_place import KNOBS, MariaPlace, check_invariants, copy_server, make_template, take_picture
 from tests.faults.place import CANARY, processes_of
-from tests.faults.rooms import Bench, open_bench, stopped
+from tests.faults.rooms import Bench, open_bench, stopped, undone
+from tests.needs import IS_FULL, require
 from trimtab.errors import ApplyError, TargetError
-from trimtab.host import MemoryCgroup
 from trimtab.records import Fault, Status
 from trimtab.space import Config, Value
 from trimtab.target.mysql import MysqlTarget
 from trimtab.target.mysql.catalogue import curated_for
 from trimtab.target.mysql.process import Daemon
-from trimtab.target.mysql.program import find_program
 from trimtab.target.mysql.rescue import LEFTOVER
 from trimtab.trial import MeasurePlan
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 CHANGES: dict[str, Value] = {"sort_buffer_size": 4 << 20, "thread_stack": 262_144}
-LONG = pytest.mark.skipif(not IS_FULL, reason="in the long form only (TRIMTAB_FAULTS=full)")
+LONG = pytest.mark.full
 
 
 @pytest.fixture(scope="module")
-def template(root_folder: Path) -> Path:
-    if find_program("mariadbd") is None:
-        reason = "needs Debian's mariadb-server (tests/install-servers.sh installs it)"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    cache = root_folder / "cache-mariadb"
-    if cache.exists():
-        return cache / "mysql" / "mariadb-db"
-    cache.mkdir(mode=0o755)
-    return make_template(cache)
+def template() -> Path:
+    require("mariadb")
+    return make_template()
 
 
 @pytest.fixture
@@ -181,14 +171,38 @@ def test_D1_mariadb_last_resort_is_the_command_line(maria: MariaPlace, caplog: p
     other = maria.server.folder / "conf.d" / "yy-other.cnf"
     with open_bench(maria) as bench:
         snapshot = bench.room.snapshot
+        target_of(bench).apply(Config(CHANGES))
         kill(maria)
         other.write_text("[mysqld]\nthread_stack = 70368744177664\n")
         other.chmod(0o644)
         target_of(bench).restore(snapshot)
         target_of(bench).health()
+        assert maria.server.query("SELECT @@GLOBAL.thread_stack") == [(int(before.settings["thread_stack"]),)]
         assert other.exists()
         other.unlink()
     assert any("it runs with the values as found on its command line" in record.message for record in caplog.records)
+    check_invariants(maria, before)
+
+
+def test_C5_mariadb_a_server_that_was_stopped_is_not_started_into_files_that_others_changed(maria: MariaPlace) -> None:
+    before = take_picture(maria.server)
+    other = maria.server.folder / "conf.d" / "yy-other.cnf"
+    with open_bench(maria) as bench:
+        target_of(bench).apply(Config(CHANGES))
+        kill(maria, signal.SIGTERM)
+        while maria.server.pid is not None:
+            time.sleep(0.01)
+        other.write_text("[mysqld]\nthread_stack = 70368744177664\n")
+        other.chmod(0o644)
+        done = target_of(bench).restore(bench.room.snapshot)
+        assert maria.server.pid is None
+        assert any(
+            "the server is down, and its option files were changed by somebody else" in text for text in done.left
+        )
+        assert not maria.server.include_file.exists(), "our own file is taken back all the same"
+        other.unlink()
+        target_of(bench).restore(bench.room.snapshot)
+        target_of(bench).health()
     check_invariants(maria, before)
 
 
@@ -230,9 +244,8 @@ def test_D3_mariadb_a_crash_by_itself_is_the_configs_fault_at_once(maria: MariaP
 
 
 def test_D4_mariadb_crash_loop_is_ended_by_one_rollback(maria: MariaPlace) -> None:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler for a library that crashes")
+    require("c-compiler")
+    compiler = shutil.which("cc") or "gcc"
     before = take_picture(maria.server)
     source = maria.folder / "crash.c"
     source.write_text("#include <signal.h>\n__attribute__((constructor)) static void c(void) { raise(SIGSEGV); }\n")
@@ -256,10 +269,7 @@ def test_D4_mariadb_crash_loop_is_ended_by_one_rollback(maria: MariaPlace) -> No
 
 
 def test_D5_mariadb_kill_by_the_memory_limit_is_the_configs_demand(maria: MariaPlace) -> None:
-    try:
-        MemoryCgroup.create("trimtab-probe-maria", 64 << 20).remove()
-    except TargetError as error:
-        pytest.skip(f"no memory limit can be set here: {error.message}")
+    require("memory-cgroup")
     maria.write(target='memory_limit = "300MiB"')
     before = take_picture(maria.server)
 
@@ -348,8 +358,9 @@ def test_D10_mariadb_a_node_that_becomes_read_only_is_left_alone(own_maria: Mari
     assert "the server's role has changed (failover): it is read-only now" in error.message
     assert "not touched, because it is not known to be the server that was tuned" in error.message
     assert "thread_stack" in own_maria.server.include_file.read_text(), "not even our own change is taken back there"
-    own_maria.server.include_file.unlink()
-    own_maria.server.control("restart")
+    own_maria.server.query("SET GLOBAL read_only = 0")  # it takes writes again: now `recover` finishes the undo
+    undone(own_maria)
+    assert not own_maria.server.include_file.exists()
     check_invariants(own_maria, before)
 
 
@@ -421,4 +432,4 @@ def test_D15_mariadb_what_waits_for_a_restart_is_never_brought_into_force(own_ma
     own_maria.server.query("SET GLOBAL expire_logs_days = 3")
     before = take_picture(own_maria.server)
     ran = own_maria.run("bench", "study.toml", "--runs", "1")
-    check_invariants(own_maria, before, ran=ran, code=3, cause="stand in no file: expire_logs_days")
+    check_invariants(own_maria, before, ran=ran, code=3, cause="are in no file: expire_logs_days")

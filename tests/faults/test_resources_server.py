@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from tests.bench_modules import bench_modules
-from tests.faults.conftest import IS_FULL, MakePlace
+from tests.faults.conftest import MakePlace
 from tests.faults.invariants import check_invariants, take_picture
 from tests.faults.place import Place
 from tests.faults.server import Server
 from tests.faults.test_workload_server import AS_FOUND, searched, statement
+from tests.needs import require
 from trimtab.host.limits import cgroup_folder
 from trimtab.records import Fault, Role, Status
 
@@ -29,7 +30,7 @@ pytestmark = [pytest.mark.service, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 MIB = 1 << 20
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts and cgroups need root")
+needs_root = pytest.mark.needs("root", "mounts")
 
 
 @pytest.fixture
@@ -179,8 +180,7 @@ def test_R5_a_throttled_cpu_is_not_taken_for_a_gain(
     place_18: Place, monkeypatch: pytest.MonkeyPatch, proofs: ModuleType
 ) -> None:
     """Equal configs, and a quota that comes and goes: the pairs scatter, and nothing is claimed."""
-    if cgroup_folder("cpu", 1) is None:
-        pytest.skip("no cpu controller of cgroup v1")
+    require("cpu-cgroup-v1")
     for name in ("TRIMTAB_CACHE", "TRIMTAB_STATE", "TMPDIR"):
         monkeypatch.setenv(name, place_18.environment[name])
     place_18.write(knobs=("work_mem",), window="1s")
@@ -228,7 +228,7 @@ def _standby(primary: Server, folder: Path) -> Callable[[], None]:
     return lambda: subprocess.run([*control, "-m", "immediate", "stop"], **run) and None
 
 
-@pytest.mark.skipif(not IS_FULL, reason="only in `make test-faults`")
+@pytest.mark.full
 def test_a_standby_that_falls_behind_ends_the_trial(own_place_18: Place) -> None:
     place = own_place_18
     rows = f"generate_series(1, CASE WHEN {AS_FOUND} THEN 0 ELSE 200 END)"

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import IS_FULL, MakePlace
+from tests.faults.conftest import MakePlace
 from tests.faults.invariants import check_invariants, take_picture
 from tests.faults.place import CANARY, Place
+from tests.needs import IS_FULL
 
 pytestmark = pytest.mark.service
 

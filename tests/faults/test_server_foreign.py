@@ -10,8 +10,10 @@ import pytest
 
 from tests.faults.invariants import check_invariants, take_picture
 from tests.faults.place import Place
-from tests.faults.rooms import Bench, open_bench, stopped
+from tests.faults.rooms import Bench, open_bench, stopped, undone
+from trimtab.errors import RestoreError
 from trimtab.records import Fault, Status
+from trimtab.trial import Journal
 
 pytestmark = pytest.mark.service
 
@@ -71,6 +73,7 @@ def test_D10_a_node_that_becomes_a_standby_is_left_alone(own_place_18: Place) ->
     with place.server.admin() as admin:
         admin.execute("ALTER SYSTEM RESET ALL")
     place.server.control("restart")
+    assert undone(place) == "restored as it was found"
     check_invariants(place, take_picture(place.server), recovers=False)
 
 
@@ -87,9 +90,13 @@ def test_D10_a_standby_that_is_promoted_is_not_tuned_on(own_place_18: Place) -> 
 
     error = stopped(place, script)
     assert "it is a primary now, it was a standby" in error.message
+    with pytest.raises(RestoreError, match="work_mem=8MB: not touched, because it is not known to be the server"):
+        undone(place)
     with place.server.admin() as admin:
         admin.execute("ALTER SYSTEM RESET work_mem")
         admin.execute("SELECT pg_reload_conf()")
+    (entry,) = Journal(place.state).open_entries()
+    entry.close("taken back by hand")
     check_invariants(place, take_picture(place.server), recovers=False)
 
 
@@ -157,7 +164,7 @@ def for_the_role(place: Place) -> None:
         (by_alter_system, r"file='.*postgresql.auto.conf' was changed by somebody else; our own changes were taken back", "4096"),
         (same_knob, r"left as it is: work_mem=5MB: somebody else has set it to 5MB meanwhile", "5120"),
         (rewritten, r"postgresql.auto.conf' was changed by somebody else; our own changes were taken back", "4096"),
-        (garbage, r"left as it is: .*work_mem=8MB: the configuration files cannot be parsed", "8192"),
+        (garbage, r"our own changes are still there: .* cannot be parsed; it was not touched", "8192"),
         (for_the_role, r"somebody else changed settings: random_page_cost=3 \(user\), it was 4", "4096"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -185,6 +192,9 @@ def test_D9_what_is_not_ours_is_never_overwritten(
         assert "work_mem" not in text
     assert dict(place.server.query("SELECT name, setting FROM pg_settings"))["work_mem"] == work_mem
     if act is garbage:
-        place.server.auto_conf.write_text("")
-        reload(place)
+        with pytest.raises(RestoreError, match="cannot be parsed; it was not touched") as caught:
+            undone(place)
+        assert "repair or remove the wrong line in it, then run `trimtab recover`" in str(caught.value.hint)
+        place.server.auto_conf.write_text(text.replace("work_mem = = 'x\n", ""))
+        assert undone(place) == "restored as it was found"
     check_invariants(place, take_picture(place.server), recovers=False)

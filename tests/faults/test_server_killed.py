@@ -11,8 +11,7 @@ import pytest
 from tests.faults.invariants import check_invariants, take_picture
 from tests.faults.place import Place
 from tests.faults.rooms import PLAN, open_bench
-from trimtab.errors import TargetError
-from trimtab.host import MemoryCgroup
+from tests.needs import require
 from trimtab.records import Fault, Status
 from trimtab.trial import MeasurePlan
 
@@ -105,10 +104,7 @@ def test_D3_a_server_that_does_not_come_back_with_last_good_either_stops_everyth
 @pytest.fixture
 def limited(place_18: Place) -> Place:
     """An embedded server under a memory limit."""
-    try:
-        MemoryCgroup.create("trimtab-probe", 64 << 20).remove()
-    except TargetError as error:
-        pytest.skip(f"no memory limit can be set here: {error.message}")
+    require("memory-cgroup")
     workload = """
 [workload]
 kind = "sql"

@@ -18,6 +18,7 @@ from tests.faults.invariants import check_invariants, take_picture
 from tests.faults.place import Place
 from tests.faults.rooms import open_bench
 from tests.faults.server import Server
+from tests.needs import require
 from trimtab.errors import ApplyError, TargetError
 from trimtab.host import LocalHost
 from trimtab.space import Config
@@ -40,9 +41,8 @@ def postmaster(server: Server) -> Postmaster:
 @pytest.fixture
 def library(place_18: Place) -> str:
     """A library that crashes whoever loads it; the server's user can read it."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler for a library that crashes")
+    require("c-compiler")
+    compiler = shutil.which("cc") or "gcc"
     source = place_18.folder / "crash.c"
     source.write_text(_SEGFAULT)
     path = place_18.folder / "crash.so"

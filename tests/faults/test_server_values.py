@@ -12,6 +12,7 @@ import pytest
 from tests.faults.invariants import check_invariants, take_picture
 from tests.faults.place import Place
 from tests.faults.rooms import open_bench
+from tests.needs import require
 from trimtab.errors import ApplyError, UsageError
 from trimtab.records import Fault, Status
 from trimtab.space import Config
@@ -63,11 +64,11 @@ def test_D14_what_is_in_effect_is_recorded_and_not_what_was_asked(place: Place) 
     before = take_picture(place.server)
     place.write(knobs=("wal_buffers", "work_mem"))
     with open_bench(place) as bench:
-        trial = bench.run(wal_buffers=65, work_mem=8193)
-        assert trial.effective == {"wal_buffers": 65, "work_mem": 8193}
+        trial = bench.run(wal_buffers=128, work_mem=8192)
+        assert trial.effective == {"wal_buffers": 128, "work_mem": 8192}
         derived = bench.run(number=1, wal_buffers=-1)
     assert derived.config["wal_buffers"] == -1
-    assert derived.effective in ({"wal_buffers": 64}, {})
+    assert derived.effective == {"wal_buffers": 64}
     check_invariants(place, before, recovers=False)
 
 
@@ -77,7 +78,7 @@ def test_D15_a_knob_that_waits_for_a_restart_is_never_measured(own_place: Place)
     before = take_picture(place.server)
     place.write(reach=f'url = "{place.server.url()}"\ndata_dir = "{place.server.data_dir}"\nrestart = "true"')
     with open_bench(place) as bench:
-        trial = bench.run(shared_buffers=3000)
+        trial = bench.run(shared_buffers=3072)
         assert bench.n_loads == 0
     assert (trial.status, trial.fault) == (Status.INFRASTRUCTURE, Fault.ENVIRONMENT)
     assert "ended well, but the server was not restarted" in trial.reason
@@ -113,19 +114,12 @@ def test_R1_knobs_that_take_disk_are_checked_against_what_is_free(place_18: Plac
 def small_disk(own_place_18: Place) -> Iterator[Place]:
     """The server's data lies on a volume of its own of 400 MB."""
     place = own_place_18
-    if os.geteuid() != 0:
-        pytest.skip("needs root to mount a small file system")
+    require("mounts")
     place.server.control("stop")
     data, copy = place.server.data_dir, place.folder / "copy"
     data.rename(copy)
     data.mkdir(mode=0o700)
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=400m,mode=0700", "tmpfs", str(data)], capture_output=True
-    )
-    if made.returncode:
-        data.rmdir()
-        copy.rename(data)
-        pytest.skip(f"cannot mount here: {made.stderr.decode().strip()}")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m,mode=0700", "tmpfs", str(data)], check=True)
     subprocess.run(["cp", "-a", f"{copy}/.", str(data)], check=True)
     os.chown(data, place.server.account.uid, place.server.account.gid)
     place.server.control("start")

@@ -12,9 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.faults.conftest import IS_FULL
 from tests.faults.invariants import check_invariants, check_unmixed, take_picture
 from tests.faults.place import Place
+from tests.needs import IS_FULL
+from trimtab.host import MemoryCgroup
 from trimtab.trial import Journal
 
 pytestmark = pytest.mark.service
@@ -83,6 +84,28 @@ def test_T3_kill_during_measurement(own_place_18: Place) -> None:
     check_invariants(place, before, ran=resumed, code=(0, 1))
 
 
+@pytest.mark.needs("memory-cgroup")
+def test_D5_a_tuner_that_the_kernel_kills_for_its_memory_is_undone(own_place_18: Place) -> None:
+    """The load generator runs in the tuner's process, and dies with it."""
+    place = own_place_18
+    before = take_picture(place.server)
+    group = MemoryCgroup.create(f"trimtab-test-{os.getpid()}", 2 << 20)
+    try:
+        child = place.start("tune", "study.toml")
+        place.wait_step(child, "apply", trial=3)
+        group.add(child.pid)
+        child.communicate(timeout=60)
+        assert child.returncode == KILLED
+        assert group.n_oom_kills() > 0
+        wait_for_deadman(place)
+    finally:
+        group.remove()
+    check_unmixed(take_picture(place.server), before)
+    told = place.run("recover")
+    assert "the dead-man put target db back: restored as it was found" in told.err
+    check_invariants(place, before)
+
+
 @pytest.mark.parametrize("with_deadman", [False, True], ids=["deadman", "alone"])
 def test_T4_kill_during_restore_is_finished_by_the_next(place_18: Place, with_deadman: bool) -> None:
     before = take_picture(place_18.server)
@@ -124,7 +147,7 @@ def test_T6_stopped_tuner_is_undone_and_its_trial_made_again(own_place_18: Place
     time.sleep(1.0)
     child.send_signal(signal.SIGCONT)
     ran = place.end(child)
-    assert "Trimtab stood still for" in ran.err, ran.err
+    assert "Trimtab was suspended for" in ran.err, ran.err
     check_invariants(place, before, ran=ran, code=(0, 1))
     (disturbed,) = [trial for trial in place.trials() if "failed" in trial.cost_s]
     assert disturbed.number >= 4

@@ -26,6 +26,8 @@ from trimtab.testing.fake_workload import FakeRatedWorkload, FakeRun, FakeWorklo
 from trimtab.trial import Journal, MeasurePlan, TrialRoom
 from trimtab.workload import Frame
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["fake"]
 
 PLAN = MeasurePlan(window_s=6, window_max_s=6, warmup_floor_s=2, warmup_cap_s=20)
@@ -131,9 +133,9 @@ def test_W2_nonsense_from_the_generator_is_no_score(tmp_path: Path, nonsense: fl
     trial = bench.trial()
     assert trial.status is Status.OK
     assert len(bench.workload.seeds) == 2
-    assert trial.cost_s["failed"] >= 0
+    assert "failed" in trial.cost_s
     always = Bench(tmp_path, Scripted(lambda: 1000.0, scripts=[[nonsense]] * 3))
-    with pytest.raises(LoadError, match="the load engine sent nonsense: second=0 credited="):
+    with pytest.raises(LoadError, match="the load engine sent invalid figures: second=0 credited="):
         always.trial()
 
 
@@ -227,8 +229,8 @@ def test_W6_an_unstable_baseline_accepts_nothing_and_says_so(fake: FakeStudy, se
     record, _ = fake.tune()
     verdict = record.verdict
     assert record.status == "no_improvement"
-    assert "baseline" in verdict["refused_by"]
-    (text,) = [row["text"] for row in verdict["conditions"] if row["name"] == "baseline"]
+    assert "baseline" in verdict.refused_by
+    (text,) = [row.text for row in verdict.conditions if row.name == "baseline"]
     assert text.startswith("the baseline varies by ")
     assert text.endswith("from run to run (at most 20 % for any claim)")
 
@@ -274,5 +276,5 @@ def test_R6_steps_of_the_clock_change_no_result(fake: FakeStudy, monkeypatch: py
     assert record.status == "proven"
     assert [trial.number for trial in trials] == list(range(len(trials)))
     assert all(0 <= seconds < 600 for trial in trials for seconds in trial.cost_s.values())
-    assert record.verdict["drift"]["is_beyond_noise"] is False
-    assert 0 <= record.verdict["wall_s"]["total"] < 600
+    assert record.verdict.drift.is_beyond_noise is False
+    assert 0 <= record.verdict.wall_s["total"] < 600

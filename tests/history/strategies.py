@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from trimtab.history import Event, StudyCopy, StudyRecord
 from trimtab.measure import Interval, LabelStats, Measurement
-from trimtab.records import Context, Fault, Machine, Role, Status, Trial
+from trimtab.records import Context, Fault, GainInterval, KeptRanks, Machine, Role, Status, Trial, Verdict
 from trimtab.space import Config
 
 # Everything a Python string can hold, NUL and lone surrogates too: a server's log may be in any encoding.
@@ -95,6 +95,13 @@ JSON: Any = st.recursive(
     max_leaves=5,
 )
 TABLES = st.dictionaries(TEXT, JSON, max_size=2)
+VERDICTS = st.builds(
+    Verdict, result=TEXT, noise_floor=st.none() | FLOATS, candidate=st.none() | CONFIGS, config=CONFIGS,
+    gain=st.none() | st.builds(GainInterval, estimate=FLOATS, low=st.none() | FLOATS, high=st.none() | FLOATS, level=FLOATS),
+    pairs=st.lists(st.tuples(FLOATS, FLOATS), max_size=2).map(tuple), log_lines=st.lists(TEXT, max_size=2).map(tuple),
+    wall_s=st.dictionaries(TEXT, FLOATS, max_size=2), fragment=TEXT, apply_command=TEXT,
+    importance=st.none() | st.builds(KeptRanks, n_trials=COUNTS, text=TEXT, consensus=st.none() | TABLES),
+)  # fmt: skip
 RECORDS = st.builds(
     StudyRecord,
     id=st.just(0),
@@ -107,7 +114,7 @@ RECORDS = st.builds(
     context=CONTEXTS,
     created_at=FLOATS,
     status=st.sampled_from(["running", "proven"]),
-    verdict=TABLES,
+    verdict=VERDICTS,
     fingerprint=TEXT,
 )
 EVENTS = st.builds(Event, TEXT, TEXT, FLOATS)
@@ -155,7 +162,7 @@ def _plain_study(name: str, rows: list[tuple[dict[str, Any], float | None, str, 
     record = StudyRecord(
         id=0, name=name, settings={"target": {"db": {"kind": "postgresql"}}}, space={}, objective="throughput",
         baseline=trials[0].config, machine=Machine(cores=2, memory_bytes=1 << 30, hostname="db 1", server_version="18.1"),
-        context=trials[0].context, created_at=at, status="proven", verdict={}, fingerprint="",
+        context=trials[0].context, created_at=at, status="proven", verdict=Verdict(), fingerprint="",
     )  # fmt: skip
     return StudyCopy(record, trials)
 

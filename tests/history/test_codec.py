@@ -17,6 +17,7 @@ from .samples import make_trial
 from .strategies import TRIALS
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(TRIALS)
 def test_a_trial_survives_json_exactly(trial: Trial) -> None:

@@ -74,6 +74,7 @@ def test_what_was_committed_survives_kill_9(url: str) -> None:
         history.add_trial(study.id, make_trial(len(found)))
 
 
+@pytest.mark.slow
 def test_two_processes_write_at_once(url: str) -> None:
     with History.open(url) as history:
         study = history.create_study(**study_values())
@@ -85,6 +86,7 @@ def test_two_processes_write_at_once(url: str) -> None:
         assert [trial.number for trial in history.trials(study.id)] == list(range(100))
 
 
+@pytest.mark.slow
 def test_several_processes_make_one_history(url: str) -> None:
     names = [f"study{i}" for i in range(3)]
     openers = [start(OPENER, url, name) for name in names]
@@ -186,6 +188,14 @@ def test_a_newer_history_is_refused(url: str) -> None:
     change_version(url, "3")
     with pytest.raises(HistoryError, match="has schema_version=3, this Trimtab knows schema_version=2\nhint: upgrade"):
         History.open(url)
+
+
+def test_a_history_from_before_the_first_release_is_refused_and_left_alone(url: str) -> None:
+    change_version(url, "1")
+    text = "has schema_version=1, this Trimtab knows schema_version=2\nhint: it was written before the first release"
+    for _ in range(2):
+        with pytest.raises(HistoryError, match=text):
+            History.open(url)
 
 
 def test_a_version_that_is_no_number_is_refused(url: str) -> None:

@@ -24,12 +24,13 @@ from trimtab.history import (
     load_format,
     merge,
 )
+from trimtab.records import Verdict
 
 
 def copy_of(name: str = "tpch", n_trials: int = 2, **changes: Any) -> StudyCopy:
     measurement = make_trial(0).measurement
     assert measurement is not None
-    record = StudyRecord(**{**study_values(name=name), "id": 0, "status": "proven", "verdict": {}, **changes})
+    record = StudyRecord(**{**study_values(name=name), "id": 0, "status": "proven", "verdict": Verdict(), **changes})
     trials = [make_trial(i, measurement=replace(measurement, histogram=b"")) for i in range(n_trials)]
     return StudyCopy(record, trials, [Event("warning", "slow", 2.0)])
 
@@ -72,7 +73,7 @@ def test_what_is_known_is_left_out(history: History, tmp_path: Path) -> None:
         copy_of(status="interrupted"),
         copy_of(created_at=1.7e9 + 1e-6),
         copy_of(objective="latency_p95"),
-        copy_of(verdict={"result": "better"}),
+        copy_of(verdict=Verdict(result="better")),
         replace(copy_of(), events=[]),
         replace(copy_of(), trials=[make_trial(0, measurement=None), make_trial(1)]),
     ],

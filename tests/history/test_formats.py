@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import math
 import sqlite3
 import tempfile
@@ -16,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.history.real import unpack_real
 from tests.history.samples import make_trial
 from tests.history.strategies import COPIES, PLAIN_COPIES
 from trimtab import plugins
@@ -79,7 +79,15 @@ def test_other_formats_give_back_what_they_hold(name: str, copies: list[StudyCop
         (Path(directory) / "again").mkdir()
         make(name).write(found, f"{directory}/again/x")
         first = (Path(directory) / f"x{make(name).suffixes[0]}").read_bytes()
-        assert name == "xml" or (Path(directory) / "again" / "x").read_bytes() == first
+        again = Path(directory) / "again" / "x"
+        if name == "xml":  # it says more the second time, of the space that reading made
+            twice = list(make(name).read(str(again)).studies)
+            assert [[repr(trial.config) for trial in copy.trials] for copy in twice] == [
+                [repr(trial.config) for trial in copy.trials] for copy in found
+            ]
+            assert [values_of(copy) for copy in twice] == [values_of(copy) for copy in found]
+        else:
+            assert again.read_bytes() == first
 
 
 def values_of(copy: StudyCopy) -> list[float | None]:
@@ -122,14 +130,10 @@ def test_words_stand_bare_in_a_cell() -> None:
     ]
 
 
-REAL = Path(__file__).parent / "former" / "v1.db.gz"
-
-
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> list[StudyCopy]:
     """Studies of a real server."""
-    path = tmp_path_factory.mktemp("real") / "history.db"
-    path.write_bytes(gzip.decompress(REAL.read_bytes()))
+    path = unpack_real(tmp_path_factory.mktemp("real") / "history.db")
     with History.open(path) as history:
         return [history.copy(summary.id) for summary in history.summaries()][:2]
 
@@ -287,12 +291,8 @@ def test_taudb_in_postgresql(database: str, real: list[StudyCopy]) -> None:
     )
     make("taudb").write(real[:1], database)
     make("taudb").write([odd], database)
-    assert (
-        shown(list(make("taudb").read(database).studies))[:-300]
-        == shown([StudyCopy(copy.record, copy.trials, copy.events) for copy in [stripped(real[0]), stripped(odd)]])[
-            :-300
-        ]
-    )
+    wanted = [StudyCopy(copy.record, copy.trials, copy.events) for copy in [stripped(real[0]), stripped(odd)]]
+    assert shown(list(make("taudb").read(database).studies)) == shown(wanted)
 
 
 def stripped(copy: StudyCopy) -> StudyCopy:
@@ -320,7 +320,7 @@ def test_the_format_is_told_by_the_name_of_the_file() -> None:
         assert type(load_format(None, f"a/b{make(name).suffixes[0].upper()}")) is type(make(name))
     assert type(load_format(None, "postgresql://x@y/z")) is type(make("taudb"))
     with pytest.raises(
-        UsageError, match=r"the format of 'a\.pickle' cannot be told from its name\nhint: give --format, or one"
+        UsageError, match=r"the format of 'a\.pickle' cannot be recognised from its name\nhint: give --format, or one"
     ):
         load_format(None, "a.pickle")
     with pytest.raises(UsageError, match="no plug-in 'yaml' in formats="):

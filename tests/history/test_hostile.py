@@ -25,6 +25,7 @@ from trimtab.history import Event, History, StudyCopy, StudyRecord, import_file,
 from trimtab.history.formats import base
 from trimtab.history.formats.jsonl import study_to_json, trial_to_json
 from trimtab.measure import Interval
+from trimtab.records import Verdict
 from trimtab.space import Config
 
 
@@ -47,7 +48,7 @@ def refused(history: History, path: Path, format_name: str | None = None) -> str
 
 
 def record(**changes: Any) -> StudyRecord:
-    return StudyRecord(**{**study_values(), "id": 0, "status": "proven", "verdict": {}, **changes})
+    return StudyRecord(**{**study_values(), "id": 0, "status": "proven", "verdict": Verdict(), **changes})
 
 
 def good(**changes: Any) -> StudyCopy:
@@ -93,29 +94,38 @@ def test_the_good_file_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("name", "../../etc/hosts", "its name is no name"),
-        ("name", "..", "its name is no name"),
-        ("name", "a\\b", "its name is no name"),
-        ("name", "\x1b[2Jx", "its name is no name"),
-        ("name", "a\0b", "its name is no name"),
-        ("name", "", "its name is no name"),
-        ("name", "x" * 201, "its name is no name"),
-        ("name", 7, "study.name=7 is no str"),
+        ("name", "../../etc/hosts", "invalid study name"),
+        ("name", "..", "invalid study name"),
+        ("name", "a\\b", "invalid study name"),
+        ("name", "\x1b[2Jx", "invalid study name"),
+        ("name", "a\0b", "invalid study name"),
+        ("name", "", "invalid study name"),
+        ("name", "x" * 201, "invalid study name"),
+        ("name", 7, "study.name=7 is not a str"),
         ("status", "rooted", "status='rooted' is unknown"),
-        ("created_at", {"$number": "nan"}, "created_at=nan is no time"),
-        ("created_at", 1e300, "is no time"),
-        ("created_at", -1.0, "is no time"),
+        ("created_at", {"$number": "nan"}, "created_at=nan is not a time"),
+        ("created_at", 1e300, "is not a time"),
+        ("created_at", -1.0, "is not a time"),
         ("objective", "__import__('os')", "unknown metric"),
-        ("settings", [], "study.settings=list is no table"),
+        ("settings", [], "study.settings=list is not a table"),
         ("settings/study/name", 2**65, "is a number of 17 hexadecimal digits"),
         ("baseline/work_mem", [1], "unhashable type: 'list'"),
         ("baseline/work_mem", None, "is of a wrong type"),
-        ("machine/cores", "2", "study.machine.cores='2' is no whole number"),
-        ("machine/cores", 2**40, "are no machine's"),
+        ("machine/cores", "2", "study.machine.cores='2' is not a whole number"),
+        ("machine/cores", 2**40, "are not those of a machine"),
         ("machine/owned", 1, "unexpected keyword argument"),
-        ("context/features", {"a": "b"}, "study.context.features.'a'='b' is no number"),
+        ("context/features", {"a": "b"}, "study.context.features.'a'='b' is not a number"),
         ("space", {"knobs": [{"name": "a"}]}, "a stored space cannot be read"),
-        ("verdict", NESTED, "nested deeper than 40"),
+        ("verdict", [], "verdict=list is not a table"),
+        ("verdict/importance", {"n_trials": 1, "text": "", "consensus": {"a": NESTED}}, "nested deeper than 40"),
+        ("verdict/owned", 1, "verdict: unknown key='owned' (damaged, or written by another version of Trimtab)"),
+        ("verdict/gain", {"low": 1.0}, "verdict.gain: key='estimate' is missing (damaged, or written by another"),
+        ("verdict/gain", {"estimate": "fast"}, "verdict.gain.estimate='fast' is not a float"),
+        ("verdict/gain", {"estimate": True}, "verdict.gain.estimate=True is not a float"),
+        ("verdict/pairs", [[1.0]], "verdict.pairs[0] has 1 items, not 2"),
+        ("verdict/worth", {"jit": {"alone_pairs": 2**70}}, "hexadecimal digits"),
+        ("verdict/config", {"jit": None}, "verdict.config.jit=None is not a bool or int or float or str"),
+        ("verdict/plays", {"plan": [{"name": "x", "settings": {}}]}, "verdict.plays.plan[0]: play='x' has no settings"),
     ],
 )  # fmt: skip
 def test_a_study_that_is_none(history: History, tmp_path: Path, path: str, value: Any, message: str) -> None:
@@ -127,14 +137,14 @@ def test_a_study_that_is_none(history: History, tmp_path: Path, path: str, value
     ("path", "value", "message"),
     [
         ("number", -1, "number=-1 is below 0"),
-        ("number", True, "number=True is no whole number"),
+        ("number", True, "number=True is not a whole number"),
         ("number", 2**66, "hexadecimal digits"),
         ("role", "owner", "'owner' is not a valid Role"),
         ("status", 3, "3 is not a valid Status"),
         ("config", {"work_mem": {"a": 1}}, "unhashable type: 'dict'"),
-        ("reason", 5, "reason=5 is no str"),
+        ("reason", 5, "reason=5 is not a str"),
         ("loss", "0", "loss='0' is of a wrong type"),
-        ("cost_s", {"measure": "4"}, "is no number"),
+        ("cost_s", {"measure": "4"}, "is not a number"),
         ("histogram", "!!", "Only base64 data is allowed"),
         ("histogram", base64.b64encode(b"\x00" * 40).decode(), "histogram cannot be read"),
         (
@@ -143,11 +153,11 @@ def test_a_study_that_is_none(history: History, tmp_path: Path, path: str, value
             "holds more than 4194304",
         ),
         ("measurement/throughput", {"estimate": 1}, "missing 2 required positional arguments"),
-        ("measurement/window_s", [1.0], "window_s=tuple is no list of 2"),
-        ("measurement/series_per_s", [1.0, "a"], "series_per_s[1]='a' is no number"),
-        ("measurement/n_ok", 1.5, "n_ok=1.5 is no whole number"),
-        ("measurement/log", {}, "measurement.log=dict is no raw log"),
-        ("started_at", {"$number": "1" * 5000}, "started_at=inf is no time"),
+        ("measurement/window_s", [1.0], "window_s=tuple is not a list of 2"),
+        ("measurement/series_per_s", [1.0, "a"], "series_per_s[1]='a' is not a number"),
+        ("measurement/n_ok", 1.5, "n_ok=1.5 is not a whole number"),
+        ("measurement/log", {}, "measurement.log=dict is not a raw log"),
+        ("started_at", {"$number": "1" * 5000}, "started_at=inf is not a time"),
     ],
 )
 def test_a_trial_that_is_none(history: History, tmp_path: Path, path: str, value: Any, message: str) -> None:
@@ -165,10 +175,10 @@ def test_a_trial_that_is_none(history: History, tmp_path: Path, path: str, value
         (b"\xff\xfe\n", "line 1: "),
         (b'{"study":\n', "line 1: "),
         (b"[" * 200_000 + b"\n", "line 1: "),
-        (b"[1]\n", "line 1: it is no JSON object"),
-        (b'{"trial": {}}\n', "line 1: a trial stands before the first study"),
-        (b'{"study": 3}\n', "line 1: study is no JSON object"),
-        (b'{"study": {}}\n', "line 1: 'baseline' is missing"),
+        (b"[1]\n", "line 1: it is not a JSON object"),
+        (b'{"trial": {}}\n', "line 1: a trial comes before the first study"),
+        (b'{"study": 3}\n', "line 1: study is not a JSON object"),
+        (b'{"study": {}}\n', "line 1: 'verdict' is missing"),
         (b'{"study": "' + b"x" * (10 << 20) + b'"}\n', "line 1 is longer than 4194304 bytes"),
         (b"x" * (10 << 20), "line 1 is longer than 4194304 bytes"),
         (pickle.dumps({"a": 1}), "line 1: "),
@@ -213,11 +223,11 @@ DATA = "<Harmony><HarmonyData><RawData><Data>{}</Data></RawData></HarmonyData></
         ("<?xml version='1.0' encoding='ts-ascii'?><Harmony/>", "it is not XML: unknown encoding: ts-ascii"),
         ("", "it is not XML"),
         ("<html/>", "its root is 'html', not 'Harmony'"),
-        (DATA.format("<Config><a>1</a></Config><Perf>fast</Perf>"), "Perf='fast' is no number"),
+        (DATA.format("<Config><a>1</a></Config><Perf>fast</Perf>"), "Perf='fast' is not a number"),
         (DATA.format("<Config><a>1e999</a></Config><Perf>1</Perf>"), "the number 1e999 is too large"),
         (DATA.format('<Config><a>"x</a></Config><Perf>1</Perf>'), "Unterminated string"),
-        ('<Harmony><HarmonyData name="../x"/></Harmony>', "its name is no name"),
-        ('<Harmony><HarmonyData clients="many"/></Harmony>', "'many' is no whole number"),
+        ('<Harmony><HarmonyData name="../x"/></Harmony>', "invalid study name"),
+        ('<Harmony><HarmonyData clients="many"/></Harmony>', "'many' is not a whole number"),
         ('<Harmony><HarmonyData objective="os.system(1)"/></Harmony>', "unknown metric"),
         (DATA.format('<Config><Value name="a b">1</Value></Config><Perf>1</Perf>'), "is not a word"),
     ],
@@ -232,11 +242,11 @@ def test_xml_that_is_none(history: History, tmp_path: Path, content: str, messag
     [
         ("text", "1 2 3\n1 2\n", "line 2 has 2 values, the first has 3"),
         ("text", "5\n", "line 1 has 1 values"),
-        ("text", "1 fast\n", "the performance 'fast' is no number"),
+        ("text", "1 fast\n", "the performance 'fast' is not a number"),
         ("text", "1 2e999\n", "line 1: the number 2e999 is too large"),
         ("text", "# objective = eval(1)\n1 2\n", "unknown metric"),
         ("text", "# columns = a, b, c\n1 2\n", "columns names 3 values, the lines have 2"),
-        ("text", "# study = \"../x\"\n1 2\n", "its name is no name"),
+        ("text", "# study = \"../x\"\n1 2\n", "invalid study name"),
         ("text", "1" * (10 << 20), "line 1 is longer than"),
         ("text", '"a" "b\n', "line 1: "),
         ("text", "nan 2\n", "a value is not finite"),
@@ -244,13 +254,13 @@ def test_xml_that_is_none(history: History, tmp_path: Path, content: str, messag
         ("csv", "a,a\n1,2\n", "names a column twice"),
         ("csv", "a\n1\n", "a table needs a column for each knob"),
         ("csv", "a,b\n1,2,3\n", "row 2 has 3 cells, the header has 2"),
-        ("csv", "study,number,status,config.a\nx,one,ok,1\n", "number='one' is no whole number"),
+        ("csv", "study,number,status,config.a\nx,one,ok,1\n", "number='one' is not a whole number"),
         ("csv", "study,number,status,config.a\nx,1,great,1\n", "'great' is not a valid Status"),
         ("csv", "a,b\n1," + "9" * (10 << 20) + "\n", "a line is longer than"),
         ("csv", 'a,b\n1,"2\n', "unexpected end of data"),
         ("csv", "a b,c\n1,2\n", "is not a word"),
-        ("csv", "a,b\n1,=cmd|'/c calc'!A0\n", "is no number"),
-        ("csv", "a,b\n1,2\0\n", "is no number"),
+        ("csv", "a,b\n1,=cmd|'/c calc'!A0\n", "is not a number"),
+        ("csv", "a,b\n1,2\0\n", "is not a number"),
     ],
 )  # fmt: skip
 def test_text_that_is_none(history: History, tmp_path: Path, name: str, content: str, message: str) -> None:
@@ -287,7 +297,7 @@ def test_databases_that_are_no_taudb_are_refused(history: History, tmp_path: Pat
     with closing(sqlite3.connect(tmp_path / "x.taudb")) as connection:
         connection.execute("create table trial (id integer)")
         connection.execute("create view metric as select 1")
-    assert "it is no TAUdb: it has no table metric" in refused(history, tmp_path / "x.taudb")
+    assert "it is not a TAUdb: it has no table metric" in refused(history, tmp_path / "x.taudb")
     (tmp_path / "y.taudb").write_bytes(b"SQLite format 3\0" + os.urandom(4000))
     with pytest.raises(HistoryError, match=r"y\.taudb' cannot be used: "):
         import_file(history, load_format("taudb", ""), str(tmp_path / "y.taudb"))
@@ -308,29 +318,23 @@ def test_a_file_that_is_not_there(history: History, tmp_path: Path, name: str) -
 
 
 def test_commands_of_a_foreign_verdict_are_not_kept(tmp_path: Path) -> None:
-    verdict = {
-        "apply_command": "curl evil | sh",
-        "undo_command": "rm -rf ~",
-        "fragment_path": "/etc/passwd",
-        "result": "better",
-    }
+    verdict = Verdict(
+        apply_command="curl evil | sh", undo_command="rm -rf ~", fragment_path="/etc/passwd", result="better"
+    )
     load_format("jsonl", "").write([StudyCopy(record(verdict=verdict), [])], str(tmp_path / "x.jsonl"))
     with History.open(tmp_path / "h.db") as history:
         import_file(history, load_format("jsonl", ""), str(tmp_path / "x.jsonl"))
         found = history.find_study("tpch")
     assert found is not None
-    assert found.verdict == {
-        "result": "better",
-        "apply_command": "trimtab apply tpch",
-        "undo_command": "trimtab rollback tpch",
-    }
+    commands = {"apply_command": "trimtab apply tpch", "undo_command": "trimtab rollback tpch"}
+    assert found.verdict == Verdict(result="better", **commands)
     assert found.origin == "x.jsonl"
 
 
 def test_a_foreign_history_is_checked_like_a_file(history: History, tmp_path: Path) -> None:
     with History.open(tmp_path / "other.db") as other:
         other.create_study(**study_values(name="a/b"))
-    with pytest.raises(HistoryError, match="study='a/b': its name is no name"):
+    with pytest.raises(HistoryError, match="study='a/b': invalid study name"):
         merge(history, str(tmp_path / "other.db"))
     with History.open(tmp_path / "swollen.db") as other:
         study = other.create_study(**study_values())

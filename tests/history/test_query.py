@@ -99,6 +99,16 @@ def test_likeness(change: dict[str, Any], low: float, high: float) -> None:
     assert low <= machine_likeness(MACHINE, other) == machine_likeness(other, MACHINE) <= high
 
 
+@pytest.mark.parametrize("unknown", [{"cores": 0}, {"memory_bytes": 0}, {"cores": 0, "memory_bytes": 0}])
+def test_a_study_that_does_not_tell_its_machine_is_like_none(filled: History, unknown: dict[str, int]) -> None:
+    filled.create_study(**study_values(name="silent", machine=replace(MACHINE, **unknown)))
+    here = Machine(cores=MACHINE.cores, memory_bytes=MACHINE.memory_bytes)
+    found = [study.name for study in filled.summaries(StudyQuery(like=here))]
+    assert "silent" not in found
+    assert "shop%" in found
+    assert [study.name for study in filled.summaries(StudyQuery(like=replace(MACHINE, **unknown), name="silent"))] == []
+
+
 def test_disks_of_different_kinds_are_not_alike() -> None:
     likeness = machine_likeness(replace(MACHINE, disk="ssd", cores=3), replace(MACHINE, disk="hdd"))
     assert likeness < ALIKE

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.history.test_migration import unpacked
+from tests.history.real import unpack_real
 from trimtab.history import History
 from trimtab.measure import BaselineTrack, compare_pairs, decode_histogram
 
@@ -20,7 +20,7 @@ from trimtab.measure import BaselineTrack, compare_pairs, decode_histogram
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[dict[str, Any]]]:
     """Trials by study, straight from the columns: no code of the history reads them."""
-    path = unpacked(1, tmp_path_factory.mktemp("rows") / "history.db")
+    path = unpack_real(tmp_path_factory.mktemp("rows") / "history.db")
     History.open(path).close()
     found: dict[int, list[dict[str, Any]]] = {}
     with closing(sqlite3.connect(path)) as connection:

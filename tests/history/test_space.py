@@ -1,11 +1,8 @@
-"""The stored space: read back exactly; what version 1 did not keep is named."""
+"""The stored space: read back exactly."""
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +16,8 @@ from trimtab.history import History, read_space, space_from_json, space_to_json
 from trimtab.history.codec import dumps, loads
 from trimtab.space import Constraint, Knob, KnobKind, Space, Value
 
+from .real import unpack_real
 from .samples import study_values
-
-FORMER = Path(__file__).parent / "former" / "v1.db.gz"
 
 KNOBS = (
     Knob(name="cache", kind=KnobKind.INTEGER, low=16, high=4096, log=True, unit="8kB", special=(-1, 0), default=128),
@@ -31,14 +27,13 @@ KNOBS = (
     Knob(name="jit_cost", kind=KnobKind.REAL, low=0.0, high=1e6, default=1e5, condition="jit and planner == 'full'"),
     Knob(name="method", kind=KnobKind.CHOICE, choices=("ünï", "b", "c"), default="b"),
 )
+EMPTY: dict[str, Any] = {"knobs": [], "constraints": [], "also_legal": {}, "fixed": {}}
 NUMBERS = st.floats(min_value=1.0, max_value=1e18)
 
 
 def through_json(space: Space) -> Space:
     stored: dict[str, Any] = loads(dumps(space_to_json(space)))
-    found, notes = space_from_json(stored)
-    assert notes == ()
-    return found
+    return space_from_json(stored)
 
 
 def facts(space: Space) -> tuple[Any, ...]:
@@ -74,25 +69,16 @@ def test_a_study_gives_its_space(tmp_path: Path) -> None:
     assert facts(read_space(record)) == facts(space)
 
 
-def test_what_version_1_did_not_store_is_named() -> None:
-    stored = space_to_json(Space(KNOBS, [Constraint("cache <= sort")]))
-    for key in ("also_legal", "fixed"):
-        del stored[key]
-    stored["constraints"] = [{"text": "cache <= sort", "name": ""}, {"text": "cache <= memory", "name": "budget"}]
-    space, notes = space_from_json(stored)
-    assert [constraint.text for constraint in space.constraints] == ["cache <= sort"]
-    assert notes == ("constraint 'budget' is left out: its memory was not stored",)
-
-
-def test_real_spaces_of_version_1_can_be_built(tmp_path: Path) -> None:
-    path = tmp_path / "v1.db"
-    path.write_bytes(gzip.decompress(FORMER.read_bytes()))
-    connection = sqlite3.connect(path)
-    bodies = [json.loads(row[0]) for row in connection.execute("select body from trimtab_study order by id")]
-    connection.close()
-    spaces = [space_from_json(body["space"]) for body in bodies]
-    assert [len(space.knobs) for space, _ in spaces] == [len(body["space"]["knobs"]) for body in bodies]
-    assert spaces[0][1][0].startswith("constraint 'memory budget' is left out: its ")
+def test_real_spaces_can_be_built(tmp_path: Path) -> None:
+    """Running values that the range leaves out are legal."""
+    with History.open(unpack_real(tmp_path / "history.db")) as history:
+        for name, n_constraints in (("demo", 2), ("ya", 3)):
+            study = history.find_study(name)
+            assert study is not None
+            space = read_space(study)
+            assert list(space.knobs) == [knob["name"] for knob in study.space["knobs"]]
+            assert len(space.constraints) == n_constraints
+            assert space.validate(study.baseline) == study.baseline
 
 
 @pytest.mark.parametrize(
@@ -100,9 +86,10 @@ def test_real_spaces_of_version_1_can_be_built(tmp_path: Path) -> None:
     [
         {"knobs": [{"name": "a"}]},
         {"knobs": 3},
-        {"knobs": [], "constraints": [{"text": "a <=", "name": ""}]},
-        {"knobs": [], "also_legal": {"a": [1]}},
-        {"knobs": [], "fixed": 3},
+        {**EMPTY, "constraints": [{"text": "a <=", "name": "", "constants": {}}]},
+        {**EMPTY, "constraints": [{"text": "a <= memory", "name": "budget", "constants": {}}]},
+        {**EMPTY, "also_legal": {"a": [1]}},
+        {**EMPTY, "fixed": 3},
     ],
 )
 def test_what_is_no_space_is_refused(space: dict[str, Any]) -> None:

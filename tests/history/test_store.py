@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
+import sqlite3
+from contextlib import closing
+from dataclasses import fields
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -10,8 +15,8 @@ import pytest
 
 from tests.history.samples import CONTEXT, MACHINE, make_trial, study_values
 from trimtab.errors import HistoryError
-from trimtab.history import Event, History, StudyRecord
-from trimtab.records import Role, Status, Trial
+from trimtab.history import Event, History, StudyRecord, read_verdict, verdict_to_json
+from trimtab.records import GainInterval, KnobWorth, Role, Status, Trial, Verdict
 from trimtab.space import Config
 
 
@@ -28,7 +33,7 @@ def test_a_new_study_reads_back_as_given(history: History) -> None:
         context=CONTEXT,
         created_at=1.7e9,
         status="running",
-        verdict={},
+        verdict=Verdict(),
         fingerprint="f1",
     )
     assert history.find_study("tpch") == study
@@ -64,12 +69,13 @@ def test_settings_that_are_not_json_are_refused(history: History) -> None:
 
 
 def test_status_and_verdict_are_updated_apart(history: History, study: StudyRecord) -> None:
-    history.update_study(study.id, verdict={"result": "better", "gain": {"high": math.inf}})
+    found_gain = Verdict(result="better", gain=GainInterval(estimate=1.8, high=math.inf))
+    history.update_study(study.id, verdict=found_gain)
     history.update_study(study.id, status="proven")
     history.update_study(study.id)
     found = history.find_study("tpch")
     assert found is not None
-    assert (found.status, found.verdict) == ("proven", {"result": "better", "gain": {"high": math.inf}})
+    assert (found.status, found.verdict) == ("proven", found_gain)
 
 
 def test_an_unknown_status_is_refused(history: History, study: StudyRecord) -> None:
@@ -143,3 +149,37 @@ def test_everything_is_there_after_a_reopen(url: str) -> None:
 def test_every_field_of_a_trial_is_compared_by_repr() -> None:
     """Guards the tests of this file: `repr` must show what they compare, save for the raw log."""
     assert all(f"{name}=" in repr(make_trial(0)) for name in Trial.__dataclass_fields__)
+
+
+def test_a_stored_verdict_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """Of another version of Trimtab, or damaged: the message names the study, the key and what is wrong with it."""
+    with History.open(tmp_path / "history.db") as history:
+        study = history.create_study(**study_values())
+        history.update_study(study.id, verdict=Verdict(result="better", gain=GainInterval(estimate=1.8)))
+        for stored, wrong in (
+            (
+                '{"gain": {"low": 1.0}}',
+                r"verdict of study id=1\.gain: key='estimate' is missing \(damaged, or written by",
+            ),
+            (
+                '{"result": "better", "colour": 7}',
+                r"verdict of study id=1: unknown key='colour' \(damaged, or written by",
+            ),
+            ('{"result": 7}', r"verdict of study id=1\.result=7 is not a str"),
+        ):
+            with closing(sqlite3.connect(tmp_path / "history.db")) as raw, raw:
+                raw.execute("update trimtab_study set verdict = ?", [stored])
+            with pytest.raises(HistoryError, match=wrong):
+                history.study(study.id)
+
+
+def test_a_verdict_has_every_key_or_none() -> None:
+    """Scripts may rely on keys: a verdict that says anything has them all, and nothing is lost on the way."""
+    assert verdict_to_json(Verdict()) == {}
+    worth = KnobWorth(verdict="proven", without=GainInterval(estimate=1.4, low=1.2, high=math.inf), without_pairs=3)
+    found = Verdict(result="better", config=Config({"jit": False}), worth={"jit": worth}, pairs=((1.0, 1.8),))
+    values = json.loads(json.dumps(verdict_to_json(found)))
+    assert set(values) == {field.name for field in fields(Verdict)}
+    assert values["worth"]["jit"]["alone"] is None
+    assert read_verdict(values) == found
+    assert read_verdict({"result": "no_improvement"}) == Verdict(result="no_improvement")

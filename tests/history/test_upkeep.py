@@ -12,7 +12,6 @@ import pytest
 
 from tests.history.samples import make_trial, study_values, write_trials
 from tests.history.test_crash import filled
-from tests.history.test_migration import unpacked
 from trimtab.errors import HistoryError
 from trimtab.history import History, back_up, check, compact, digest
 
@@ -57,6 +56,10 @@ def test_a_sound_history(sound: str) -> None:
             "trial 2 of study id=1: its columns and its body differ",
         ),
         ("update trimtab_trial set detail = histogram where number = 1", "trial 1 of study id=1 cannot be read: "),
+        (
+            "update trimtab_study set verdict = '{\"gone\": 1}'",
+            "study id=1 cannot be read: ValueError: verdict of study id=1: unknown key='gone'",
+        ),
         ("update trimtab_study set verdict = '['", "study id=1 cannot be read: JSONDecodeError"),
         ("update trimtab_event set body = '{}'", "study id=1 cannot be read: TypeError: "),
     ],
@@ -86,12 +89,13 @@ def test_a_torn_file_is_told_and_left_alone(tmp_path: Path) -> None:
 def test_other_databases_and_versions_are_told(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
         connection.execute("create table photos (id integer)")
-    assert check(tmp_path / "other.db").findings == ("it is no history: it has no table trimtab_meta",)
-    former = check(unpacked(1, tmp_path / "v1.db"))
+    assert check(tmp_path / "other.db").findings == ("it is not a history: it has no table trimtab_meta",)
+    filled(tmp_path / "v1.db")
+    with closing(sqlite3.connect(tmp_path / "v1.db")) as connection, connection:
+        connection.execute("update trimtab_meta set value = '1'")
+    former = check(tmp_path / "v1.db")
     assert former.findings == ()
     assert former.notes == ("it has schema_version=1, this Trimtab reads 2: rows were not looked at",)
-    History.open(tmp_path / "v1.db").close()
-    assert check(tmp_path / "v1.db").notes[0].startswith("study 'demo': constraint 'memory budget' is left out: its ")
 
 
 def test_a_row_without_its_study_is_found(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_a_daemon_left_behind_does_not_block(tmp_path: Path) -> None:
     assert result.exit_code == 0
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run as somebody else")
+@pytest.mark.needs("root")
 def test_a_command_can_run_as_another_user_without_groups() -> None:
     result = HOST.run(["/usr/bin/id"], timeout_s=30, user=65534, group=65534)
     assert "uid=65534" in result.stdout
@@ -75,7 +75,7 @@ def test_a_file_comes_back_with_bytes_and_mode(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["conf"]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.needs("root")
 def test_the_owner_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "conf"
     HOST.write_file(path, FileCopy(content=b"x", mode=0o600, uid=65534, gid=65534))

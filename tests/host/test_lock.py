@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from trimtab.errors import TargetError
 from trimtab.host import FileLock
 
 
@@ -50,3 +54,37 @@ def test_the_holders_death_frees_it(tmp_path: Path) -> None:
         process.wait()
     assert lock.acquire("me")
     lock.release()
+
+
+@pytest.mark.needs("root")
+def test_a_lock_file_of_another_user_is_told_and_is_no_bug(tmp_path: Path) -> None:
+    """First `sudo trimtab`, then without."""
+    lock = FileLock(tmp_path / "locks" / "db.lock")
+    assert lock.acquire("root")
+    lock.release()
+    (tmp_path / "locks").chmod(0o755)
+    for path in (tmp_path, *list(tmp_path.parents)[:3]):
+        path.chmod(path.stat().st_mode | 0o011)
+    script = (
+        "import os, sys; from pathlib import Path; from trimtab.host import FileLock; from trimtab.errors import TargetError\n"
+        "os.setgid(65534); os.setuid(65534)\n"
+        "try:\n    FileLock(Path(sys.argv[1])).acquire('me')\n"
+        "except TargetError as error:\n    print(error); sys.exit(error.exit_code)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(lock.path)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3, done.stderr
+    assert "cannot be used: Permission denied (owner uid=0, this is uid=65534)" in done.stdout
+    assert "hint: run Trimtab as the same user each time" in done.stdout
+
+
+@pytest.mark.needs("root")
+def test_a_lock_file_that_is_another_users_or_a_link_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "db.lock"
+    path.write_text("holder")
+    os.chown(path, 65534, 65534)
+    with pytest.raises(TargetError, match="it belongs to another user"):
+        FileLock(path).acquire("me")
+    assert path.read_text() == "holder"
+    (tmp_path / "link.lock").symlink_to(path)
+    with pytest.raises(TargetError, match="it is a symbolic link"):
+        FileLock(tmp_path / "link.lock").acquire("me")

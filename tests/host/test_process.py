@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from trimtab.host import is_ending, is_running
+from trimtab.host import is_ending, is_running, process_ticks, process_title
 from trimtab.target.process import await_end
 
 
@@ -30,3 +30,14 @@ def test_a_killed_process_is_ending_until_it_is_reaped() -> None:
     assert child.returncode == -9
     assert not is_ending(child.pid)
     await_end(lambda: None)
+
+
+def test_a_process_has_a_title_and_uses_processor_time() -> None:
+    assert "python" in process_title(os.getpid())
+    assert process_ticks(os.getpid()) > 0
+
+
+def test_a_process_that_is_gone_has_neither() -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    assert (process_title(child.pid), process_ticks(child.pid)) == ("", 0)

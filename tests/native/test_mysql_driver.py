@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.mariadb import MariaDb, private_mariadb
+from tests.needs import require
+from tests.servers.mariadb import MariaDb, private_mariadb
 from trimtab._native import Load, Mysql, Script, Scripts, Ycsb, YcsbRows
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -30,9 +30,9 @@ def _driver(server: MariaDb) -> Mysql:
     )
 
 
+@pytest.mark.full
 def test_the_driver_against_mariadb(mariadb: MariaDb) -> None:
-    if shutil.which("cargo") is None:
-        pytest.skip("cargo is not on the PATH")
+    require("cargo")
     # A password with a space would be two fields there.
     mariadb.run("CREATE USER plain@'%' IDENTIFIED BY 'horse'; GRANT ALL ON *.* TO plain@'%' WITH GRANT OPTION")
     mariadb.run(

@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.slow
 def test_stub_and_build_agree() -> None:
     # `Columns` has plain attributes in the stub, which the build offers as read-only ones.
     result = subprocess.run(

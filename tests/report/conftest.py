@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimtab.history import StudyRecord
+from trimtab.history import StudyRecord, read_verdict
+from trimtab.jsonable import to_json
 from trimtab.measure import Interval, LabelStats, Measurement
 from trimtab.measure.histogram import encode_latencies
 from trimtab.records import Context, Machine, Role, Status, Trial
@@ -157,7 +158,7 @@ def pairs_of(trials: list[Trial]) -> list[list[float]]:
 
 
 def record(verdict: Mapping[str, Any], **changes: Any) -> StudyRecord:
-    """A study with that verdict."""
+    """A study with the verdict of that JSON."""
     knobs = [{"name": name, "unit": UNITS.get(name, ""), "doc": DOCS.get(name, "")} for name in BASELINE]
     values: dict[str, Any] = {
         "id": 1,
@@ -178,11 +179,16 @@ def record(verdict: Mapping[str, Any], **changes: Any) -> StudyRecord:
         "context": CONTEXT,
         "created_at": START,
         "status": "proven",
-        "verdict": verdict,
+        "verdict": read_verdict(verdict),
         "fingerprint": "f",
         **changes,
     }
     return StudyRecord(**values)
+
+
+def changed(study: StudyRecord, **keys: Any) -> StudyRecord:
+    """The study with other values for these keys of its verdict's JSON."""
+    return replace(study, verdict=read_verdict({**to_json(study.verdict), **keys}))
 
 
 def better_verdict(trials: list[Trial]) -> dict[str, Any]:

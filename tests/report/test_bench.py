@@ -64,7 +64,7 @@ def test_table_has_all_labels_with_intervals() -> None:
 
 
 def test_generator_speaks_of_itself() -> None:
-    line = "generator: CPU 1 % of 1 thread, late by 0.1 ms (p99), waiting for a free user 0 ms (p99), "
+    line = "generator: CPU 1 % of 1 thread, late by 0.1 ms (p99), waiting for a free connection 0 ms (p99), "
     line += "stolen by the hypervisor 0 % of a core, memory 1MiB: not the bottleneck"
     assert line in shown(measured())
     limited = shown(measured(client_cpu_s=np.full(5, 1.8), n_threads=2))
@@ -82,9 +82,10 @@ def test_overload_shows_at_least() -> None:
     assert "open loop of 2000/s over 4 users" in text
     assert "≥ " in text
     assert (
-        "overloaded: 50.0 % of the requests were shed (limit 0.1 %); latencies grow with the length of the run" in text
+        "overloaded: 50.0 % of the requests were dropped (limit 0.1 %); latencies grow with the length of the run"
+        in text
     )
-    assert "5000 requests shed, 0 retries" in text
+    assert "5000 requests dropped, 0 retries" in text
 
 
 def test_what_the_sample_does_not_bound_says_so() -> None:
@@ -112,7 +113,7 @@ def test_json_has_everything() -> None:
     assert run["service_p99_ms"] > 1000
     assert (run["is_open"], run["offered_per_s"], run["n_shed"], run["users"]) == (True, 2000.0, 5000, 4)
     assert run["error_classes"] == {"serialization": 50}
-    assert run["overload"].startswith("50.0 % of the requests were shed")
+    assert run["overload"].startswith("50.0 % of the requests were dropped")
     assert run["by_label"]["read"]["latency_ms"]["p50"]["low"] > 0
     assert set(run["generator"]) == {"n_threads", "lateness_p99_ms", "steal_share", "memory_bytes", "limited"}
     assert run["series_per_s"] == [990.0] * 5
@@ -134,7 +135,7 @@ def progress_of(*frames: Frame, every_second: bool = False, terminal: bool = Fal
 
 
 LINE = (
-    "second 4: 100/s done, goodput 89.5/s, p50/p95/p99 1.5/9/20 ms, 6 failed, 4 timed out, 3 shed, 7 waiting, "
+    "second 4: 100/s done, goodput 89.5/s, p50/p95/p99 1.5/9/20 ms, 6 failed, 4 timed out, 3 dropped, 7 waiting, "
     "generator: CPU 25 %, late by 0.12 ms\n"
 )
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import subprocess
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.report.conftest import BASELINE, Study, record, trial
-from tests.report.test_html import figures_of, read
+from tests.report.conftest import BASELINE, Study, changed, record, trial
+from tests.report.test_html import drawn, read
 from tests.report.test_lines import squeezed
 from trimtab.errors import UsageError
 from trimtab.history.codec import dumps, loads
@@ -21,8 +20,11 @@ from trimtab.history.space import space_to_json
 from trimtab.importance import Consensus, RankProblem, rank_knobs
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.report import render_html, render_rank_html, report_text, to_json, write_rank_html
-from trimtab.report.explain import explain, explanation_to_json
+from trimtab.report.explain import explain, kept_ranks, with_plots
+from trimtab.report.explain_charts import explanation_figures
 from trimtab.space import Config, Knob, KnobKind, Space
+
+pytestmark = pytest.mark.slow
 
 SPACE = Space(
     [
@@ -54,6 +56,12 @@ def _trials(n: int) -> list[Trial]:
     ]  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is shown of ranks does not depend on how fine their intervals are."""
+    monkeypatch.setattr("trimtab.report.explain._RESAMPLES", 10)
+
+
 @pytest.fixture(scope="module")
 def ranked() -> tuple[Study, Consensus]:
     trials = _trials(70)
@@ -64,13 +72,13 @@ def ranked() -> tuple[Study, Consensus]:
 
 def test_the_knobs_that_matter_are_named_in_the_text(ranked: tuple[Study, Consensus]) -> None:
     text = squeezed(report_text(*ranked[0]))
-    assert "Which knobs explain it By 73 measured trials," in text
-    assert text.index("1 jit") < text.index("What was tried") or text.index("1 work_mem") < text.index("What was tried")
+    assert "Which knobs explain the result By 73 measured trials," in text
+    assert text.index("1 jit") < text.index("The trials") or text.index("1 work_mem") < text.index("The trials")
 
 
 def test_few_trials_do_not_tell(running: Study) -> None:
     n = len({t.config for t in running[1] if t.is_feasible})
-    expected = f"Not enough data to tell which knobs matter: {n} configs measured, at least 20 are needed."
+    expected = f"Not enough data to rank the knobs: {n} configs measured, at least 20 are needed."
     assert expected in squeezed(report_text(*running))
     assert expected in squeezed(read(render_html(*running)).text)
     assert to_json(*running)["importance"] == {"text": expected, "ranks": None}
@@ -80,7 +88,7 @@ def test_a_stored_space_that_cannot_be_read_is_said() -> None:
     trials = [trial(i, Role.SEARCH, {**BASELINE, "work_mem": 1000 + i}, 1 + 0.01 * i) for i in range(25)]
     explanation = explain(record({}), trials)
     assert explanation.consensus is None
-    assert explanation.text.startswith("Which knobs matter cannot be told: a stored space cannot be read")
+    assert explanation.text.startswith("The knobs cannot be ranked: a stored space cannot be read")
 
 
 def test_noise_alone_is_not_explained() -> None:
@@ -100,9 +108,9 @@ def test_ranks_that_the_study_kept_are_not_made_again(
 ) -> None:
     (study, trials), _ = ranked
     known = explain(study, trials)
-    kept = loads(dumps(explanation_to_json(known, len(trials))))
-    monkeypatch.setattr("trimtab.report.explain.rank_knobs", lambda problem: pytest.fail("ranked again"))
-    again = explain(replace(study, verdict={**study.verdict, "importance": kept}), trials)
+    kept = loads(dumps(asdict(kept_ranks(known, len(trials)))))
+    monkeypatch.setattr("trimtab.importance.rank_knobs", lambda problem: pytest.fail("ranked again"))
+    again = explain(changed(study, importance=kept), trials)
     assert again.text == known.text
     assert again.consensus is not None
     assert known.consensus is not None
@@ -113,7 +121,7 @@ def test_ranks_that_the_study_kept_are_not_made_again(
 def test_ranks_of_fewer_trials_are_made_again(ranked: tuple[Study, Consensus]) -> None:
     (study, trials), _ = ranked
     old = {"n_trials": len(trials) - 1, "text": "old", "consensus": None}
-    assert explain(replace(study, verdict={"importance": old}), trials).text != "old"
+    assert explain(changed(study, importance=old), trials).text != "old"
 
 
 def test_json_has_the_ranks(ranked: tuple[Study, Consensus]) -> None:
@@ -124,7 +132,9 @@ def test_json_has_the_ranks(ranked: tuple[Study, Consensus]) -> None:
 
 def test_the_page_draws_bars_slices_and_pairs(ranked: tuple[Study, Consensus]) -> None:
     page = render_rank_html(ranked[0][0], ranked[1], ranked[0][1])
-    figures = figures_of(page)
+    figures = explanation_figures(with_plots(*ranked[0], ranked[1]))
+    assert set(drawn(page)) == set(figures)
+    assert "share of the effect seen" in drawn(page)["importance"]
     bars = figures["importance"]["data"][0]
     assert set(bars["y"][-2:]) == {"jit", "work_mem"}
     assert bars["error_x"]["array"][-1] > 0
@@ -158,7 +168,7 @@ def test_a_ranking_without_enough_data_has_a_page_that_says_so(ranked: tuple[Stu
     )  # fmt: skip
     page = render_rank_html(study, doubtful, trials)
     assert "not enough data to tell: <i>" in read(page).text
-    assert figures_of(page) == {}
+    assert drawn(page) == {}
 
 
 def test_a_path_that_cannot_be_written_is_named(ranked: tuple[Study, Consensus], tmp_path: Path) -> None:
@@ -167,16 +177,16 @@ def test_a_path_that_cannot_be_written_is_named(ranked: tuple[Study, Consensus],
         write_rank_html(study, consensus, trials, tmp_path / "no" / "x.html")
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs a browser")
+@pytest.mark.needs("chromium")
 def test_a_browser_draws_the_ranking(ranked: tuple[Study, Consensus], tmp_path: Path) -> None:
     (study, trials), consensus = ranked
     write_rank_html(study, consensus, trials, tmp_path / "rank.html")
-    n_plots = len(figures_of((tmp_path / "rank.html").read_text(encoding="utf-8")))
+    n_plots = len(drawn((tmp_path / "rank.html").read_text(encoding="utf-8")))
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     command += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000", "--dump-dom"]
     done = subprocess.run(
         [*command, f"file://{tmp_path / 'rank.html'}"], capture_output=True, text=True, check=True, timeout=120
     )
     assert n_plots >= 4
-    assert done.stdout.count('data-figure="slice') + done.stdout.count('data-figure="pair') == n_plots - 1
-    assert done.stdout.count("main-svg") >= n_plots
+    assert done.stdout.count('id="plot-') == n_plots
+    assert done.stdout.count("<svg") == n_plots

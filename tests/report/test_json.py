@@ -9,9 +9,9 @@ from types import MappingProxyType
 import numpy as np
 
 from tests.report.conftest import BASELINE, Study, record, trial
+from trimtab.jsonable import strict
 from trimtab.records import Role
 from trimtab.report import to_json
-from trimtab.report.json import strict
 
 
 def test_everything_is_strict_json(better: Study) -> None:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.report.conftest import BASELINE, WINNER, Study, better_verdict, proof_trials, record, search_trials, trial
-from tests.report.test_html import figures_of, read
-from trimtab.records import Role, Trial
+from tests.report.conftest import (
+    BASELINE,
+    WINNER,
+    Study,
+    better_verdict,
+    changed,
+    proof_trials,
+    record,
+    search_trials,
+    trial,
+)
+from tests.report.test_html import drawn, figures_of, read
+from trimtab.history import read_verdict
+from trimtab.records import Role, Trial, Verdict
 from trimtab.report import render_html, report_text, summarise, to_json
 from trimtab.report.lines import ablation_text, line_worths, path_points
 from trimtab.space import Value
@@ -86,28 +96,37 @@ def ablated() -> Study:
     [
         "jit 1.31 (1.20 to 1.43) 1.28 (1.11 to 1.47) proven",
         "max_parallel_workers_per_gather needed without it",
-        "shared_buffers 1.03 (0.97 to 1.10) undecided measured beside 1",
+        "shared_buffers 1.03 (0.97 to 1.10) undecided measured with 1",
         "work_mem not measured the budget",
-        "The search's winner changed 6 settings; 14 runs in pairs left 4. What is worth less than 2 % does not stay.",
+        "The search's winner changed 6 settings; 14 runs in pairs left 4. Settings worth less than 2 % were reset.",
         "The budget ended before all were tried: some of these may bring nothing.",
         "Times as fast by number of settings (best measured): 1: 1.2",
-        "Left as they were: random_page_cost, effective_io_concurrency (all 2 together worth +0.4 %",
+        "Left unchanged: random_page_cost, effective_io_concurrency (all 2 together worth +0.4 %",
     ],
 )
 def test_the_text_says_what_each_line_is_worth(ablated: Study, expected: str) -> None:
     assert expected in squeezed(report_text(*ablated))
 
 
+def test_a_winner_that_was_never_thinned_is_told_as_it_is() -> None:
+    trials = ablated_trials()
+    study = record({**better_verdict(trials), "worth": WORTH, "dropped": [], "ablation": {**ABLATION, "runs": 0}})
+    text = squeezed(report_text(study, trials))
+    assert "The search's winner changed 6 settings; 4 are left. The budget ended before all were tried" in text
+    assert "in pairs left" not in text
+
+
 def test_the_page_says_the_same_and_draws_it(ablated: Study) -> None:
     page = render_html(*ablated)
     text = squeezed(read(page).text)
-    for expected in ("jit 1.31 1.20 to 1.43 1.28 1.11 to 1.47 proven", "measured beside 1 more setting, dropped later",
-                     "Gain by number of settings", "Left as they were"):  # fmt: skip
+    for expected in ("jit 1.31 1.20 to 1.43 1.28 1.11 to 1.47 proven", "measured with 1 more setting, dropped later",
+                     "Gain by number of settings", "Left unchanged"):  # fmt: skip
         assert expected in text
-    figures = figures_of(page)
+    figures = figures_of(ablated)
+    assert set(drawn(page)) == set(figures)
     assert {trace["name"]: trace["y"] for trace in figures["worth"]["data"]} == {
         "alone against yours": ["jit"],
-        "beside the others": ["shared_buffers", "jit"],
+        "with the others": ["shared_buffers", "jit"],
     }
     path = figures["by_knobs"]["data"][0]
     assert path["x"] == [0, 1, 4, 6]
@@ -153,22 +172,22 @@ def test_json_has_the_lines_and_the_path(ablated: Study) -> None:
     ],
 )
 def test_other_ends_are_told(changes: dict[str, Any], expected: str) -> None:
-    assert expected in ablation_text({"ablation": {**ABLATION, **changes}, "config": {"jit": False}})
+    assert expected in ablation_text(read_verdict({"ablation": {**ABLATION, **changes}, "config": {"jit": False}}))
 
 
 def test_studies_of_older_versions_have_no_such_section(better: Study) -> None:
     text = report_text(*better)
     assert "What each setting is worth" not in text
     assert summarise(*better).path == ()
-    assert line_worths({}) == ()
+    assert line_worths(Verdict()) == ()
 
 
 def test_without_a_winner_nothing_is_called_worth(no_improvement: Study) -> None:
     study, trials = no_improvement
-    study = replace(study, verdict={**study.verdict, "worth": WORTH, "dropped": DROPPED, "ablation": ABLATION})
+    study = changed(study, worth=WORTH, dropped=DROPPED, ablation=ABLATION)
     text = report_text(study, trials)
     assert "What each setting is worth" not in text
-    assert "Left as they were" not in text
+    assert "Left unchanged" not in text
     assert "What each setting is worth" not in read(render_html(study, trials)).text
 
 
@@ -187,19 +206,19 @@ def test_conditions_are_listed_with_their_figures(no_improvement: Study) -> None
         {"name": "latency_p99", "is_met": False, "text": "p99 +31.0 %"},
         {"name": "gain", "is_met": True, "text": "1.2 times"},
     ]
-    study = replace(study, verdict={**study.verdict, "conditions": rows})
+    study = changed(study, conditions=rows)
     assert "latency p99 not met p99 +31.0 %" in squeezed(report_text(study, trials))
     assert "latency p99 not met p99 +31.0 %" in squeezed(read(render_html(study, trials)).text)
 
 
 def test_hostile_lines_stay_text(hostile: Study) -> None:
     study, trials = hostile
-    (evil,) = study.verdict["config"]
+    (evil,) = study.verdict.config
     worth = {evil: _line("proven", without=_gain(1.3, 1.2, 1.4), reason=evil)}
     rows = [{"name": evil, "is_met": True, "text": evil}]
     about = {**ABLATION, "went_back": evil, "full": {evil: evil}}
-    study = replace(study, verdict={**study.verdict, "worth": worth, "ablation": about, "conditions": rows})
+    study = changed(study, worth=worth, ablation=about, conditions=rows)
     page = render_html(study, trials)
     assert "<script>alert(1)" not in page
     assert "owned" not in report_text(study, trials)
-    assert "&lt;script&gt;" in str(figures_of(page)["worth"])
+    assert "&lt;script&gt;" in drawn(page)["worth"]

@@ -11,8 +11,18 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from tests.report.conftest import BASELINE, QUERIES, Study, better_verdict, proof_trials, record, search_trials, trial
-from trimtab.records import Role, Status
+from tests.report.conftest import (
+    BASELINE,
+    QUERIES,
+    Study,
+    better_verdict,
+    changed,
+    proof_trials,
+    record,
+    search_trials,
+    trial,
+)
+from trimtab.records import Role, Status, Verdict
 from trimtab.report import print_report, render_html, report_text, summarise
 
 
@@ -37,7 +47,7 @@ def test_the_load_is_named_with_its_clients_and_its_rate(better: Study) -> None:
 
 def test_the_reset_of_the_data_is_a_cost_of_its_own(better: Study) -> None:
     study, trials = better
-    unjudged = replace(study, verdict={})
+    unjudged = replace(study, verdict=Verdict())
     trials = [replace(one, cost_s={**one.cost_s, "reset": 100.0}) for one in trials]
     shares = {share.name: share.seconds for share in summarise(unjudged, trials).wall}
     assert shares["reset"] == 100.0 * len(trials)
@@ -66,7 +76,7 @@ def test_old_and_new_values_stand_with_units_restart_and_reason(better: Study) -
         "FATAL: could not map anonymous shared memory: Cannot allocate memory",
         "infeasible (trial 16): shared_buffers + 12 * work_mem <= 1GiB is broken",
         "6min42s, of which measurement 72 %",
-        "preparing the data took 14s besides",
+        "preparing the data took 14s more",
         "to apply: trimtab apply tpch to undo: trimtab rollback tpch ready to include: results/tpch.conf",
         "shared_buffers = 512MB",
     ],
@@ -93,7 +103,7 @@ def test_a_proven_gain_that_is_refused_for_another_reason_is_not_called_none(no_
         {"name": "stability", "is_met": False, "text": "its runs vary more"},
     ]
     gain = {"estimate": 3.0, "low": 1.3, "high": 7.1, "level": 0.95}
-    text = squeezed(report_text(replace(study, verdict={**study.verdict, "gain": gain, "conditions": rows}), trials))
+    text = squeezed(report_text(changed(study, gain=gain, conditions=rows), trials))
     assert (
         "No improvement accepted: the best candidate is 3.00 times as fast as yours (95 % interval 1.30 to 7.10)"
         in text
@@ -101,11 +111,28 @@ def test_a_proven_gain_that_is_refused_for_another_reason_is_not_called_none(no_
     assert "but it is not accepted: stability: its runs vary more. Keep your config." in text
 
 
+@pytest.mark.parametrize(
+    ("gain_is_met", "stability_is_met", "word"),
+    [(True, False, "accepted"), (False, False, "found"), (True, True, "found"), (False, True, "found")],
+)
+def test_only_a_proven_gain_is_said_to_be_refused(
+    no_improvement: Study, gain_is_met: bool, stability_is_met: bool, word: str
+) -> None:
+    study, trials = no_improvement
+    rows = [
+        {"name": "stability", "is_met": stability_is_met, "text": "its runs vary more"},
+        {"name": "gain", "is_met": gain_is_met, "text": "at least 2 %"},
+    ]
+    text = squeezed(report_text(changed(study, conditions=rows), trials))
+    assert f"No improvement {word}: " in text
+    assert ("not accepted: stability: its runs vary more" in text) is not stability_is_met
+
+
 def test_a_candidate_that_failed_in_the_proof_is_named(no_improvement: Study) -> None:
     study, trials = no_improvement
-    study = replace(study, verdict={"result": "no_improvement", "failure": "trial 9 ended as crashed: out of memory"})
+    study = replace(study, verdict=Verdict(result="no_improvement", failure="trial 9 ended as crashed: out of memory"))
     assert (
-        "No improvement found: the best candidate failed when it was to be proven (trial 9 ended as crashed: out of "
+        "No improvement found: the best candidate failed during the proof (trial 9 ended as crashed: out of "
         "memory). Keep your config." in squeezed(report_text(study, trials))
     )
 
@@ -119,7 +146,7 @@ def test_an_unproven_best_is_never_called_proven(running: Study) -> None:
     text = squeezed(report_text(*running))
     assert "Not finished after 8 trials: the best so far is 1.31 times as fast as yours (95 % interval" in text
     assert "not proven." in text
-    study = replace(running[0], status="interrupted", verdict={"result": "interrupted"})
+    study = replace(running[0], status="interrupted", verdict=Verdict(result="interrupted"))
     assert "Interrupted after 8 trials: the best so far" in report_text(study, running[1])
 
 
@@ -140,27 +167,26 @@ def test_latency_objectives_name_their_metric(better: Study) -> None:
 
 
 def test_an_opened_safety_class_is_repeated_loudly(better: Study) -> None:
-    study, trials = better
+    _, trials = better
     verdict = better_verdict(trials)
     verdict["unlocked"] = ["durability", "security"]
     verdict["knobs"]["jit"]["safety"] = "durability"
-    text = squeezed(report_text(replace(study, verdict=verdict), trials))
+    text = squeezed(report_text(record(verdict), trials))
     assert (
-        "WARNING: the safety class DURABILITY was opened; a crash of the machine can lose committed transactions; this "
+        "WARNING: the safety class DURABILITY was unlocked; a crash of the machine can lose committed transactions; this "
         "config uses it: jit." in text
     )
     assert (
-        "the safety class SECURITY was opened; it can weaken the protection of the data; this config does not" in text
+        "the safety class SECURITY was unlocked; it can weaken the protection of the data; this config does not" in text
     )
     assert "jit [DURABILITY]" in text
 
 
 def test_memory_over_the_budget_is_red(better: Study) -> None:
     study, trials = better
-    verdict = {**study.verdict, "memory": {"winner": {"shared_buffers": 3 << 30, "budget": 1 << 30}}}
     out = io.StringIO()
     print_report(
-        replace(study, verdict=verdict),
+        changed(study, memory={"winner": {"shared_buffers": 3 << 30, "budget": 1 << 30}}),
         trials,
         console=Console(file=out, force_terminal=True, no_color=False, width=110),
     )
@@ -203,7 +229,7 @@ def test_the_terminal_report_does_not_wait_for_the_libraries_of_the_others() -> 
 def test_operations_that_a_winner_made_slower_are_named(better: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Not everything gained" not in report_text(*better)
     monkeypatch.setitem(QUERIES, "q13", (0.55, 0.7))
-    trials = [*search_trials(), *proof_trials(20, better[0].verdict["config"], 1.82)]
+    trials = [*search_trials(), *proof_trials(20, better[0].verdict.config, 1.82)]
     text = squeezed(report_text(better[0], trials))
     assert "Not everything gained: q13 (0.6" in text or "Not everything gained: q13 (0.7" in text
     assert "Not everything gained: q13" in render_html(better[0], trials)

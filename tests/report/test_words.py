@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trimtab.records import GainInterval
 from trimtab.report.charts import _log_ticks
 from trimtab.report.facts import Gain
 from trimtab.report.words import clean, counted, first_line, number_text, percent_text, ratio_text
@@ -74,12 +75,11 @@ def test_the_first_line_is_the_first_that_says_something() -> None:
 
 
 def test_gains_without_an_interval_say_so() -> None:
-    gain = Gain.from_json({"estimate": 1.5, "low": None, "high": None})
+    gain = Gain.of(GainInterval(estimate=1.5))
     assert gain is not None
     assert gain.interval_text == "interval unknown"
     assert gain.short_text == "1.50 (interval unknown)"
-    assert Gain.from_json(None) is None
-    assert Gain.from_json({"estimate": None}) is None
+    assert Gain.of(None) is None
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import shutil
+import pwd
+import re
+import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
-PG_CONTROL = Path(__file__).parents[1] / "target" / "pg_control.py"
+from tests.needs import require
+from tests.servers import copy_folder, made, template
+from tests.servers.postgresql import DEBIAN, Server, started
+from trimtab import plugins
+from trimtab.target.account import Account, server_account
+from trimtab.workload.tpch import TpchWorkload
 
 STUDY = """
 [study]
@@ -56,14 +65,30 @@ class Ran:
 class Place:
     """A directory with a study file, a state and a cache."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_new: bool = False) -> None:
         self.folder = folder
+        self.is_new = is_new
         self.cache = folder / "cache"
         self.cache.mkdir()
         self.environment = {**os.environ, "TRIMTAB_CACHE": str(self.cache), "NO_COLOR": "1"}
 
     def write(self, target: str, *, name: str = "e2e", budget: str = "3 trials") -> None:
         (self.folder / "study.toml").write_text(STUDY.format(name=name, budget=budget, target=target))
+        self.provide(target)
+
+    def provide(self, target: str) -> None:
+        """Gives the embedded server that `target` names its data, TPC-H among it: a copy of what Trimtab itself makes.
+
+        A place that `is_new` has an empty cache, as a user has before the first study.
+        """
+        kind = re.search(r'embedded = "(.*)"', target)
+        if kind is None or self.is_new:
+            return
+        source = embedded_template(kind[1])
+        for home in source.glob("*/*-db"):
+            goal = self.cache / home.relative_to(source)
+            if not goal.exists():
+                copy_folder(home, goal, server_account())
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         argv = [sys.executable, "-m", "trimtab", *arguments]
@@ -85,6 +110,27 @@ class Place:
         return path.read_bytes()
 
 
+def embedded_template(program: str) -> Path:
+    """The cache of Trimtab after a study's first steps on an embedded server."""
+    is_postgres = program.isdigit()
+    kind = "postgresql" if is_postgres else "mysql" if "mysql" in program else "mariadb"
+
+    def make(cache: Path) -> None:
+        with mock.patch.dict(os.environ, {"TRIMTAB_CACHE": str(cache)}):
+            table = {"kind": kind, "embedded": program, "memory": "1GiB"}
+            target = plugins.load("targets", kind).from_settings("db", table, state_dir=cache / "state")
+            target.open()
+            try:
+                if is_postgres:
+                    tpch = TpchWorkload.from_settings({"mix": "Q6", "scale": 0.01})
+                    tpch.prepare(target.endpoint(), lambda line: None)
+            finally:
+                target.close()
+
+    # Short: the path of a socket in it has 107 bytes at most, else it lies elsewhere and a copy would not be reached.
+    return template(f"c-{hashlib.sha256(program.encode()).hexdigest()[:6]}", make)
+
+
 def servers_under(folder: Path) -> list[int]:
     """Pids of every postgres whose data directory lies under `folder`."""
     found = []
@@ -99,59 +145,63 @@ def servers_under(folder: Path) -> list[int]:
     return found
 
 
+@contextmanager
+def _place(*, is_new: bool) -> Iterator[Place]:
+    """Outside pytest's private folders: the server's own user must be able to enter it."""
+    with made("e2e") as folder:
+        yield Place(folder, is_new=is_new)
+        left = servers_under(folder)
+        for pid in left:
+            os.kill(pid, signal.SIGQUIT)
+    assert not left, "a server was left running"
+
+
 @pytest.fixture
 def place() -> Iterator[Place]:
-    """Outside pytest's private folders: the server's own user must be able to enter it."""
-    folder = Path(tempfile.mkdtemp(prefix="tt-e2e-"))
-    folder.chmod(0o755)
-    yield Place(folder)
-    left = servers_under(folder)
-    for pid in left:
-        os.kill(pid, 3)
-    shutil.rmtree(folder, ignore_errors=True)
-    assert not left, "a server was left running"
+    """A place whose embedded servers have their data."""
+    with _place(is_new=False) as place:
+        yield place
+
+
+@pytest.fixture
+def new_place() -> Iterator[Place]:
+    """A place with an empty cache."""
+    with _place(is_new=True) as place:
+        yield place
 
 
 @dataclass(frozen=True)
 class Debian:
-    """A cluster of Debian's PostgreSQL 15 with its socket, restarted by a command."""
+    """A cluster of Debian's PostgreSQL with its socket and its own user, restarted by a command."""
 
-    data_dir: Path
+    server: Server
     target: str
-    control: tuple[str, ...]
+
+    @property
+    def data_dir(self) -> Path:
+        return self.server.data_dir
+
+    @property
+    def dsn(self) -> str:
+        return f"host={self.server.sockets} port={self.server.port} user=postgres"
 
     def auto_conf(self) -> bytes:
-        return (self.data_dir / "postgresql.auto.conf").read_bytes()
+        return self.server.auto_conf.read_bytes()
 
 
 @pytest.fixture
 def debian(place: Place) -> Iterator[Debian]:
-    bin_dir = Path("/usr/lib/postgresql/15/bin")
-    if not (bin_dir / "postgres").exists() or os.geteuid() != 0:
-        reason = "needs Debian's postgresql-15 and root (tests/install-servers.sh installs it)"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    import pwd
-
-    uid = pwd.getpwnam("postgres").pw_uid
-    home = place.folder / "debian"
-    home.mkdir()
-    os.chown(home, uid, -1)
-    data = home / "data"
-    subprocess.run([bin_dir / "initdb", "-D", data, "-A", "trust", "--no-locale"], check=True, user=uid, cwd="/",
-                   capture_output=True, extra_groups=[], group=pwd.getpwnam("postgres").pw_gid)  # fmt: skip
-    with (data / "postgresql.conf").open("a") as file:
-        file.write(f"listen_addresses = ''\nport = 5999\nunix_socket_directories = '{home}'\nwork_mem = '3MB'\n")
-    with (data / "postgresql.auto.conf").open("a") as file:
-        file.write("random_page_cost = '3.5'\n")
-    control = (sys.executable, str(PG_CONTROL), str(bin_dir), str(data), str(uid))
-    subprocess.run([*control, "start"], check=True, capture_output=True)
-    restart = " ".join(control) + " restart"
-    target = (
-        f'url = "host={home} port=5999 user=postgres dbname=postgres"\n'
-        f'data_dir = "{data}"\nrestart = "{restart}"\n'
-        'knobs = ["shared_buffers", "work_mem", "random_page_cost"]'
-    )
-    yield Debian(data, target, control)
-    subprocess.run([*control, "stop"], check=True, capture_output=True)
+    require("root", "postgresql-debian")
+    user = pwd.getpwnam("postgres")
+    account = Account("postgres", user.pw_uid, user.pw_gid)
+    with started(DEBIAN, settings="work_mem = '3MB'\n", account=account) as server:
+        server.control("stop")
+        with server.auto_conf.open("a") as file:
+            file.write("random_page_cost = '3.5'\n")
+        server.control("start")
+        target = (
+            f'url = "host={server.sockets} port={server.port} user=postgres dbname=postgres"\n'
+            f'data_dir = "{server.data_dir}"\nrestart = "{server.restart_command}"\n'
+            'knobs = ["shared_buffers", "work_mem", "random_page_cost"]'
+        )
+        yield Debian(server, target)

@@ -7,12 +7,15 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from tests.service.conftest import Debian, Place, servers_under
+from trimtab.records import KnobChange
+from trimtab.space import Config
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -34,7 +37,8 @@ def _wait_for(process: subprocess.Popen[str], text: str, timeout_s: float = 120)
     raise AssertionError(f"{text!r} did not appear in: {''.join(seen)}")
 
 
-def test_tune_on_an_embedded_server(place: Place) -> None:
+def test_tune_on_an_embedded_server_that_is_made_for_it(new_place: Place) -> None:
+    place = new_place
     place.write(EMBEDDED)
     assert place.run("doctor", "study.toml").code == 0
     found = place.auto_conf()
@@ -45,7 +49,7 @@ def test_tune_on_an_embedded_server(place: Place) -> None:
     roles = [trial["role"] for trial in data["trials"]]
     assert roles[:3] == ["baseline"] * 3
     assert all(trial["reason"] for trial in data["trials"] if trial["status"] not in ("ok", "stopped_early"))
-    assert (place.folder / "report.html").stat().st_size > 100_000
+    assert "<svg" in (place.folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_killed_tuner_is_recovered_and_the_study_resumes(place: Place) -> None:
@@ -109,8 +113,7 @@ def test_tune_on_debians_postgresql_leaves_it_as_found(place: Place, debian: Deb
 
 
 def _running(debian: Debian, name: str) -> str:
-    home = debian.data_dir.parent
-    with psycopg.connect(f"host={home} port=5999 user=postgres dbname=postgres") as connection:
+    with psycopg.connect(f"{debian.dsn} dbname=postgres") as connection:
         row = connection.execute(f"SHOW {name}").fetchone()
     assert row is not None
     # The cluster has no encoding (SQL_ASCII), as --no-locale makes it: texts come as bytes.
@@ -127,14 +130,14 @@ def test_apply_and_rollback_on_debians_postgresql(place: Place, debian: Debian) 
     with History.open(place.folder / ".trimtab" / "history.db") as history:
         record = history.find_study("e2e")
         assert record is not None
-        row = {"old_text": "3MB", "new_text": "16MB", "restart": "reload"}
-        sizes = {"old_text": "128MB", "new_text": "64MB", "restart": "restart"}
-        verdict = {
-            **record.verdict,
-            "result": "better",
-            "config": {"work_mem": 16384, "shared_buffers": 8192},
-            "knobs": {"work_mem": row, "shared_buffers": sizes},
-        }
+        row = KnobChange(old_text="3MB", new_text="16MB", restart="reload")
+        sizes = KnobChange(old_text="128MB", new_text="64MB", restart="restart")
+        verdict = replace(
+            record.verdict,
+            result="better",
+            config=Config({"work_mem": 16384, "shared_buffers": 8192}),
+            knobs={"work_mem": row, "shared_buffers": sizes},
+        )
         history.update_study(record.id, status="proven", verdict=verdict)
     applied = place.run("apply", "e2e", "--yes")
     assert applied.code == 0, applied.err
@@ -164,9 +167,11 @@ def test_disk_too_small_for_the_scale_is_said_before_anything_is_written(place: 
     assert "scale=90000" in ran.err
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root has another user to become")
-def test_works_without_root(place: Place) -> None:
+@pytest.mark.needs("root")
+def test_works_without_root(new_place: Place) -> None:
     import pwd
+
+    place = new_place
 
     nobody = pwd.getpwnam("nobody")
     place.write(EMBEDDED)

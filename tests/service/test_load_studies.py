@@ -52,14 +52,14 @@ SCRIPT = 'kind = "pgbench"\nscripts = ["transfer.sql@9", "history.sql"]\nload = 
 def write(place: Place, target: str, workload: str, objective: str = "throughput") -> None:
     text = STUDY.format(target=target, workload=workload, objective=objective)
     (place.folder / "study.toml").write_text(text)
+    place.provide(target)
     for name in ("transfer.sql", "history.sql"):
         (place.folder / name).write_text((EXAMPLES / name).read_text())
 
 
 def databases(debian: Debian) -> set[str]:
     """Ours on Debian's server; nobody may be connected to them any more."""
-    home = debian.data_dir.parent
-    with psycopg.connect(f"host={home} port=5999 user=postgres dbname=postgres") as connection:
+    with psycopg.connect(f"{debian.dsn} dbname=postgres") as connection:
         names = connection.execute("SELECT datname::text COLLATE \"C\" FROM pg_database WHERE datname LIKE 'trimtab%'")
         found = {name.decode() if isinstance(name, bytes) else name for (name,) in names}
         query = (
@@ -80,7 +80,7 @@ def test_ycsb_a_is_tuned_and_reported(place: Place) -> None:
     assert "still on the server" not in ran.err
     roles = [trial["role"] for trial in data["trials"]]
     assert roles[:3] == ["baseline"] * 3
-    assert roles.count("search") + roles.count("advice") >= 3
+    assert sum(role in ("play", "advice", "search") for role in roles) >= 3
     assert all(trial["reason"] for trial in data["trials"] if trial["status"] not in ("ok", "stopped_early"))
     baseline = data["trials"][0]
     assert baseline["cost_s"]["reset"] > 0
@@ -121,7 +121,7 @@ def test_a_killed_study_resumes_although_its_copy_lies_around(place: Place, debi
     _wait_for(process, "trial 3")
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
-    with psycopg.connect(f"host={debian.data_dir.parent} port=5999 user=postgres dbname=postgres") as connection:
+    with psycopg.connect(f"{debian.dsn} dbname=postgres") as connection:
         left = connection.execute("SELECT count(*) FROM pg_database WHERE datname = 'trimtab_ycsb_5000_run'")
         assert left.fetchone() == (1,), "the kill came after the copy was dropped"
     stored = len(place.json("report", "e2e")["trials"])
@@ -136,13 +136,14 @@ def test_a_killed_study_resumes_although_its_copy_lies_around(place: Place, debi
 
 
 def _bench(place: Place, workload: str, *options: str) -> Ran:
-    """A bench whose run was valid; on a machine that is too busy for any open loop there is none."""
+    """A bench whose run was valid: one that a busy machine spoils says so, and is made again."""
     write(place, EMBEDDED, workload)
-    ran = place.run("bench", "study.toml", "--runs", "1", "--verbose", *options)
-    assert "second 0: " in ran.err, ran.err
-    assert ", late by " in ran.err
-    if ran.code == 4 and "the load generator was late itself" in ran.err:
-        pytest.skip("this machine is too busy: the load generator was late")
+    for _ in range(6):
+        ran = place.run("bench", "study.toml", "--runs", "1", "--verbose", *options)
+        assert "second 0: " in ran.err, ran.err
+        assert ", late by " in ran.err
+        if not (ran.code == 4 and "the load generator was late itself" in ran.err):
+            break
     assert ran.code == 0, ran.err
     return ran
 
@@ -152,7 +153,7 @@ def test_bench_of_an_open_loop_shows_how_late_it_was(place: Place) -> None:
     ran = _bench(place, workload)
     (own,) = (line for line in ran.out.splitlines() if line.strip().startswith("generator: "))
     assert "late by " in own
-    assert "waiting for a free user " in own
+    assert "waiting for a free connection " in own
     _complete(json.loads(_bench(place, workload, "--json").out))
 
 
@@ -160,8 +161,8 @@ def test_bench_of_a_flooded_open_loop_shows_what_was_shed(place: Place) -> None:
     (place.folder / "slow.sql").write_text("SELECT pg_sleep(0.02);")
     load = "load = { users = 1, rate = 200, backlog = 10 }"
     ran = _bench(place, f'kind = "pgbench"\nscripts = ["slow.sql"]\ndatabase = "postgres"\n{load}')
-    assert " shed, " in ran.err
-    assert " requests shed, " in ran.out
+    assert " dropped, " in ran.err
+    assert " requests dropped, " in ran.out
     assert "overloaded: " in ran.out
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.mariadb import MariaDb, private_mariadb
+from tests.needs import require
+from tests.servers.mariadb import MariaDb, private_mariadb
 from tests.service.conftest import Place
-from trimtab.target.mysql.program import find_program
+from trimtab.records import KnobChange
+from trimtab.space import Config
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -56,15 +58,12 @@ OLTP = 'kind = "oltp"\nscript = "read_write"\ntable_size = 1000'
 
 @pytest.fixture(autouse=True)
 def _needs_mariadb() -> None:
-    if find_program("mariadbd") is None:
-        reason = "needs Debian's mariadb-server (tests/install-servers.sh installs it)"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
+    require("mariadb")
 
 
 def write(place: Place, *, target: str = EMBEDDED, workload: str = YCSB, budget: str = "4 trials") -> None:
     (place.folder / "study.toml").write_text(STUDY.format(target=target, workload=workload, budget=budget))
+    place.provide(target)
 
 
 def include_file(place: Place) -> Path:
@@ -145,7 +144,7 @@ def test_by_connection_only_dynamic_knobs_are_tuned_and_put_back(place: Place, s
     place.environment["MYSQL_PWD"] = somebody_elses.password
     doctor = place.run("doctor", "study.toml")
     assert doctor.code == 0, doctor.err
-    assert "no option file of our own" in doctor.out
+    assert "no include_file: changes are lost at the server's next restart" in doctor.out
     data = place.json("tune", "study.toml")
     assert data["study"]["status"] in ("proven", "no_improvement")
     assert somebody_elses.run(query) == before
@@ -176,8 +175,8 @@ def test_apply_stays_and_rollback_takes_it_back(place: Place) -> None:
         record = history.find_study("maria")
         assert record is not None
         winner = {"thread_stack": 262144, "innodb_flush_neighbors": 0}
-        shown = {name: {"old_text": "", "new_text": str(value), "restart": "restart"} for name, value in winner.items()}
-        verdict = {**record.verdict, "config": winner, "knobs": shown, "result": "better"}
+        shown = {name: KnobChange(new_text=str(value), restart="restart") for name, value in winner.items()}
+        verdict = replace(record.verdict, config=Config(winner), knobs=shown, result="better")
         history.update_study(record.id, status="proven", verdict=verdict)
     applied = place.run("apply", "maria", "--yes")
     assert applied.code == 0, applied.err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import tomllib
 
 import psycopg
@@ -22,15 +21,14 @@ SECRET = "canary-4711"
 
 
 def _connect(debian: Debian, database: str) -> psycopg.Connection[tuple[object, ...]]:
-    home = debian.data_dir.parent
-    return psycopg.connect(host=str(home), port=5999, user="postgres", dbname=database, autocommit=True)
+    return psycopg.connect(f"{debian.dsn} dbname={database}", autocommit=True)
 
 
 def _watch(debian: Debian) -> None:
     """A database `shop` whose statements are counted from now on."""
     with (debian.data_dir / "postgresql.auto.conf").open("a") as file:
         file.write("shared_preload_libraries = 'pg_stat_statements'\n")
-    subprocess.run([*debian.control, "restart"], check=True, capture_output=True)
+    debian.server.control("restart")
     with _connect(debian, "postgres") as admin:
         admin.execute("CREATE DATABASE shop")
     with _connect(debian, "shop") as connection:

@@ -44,6 +44,7 @@ advice = false
 
 def test_a_killed_design_is_recovered_and_goes_on_and_is_ranked_without_a_server(place: Place) -> None:
     (place.folder / "study.toml").write_text(STUDY)
+    place.provide(STUDY)
     assert place.run("doctor", "study.toml").code == 0
     found = place.auto_conf()
     arguments = ("rank", "study.toml", "--design", "lhs", "--runs", "10", "--ranker", "lasso")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import tempfile
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import require
 from trimtab import plugins
 from trimtab.history import History, space_to_json
 from trimtab.records import Role
@@ -52,7 +52,7 @@ window_max = "1s"
 warmup_floor = "0s"
 warmup_cap = "0s"
 """
-NEEDS = {"optuna": "optuna", "smac": "smac"}
+NEEDS = {"optuna": ("optuna",), "smac": ("smac",)}
 OPTIONS = {"grid": "levels = 2"}
 
 
@@ -88,8 +88,7 @@ def stage(place: Path) -> Iterator[Stage]:
 
 @pytest.mark.parametrize("name", plugins.names("searchers"))
 def test_a_searcher_named_in_the_study_file_searches(name: str, place: Path, stage: Stage) -> None:
-    if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
-        pytest.skip(f"needs {NEEDS[name]}, an extra")
+    require(*NEEDS.get(name, ()))
     path = place / f"{name}.toml"
     path.write_text(STUDY.format(searcher=name, options=OPTIONS.get(name, "")))
     mine = _with_file(stage, path)

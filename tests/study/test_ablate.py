@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from tests.fakes import FakeStudy
 
+from tests.fakes import FakeStudy
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Value
 from trimtab.trial import TrialRoom
+
+pytestmark = pytest.mark.slow
 
 
 def _planted(values: Mapping[str, Value]) -> float:
@@ -30,18 +32,18 @@ def _study(fake: FakeStudy, trials: int = 24, *, seed: int = 1, proof: str = "")
     fake.text += f"\n[proof]\nadvice = false\n{proof}\n"
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in (2, 3))])
 def test_planted_knobs_at_five_percent_noise(fake: FakeStudy, seed: int) -> None:
     # Counts over many seeds are in test_ablate_statistics.py.
     fake.workload.noise_sd = 0.05
     _study(fake, 30, seed=seed, proof="ablation_share = 0.5")
     record, _ = fake.tune()
     verdict = record.verdict
-    assert "compile" in verdict["ablation"]["full"]
-    assert "compile" in verdict["config"]
-    for drop in verdict["dropped"]:
-        assert drop["knob"] != "compile"
-        assert drop["pairs"] >= 2 or drop["worth"]["high"] < 1 + verdict["ablation"]["tolerance"]
+    assert "compile" in verdict.ablation.full
+    assert "compile" in verdict.config
+    for drop in verdict.dropped:
+        assert drop.knob != "compile"
+        assert drop.pairs >= 2 or drop.worth.high < 1 + verdict.ablation.tolerance
 
 
 def test_the_worth_of_each_line_covers_the_truth(fake: FakeStudy) -> None:
@@ -49,15 +51,15 @@ def test_the_worth_of_each_line_covers_the_truth(fake: FakeStudy) -> None:
     _study(fake, 30, proof="ablation_share = 0.5")
     record, _ = fake.tune()
     verdict = record.verdict
-    assert set(verdict["config"]) == {"cache", "compile"}
-    truth = {"compile": 1.35, "cache": _planted({**fake.target.values, **verdict["config"], "compile": True}) / 1000}
-    for name, line in verdict["worth"].items():
+    assert set(verdict.config) == {"cache", "compile"}
+    truth = {"compile": 1.35, "cache": _planted({**fake.target.values, **verdict.config, "compile": True}) / 1000}
+    for name, line in verdict.worth.items():
         for figure in ("without", "alone"):
-            assert line[figure]["low"] * 0.99 <= truth[name] <= line[figure]["high"] * 1.01
-            assert line[f"{figure}_pairs"] >= 1
-        assert line["verdict"] == "proven"
-    both = verdict["gain"]
-    assert both["low"] * 0.99 <= truth["compile"] * truth["cache"] <= both["high"] * 1.01
+            assert getattr(line, figure).low * 0.99 <= truth[name] <= getattr(line, figure).high * 1.01
+            assert getattr(line, f"{figure}_pairs") >= 1
+        assert line.verdict == "proven"
+    both = verdict.gain
+    assert both.low * 0.99 <= truth["compile"] * truth["cache"] <= both.high * 1.01
 
 
 def test_reasons_have_figures_and_say_which_kind(fake: FakeStudy) -> None:
@@ -65,21 +67,21 @@ def test_reasons_have_figures_and_say_which_kind(fake: FakeStudy) -> None:
     _study(fake, 24, proof="ablation_share = 0.5")
     record, _ = fake.tune()
     kinds = {"needless": "not more than the tolerance of", "not_told_apart": "the simpler config is preferred"}
-    assert record.verdict["dropped"]
-    for drop in record.verdict["dropped"]:
-        assert kinds[drop["verdict"]] in drop["reason"]
-        assert "95 % interval" in drop["reason"]
-        assert ("together" in drop["reason"]) == (len(drop["group"]) > 1)
+    assert record.verdict.dropped
+    for drop in record.verdict.dropped:
+        assert kinds[drop.verdict] in drop.reason
+        assert "95 % interval" in drop.reason
+        assert ("together" in drop.reason) == (len(drop.group) > 1)
 
 
 def test_a_winner_of_one_knob_is_measured_by_the_proof(fake: FakeStudy) -> None:
     _study(fake)
     fake.target._knobs = ["compile"]
     record, trials = fake.tune()
-    line = record.verdict["worth"]["compile"]
-    assert record.verdict["config"] == {"compile": False}
-    assert line["without"] == line["alone"] == record.verdict["gain"]
-    assert "proof" in line["reason"]
+    line = record.verdict.worth["compile"]
+    assert dict(record.verdict.config) == {"compile": False}
+    assert line.without == line.alone == record.verdict.gain
+    assert "proof" in line.reason
     assert not [t for t in trials if t.role is Role.ABLATION]
 
 
@@ -92,9 +94,9 @@ def test_a_removal_that_breaks_a_constraint_is_needed(fake: FakeStudy) -> None:
         '\n[search]\nconstraints = ["compile or cache >= 256MB"]\n[proof]\nadvice = false\nablation_share = 0.5\n'
     )
     record, trials = fake.tune()
-    assert set(record.verdict["config"]) == {"cache", "compile"}
-    line = record.verdict["worth"]["cache"]
-    assert "would break a constraint: search.constraints[0]" in line["reason"]
+    assert set(record.verdict.config) == {"cache", "compile"}
+    line = record.verdict.worth["cache"]
+    assert "would break a constraint: search.constraints[0]" in line.reason
     assert all(t.status is not Status.INFEASIBLE for t in trials if t.role is Role.ABLATION)
 
 
@@ -104,8 +106,8 @@ def test_a_config_that_crashes_without_a_knob_keeps_it(fake: FakeStudy) -> None:
     record, trials = fake.tune()
     crashed = [t for t in trials if t.role is Role.ABLATION and t.status is Status.CRASHED]
     assert crashed
-    assert {"compile", "page_cost"} <= set(record.verdict["config"])
-    assert "without it the config fails: trial" in record.verdict["worth"]["page_cost"]["reason"]
+    assert {"compile", "page_cost"} <= set(record.verdict.config)
+    assert "without it the config fails: trial" in record.verdict.worth["page_cost"].reason
     assert record.status == "proven"
 
 
@@ -118,13 +120,13 @@ def test_the_budget_in_seconds_holds_in_every_phase(
     _with_costs(monkeypatch)
     record, trials = fake.tune()
     spent_s = sum(sum(t.cost_s.values()) for t in trials)
-    # The proof makes its least number of pairs whatever the budget; nothing else may overrun it by more than a trial.
-    assert spent_s <= int(budget[:-1]) + 7 or budget == "70s"
+    # Nothing overruns it by more than a trial of seven seconds.
+    assert spent_s <= int(budget[:-1]) + 7.1
     ablated = [t for t in trials if t.role is Role.ABLATION]
     assert sum(sum(t.cost_s.values()) for t in ablated) <= 0.25 * int(budget[:-1]) + 14
-    assert record.verdict["result"] == "better"
-    if record.verdict["ablation"]["end"] == "budget":
-        assert any("budget" in line["reason"] for line in record.verdict["worth"].values())
+    assert record.verdict.result == "better"
+    if record.verdict.ablation.end == "budget":
+        assert any("budget" in line.reason for line in record.verdict.worth.values())
 
 
 def _with_costs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,14 +153,14 @@ def test_a_killed_ablation_resumes_and_pays_for_no_trial_twice(fake: FakeStudy) 
     fake.listener.on_trial = stop
     record, trials = fake.tune()
     assert record.status == "interrupted"
-    assert record.verdict["config"]
+    assert record.verdict.config
     n_runs = len(fake.workload.seeds)
     fake.listener.on_trial = lambda trial: None
     resumed, all_trials = fake.tune()
     assert resumed.status == "proven"
     assert all_trials[: len(trials)] == trials
     assert len(fake.workload.seeds) - n_runs == len(all_trials) - len(trials)
-    assert set(resumed.verdict["worth"]) == set(resumed.verdict["config"])
+    assert set(resumed.verdict.worth) == set(resumed.verdict.config)
 
 
 class Death(BaseException):
@@ -179,7 +181,7 @@ def test_a_sudden_death_after_the_search_resumes_by_replay(fake: FakeStudy, role
     n_runs = len(fake.workload.seeds)
     fake.listener.on_trial = lambda trial: None
     record, trials = fake.tune()
-    assert record.verdict["result"] == "better"
+    assert record.verdict.result == "better"
     assert len(fake.workload.seeds) == len(trials) >= n_runs
     assert [trial.number for trial in trials] == list(range(len(trials)))
 
@@ -188,9 +190,9 @@ def test_without_ablation_the_winner_is_printed_whole(fake: FakeStudy) -> None:
     _study(fake, 16, proof="ablate = false")
     record, trials = fake.tune()
     assert not [t for t in trials if t.role is Role.ABLATION]
-    assert record.verdict["dropped"] == []
-    assert record.verdict["ablation"]["end"] == "off"
-    assert {line["verdict"] for line in record.verdict["worth"].values()} == {"not_measured"}
+    assert record.verdict.dropped == ()
+    assert record.verdict.ablation.end == "off"
+    assert {line.verdict for line in record.verdict.worth.values()} == {"not_measured"}
 
 
 def test_a_gain_is_not_lost_when_the_smaller_config_fails_its_proof(fake: FakeStudy) -> None:
@@ -211,11 +213,11 @@ def test_a_gain_is_not_lost_when_the_smaller_config_fails_its_proof(fake: FakeSt
     fake.listener.on_phase = watch
     record, _ = fake.tune()
     assert record.status == "proven"
-    assert "so the larger one was proven" in record.verdict["ablation"]["went_back"]
-    assert record.verdict["dropped"] == []
-    assert record.verdict["config"] == record.verdict["ablation"]["full"]
+    assert "so the larger one was proven" in record.verdict.ablation.went_back
+    assert record.verdict.dropped == ()
+    assert record.verdict.config == record.verdict.ablation.full
     assert "proving the larger config, for the smaller one failed" in fake.listener.phases
-    assert any("taken back after it had been dropped" in line["reason"] for line in record.verdict["worth"].values())
+    assert any("taken back after it had been dropped" in line.reason for line in record.verdict.worth.values())
 
 
 OLD = {"cache": 128, "sort_memory": 4, "page_cost": 4.0, "workers": 2, "compile": True, "method": "worker"}
@@ -237,6 +239,6 @@ def test_a_winner_that_cannot_be_measured_any_more_is_left_to_the_proof(fake: Fa
     fake.listener.on_phase = watch
     record, _ = fake.tune()
     assert record.status == "no_improvement"
-    assert record.verdict["ablation"]["end"] == "failed"
-    assert record.verdict["dropped"] == []
-    assert "crashed" in record.verdict["failure"]
+    assert record.verdict.ablation.end == "failed"
+    assert record.verdict.dropped == ()
+    assert "crashed" in record.verdict.failure

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimtab.measure import BaselineTrack, Interval
+from trimtab.measure import BaselineTrack, Interval, PairedSequence
 from trimtab.records import Role, Status
 from trimtab.space import Config, Constraint, Knob, KnobKind, Space
 from trimtab.study.ablate import Ablation, ablate, evidence, start_ablation
-from trimtab.study.pairs import Purse
+from trimtab.study.pairs import Duel, Purse, fight
 from trimtab.study.worth import Worth, measure_worth
 from trimtab.trial import MeasurePlan
+
+pytestmark = pytest.mark.slow
 
 
 @dataclass
@@ -111,9 +113,9 @@ def ablated(seed: int, n_knobs: int, effects: list[float], noise: float, *, n_se
 @pytest.mark.parametrize(
     ("n_knobs", "effects", "noise", "runs", "most_needless", "least_share_kept"),
     [
-        (12, [0.3, 0.2, 0.15], 0.02, 60, 0.2, 1.0),
+        pytest.param(12, [0.3, 0.2, 0.15], 0.02, 60, 0.2, 1.0, marks=pytest.mark.full),
         (12, [0.3, 0.2, 0.15], 0.05, 60, 0.5, 0.97),
-        (25, [0.4, 0.2, 0.15, 0.1], 0.02, 100, 0.3, 0.99),
+        pytest.param(25, [0.4, 0.2, 0.15, 0.1], 0.02, 100, 0.3, 0.99, marks=pytest.mark.full),
         (25, [0.4, 0.2, 0.15, 0.1], 0.05, 100, 0.8, 0.93),
     ],
 )
@@ -222,3 +224,21 @@ def test_what_takes_room_that_is_needed_stays() -> None:
         ablate(case.stage, evaluator, case.ablation, purse, may_go_on=lambda: True)
         assert case.left == {"a", "b"}
         assert case.ablation.current["a"] == 0.9
+
+
+def test_the_worth_of_a_line_that_gave_way_is_not_that_of_its_old_value() -> None:
+    case, _ = _shared_budget(1, least_a=0.5)
+    stage, full = case.stage, case.ablation.full
+    evaluator: Any = case.machine
+    # Tried on its own first, `a` is kept; then `b` goes back, and `a` has to give way.
+    purse = Purse(stage, evaluator, seconds=0, runs=60)
+    case.ablation.duels.append(
+        Duel(reference=full, challenger=full.replace({"a": 0.2}), sequence=PairedSequence(is_maximised=True))
+    )
+    fight(stage, evaluator, case.ablation.duels[0], n_pairs=2, is_decided=lambda duel: False, may_go_on=lambda: True)
+    ablate(stage, evaluator, case.ablation, purse, may_go_on=lambda: True)
+    assert case.ablation.current["a"] == pytest.approx(0.6)
+    worth = measure_worth(
+        stage, evaluator, case.ablation, Purse(stage, evaluator, seconds=0, runs=0), may_go_on=lambda: True
+    )
+    assert worth["a"].without is None

@@ -41,6 +41,19 @@ def test_good_file_has_all_defaults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("tables", "options"),
+    [
+        ("", {}),
+        ("[guard]\nregression_budget = '10min'\n", {"temper": "prudent"}),
+        ("[guard]\nregression_budget = '10min'\n[search]\ntemper = 'even'\n", {"temper": "even"}),
+        ("[guard]\nregression_budget = '10min'\n[search]\nsearcher = 'gp'\n", {}),
+    ],
+)
+def test_a_server_with_users_is_searched_prudently(tmp_path: Path, tables: str, options: dict[str, str]) -> None:
+    assert load_study_file(_write(tmp_path, GOOD + tables)).searcher_options == options
+
+
+@pytest.mark.parametrize(
     ("change", "message", "hint"),
     [
         (("budget", "budgett"), "unknown key 'study.budgett' in study.toml", "did you mean 'budget'?"),
@@ -93,3 +106,15 @@ def test_fingerprint_ignores_the_budget_only(tmp_path: Path) -> None:
     file = load_study_file(_write(tmp_path, GOOD))
     assert load_study_file(_write(tmp_path, GOOD.replace("5m", "9m"))).fingerprint == file.fingerprint
     assert load_study_file(_write(tmp_path, GOOD.replace("0.1", "0.2"))).fingerprint != file.fingerprint
+
+
+def test_fingerprint_knows_the_catalogue(tmp_path: Path) -> None:
+    """A study must not go on over other ranges."""
+    text = GOOD.replace('kind = "postgresql"\nembedded = "18"', 'kind = "program"\ncatalog = "own.toml"')
+    prints = []
+    for content in (None, "a = 1", "a = 2", "a = 1"):
+        if content is not None:
+            (tmp_path / "own.toml").write_text(content)
+        prints.append(load_study_file(_write(tmp_path, text)).fingerprint)
+    assert len(set(prints)) == 3
+    assert prints[1] == prints[3]

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from tests.fakes import FakeStudy
 
+from tests.fakes import FakeStudy
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint, Role, Status, Trial
 from trimtab.testing.fake_workload import FakeRatedRun, FakeRatedWorkload
+
+pytestmark = pytest.mark.slow
 
 
 @dataclass(slots=True)

@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.fakes import FakeStudy
 
+from tests.fakes import FakeStudy
 from trimtab.history import StudyCopy, open_history_at, read_space
 from trimtab.records import Context, Machine, Objective, Trial
 from trimtab.space import Knob, KnobKind
 from trimtab.study.near import NEAR, Task, counters_likeness, nearest, overlap, workload_likeness
+
+pytestmark = pytest.mark.slow
 
 BASE = Context("tpch 4Q6+4Q9 scale 0.1", 8, 1.0, {"share_q6": 0.5})
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+
 from tests.fakes import FakeStudy
 from tests.search.registered import runnable
-
 from trimtab.errors import UsageError
 from trimtab.history import StudyRecord, open_history_at
 from trimtab.importance import Consensus, KnobRank, RankProblem
@@ -25,6 +25,8 @@ from trimtab.study import load_study_file, run_design
 from trimtab.study.prune import PruningSearcher
 from trimtab.study.prune_plan import PrunePlan
 from trimtab.testing.searcher_suite import CONTEXT, SearcherSuite, measured
+
+pytestmark = pytest.mark.slow
 
 ORDER = ("a", "b", "c", "d", "e", "f", "g", "h")
 
@@ -63,6 +65,7 @@ class _Pruned(PruningSearcher):
         super().__init__(problem, PrunePlan(want=2, runs=runs), RandomSearcher, patience=12)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("quick")
 class TestPruned(SearcherSuite):
     """A pruned search is a searcher like any other."""
@@ -106,7 +109,7 @@ def test_the_knobs_that_matter_are_tuned_and_all_others_held_at_the_baseline() -
     assert set(searcher.tuned) == {"a", "b"}
     assert all(config[name] == 0.0 for config in asked for name in ORDER[2:])
     assert "tuning 2 of 8 knobs: a, b" in searcher.news()
-    assert searcher.summary()["left_out"] == [name for name in searcher.order if name not in ("a", "b")]
+    assert searcher.summary().left_out == tuple(name for name in searcher.order if name not in ("a", "b"))
 
 
 def test_the_knee_says_how_many_when_nobody_does() -> None:
@@ -129,7 +132,7 @@ def test_knobs_are_added_when_the_gain_stalls_and_no_more_when_they_bring_nothin
     assert any(line.startswith("the gain has stalled with 2 knobs: added ") for line in said)
     assert sizes == sorted(sizes)
     assert any("adding knobs has brought nothing" in line and "are left out" in line for line in said)
-    assert [level["n_knobs"] for level in searcher.summary()["levels"]][:2] == [2, 4]
+    assert [level.n_knobs for level in searcher.summary().levels][:2] == [2, 4]
 
 
 @pytest.mark.usefixtures("quick")
@@ -174,14 +177,14 @@ def test_carried_ranks_that_disagree_are_dropped() -> None:
     _drive(searcher, 26)
     assert any(line.startswith("the ranks of study='old' (99 trials) are dropped: ") for line in searcher.news())
     assert searcher.order[:2] != ORDER[::-1][:2]
-    assert searcher.summary()["plan"]["source"] == "study='old' (99 trials)"
+    assert searcher.summary().plan.source == "study='old' (99 trials)"
 
 
 def test_a_budget_without_room_for_ranks_tunes_all(fake: FakeStudy) -> None:
     fake.text += '\n[search]\nprune = "auto"\n'
     record, _ = fake.tune()
     assert "the budget has no room to rank n_knobs=6 first: all are tuned" in fake.listener.phases
-    assert record.verdict["pruned"]["left_out"] == []
+    assert record.verdict.pruned.left_out == ()
 
 
 def _fast(values: Any) -> float:
@@ -198,16 +201,15 @@ def _tune_pruned(
     return fake.tune()
 
 
-@pytest.mark.slow
 def test_tune_ranks_first_and_says_what_it_left_out(fake: FakeStudy) -> None:
     record, trials = _tune_pruned(fake, "2")
-    pruned = record.verdict["pruned"]
+    pruned = record.verdict.pruned
     assert record.status == "proven"
-    assert set(pruned["order"][:2]) == {"page_cost", "compile"}
-    assert set(pruned["tuned"]) | set(pruned["left_out"]) == set(record.baseline)
-    assert sum(trial.role is Role.DESIGN for trial in trials) == pruned["plan"]["runs"] - 1 == 15
-    assert "tuning 2 of 6 knobs: " + ", ".join(pruned["order"][:2]) in fake.listener.phases
-    assert {"page_cost", "compile"} & set(record.verdict["config"])
+    assert set(pruned.order[:2]) == {"page_cost", "compile"}
+    assert set(pruned.tuned) | set(pruned.left_out) == set(record.baseline)
+    assert sum(trial.role is Role.DESIGN for trial in trials) == pruned.plan.runs - 1 == 15
+    assert "tuning 2 of 6 knobs: " + ", ".join(pruned.order[:2]) in fake.listener.phases
+    assert {"page_cost", "compile"} & set(record.verdict.config)
 
 
 @pytest.mark.usefixtures("quick")
@@ -218,7 +220,7 @@ def test_an_option_by_knob_is_narrowed_with_the_knobs(fake: FakeStudy) -> None:
     )
     record, trials = fake.tune()
     assert record.status == "proven"
-    assert record.verdict["pruned"]["tuned"]
+    assert record.verdict.pruned.tuned
     assert {trial.role for trial in trials} >= {Role.DESIGN, Role.SEARCH}
 
 
@@ -229,7 +231,7 @@ def test_a_pruned_study_resumes_and_pays_for_no_trial_twice(fake: FakeStudy) -> 
     fake.workload.seeds.clear()
     record, trials = fake.tune(again=True)
     assert record.status == "interrupted"
-    assert record.verdict["pruned"]["plan"] == whole.verdict["pruned"]["plan"]
+    assert record.verdict.pruned.plan == whole.verdict.pruned.plan
     n_runs = len(fake.workload.seeds)
     fake.listener.on_trial = lambda trial: None
     # A larger budget must not change what the study had settled.
@@ -238,7 +240,7 @@ def test_a_pruned_study_resumes_and_pays_for_no_trial_twice(fake: FakeStudy) -> 
     assert resumed.id == record.id
     assert after[: len(trials)] == trials
     assert len(fake.workload.seeds) - n_runs == len(after) - len(trials)
-    assert resumed.verdict["pruned"]["plan"] == whole.verdict["pruned"]["plan"]
+    assert resumed.verdict.pruned.plan == whole.verdict.pruned.plan
 
 
 @pytest.mark.usefixtures("quick")
@@ -261,7 +263,7 @@ def test_a_killed_pruned_study_keeps_its_plan(fake: FakeStudy) -> None:
     resumed, trials = fake.tune()
     assert resumed.id == record.id
     assert trials[: len(stored)] == stored
-    assert resumed.verdict["pruned"]["plan"] == record.verdict["pruned"]["plan"]
+    assert resumed.verdict.pruned.plan == record.verdict.pruned.plan
 
 
 def _design(fake: FakeStudy) -> None:
@@ -270,15 +272,14 @@ def _design(fake: FakeStudy) -> None:
     run_design(load_study_file(path), fake.path / "state", fake.listener, kind="lhs", runs=30)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_ranks_are_carried_from_another_study_and_checked(fake: FakeStudy) -> None:
     fake.target._speed = _fast
     _design(fake)
     record, trials = _tune_pruned(fake, '"auto"', 'ranks = "fake.rank-lhs"')
-    plan = record.verdict["pruned"]["plan"]
-    assert set(plan["carried"][:2]) == {"page_cost", "compile"}
-    assert plan["source"].startswith("study='fake.rank-lhs' (")
+    plan = record.verdict.pruned.plan
+    assert set(plan.carried[:2]) == {"page_cost", "compile"}
+    assert plan.source.startswith("study='fake.rank-lhs' (")
     assert any(line.startswith("the ranks of study='fake.rank-lhs'") for line in fake.listener.phases)
     assert sum(trial.role is Role.DESIGN for trial in trials) <= 15
 
@@ -300,7 +301,7 @@ def _of_another_space(fake: FakeStudy) -> None:
         (None, ['prune = "auto"', 'ranks = "old"'], "the history holds no study named 'old'", "it holds: fake"),
         (None, ['prune = "auto"', 'ranks = "fake"'], "search.ranks='fake' is the study itself", "name another study"),
         (_of_another_space, ['prune = "auto"', 'ranks = "fake.rank-lhs"'],
-         "search.ranks='fake.rank-lhs' is a study of another space: it knows nothing of compile, method", "had all knobs"),
+         "search.ranks='fake.rank-lhs' is a study of another space: it has no data on compile, method", "had all knobs"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_pruned_is_said_before_anything_is_measured(
@@ -340,8 +341,8 @@ def test_every_registered_searcher_can_be_pruned() -> None:
 def test_the_report_says_what_was_searched_and_what_was_left_out(fake: FakeStudy) -> None:
     record, trials = _tune_pruned(fake, "2", patience=3)
     text = " ".join(report_text(record, trials).split())
-    pruned = record.verdict["pruned"]
-    assert f"knobs searched: {pruned['levels'][0]['n_knobs']}" in text
-    assert f"left out ({len(pruned['left_out'])} knob" in text
-    assert ", ".join(pruned["left_out"]) in text
+    pruned = record.verdict.pruned
+    assert f"knobs searched: {pruned.levels[0].n_knobs}" in text
+    assert f"left out ({len(pruned.left_out)} knob" in text
+    assert ", ".join(pruned.left_out) in text
     assert "Left out (" in render_html(record, trials)

@@ -8,14 +8,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.fakes import FakeStudy
 
+from tests.fakes import FakeStudy
 from trimtab.errors import HistoryError, UsageError
 from trimtab.history import StudyRecord, open_history_at
 from trimtab.records import Role, Status, Trial
 from trimtab.study import load_study_file, rank_study, run_design
 from trimtab.study.rank import Ranked
 from trimtab.trial import Journal
+
+pytestmark = pytest.mark.slow
 
 
 def _design(
@@ -48,7 +50,7 @@ def test_a_design_is_measured_with_the_baseline_between_and_the_target_left_as_f
     record, trials = _design(fake, kind, runs)
     assert (record.name, record.status) == (f"fake.rank-{kind}", "ranked")
     assert [trial.role for trial in trials[:3]] == [Role.BASELINE] * 3
-    assert len(_designed(trials)) == record.verdict["design"]["n_runs"]
+    assert len(_designed(trials)) == record.verdict.design.n_runs
     assert sum(trial.role is Role.BASELINE for trial in trials[3:]) == (len(_designed(trials)) - 1) // 6
     assert all(trial.loss is not None for trial in _designed(trials))
     assert dict(fake.target.values) == found
@@ -66,7 +68,7 @@ def test_a_design_that_is_whole_is_not_measured_again(fake: FakeStudy) -> None:
 def test_an_interrupted_design_resumes_and_pays_for_no_run_twice(fake: FakeStudy) -> None:
     fake.listener.on_trial = lambda trial: os.kill(os.getpid(), signal.SIGINT) if trial.number == 7 else None
     record, trials = _design(fake)
-    assert (record.status, record.verdict["result"], len(trials)) == ("interrupted", "interrupted", 8)
+    assert (record.status, record.verdict.result, len(trials)) == ("interrupted", "interrupted", 8)
     n_runs = len(fake.workload.seeds)
     fake.listener.on_trial = lambda trial: None
     resumed, every = _design(fake)
@@ -80,7 +82,7 @@ def test_the_kill_switch_ends_a_design_and_keeps_one_from_beginning(fake: FakeSt
     fake.listener.on_trial = lambda trial: switch.touch() if trial.number == 4 else None
     record, trials = _design(fake, runs=12)
     assert (record.status, len(trials)) == ("interrupted", 5)
-    assert record.verdict["stop_reason"] == f"stopped by the kill switch: file={switch}"
+    assert record.verdict.stop_reason == f"stopped by the kill switch: file={switch}"
     n_runs = len(fake.workload.seeds)
     with pytest.raises(UsageError, match="the kill switch is on: file="):
         _design(fake, runs=12)
@@ -114,7 +116,7 @@ def test_more_runs_are_added_to_a_design(fake: FakeStudy) -> None:
     assert every[: len(trials)] == trials
     assert len(_designed(every)) == 28
     assert len({trial.config for trial in _designed(every)}) > 20
-    assert more.verdict["design"]["batches"] == [16, 12]
+    assert more.verdict.design.batches == (16, 12)
 
 
 def test_how_a_winner_is_searched_may_change_between_two_runs_of_a_design(fake: FakeStudy) -> None:
@@ -129,7 +131,7 @@ def test_a_design_of_another_load_is_refused(fake: FakeStudy) -> None:
     fake.text = fake.text.replace('window = "5s"', 'window = "4s"')
     with pytest.raises(HistoryError, match=r"holds a design named 'fake.rank-lhs' of another study file") as caught:
         _design(fake)
-    assert caught.value.hint == "give the study another name, or start afresh with --again"
+    assert caught.value.hint == "give the study another name, or start again with --again"
     assert _design(fake, again=True)[0].status == "ranked"
 
 
@@ -205,7 +207,7 @@ def test_studies_of_another_objective_are_not_mixed(fake: FakeStudy, old: str, n
         return
     with pytest.raises(UsageError, match=message) as caught:
         _rank(fake, "fake.rank-lhs", beside=["fake.rank-sobol"])
-    assert caught.value.hint == "rank them apart: their trials do not measure the same thing"
+    assert caught.value.hint == "rank them separately: their trials do not measure the same thing"
 
 
 def test_studies_of_another_space_are_not_mixed(fake: FakeStudy) -> None:

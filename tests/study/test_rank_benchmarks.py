@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.bench_modules import bench_modules
 
+from tests.bench_modules import bench_modules
 from trimtab.study import load_study_file
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "importance"

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from tests.fakes import FakeStudy
 
+from tests.fakes import FakeStudy
 from trimtab.errors import LoadError, UsageError
 from trimtab.study import RateResult, Slo, find_rate, load_study_file
 from trimtab.study.rate_search import Probe, search_rate

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.fakes import FakeStudy
 
+from tests.fakes import FakeStudy
 from trimtab.measure import Interval, Measurement
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.space import Config
@@ -77,4 +77,4 @@ def test_the_search_ends_when_the_budget_is_spent_and_the_proof_goes_on(fake: Fa
     record, trials = fake.tune()
     n_search = sum(t.role in (Role.SEARCH, Role.ADVICE) for t in trials)
     assert n_search < 60
-    assert "the regression budget of 0.001 s of user time is spent (lost " in record.verdict["stop_reason"]
+    assert "the regression budget of 0.001 s of user time is spent (lost " in record.verdict.stop_reason

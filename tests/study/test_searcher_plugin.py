@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.fakes import FakeStudy
 
+from tests.fakes import FakeStudy
 from trimtab import plugins
 from trimtab.errors import InternalError, UsageError
 from trimtab.records import Role, Trial
@@ -14,6 +14,8 @@ from trimtab.search import SearchProblem
 from trimtab.search.random import RandomSearcher
 from trimtab.space import Config
 from trimtab.trial import Journal
+
+pytestmark = pytest.mark.slow
 
 
 class RaisesInAsk(RandomSearcher):

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from tests.fakes import FakeStudy
 
+from tests.fakes import FakeStudy
 from trimtab.study import load_study_file
 from trimtab.study.stage import open_stage
 from trimtab.target import KnobState

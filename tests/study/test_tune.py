@@ -5,18 +5,32 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tests.fakes import FakeStudy
 
-from trimtab.errors import HistoryError, LoadError, LockedError, UsageError
-from trimtab.history import History, StudyCopy, find_study, open_history_at
-from trimtab.records import Role, Status, Trial
-from trimtab.study import Change, apply_winner, open_changes, recover, rollback
+from tests.fakes import FakeStudy
+from trimtab.errors import ApplyError, HistoryError, LoadError, LockedError, TargetError, UsageError
+from trimtab.history import History, StudyCopy, find_study, open_history_at, read_space
+from trimtab.importance import RankProblem, rank_knobs
+from trimtab.records import DriftSummary, Role, Status, Trial
+from trimtab.report.explain import explain
+from trimtab.space import Config
+from trimtab.study import (
+    Change,
+    Proposal,
+    apply_winner,
+    extract,
+    leave,
+    load_study_file,
+    open_changes,
+    recover,
+    rollback,
+    shown,
+)
 from trimtab.testing.fake_target import FakeTarget
-from trimtab.trial import Journal
+from trimtab.trial import Entry, Journal, own_to_json
+from trimtab.trial.entry import APPLY, FAILED, TRIED
 
 
 def _roles(trials: list[Trial]) -> Counter[Role]:
@@ -26,11 +40,11 @@ def _roles(trials: list[Trial]) -> Counter[Role]:
 def test_a_real_gain_is_found_proven_and_the_target_left_as_found(fake: FakeStudy) -> None:
     found = dict(fake.target.values)
     record, trials = fake.tune()
-    gain = record.verdict["gain"]
+    gain = record.verdict.gain
     assert record.status == "proven"
-    assert gain["low"] > 1.02
-    truth = _speed(fake, record.verdict["config"]) / _speed(fake, {})
-    assert gain["low"] * 0.97 <= truth <= gain["high"] * 1.03
+    assert gain.low > 1.02
+    truth = _speed(fake, record.verdict.config) / _speed(fake, {})
+    assert gain.low * 0.97 <= truth <= gain.high * 1.03
     assert dict(fake.target.values) == found
     assert Journal(fake.path / "state").open_entries() == []
     assert _roles(trials)[Role.BASELINE] >= 3
@@ -42,16 +56,17 @@ def test_the_winner_is_measured_beside_the_advice(fake: FakeStudy) -> None:
         (1000.0 if values["compile"] else 2000.0) * (1.2 if values["sort_memory"] > 8 else 1)
     )
     fake.workload.noise_sd = 0.002
-    fake.text = fake.text.replace("12 trials", "20 trials") + "\n[search.advice]\nsort_memory = '16MB'\n"
+    fake.text = (
+        fake.text.replace("12 trials", "20 trials")
+        + "\n[search.advice]\nsort_memory = '16MB'\n[proof]\nadvice = true\n"
+    )
     record, trials = fake.tune()
     verdict = record.verdict
-    beside = verdict["beside_advice"]
-    assert verdict["advice_gain"]["estimate"] == pytest.approx(1.2, rel=0.02)
-    assert beside["estimate"] == pytest.approx(
-        verdict["gain"]["estimate"] / verdict["advice_gain"]["estimate"], rel=0.01
-    )
-    assert 1.6 < beside["low"] < beside["estimate"] < beside["high"] < 2.1
-    assert _roles(trials)[Role.PROOF_ADVICE] == len(verdict["advice_pairs"])
+    beside = verdict.beside_advice
+    assert verdict.advice_gain.estimate == pytest.approx(1.2, rel=0.02)
+    assert beside.estimate == pytest.approx(verdict.gain.estimate / verdict.advice_gain.estimate, rel=0.01)
+    assert 1.6 < beside.low < beside.estimate < beside.high < 2.1
+    assert _roles(trials)[Role.PROOF_ADVICE] == len(verdict.advice_pairs)
 
 
 def _speed(fake: FakeStudy, changes: dict[str, object]) -> float:
@@ -66,15 +81,15 @@ def test_needless_knobs_are_dropped(fake: FakeStudy) -> None:
     fake.text = fake.text.replace("12 trials", "20 trials")
     record, _ = fake.tune()
     assert record.status == "proven"
-    assert record.verdict["config"] == {"compile": False}
-    assert record.verdict["gain"]["estimate"] == pytest.approx(2.0, rel=0.03)
+    assert dict(record.verdict.config) == {"compile": False}
+    assert record.verdict.gain.estimate == pytest.approx(2.0, rel=0.03)
 
 
 def test_flat_surface_gives_no_improvement(fake: FakeStudy) -> None:
     fake.target._speed = lambda values: 1000.0
     record, _ = fake.tune()
     assert record.status == "no_improvement"
-    assert record.verdict["result"] == "no_improvement"
+    assert record.verdict.result == "no_improvement"
 
 
 def test_every_trial_is_stored_before_the_next_starts(fake: FakeStudy) -> None:
@@ -89,8 +104,10 @@ def test_crashing_configs_are_results_and_do_not_end_the_study(fake: FakeStudy) 
     fake.target._crash_when = lambda values: values["method"] == "ring"
     record, trials = fake.tune()
     crashed = [t for t in trials if t.status is Status.CRASHED]
+    assert crashed
+    assert trials[-1].number > crashed[0].number
     assert all(t.config["method"] == "ring" and "FATAL" in t.reason for t in crashed)
-    assert record.verdict.get("config", {}).get("method") != "ring"
+    assert record.verdict.config.get("method") != "ring"
 
 
 def test_interrupted_study_resumes_and_pays_for_no_trial_twice(fake: FakeStudy) -> None:
@@ -100,7 +117,7 @@ def test_interrupted_study_resumes_and_pays_for_no_trial_twice(fake: FakeStudy) 
 
     fake.listener.on_trial = stop
     record, trials = fake.tune()
-    assert (record.status, record.verdict["result"]) == ("interrupted", "interrupted")
+    assert (record.status, record.verdict.result) == ("interrupted", "interrupted")
     assert len(trials) == 7
     n_runs = len(fake.workload.seeds)
     fake.listener.on_trial = lambda trial: None
@@ -111,16 +128,34 @@ def test_interrupted_study_resumes_and_pays_for_no_trial_twice(fake: FakeStudy) 
     assert len(fake.workload.seeds) - n_runs == len(resumed_trials) - 7
 
 
+@pytest.mark.slow
+def test_the_knobs_are_ranked_once_when_the_study_ends(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other studies on fakes skip it, since it takes most of their time."""
+    fake.is_ranked = True
+    record, trials = fake.tune()
+    kept = record.verdict.importance
+    assert kept is not None
+    assert kept.n_trials == len(trials)
+    made = rank_knobs(
+        RankProblem(space=read_space(record), baseline=record.baseline, trials=tuple(trials), n_bootstrap=20)
+    )
+    monkeypatch.setattr("trimtab.importance.rank_knobs", lambda problem: pytest.fail("ranked again"))
+    found = explain(record, trials)
+    assert found.text == kept.text
+    assert found.consensus == (None if made.verdict else made)
+
+
 def test_stopped_before_the_first_baseline_is_measured(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(number: int, role: Role, changed: dict[str, str]) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(fake.listener, "trial_started", stop)
     record, trials = fake.tune()
-    assert (record.status, record.verdict["stop_reason"], trials) == ("interrupted", "stopped by the user", [])
-    assert record.verdict["drift"] == {"points": [], "range": None, "is_beyond_noise": False}
+    assert (record.status, record.verdict.stop_reason, trials) == ("interrupted", "stopped by the user", [])
+    assert record.verdict.drift == DriftSummary(points=(), range=None, is_beyond_noise=False)
 
 
+@pytest.mark.slow
 def test_an_imported_study_of_the_same_name_is_not_taken_for_the_result(fake: FakeStudy) -> None:
     fake.listener.on_trial = lambda trial: os.kill(os.getpid(), signal.SIGINT) if trial.number == 4 else None
     record, trials = fake.tune()
@@ -158,6 +193,7 @@ def test_what_was_measured_after_the_flow_had_changed_is_not_measured_again(
     assert len(fake.workload.seeds) - n_runs == len(third) - len(second)
 
 
+@pytest.mark.slow
 def test_finished_study_is_shown_again_and_not_run(fake: FakeStudy) -> None:
     fake.tune()
     n_runs = len(fake.workload.seeds)
@@ -172,7 +208,7 @@ def test_changed_file_under_the_same_name_is_refused(fake: FakeStudy) -> None:
     fake.text = fake.text.replace('window = "5s"', 'window = "4s"')
     with pytest.raises(HistoryError, match="the history holds another study named 'fake'") as caught:
         fake.tune()
-    assert caught.value.hint == "give the study another name, or start afresh with --again"
+    assert caught.value.hint == "give the study another name, or start again with --again"
 
 
 def test_slip_in_the_file_of_a_known_study_shows_as_itself(fake: FakeStudy) -> None:
@@ -226,6 +262,17 @@ def test_ranges_narrow_the_space_and_must_be_accepted_by_the_target(fake: FakeSt
         fake.tune(again=True)
 
 
+def test_a_range_of_the_users_own_leaves_special_values_out(fake: FakeStudy) -> None:
+    fake.text = (
+        fake.text.replace('"12 trials"', '"40 trials"')
+        + '\n[search]\nsearcher = "sobol"\nranges = { workers = [4, 8] }\n'
+    )
+    _, trials = fake.tune()
+    tried = {trial.config["workers"] for trial in trials}
+    assert len(tried) > 2, tried
+    assert tried <= {2, 4, 5, 6, 7, 8}  # 2: as found; the catalogue's 0 is outside
+
+
 def test_rules_that_advise_beyond_the_users_range_are_brought_into_it(fake: FakeStudy) -> None:
     fake.text += '\n[search.ranges]\ncache = ["64MB", "200MB"]\n'
     _, trials = fake.tune()
@@ -244,33 +291,52 @@ def test_apply_sets_the_winner_and_rollback_takes_it_back(fake: FakeStudy) -> No
     record, _ = fake.tune()
     seen: list[Change] = []
 
-    def refuse(changes: Sequence[Change]) -> bool:
-        seen.extend(changes)
+    def refuse(proposal: Proposal) -> bool:
+        seen.extend(proposal.changes)
+        assert proposal.where["server"] == "a fake named db"
         return False
 
+    file = load_study_file(fake.path / "study.toml")
+
     fake.target.disk.running["sort_memory"] = 5
-    assert apply_winner(record, fake.path / "state", agrees=refuse) is None
-    assert {change.knob for change in seen} == set(record.verdict["config"])
+    assert apply_winner(record, file, fake.path / "state", agrees=refuse) is None
+    assert {change.knob for change in seen} == set(record.verdict.config)
     assert all(change.current != change.proposed for change in seen)
     fake.target.disk.running["sort_memory"] = found["sort_memory"]
     assert dict(fake.target.values) == found
-    effective = apply_winner(record, fake.path / "state")
+    effective = apply_winner(record, file, fake.path / "state")
     assert effective is not None
-    assert dict(effective) == record.verdict["config"]
-    assert {k: fake.target.values[k] for k in effective} == record.verdict["config"]
+    assert dict(effective) == dict(record.verdict.config)
+    assert {k: fake.target.values[k] for k in effective} == dict(record.verdict.config)
     rollback("fake", fake.path / "state")
     assert dict(fake.target.values) == found
     with pytest.raises(UsageError, match="nothing of study='fake' is applied"):
         rollback("fake", fake.path / "state")
 
 
+def test_a_winner_that_no_longer_fits_the_server_is_not_applied(fake: FakeStudy) -> None:
+    """The server has less memory than in the study, or gives more of it to something else: nothing is changed."""
+    record, _ = fake.tune()
+    record = replace(record, verdict=replace(record.verdict, config=Config({"cache": 512})))
+    file = load_study_file(fake.path / "study.toml")
+    fake.target._memory_mib = 256
+    found, n_applied = dict(fake.target.values), fake.target.calls.count("apply")
+    with pytest.raises(ApplyError, match="the winner does not fit the server of now: .*memory budget") as caught:
+        apply_winner(record, file, fake.path / "state")
+    assert caught.value.hint == "the server was changed since the study; tune again from what it has now"
+    assert dict(fake.target.values) == found
+    assert fake.target.calls.count("apply") == n_applied
+    assert Journal(fake.path / "state").open_entries() == []
+
+
+@pytest.mark.slow
 def test_a_number_finds_a_study_that_a_later_one_of_its_name_hides(fake: FakeStudy) -> None:
     first, _ = fake.tune()
     second, _ = fake.tune(again=True)
     with History.open(fake.path / "state" / "history.db") as history:
         assert find_study(history, "fake").id == second.id != first.id
         assert find_study(history, f"#{first.id}").id == first.id
-        with pytest.raises(HistoryError, match="has no study_id=99"):
+        with pytest.raises(UsageError, match="the history holds no study named '#99'\nhint: it holds: "):
             find_study(history, "#99")
 
 
@@ -278,31 +344,94 @@ def test_without_a_proof_nothing_is_applied(fake: FakeStudy) -> None:
     fake.target._speed = lambda values: 1000.0
     record, _ = fake.tune()
     with pytest.raises(UsageError, match="study='fake' has no proven winner: its status is 'no_improvement'"):
-        apply_winner(record, fake.path / "state")
+        apply_winner(record, load_study_file(fake.path / "study.toml"), fake.path / "state")
+
+
+def dead_entry(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch, study: str = "dead") -> Entry:
+    """Of a tuner that died with cache=999 of its own on the server."""
+    state, target = fake.path / "state", fake.target
+    entry = Journal(state).begin(target.snapshot(), study=study, purpose="tune")
+    assert open_changes(state) == []
+    own = target.announce(Config({"cache": 999}))
+    entry.note(APPLY, {"target": target.name, "changes": {"cache": 999}, "own": own_to_json(own)})
+    target.disk.running["cache"] = target.disk.configured["cache"] = 999
+    monkeypatch.setattr("trimtab.trial.entry.process_mark", lambda pid: "")
+    return entry
 
 
 def test_recover_restores_what_a_dead_tuner_left(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     state = fake.path / "state"
     found = dict(fake.target.values)
-    Journal(state).begin(fake.target.snapshot(), study="dead", purpose="tune")
-    assert open_changes(state) == []
-    monkeypatch.setattr("trimtab.trial.journal.process_mark", lambda pid: "")
-    fake.target.disk.running["cache"] = 999
+    dead_entry(fake, monkeypatch)
+    fake.target.disk.running["workers"] = 7  # somebody else's
     half = state / "rollback" / "dead.4194303.partial"
-    half.parent.mkdir()
+    half.parent.mkdir(0o700)
     half.touch()
-    (done,) = recover(state)
-    assert not half.exists()
-    assert (done.study, done.target) == ("dead", "db")
-    assert dict(fake.target.values) == found
-    assert recover(state) == []
+    (done,), stuck = recover(state)
+    assert (stuck, half.exists()) == ([], False)
+    assert (done.study, done.target, done.action) == ("dead", "db", "restored as it was found")
+    assert dict(fake.target.values) == {**found, "workers": 7}
+    assert recover(state) == ([], [])
+
+
+def test_a_value_that_somebody_else_has_set_since_is_left_and_told(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead_entry(fake, monkeypatch)
+    fake.target.disk.running["cache"] = fake.target.disk.configured["cache"] = 777
+    (done,), _ = recover(fake.path / "state")
+    assert "cache=777: somebody else has set it meanwhile" in done.action
+    assert fake.target.values["cache"] == 777
+
+
+def test_an_entry_that_could_not_be_undone_restarts_nothing_again_and_waits(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = fake.path / "state"
+    entry = dead_entry(fake, monkeypatch)
+    entry.note(TRIED, {"target": "db"})
+    entry.note(FAILED, {"error": "it did not start"})
+    for _ in range(2):
+        (done, (stuck,)) = recover(state)
+        assert done == []
+        assert "needs a restart, which was tried already and did not help: it did not start" in stuck.error.message
+        assert "`trimtab recover --retry dead` allows one more restart" in str(stuck.error.hint)
+    (open_entry,) = shown(state)
+    assert (open_entry.study, open_entry.may_restart) == ("dead", False)
+    assert [(k.knob, k.ours, k.now, k.action) for k in open_entry.knobs] == [
+        ("cache", "999", "999", "is put back, by a restart")
+    ]
+    with pytest.raises(TargetError, match="may still hold what study='dead' has set") as refused:
+        Journal(state).begin(fake.target.snapshot(), study="next", purpose="tune")
+    assert "`trimtab recover --leave dead`" in str(refused.value.hint)
+    other = Journal(state).begin(FakeTarget("elsewhere").snapshot(), study="next", purpose="tune")
+    other.close("another server is not in its way")
+    (done,), stuck_now = recover(state, retry="dead")
+    assert (done.action, stuck_now) == ("restored as it was found", [])
+
+
+def test_an_entry_is_given_up_and_what_was_found_is_kept(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = fake.path / "state"
+    dead_entry(fake, monkeypatch)
+    with pytest.raises(UsageError, match="nothing of study='alive' is open") as caught:
+        leave(state, "alive")
+    assert caught.value.hint == "open: dead"
+    written = extract(state, fake.path / "out")
+    assert [path.name for path in written] == ["1-fake.conf", "README.txt"]
+    assert "cache: 999; 128" in written[1].read_text()
+    with pytest.raises(UsageError, match="is not empty"):
+        extract(state, fake.path / "out")
+    folder = leave(state, "dead")
+    assert (folder / "dead-tune-db" / "1-fake.conf").read_bytes() == written[0].read_bytes()
+    assert fake.target.values["cache"] == 999
+    assert recover(state) == ([], [])
 
 
 def test_noisy_gain_is_measured_on_until_it_can_be_quoted(fake: FakeStudy) -> None:
     fake.workload.noise_sd = 0.04
     fake.target._speed = lambda values: 3000.0 if not values["compile"] else 1000.0
     record, _ = fake.tune()
-    gain = record.verdict["gain"]
+    gain = record.verdict.gain
     assert record.status == "proven"
-    assert len(record.verdict["pairs"]) > 3
-    assert gain["high"] <= 1.25 * gain["low"] or len(record.verdict["pairs"]) == 8
+    assert len(record.verdict.pairs) > 3
+    assert gain.high <= 1.25 * gain.low or len(record.verdict.pairs) == 8

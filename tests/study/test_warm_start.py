@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes import FakeStudy
 
+from tests.fakes import FakeStudy
 from trimtab.errors import UsageError
 from trimtab.history import History, StudyCopy, open_history_at
 from trimtab.records import Role, Trial
 from trimtab.study import load_study_file
+
+pytestmark = pytest.mark.slow
 
 NO_PROOF = "\n[proof]\nablate = false\nadvice = false\nmin_pairs = 2\nmax_pairs = 2\n"
 
@@ -48,17 +50,17 @@ def _warm(study: FakeStudy, warm: str) -> None:
 
 def test_off_leaves_no_trace_and_no_past(past: FakeStudy) -> None:
     record, _ = past.tune()
-    assert "warm_start" not in record.verdict
+    assert record.verdict.warm_start is None
     assert not any("warm start" in phase for phase in past.listener.phases)
 
 
 def test_auto_takes_the_near_study_and_says_so(past: FakeStudy) -> None:
     _warm(past, '"auto"')
     record, trials = past.tune()
-    (found,) = record.verdict["warm_start"]["studies"]
-    assert (found["name"], found["overlap"], found["machine"]) == ("past", 1.0, 1.0)
-    assert len(found["digest"]) == 64
-    assert "past" not in record.verdict["warm_start"]
+    (found,) = record.verdict.warm_start.studies
+    assert (found.name, found.overlap, found.machine) == ("past", 1.0, 1.0)
+    assert len(found.digest) == 64
+    assert record.verdict.warm_start.past is None
     assert any(phase.startswith("warm start from study 'past' (nearness 1.00") for phase in past.listener.phases)
     with _history(past) as history:
         before = history.find_study("past")
@@ -76,7 +78,7 @@ def test_starts_serve_a_searcher_without_a_model(past: FakeStudy) -> None:
         assert before is not None
         known = {t.config for t in history.trials(before.id)}
     assert sum(trial.config in known for trial in _searched(trials)) >= 2
-    assert record.verdict["warm_start"]["n_asks"] == 0
+    assert record.verdict.warm_start.n_asks == 0
 
 
 def test_a_resume_does_not_depend_on_the_history(past: FakeStudy, tmp_path: Path) -> None:
@@ -91,18 +93,18 @@ def test_a_resume_does_not_depend_on_the_history(past: FakeStudy, tmp_path: Path
     past.listener.on_trial = lambda trial: os.kill(os.getpid(), signal.SIGINT) if trial.number == 6 else None
     record, _ = past.tune()
     assert record.status == "interrupted"
-    assert record.verdict["warm_start"]["past"]
+    assert record.verdict.warm_start.past
     past.listener.on_trial = lambda trial: None
     with _history(past) as history:
-        frozen = [each["id"] for each in record.verdict["warm_start"]["studies"]]
+        frozen = [each.id for each in record.verdict.warm_start.studies]
         copy = history.copy(for_resume.id)
         other = replace(copy.record, name="other", created_at=copy.record.created_at + 1.0)
         history.add_copies([StudyCopy(other, [_turned(trial) for trial in copy.trials])])
     finished, trials = past.tune()
-    assert [each["id"] for each in finished.verdict["warm_start"]["studies"]] == frozen
+    assert [each.id for each in finished.verdict.warm_start.studies] == frozen
     numbers = [trial.number for trial in trials]
     assert numbers == list(range(len(numbers)))
-    assert straight_record.verdict["warm_start"]["studies"][0]["digest"]
+    assert straight_record.verdict.warm_start.studies[0].digest
     assert len(_searched(trials)) == len(_searched(straight))
 
 
@@ -120,12 +122,12 @@ def test_a_past_that_misleads_is_dropped(past: FakeStudy) -> None:
         history.add_copies([StudyCopy(liar, [_turned(trial) for trial in copy.trials])])
     _warm(past, '["liar"]')
     found, trials = past.tune()
-    (about,) = found.verdict["warm_start"]["studies"]
-    assert "in the wrong order; knowing nothing is as good" in about["dropped"]
+    (about,) = found.verdict.warm_start.studies
+    assert "in the wrong order; knowing nothing is as good" in about.dropped
     assert any(
         phase.startswith("the prior of study='liar' is dropped: it may well put ") for phase in past.listener.phases
     )
-    assert found.verdict["warm_start"]["n_asks"] <= 6
+    assert found.verdict.warm_start.n_asks <= 6
     assert len(_searched(trials)) == 12
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,12 +14,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from trimtab.host import LocalHost
-from trimtab.target.account import Account, server_account
+from tests.servers import free_port as free_port
+from tests.servers.postgresql import PG_CONTROL, started
+from trimtab.target.account import Account
+from trimtab.target.files import file_from_json
 from trimtab.target.postgresql import PostgresTarget
-from trimtab.target.postgresql.install import find_install
-
-RESTART = Path(__file__).with_name("pg_control.py")
+from trimtab.target.postgresql.autoconf import reload_and_wait
+from trimtab.target.postgresql.catalogue import read_rows
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -62,10 +61,22 @@ def opened(request: pytest.FixtureRequest, cache: Path, state_dir: Path) -> Iter
 
 @pytest.fixture
 def target(opened: PostgresTarget) -> Iterator[PostgresTarget]:
-    """An open embedded server (18 and 16), restored after each test whatever it did."""
+    """An open embedded server (18 and 16), as it was found after each test: also what the test wrote as somebody else."""
     found = opened.snapshot()
     yield opened
+    reach = opened._reach
+    for name, table in found.files.items():
+        copy = file_from_json(table)
+        if copy is None:
+            reach.host.remove_file(Path(name))
+        else:
+            reach.host.write_file(Path(name), copy)
     opened.restore(found)
+    reload_and_wait(reach.connect)
+    with reach.connect() as connection:
+        rows = read_rows(connection)
+    if any(rows[name].value != value or rows[name].is_pending for name, value in found.values.items() if name in rows):
+        reach.restart()
 
 
 @dataclass(frozen=True)
@@ -95,41 +106,20 @@ class Server:
         }
 
     def control(self, *words: str) -> None:
-        argv = [sys.executable, str(RESTART), str(self.bin_dir), str(self.data_dir), str(self.account.uid), *words]
+        argv = [sys.executable, str(PG_CONTROL), str(self.bin_dir), str(self.data_dir), str(self.account.uid), *words]
         subprocess.run(argv, check=True, capture_output=True, timeout=120)
 
     def admin(self, database: str = "postgres") -> psycopg.Connection[tuple[object, ...]]:
         return psycopg.connect(self.url(database=database), autocommit=True)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="session")
-def server(cache: Path) -> Iterator[Server]:
-    account = server_account()
-    bin_dir = find_install("18", account, cache) / "bin"
-    folder = cache / "own"
-    folder.mkdir()
-    os.chown(folder, account.uid, account.gid)
-    password, port = secrets.token_hex(8), free_port()
-    secret = folder / "password"
-    secret.write_text(password)
-    os.chown(secret, account.uid, account.gid)
-    data_dir = folder / "data"
-    made = LocalHost().run(
-        [str(bin_dir / "initdb"), "-D", str(data_dir), "-U", "postgres", "-A", "scram-sha-256", "--no-locale", "-N",
-         f"--pwfile={secret}"],
-        timeout_s=120, user=account.uid, group=account.gid,
-    )  # fmt: skip
-    assert made.exit_code == 0, made.output
-    with (data_dir / "postgresql.conf").open("a") as file:
-        file.write(f"listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = '{folder}'\n")
-    words = f"{sys.executable} {RESTART} {bin_dir} {data_dir} {account.uid}"
-    made_server = Server(data_dir, port, password, f"{words} restart", account, bin_dir, folder)
-    made_server.control("start")
-    yield made_server
-    made_server.control("stop")
+def server() -> Iterator[Server]:
+    with started("18", settings="") as mine:
+        (mine.data_dir / "pg_hba.conf").write_text(
+            "local all all scram-sha-256\nhost all all 127.0.0.1/32 scram-sha-256\n"
+        )
+        mine.control("reload")
+        yield Server(
+            mine.data_dir, mine.port, mine.password, mine.restart_command, mine.account, mine.bin_dir, mine.sockets
+        )

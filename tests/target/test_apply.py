@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from trimtab.errors import ApplyError, TargetError
+from trimtab.errors import ApplyError, ForeignChangeError, TargetError
 from trimtab.host import LocalHost
 from trimtab.space import Config
 from trimtab.target import Snapshot, Target
 from trimtab.target.postgresql import PostgresTarget
+from trimtab.target.postgresql.autoconf import reload_and_wait
 
 pytestmark = pytest.mark.service
 
@@ -108,7 +110,7 @@ def test_new_connections_of_a_load_see_it(target: PostgresTarget) -> None:
         ({"archive_command": "rm -rf /"}, "knob='archive_command' may not be changed: forbidden: runs code"),
         ({"shared_preload_libraries": "x"}, "knob='shared_preload_libraries' may not be changed: forbidden: runs code"),
         ({"statement_timeout": 1}, "knob='statement_timeout' may not be changed: not curated"),
-        ({"work_mem; DROP TABLE x": 1}, "knob='work_mem; DROP TABLE x' is no name of a setting"),
+        ({"work_mem; DROP TABLE x": 1}, "knob='work_mem; DROP TABLE x' is not the name of a setting"),
         ({"work_me": 1}, "the server has no knob='work_me'"),
     ],
 )
@@ -157,17 +159,11 @@ def test_a_value_that_another_source_wins_over_is_told(target: PostgresTarget) -
             connection.execute("ALTER ROLE postgres RESET work_mem")
 
 
-def test_persist_stays_and_returns_what_was_before(target: PostgresTarget) -> None:
-    before = target.persist(Config({"work_mem": 7777}))
-    assert running(target, "work_mem") == [7777]
-    assert before.values["work_mem"] == 4096
-    target.restore(before)
-    assert running(target, "work_mem") == [4096]
-
-
 def test_checks_count_from_the_snapshot_and_not_from_a_config_handed_over(target: PostgresTarget) -> None:
     target.apply(Config({"max_parallel_workers": 1, "max_parallel_workers_per_gather": 1}))
     target.preflight(Config({"max_parallel_workers_per_gather": 4}))  # 8 workers as found
+    with pytest.raises(ApplyError, match="max_parallel_workers_per_gather=4 is above max_parallel_workers=1"):
+        target.preflight(Config({"max_parallel_workers": 1, "max_parallel_workers_per_gather": 4}))
 
 
 def test_orders_are_checked(target: PostgresTarget) -> None:
@@ -207,3 +203,25 @@ def test_the_programs_leave_nothing_behind(
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     target.preflight(Config({"shared_buffers": 20000}))
     assert list(scratch.iterdir()) == []
+
+
+def test_a_file_put_back_by_somebody_else_at_once_is_told(
+    target: PostgresTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Configuration management may be faster than the look at what the server uses: that is no config that failed."""
+    found = target.snapshot()
+    path = auto_conf(found)
+    content = path.read_bytes()
+
+    def reload_after_them(*arguments: Any, **more: Any) -> None:
+        path.write_bytes(content)
+        reload_and_wait(*arguments, **more)
+
+    monkeypatch.setattr("trimtab.target.postgresql.change.reload_and_wait", reload_after_them)
+    with pytest.raises(
+        ForeignChangeError,
+        match=r"postgresql.auto.conf was changed by somebody else while Trimtab changed it: work_mem",
+    ):
+        target.apply(Config({"work_mem": 8192}))
+    assert path.read_bytes() == content
+    assert running(target, "work_mem") == [4096]

@@ -13,8 +13,9 @@ from typing import Any, cast
 
 import pytest
 
+from tests.needs import require
 from trimtab.errors import LockedError, TargetError
-from trimtab.host import MemoryCgroup, is_running
+from trimtab.host import is_running
 from trimtab.space import Config
 from trimtab.target.account import Account, cache_root, can_enter, server_account
 from trimtab.target.postgresql import PostgresTarget
@@ -117,7 +118,7 @@ def test_a_strangers_folder_is_refused(monkeypatch: pytest.MonkeyPatch, cache: P
     reach.folder.unlink()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root uses another user")
+@pytest.mark.needs("root")
 def test_a_private_cache_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, state_dir: Path) -> None:
     tmp_path.chmod(0o700)
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
@@ -126,7 +127,7 @@ def test_a_private_cache_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert "TRIMTAB_CACHE" in str(caught.value.hint)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root uses another user")
+@pytest.mark.needs("root")
 def test_programs_out_of_reach_are_copied_once(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     monkeypatch.setattr("trimtab.target.postgresql.install.can_enter", lambda path, account: cache in path.parents)
     account = server_account()
@@ -167,10 +168,7 @@ def test_the_cache_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_memory_limit_holds_the_server(state_dir: Path) -> None:
-    try:
-        MemoryCgroup.create("trimtab-probe", 1 << 30).remove()
-    except TargetError as error:
-        pytest.skip(f"no writable memory cgroup here: {error.message}")
+    require("memory-cgroup")
     target = embedded("limited", state_dir, memory="300MB", memory_limit=True)
     target.open()
     try:
@@ -210,7 +208,12 @@ def test_fragment_is_read_back_by_the_server(target: PostgresTarget) -> None:
     assert "# Planner: cost of a page read out of order. Was 4.\nrandom_page_cost = 1.1\n" in text
     assert "Was 128MB; needs a restart.\n" in text
     path = Path(next(iter(target.snapshot().files)))
+    found = path.read_bytes()
     path.write_text(text)
-    target._reach.restart()
-    states = target.states()
+    try:
+        target._reach.restart()
+        states = target.states()
+    finally:  # what the target did not write itself, it does not take back
+        path.write_bytes(found)
+        target._reach.restart()
     assert {name: states[name].running for name in config} == dict(config)

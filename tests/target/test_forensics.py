@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -134,23 +133,43 @@ class LoggingServer:
         return ""
 
 
-def _waited(server: LoggingServer, *, then: str = "", after_s: float = 0.2) -> float:
+class Clock:
+    """Time that passes only while somebody sleeps; `at` says what happens then."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.at: dict[float, Callable[[], None]] = {}
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        for moment in [moment for moment in self.at if moment <= self.now]:
+            self.at.pop(moment)()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(forensics, "time", clock)
+    return clock
+
+
+def _waited(clock: Clock, server: LoggingServer, *, then: str = "", after_s: float = 0.2) -> float:
+    """Seconds that passed until the wait ended; the log gets `then` after `after_s`."""
     found = Forensics(cast(Reach, server))
     found.mark()
 
     def write() -> None:
-        time.sleep(after_s)
         if server.log_file is not None:
             with server.log_file.open("a", encoding="utf-8") as log:
                 log.write(then)
 
-    writer = threading.Thread(target=write)
-    began = time.monotonic()
-    writer.start()
+    clock.at[after_s] = write
+    began = clock.now
     found.await_reason()
-    waited_s = time.monotonic() - began
-    writer.join()
-    return waited_s
+    return clock.now - began
 
 
 @pytest.mark.parametrize(
@@ -161,37 +180,34 @@ def _waited(server: LoggingServer, *, then: str = "", after_s: float = 0.2) -> f
         "FATAL:  terminating connection due to administrator command",
     ],
 )
-def test_a_cut_off_session_is_waited_for_until_the_log_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
-) -> None:
-    monkeypatch.setattr(forensics, "_REASON_S", 10.0)
+def test_a_cut_off_session_is_waited_for_until_the_log_says_why(tmp_path: Path, clock: Clock, line: str) -> None:
     log = tmp_path / "server.log"
     log.write_text(
         "LOG:  server process (PID 11) was terminated by signal 11: Segmentation fault\n"
     )  # of an earlier config
-    assert 0.2 <= _waited(LoggingServer(log), then=f"2026-01-01 00:00:00.000 UTC [1] {line}\n") < 5.0
+    waited_s = _waited(clock, LoggingServer(log), then=f"2026-01-01 00:00:00.000 UTC [1] {line}\n")
+    assert 0.2 <= waited_s < 0.2 + 2 * forensics._POLL_S
 
 
-def test_the_wait_for_a_reason_ends_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forensics, "_REASON_S", 0.3)
+def test_the_wait_for_a_reason_ends_without_one(tmp_path: Path, clock: Clock) -> None:
     log = tmp_path / "server.log"
     log.touch()
     shutdown = 'LOG:  received fast shutdown request\nLOG:  background worker "x" (PID 9) exited with exit code 1\n'
-    assert 0.3 <= _waited(LoggingServer(log), then=shutdown, after_s=0.0) < 5.0
+    waited_s = _waited(clock, LoggingServer(log), then=shutdown, after_s=0.0)
+    assert forensics._REASON_S <= waited_s < forensics._REASON_S + 2 * forensics._POLL_S
 
 
-def test_nothing_is_waited_for_that_cannot_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forensics, "_REASON_S", 10.0)
-    assert _waited(LoggingServer(None), after_s=0.0) < 1.0
+def test_nothing_is_waited_for_that_cannot_come(tmp_path: Path, clock: Clock) -> None:
+    assert _waited(clock, LoggingServer(None), after_s=0.0) == 0
     log = tmp_path / "server.log"
     log.touch()
     gone = LoggingServer(log)
     found = Forensics(cast(Reach, gone))
     found.mark()
     gone.pid = None
-    began = time.monotonic()
+    began = clock.now
     found.await_reason()
-    assert time.monotonic() - began < 1.0
+    assert clock.now == began
 
 
 def test_a_session_that_was_cut_off_is_known_by_the_words_of_its_client() -> None:

@@ -182,7 +182,7 @@ def test_secrets_are_not_shown() -> None:
 
 
 def test_who_may_change_nothing_is_told() -> None:
-    with pytest.raises(TargetError, match="this user may change no variable of the server"):
+    with pytest.raises(TargetError, match="this user may not change any variable of the server"):
         require_changeable(states(may_set=False, no_restart="cannot"))
 
 
@@ -224,7 +224,7 @@ def test_the_overlay_holds_the_papers_and_the_classes() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("not toml", "the knob overlay is no TOML"),
+        ("not toml", "the knob overlay is not TOML"),
         (f'{HEAD}[knob.init_connect]\ndoc = "Runs at every login."', "forbidden knobs may not be"),
         (f'{HEAD}[knob.x]\ndoc = "Something or other."\nonly = "oracle"', "knob.x.only"),
     ],
@@ -337,10 +337,10 @@ def test_rights_as_sql() -> None:
         ({"embedded": "oracle"}, '\'oracle\' is neither "mariadb" nor "mysql" nor the path of a server program'),
         ({"embedded": "mariadb", "include_file": "/x"}, "include_file goes with url"),
         ({"url": "mysql://a@b/", "restart": "x"}, "restart needs include_file too"),
-        ({"url": "mysql://a@b/", "memory_limit": True}, "memory_limit goes with embedded"),
-        ({"url": "postgresql://a@b/"}, "url is no MySQL connection string"),
-        ({"url": "mysql://secret-word@@:x/"}, "url is no MySQL connection string"),
-        ({"url": "mysql://a@b/?ssl=1"}, "url is no MySQL connection string"),
+        ({"url": "mysql://a@b/", "memory_limit": True}, "memory_limit needs embedded"),
+        ({"url": "postgresql://a@b/"}, "url is not a MySQL connection string"),
+        ({"url": "mysql://secret-word@@:x/"}, "url is not a MySQL connection string"),
+        ({"url": "mysql://a@b/?ssl=1"}, "url is not a MySQL connection string"),
         ({"embedded": "mariadb", "unlock": ["all"]}, "unknown safety class 'all'"),
         ({"embedded": "mariadb", "memory": "much"}, "memory: "),
         ({"embeded": "mariadb"}, "unknown key 'embeded' in [target.db]"),

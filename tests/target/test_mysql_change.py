@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.needs import require
+from trimtab.errors import ForeignChangeError
 from trimtab.space import Config
 from trimtab.target.mysql import MysqlTarget
 from trimtab.target.mysql.change import is_resized
 from trimtab.target.mysql.pending import starts_so
-from trimtab.target.mysql.program import find_program
 from trimtab.target.mysql.variables import Variable
 
 pytestmark = [pytest.mark.service]
@@ -20,11 +20,7 @@ pytestmark = [pytest.mark.service]
 
 @pytest.fixture(scope="module")
 def target(cache: Path, state_dir: Path) -> Iterator[MysqlTarget]:
-    if find_program("mariadbd") is None:
-        reason = "needs Debian's mariadb-server (tests/install-servers.sh installs it)"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
+    require("mariadb")
     table = {"kind": "mariadb", "embedded": "mariadb", "memory": "1GiB", "knobs": "all"}
     target = MysqlTarget.from_settings("change", table, state_dir=state_dir)
     target.open()
@@ -55,6 +51,28 @@ def test_the_pool_gets_its_size_with_the_restart_that_makes_it(target: MysqlTarg
     assert _running(target, "thread_pool_size") == 5
     target.restore(found)
     assert _running(target, "thread_handling") == "one-thread-per-connection"
+
+
+def test_an_option_file_put_back_by_somebody_else_at_once_is_told(
+    target: MysqlTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As configuration management does: that is no config that failed."""
+    found = target.snapshot()
+    path, restart = Path(next(iter(found.files))), target._reach.restart
+    size = _running(target, "thread_stack")
+
+    def restart_after_them() -> None:
+        path.unlink()
+        restart()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(target._reach, "restart", restart_after_them)
+        with pytest.raises(
+            ForeignChangeError, match=r"file=.*zz-trimtab.cnf' was changed by somebody else while Trimtab changed it"
+        ):
+            target.apply(Config({"thread_stack": 262144}))
+    assert not path.exists()
+    assert _running(target, "thread_stack") == size
 
 
 TEXT, CODE = "innodb_buffer_pool_resize_status", "innodb_buffer_pool_resize_status_code"

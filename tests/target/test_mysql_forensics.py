@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from trimtab.host import FileCopy
 from trimtab.records import Fault
+from trimtab.target.base import Own
+from trimtab.target.files import file_digest
 from trimtab.target.mysql.foreign import Picture, differences
 from trimtab.target.mysql.forensics import classify
-from trimtab.target.mysql.withdraw import _without
+from trimtab.target.mysql.undo import _file_without
 
 LEFT = Picture(
     identifier="fXdYp7ZW",
@@ -93,9 +96,33 @@ def test_own_changes_are_not_foreign_and_others_stay_so() -> None:
     assert "zz-trimtab" not in found.text
 
 
-def test_a_withdrawal_takes_out_our_own_lines_only() -> None:
-    text = "[mysqld]\nback_log = 70\n# Written by Trimtab while it tunes; removed or put back afterwards.\n[mysqld]\n"
-    text += "sort_buffer_size = 4096\nthread_stack = 1\nsort_buffer_size = 8192\n"
-    ours = {"sort_buffer_size": (4096, 4096), "thread_stack": (2, 2)}
-    kept = "[mysqld]\nback_log = 70\n[mysqld]\nthread_stack = 1\nsort_buffer_size = 8192\n"
-    assert _without(text, ours) == kept
+def copy(text: str) -> FileCopy:
+    return FileCopy(content=text.encode(), mode=0o644, uid=0, gid=0)
+
+
+OURS = "# Written by Trimtab while it tunes; removed or put back afterwards.\n[mysqld]\nsort_buffer_size = 4096\n"
+OWN = Own(texts={"sort_buffer_size": ("4096",), "thread_stack": ("2",)}, is_whole=False)
+FOUND = "[mysqld]\nback_log = 70\n"
+
+
+@pytest.mark.parametrize(
+    ("now", "found", "goal"),
+    [
+        (FOUND + OURS + "thread_stack = 1\nsort_buffer_size = 8192\n", FOUND,
+         "[mysqld]\nback_log = 70\n[mysqld]\nthread_stack = 1\nsort_buffer_size = 8192\n"),
+        (FOUND + OURS, FOUND, FOUND),
+        (OURS, None, None),
+        ("# managed\n", FOUND, "# managed\n"),
+        ("", None, ""),
+        (OURS + "# mine\n", None, "[mysqld]\n# mine\n"),
+    ],
+)  # fmt: skip
+def test_only_our_own_lines_are_taken_out(now: str, found: str | None, goal: str | None) -> None:
+    """Half way through a change nobody knows the file's digest: its lines tell whether somebody else has written there."""
+    before = copy(found) if found is not None else None
+    assert _file_without(copy(now), before, OWN, "") == (copy(goal) if goal is not None else None)
+
+
+def test_a_file_as_we_left_it_has_its_found_bytes_again() -> None:
+    now, found = copy(OURS + "thread_stack = 7\n"), copy(FOUND)
+    assert _file_without(now, found, OWN, file_digest(now)) == found

@@ -64,7 +64,7 @@ def test_code_and_overlay_agree_on_classes() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[knob.x", "is no TOML"),
+        ("[knob.x", "is not TOML"),
         (HEAD.replace("1", "2", 1), "wrong at schema"),
         (HEAD + '[knob.fsync]\ndoc = "short"\n', r"wrong at knob.fsync.doc"),
         (HEAD + KNOB + "lowest = 1\n", r"wrong at knob.work_mem.lowest: Extra inputs are not permitted"),

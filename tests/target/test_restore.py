@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import psutil
@@ -17,15 +17,17 @@ import pytest
 from trimtab.errors import RestoreError
 from trimtab.host import LocalHost
 from trimtab.space import Config
-from trimtab.target import Snapshot
+from trimtab.target import Own, Snapshot
 from trimtab.target.postgresql import PostgresTarget
 from trimtab.target.postgresql.autoconf import reload_and_wait
+from trimtab.target.postgresql.reach import AUTO_CONF
 
 pytestmark = pytest.mark.service
 
 
 def auto_conf(target: PostgresTarget) -> Path:
-    return Path(next(iter(target.snapshot().files)))
+    assert target._reach.data_dir is not None
+    return target._reach.data_dir / AUTO_CONF
 
 
 def test_a_snapshot_survives_json(target: PostgresTarget) -> None:
@@ -93,13 +95,22 @@ def test_a_server_that_is_down_comes_up(target: PostgresTarget) -> None:
     assert target.states()["work_mem"].running == 4096
 
 
-def test_a_broken_file_is_repaired(target: PostgresTarget) -> None:
+def test_a_file_that_somebody_else_has_broken_is_not_touched(target: PostgresTarget) -> None:
     found = target.snapshot()
-    path = auto_conf(target)
-    path.write_text("work_mem = = 'x'\n")
+    target.apply(Config({"work_mem": 8192, "shared_buffers": 20000}))
+    path, pid = auto_conf(target), target._reach.pid
+    ours = path.read_bytes()
+    broken = ours + b"work_mem = = 'x\n"
+    path.write_bytes(broken)
+    with pytest.raises(RestoreError, match="was changed by somebody else since, and cannot be parsed") as caught:
+        target.restore(found)
+    assert "repair or remove the wrong line" in str(caught.value.hint)
+    assert path.read_bytes() == broken
+    assert target._reach.pid == pid, "nothing was restarted"
+    path.write_bytes(ours)
     target.restore(found)
-    target.health()
-    assert target.snapshot() == found
+    assert target.snapshot().files == found.files
+    assert target.states()["work_mem"].running == 4096
 
 
 def test_a_server_that_hangs_is_restarted(target: PostgresTarget, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,28 +154,46 @@ def test_a_snapshot_of_another_server_is_refused(target: PostgresTarget) -> None
         files={"/etc/passwd": {"content": "", "mode": 0o600, "uid": 0, "gid": 0}},
         values=found.values,
     )
-    with pytest.raises(
-        RestoreError, match=r"could not be put back .* file='/etc/passwd' is not this server's"
-    ) as caught:
+    with pytest.raises(RestoreError, match="file='/etc/passwd' is not this server's") as caught:
         target.restore(other)
-    assert "by hand" in str(caught.value.hint)
+    assert caught.value.hint == "use the study's own target"
+
+
+def test_files_of_another_server_are_not_touched(target: PostgresTarget) -> None:
+    found = target.snapshot()
+    own = target.apply(Config({"work_mem": 8192})).own
+    before = auto_conf(target).read_bytes()
+    with pytest.raises(
+        RestoreError, match="work_mem=8MB: not touched, because it is not known to be the server"
+    ) as caught:
+        target.restore(found, replace(own, picture={**own.picture, "identifier": "1"}))
+    assert "`trimtab recover --show`" in str(caught.value.hint)
+    assert auto_conf(target).read_bytes() == before
 
 
 _TUNER = """
 import json, sys, time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from trimtab.space import Config
+from trimtab.target import Own
 from trimtab.target.postgresql import PostgresTarget
-from trimtab.target.postgresql.autoconf import reload_and_wait
 target = PostgresTarget.from_settings(
     "killed", {"kind": "postgresql", "embedded": sys.argv[1], "memory": "1GiB"}, state_dir=Path(sys.argv[2])
 )
 target.open()
 print(json.dumps(asdict(target.snapshot())), flush=True)
+configs = [
+    Config({"work_mem": work_mem, "shared_buffers": shared_buffers, "random_page_cost": 1.5})
+    for work_mem, shared_buffers in ((8192, 20000), (16384, 24000))
+]
+own = Own()
+for config in configs:
+    own = target.announce(config).over(own)
+print(json.dumps(asdict(own)), flush=True)
 while True:
-    for work_mem, shared_buffers in ((8192, 20000), (16384, 24000)):
-        target.apply(Config({"work_mem": work_mem, "shared_buffers": shared_buffers, "random_page_cost": 1.5}))
+    for config in configs:
+        target.apply(config)
         print("applied", flush=True)
 """
 
@@ -179,6 +208,7 @@ def test_a_tuner_killed_at_any_moment_leaves_nothing_that_recover_cannot_undo(
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         found = Snapshot(**json.loads(process.stdout.readline()))
+        own = Own(**json.loads(process.stdout.readline()))
         if delay_s is None:
             assert process.stdout.readline() == "applied\n"
         else:
@@ -186,9 +216,9 @@ def test_a_tuner_killed_at_any_moment_leaves_nothing_that_recover_cannot_undo(
         process.kill()
     recovered = PostgresTarget.from_snapshot(found, state_dir=state_dir)
     try:
-        recovered.restore(found)
+        recovered.restore(found, own)
         assert recovered.snapshot() == found
-        recovered.restore(found)
+        recovered.restore(found, own)
     finally:
         recovered.close()
     assert recovered._reach.pid is None, "the server outlived its last tuner"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from trimtab.errors import ApplyError, LockedError, TargetError
 from trimtab.records import Fault
-from trimtab.space import Config
-from trimtab.target.base import Applied, KnobState, Snapshot
+from trimtab.space import Config, Knob, Value
+from trimtab.target.base import Applied, KnobState, Own, Restarts, Snapshot, Undone
 from trimtab.target.refusal import LoginRefusedError
 from trimtab.target.server import ServerTarget
 
@@ -55,14 +56,22 @@ class Toy(ServerTarget[Any, Any]):
     def health(self) -> None:
         self.calls.append("health")
 
-    def _set(self, config: Config, states: Any, base: Snapshot) -> Applied:
+    def _texts(self, knob: Knob, value: Value) -> tuple[str, ...]:
+        return (str(value),)
+
+    def _set(self, config: Config, states: Any, base: Snapshot, *, stays: bool) -> Applied:
         self.calls.append("set")
         if self._error is not None:
             raise self._error
         return Applied(effective={}, restarted=False, duration_s=0.0)
 
-    def _put_back(self, snapshot: Snapshot) -> None:
-        self.calls.append("put_back")
+    def _take_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> Undone:
+        self.calls.append("take_back")
+        return Undone()
+
+    @property
+    def _own_files(self) -> list[Path]:
+        return []
 
 
 def test_a_change_is_watched_checked_and_only_then_counts() -> None:
@@ -83,7 +92,7 @@ def test_a_failed_change_keeps_the_evidence_before_it_is_undone(error: TargetErr
     toy = Toy(error)
     with pytest.raises(ApplyError) as caught:
         toy.apply(Config({}))
-    assert toy.calls == ["changing", "set", "log_excerpt", "failed", "put_back", "restored", "renew"]
+    assert toy.calls == ["changing", "set", "log_excerpt", "failed", "take_back", "restored", "renew"]
     assert (caught.value.message, caught.value.hint, caught.value.fault) == (error.message, "look", fault)
     assert caught.value.log_excerpt == "the server's own words"
 
@@ -92,7 +101,7 @@ def test_another_tuner_is_not_told_as_a_fault_of_the_config() -> None:
     toy = Toy(LockedError("another tuner"))
     with pytest.raises(LockedError):
         toy.apply(Config({}))
-    assert "put_back" in toy.calls
+    assert "take_back" in toy.calls
 
 
 def test_a_bug_is_no_result() -> None:

@@ -38,9 +38,9 @@ def test_memory_is_a_size() -> None:
         ({"embedded": "18", "data_dir": "/x"}, "data_dir goes with url", ""),
         ({"url": URL, "restart": "systemctl restart x"}, "restart needs data_dir too", ""),
         ({"url": URL, "data_dir": "/x", "restart": " "}, "restart: is empty", ""),
-        ({"url": URL, "memory_limit": True}, "memory_limit goes with embedded", ""),
-        ({"url": "postgresql://[s3cret"}, "url is no PostgreSQL connection string", "write it as in"),
-        ({"url": "nonsense s3cret"}, "url is no PostgreSQL connection string", "write it as in"),
+        ({"url": URL, "memory_limit": True}, "memory_limit needs embedded", ""),
+        ({"url": "postgresql://[s3cret"}, "url is not a PostgreSQL connection string", "write it as in"),
+        ({"url": "nonsense s3cret"}, "url is not a PostgreSQL connection string", "write it as in"),
     ],
 )
 def test_wrong_tables(table: dict[str, Any], message: str, hint: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from trimtab.errors import ApplyError, RestoreError
 from trimtab.space import Config
-from trimtab.target import Snapshot
+from trimtab.target import Own, Snapshot
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.trial import Journal, commit
 from trimtab.trial.lines import read_lines
@@ -17,8 +17,8 @@ from trimtab.trial.lines import read_lines
 CONFIG = Config({"cache": 256, "sort_memory": 8})
 
 
-def keep_nothing(snapshots: Sequence[Snapshot]) -> Path | None:
-    return None
+def keep_nothing(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> Path:
+    return Path("/nowhere/at/all")
 
 
 def outcome(state: Path) -> str:
@@ -60,7 +60,7 @@ def test_when_one_cannot_be_taken_back_the_others_are_and_the_entry_stays(tmp_pa
             [(first, CONFIG), (second, CONFIG), (third, CONFIG)],
             study="stack", state_dir=tmp_path, keep=keep_nothing,
         )  # fmt: skip
-    assert caught.value.hint == "run `trimtab recover`"
+    assert "`trimtab recover --show`" in str(caught.value.hint)
     assert dict(first.values) == found
     (entry,) = Journal(tmp_path).open_entries()
     assert [snapshot.target for snapshot in entry.snapshots] == ["first", "second", "third"]
@@ -71,7 +71,7 @@ def test_a_rollback_point_that_cannot_be_kept_undoes_the_change(tmp_path: Path) 
     target = FakeTarget("first")
     found = dict(target.values)
 
-    def full_disk(snapshots: Sequence[Snapshot]) -> Path | None:
+    def full_disk(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> Path:
         raise ApplyError("no room for it")
 
     with pytest.raises(ApplyError, match="no room for it"):

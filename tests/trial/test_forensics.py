@@ -9,7 +9,7 @@ import pytest
 from trimtab.errors import ForeignChangeError
 from trimtab.records import Context, Fault, Role, Status, Trial
 from trimtab.space import Config
-from trimtab.target import Evidence, Symptom, Withdrawal
+from trimtab.target import Evidence, Symptom, Undone
 from trimtab.trial.forensics import diagnose, retried, told
 
 CONFIG = Symptom(fault=Fault.CONFIG, text="FATAL: invalid value")
@@ -69,7 +69,7 @@ def test_the_second_try_counts_and_the_first_is_its_cost() -> None:
     trial, n_tries, said = _retried(lost, _trial(Status.OK, Fault.NONE, ""))
     assert (trial.status, n_tries) == (Status.OK, 2)
     assert trial.cost_s == {"measure": 2.0, "failed": 2.0}
-    assert said == ["trial 4: environment fault: killed; it is made once more"]
+    assert said == ["trial 4: environment fault: killed; it is repeated once"]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_two_alike_blame_the_config_only_where_nobody_else_is_known(
 
 def test_what_was_taken_back_and_what_was_left_is_told() -> None:
     error = ForeignChangeError("file='a' was changed by somebody else", hint="look")
-    done = Withdrawal(put_back=("x=1",), left=("y=2: theirs",))
+    done = Undone(put_back=("x=1",), left=("y=2: theirs",))
     assert told(error, done).message == (
         "file='a' was changed by somebody else; our own changes were taken back: x=1; left as it is: y=2: theirs"
     )
-    assert told(error, Withdrawal()).message == error.message
+    assert told(error, Undone()).message == error.message

@@ -51,6 +51,7 @@ def run_like_the_baseline(rng: np.random.Generator, n: int = 30) -> list[Frame]:
     return frames
 
 
+@pytest.mark.slow
 def test_good_trials_are_not_aborted() -> None:
     """A/A: at most one in a hundred; these come in 1000 runs of 30 noisy seconds."""
     rng = np.random.default_rng(1)
@@ -150,13 +151,15 @@ def test_a_swap_storm_blames_whoever_swaps(own: int, status: Status) -> None:
     assert breach is not None
     assert (breach.status, breach.metric) == (status, "swap")
     assert breach.reason.startswith("stopped: swapped=400MiB during the trial (limit 256MiB)")
+    assert breach.excess == pytest.approx(400 / 256 - 1)
+    assert hard(guards(), vitals(swapped_bytes=256 * MIB, swap_bytes=own)) is None, "the limit itself is allowed"
 
 
 def test_a_kill_by_the_kernel_is_seen() -> None:
     breach = hard(guards(), vitals(oom_kills=2))
     assert breach is not None
     assert breach.reason == (
-        "the kernel killed 2 of the server's processes for want of memory: 500MiB of a budget of 1GiB"
+        "the kernel killed 2 of the server's processes because memory ran out: 500MiB of a budget of 1GiB"
     )
 
 
@@ -191,6 +194,24 @@ def test_a_disk_that_was_fuller_before_may_be_filled_half_way() -> None:
     assert guard.vitals(vitals(volumes=(volume(951),))) is not None
 
 
+def test_a_disk_that_was_fuller_before_has_a_limit_of_its_own_whatever_may_grow() -> None:
+    guard = guards(GuardLimits(disk_growth_bytes=GIB))
+    assert guard.vitals(vitals(volumes=(volume(900),))) is None
+    assert guard.vitals(vitals(volumes=(volume(949),))) is None
+    breach = guard.vitals(vitals(volumes=(volume(950),)))
+    assert breach is not None
+    assert breach.reason.endswith("(limit 95 % full); not this server's own use")
+
+
+def test_growth_has_its_limit_on_a_disk_that_was_fuller_before() -> None:
+    guard = guards(GuardLimits(disk_growth_bytes=20 * MIB))
+    assert guard.vitals(vitals(volumes=(volume(900),))) is None
+    assert guard.vitals(vitals(volumes=(volume(920),))) is None
+    breach = guard.vitals(vitals(volumes=(volume(921),)))
+    assert breach is not None
+    assert "(limit a growth of 20MiB)" in breach.reason
+
+
 def test_a_standby_must_stay_behind_for_three_looks() -> None:
     late = vitals(lag_s=12.0)
     assert hard(guards(), late, late) is None
@@ -198,6 +219,7 @@ def test_a_standby_must_stay_behind_for_three_looks() -> None:
     assert breach is not None
     assert breach.status is Status.STOPPED_EARLY
     assert breach.reason == "stopped: a standby is replication_lag=12s behind (limit 10s)"
+    assert breach.excess == pytest.approx(0.2)
     assert hard(guards(), late, vitals(lag_s=0.1), late, late) is None
 
 

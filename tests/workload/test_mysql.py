@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.mariadb import MariaDb, private_mariadb
+from tests.servers.mariadb import MariaDb, private_mariadb
 from tests.workload.runs import counts, load, quiet
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
@@ -171,7 +173,20 @@ def test_data_is_made_once_and_made_anew_when_it_has_changed(clean: Endpoint) ->
     rows(clean, "trimtab_thing", "DELETE FROM t")
     lines: list[str] = []
     assert not ensure(clean, WANTED, lines.append).was_cached
-    assert lines[0] == "trimtab_thing is made anew: rows are missing"
+    assert lines[0] == "trimtab_thing is created again: rows are missing"
+
+
+def test_who_loads_the_same_data_meanwhile_is_waited_for_and_told(clean: Endpoint) -> None:
+    lines: list[str] = []
+    server = server_of(clean)
+    with server.connect() as other, ThreadPoolExecutor(1) as pool:
+        assert server.lock(other, WANTED.database, wait=False)
+        made = pool.submit(ensure, clean, WANTED, lines.append)
+        while not lines and not made.done():
+            time.sleep(0.05)
+        assert lines == ["another Trimtab is loading trimtab_thing; waiting for it"]
+        other.execute("SELECT RELEASE_ALL_LOCKS()")
+        assert not made.result(60).was_cached
 
 
 def test_a_load_that_was_killed_is_made_anew(clean: Endpoint) -> None:
@@ -182,7 +197,7 @@ def test_a_load_that_was_killed_is_made_anew(clean: Endpoint) -> None:
         ensure(clean, replace(WANTED, fill=killed), quiet)
     lines: list[str] = []
     assert not ensure(clean, WANTED, lines.append).was_cached
-    assert lines[0] == "trimtab_thing is made anew: its last load was interrupted"
+    assert lines[0] == "trimtab_thing is created again: its last load was interrupted"
 
 
 def test_a_database_of_somebody_else_is_not_touched(clean: Endpoint) -> None:

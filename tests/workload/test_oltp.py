@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.mariadb import private_mariadb
+from tests.servers.mariadb import private_mariadb
 from tests.workload.runs import counts, load, quiet
 from trimtab.errors import UsageError
 from trimtab.records import Endpoint

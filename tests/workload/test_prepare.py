@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import psycopg
 import pytest
@@ -17,7 +18,7 @@ from psycopg import sql
 from tests.workload.conftest import SCALE
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
-from trimtab.workload.connection import connect
+from trimtab.workload.connection import _without_time_outs, connect
 from trimtab.workload.server import server_of
 from trimtab.workload.server.base import is_local
 from trimtab.workload.tpch import generator, marker
@@ -262,3 +263,12 @@ def test_low_time_outs_of_a_config_do_not_cut_the_check_off(small: Endpoint, ser
     finally:
         with connect(server) as admin:
             admin.execute("ALTER ROLE postgres RESET statement_timeout")
+
+
+def test_a_server_that_cancels_every_statement_is_told() -> None:
+    connection = mock.Mock()
+    connection.execute.side_effect = psycopg.errors.QueryCanceled("canceling statement due to statement timeout")
+    with pytest.raises(LoadError, match="the server cancels every statement: canceling statement due to") as caught:
+        _without_time_outs(connection)
+    assert caught.value.hint == "raise statement_timeout of this role or server"
+    connection.close.assert_called_once()

@@ -44,8 +44,8 @@ def test_the_digest_follows_text_and_weight(folder: Path) -> None:
         ("a.sql@many", "script='a.sql@many' has no weight after '@'"),
         ("a.sql@-1", "script='a.sql@-1' has no weight after '@'"),
         ("a.sql@nan", "script='a.sql@nan' has no weight after '@'"),
-        (7, "script=7 is no file name"),
-        ("", "script='' is no file name"),
+        (7, "script=7 is not a file name"),
+        ("", "script='' is not a file name"),
         ("latin.sql", "script='latin.sql' is not UTF-8 text"),
         ("large.sql", "script='large.sql' is larger than 1 MiB"),
     ],
@@ -63,9 +63,9 @@ def test_one_label_twice_is_refused(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("weights", "words"),
     [
-        ({"c": 1}, r"\[workload.weights\] names 'c', which is no script"),
-        ({"a": "much"}, r"a='much' is no weight"),
-        ({"a": True}, r"a=True is no weight"),
+        ({"c": 1}, r"\[workload.weights\] names 'c', which is not a script"),
+        ({"a": "much"}, r"a='much' is not a weight"),
+        ({"a": True}, r"a=True is not a weight"),
         ({"a": 0, "b": 0}, "the weights of the scripts sum to 0"),
         ([1, 2], r"\[workload.weights\] is \[1, 2\] and no table"),
     ],

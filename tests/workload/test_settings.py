@@ -86,7 +86,7 @@ def test_scales_that_look_alike_have_databases_of_their_own() -> None:
         ({"mix": "Q1", "scale": True}, "scale=True is out of range", "from 0.01"),
         ({"mix": "Q1", "query_timeout": 0}, "query_timeout=0 is not a duration", '"60s"'),
         ({"mix": "Q1", "query_timeout": "soon"}, "duration='soon'", ""),
-        ({"mix": "Q1", "database": "a b"}, "database='a b' is no database name", "63"),
+        ({"mix": "Q1", "database": "a b"}, "database='a b' is not a database name", "63"),
         ({"mix": "Q23"}, "unknown query in mix: q23=1", "q1 to q22"),
         ({"mix": {"six": 4}}, "unknown query in mix: six=4", "q1 to q22"),
         ({"mix": {"q6": -4}}, "mix.q6=-4 is not a number of streams", "from 0 to 1000"),

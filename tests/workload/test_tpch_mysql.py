@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.mariadb import private_mariadb
+from tests.servers.mariadb import private_mariadb
 from tests.workload.conftest import SCALE
 from tests.workload.runs import quiet
 from trimtab.errors import LoadError

@@ -91,7 +91,7 @@ def test_a_rate_from_outside_opens_the_loop() -> None:
         ({"workload": "a", "distribution": "normal"}, "distribution='normal' is not known"),
         ({"workload": "a", "field_length": -1}, "field_length=-1 is out of range"),
         ({"workload": "a", "validate": "yes"}, "validate='yes' is not a flag"),
-        ({"workload": "a", "database": "a b"}, "database='a b' is no database name"),
+        ({"workload": "a", "database": "a b"}, "database='a b' is not a database name"),
         ({"workload": "a", "start_state": "magic"}, "start_state='magic' is not known"),
         ({"workload": "a", "operation_timeout": "0s"}, "operation_timeout='0s' is not a duration"),
         ({"workload": "a", "load": {"users": 0}}, "users=0 is out of range"),

@@ -1,0 +1,180 @@
+"""apply, rollback and recover on the fakes: what they print, where, and their exit codes."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sqlite3
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.fakes import FakeStudy
+
+pytestmark = pytest.mark.slow
+
+
+def test_report_apply_rollback(run: Run, study: FakeStudy) -> None:
+    found = dict(study.target.values)
+    run("tune", "study.toml", "--quiet")
+    assert "times as fast as yours" in run("report", "fake").out
+    applied = run("apply", "fake", "--yes")
+    assert applied.code == 0
+    assert re.fullmatch(r"applied (1 setting|\d+ settings); undo: trimtab rollback fake\n", applied.out)
+    assert "→" in applied.err
+    assert dict(study.target.values) != found
+    assert (
+        run("rollback", "fake").out == "target db: all settings that Trimtab changed have their former values again\n"
+    )
+    assert dict(study.target.values) == found
+    assert run("rollback", "fake").code == 2
+
+
+def test_apply_takes_the_target_from_a_study_file_of_the_users_own(run: Run, study: FakeStudy) -> None:
+    run("tune", "study.toml", "--quiet")
+    ran = run("apply", "study.toml", "--yes")
+    assert ran.code == 0, ran.err
+    assert "server: a fake named db" in ran.err
+    assert run("apply", "fake", "--yes").err.startswith("error: study='fake' is already applied, since ")
+    run("rollback", "fake")
+    (study.path / "study.toml").rename(study.path / "moved.toml")
+    gone = run("apply", "fake", "--yes")
+    assert gone.code == 2
+    assert "of study='fake' is no longer there\nhint: give it: trimtab apply fake --study FILE" in gone.err
+    assert run("apply", "fake", "--yes", "--study", "moved.toml").code == 0
+    assert run("rollback", "fake").code == 0
+
+
+def test_the_target_of_an_imported_study_is_not_obeyed(run: Run, study: FakeStudy) -> None:
+    run("tune", "study.toml", "--quiet")
+    with sqlite3.connect(study.path / "state" / "history.db") as database:
+        database.execute("UPDATE trimtab_study SET origin = 'theirs.jsonl'")
+    found = dict(study.target.values)
+    name = "fake"
+    ran = run("apply", name, "--yes")
+    assert (ran.code, dict(study.target.values)) == (2, found)
+    assert f"error: study='{name}' was imported: its target is not obeyed" in ran.err
+    assert f"hint: give your own study file: trimtab apply {name} --study FILE" in ran.err
+
+
+def test_a_winner_that_does_not_fit_the_server_of_now_is_refused(run: Run, study: FakeStudy) -> None:
+    run("tune", "study.toml", "--quiet")
+    study.target.disk.running["sort_memory"] = 200  # somebody else has taken the memory that the winner needs
+    found = dict(study.target.values)
+    study.target._memory_mib = 600
+    ran = run("apply", "fake", "--yes")
+    assert ran.code in (2, 3)
+    assert dict(study.target.values) == found
+
+
+def test_rollbacks_form_a_stack(run: Run, study: FakeStudy) -> None:
+    found = dict(study.target.values)
+    run("tune", "study.toml", "--quiet")
+    run("apply", "fake", "--yes")
+    first = dict(study.target.values)
+    study.text = study.text.replace('name = "fake"', 'name = "second"')
+    study.target._speed = lambda values: 3000.0 if values["method"] == "sync" else 1000.0
+    study.tune()
+    applied = run("apply", "second", "--yes", "--study", "study.toml")
+    assert applied.code == 0, applied.err
+    second = dict(study.target.values)
+    assert second != first
+    ran = run("rollback", "fake")
+    assert ran.code == 2
+    assert "study='second' was applied to the same server after study='fake'" in ran.err
+    assert "(trimtab rollback second), or keep it for good (trimtab rollback second --leave)" in ran.err
+    assert dict(study.target.values) == second
+    assert run("rollback", "second").code == 0
+    assert dict(study.target.values) == first
+    assert run("rollback", "fake").code == 0
+    assert dict(study.target.values) == found
+
+
+def test_what_is_kept_for_good_is_in_nobodys_way(run: Run, study: FakeStudy) -> None:
+    run("tune", "study.toml", "--quiet")
+    run("apply", "fake", "--yes")
+    now = dict(study.target.values)
+    ran = run("rollback", "fake", "--leave")
+    assert ran.out.startswith("study fake is not rolled back any more; the files as found lie in ")
+    assert dict(study.target.values) == now
+    assert run("rollback", "fake").code == 2
+    assert run("rollback", "fake", "--leave").code == 2
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", ".."])
+def test_a_name_in_a_path_is_a_word(run: Run, study: FakeStudy, name: str) -> None:
+    ran = run("rollback", name)
+    assert ran.code == 2
+    assert "is not the name of a study" in ran.err
+
+
+@pytest.mark.needs("root")  # gives a file to another user
+def test_state_files_that_others_may_write_are_not_obeyed(run: Run, study: FakeStudy) -> None:
+    run("tune", "study.toml", "--quiet")
+    run("apply", "fake", "--yes")
+    now = dict(study.target.values)
+    (path,) = (study.path / "state" / "rollback").glob("*.json")
+    path.chmod(0o666)
+    ran = run("rollback", "fake")
+    assert (ran.code, dict(study.target.values)) == (2, now)
+    assert "is not obeyed: others may write it (mode=666)" in ran.err
+    path.chmod(0o600)
+    os.chown(path, 12345, -1)
+    assert "is not obeyed: it belongs to user=12345, and this is root" in run("rollback", "fake").err
+    os.chown(path, 0, -1)
+    moved = path.rename(path.with_suffix(".elsewhere"))
+    path.symlink_to(moved)
+    assert "is not obeyed: it is a symbolic link" in run("rollback", "fake").err
+    path.unlink()
+    moved.rename(path)
+    for content in (b"", path.read_bytes()[:100], b"x" + path.read_bytes()):
+        kept = path.read_bytes()
+        path.write_bytes(content)
+        assert "cannot be used: it is damaged" in run("rollback", "fake").err
+        path.write_bytes(kept)
+    assert run("rollback", "fake").code == 0
+
+
+def test_what_is_open_is_shown_retried_left_and_written_out(run: Run, study: FakeStudy) -> None:
+    assert run("recover", "--show").out == "nothing is open\n"
+    assert run("recover", "--extract", "out").out == "nothing is open, and nothing is applied\n"
+    for option in ("--retry", "--leave"):
+        ran = run("recover", option, "fake")
+        assert (ran.code, ran.err) == (2, "error: nothing of study='fake' is open\nhint: nothing is open at all\n")
+    run("tune", "study.toml", "--quiet")
+    run("apply", "fake", "--yes")
+    shown = run("recover", "--show").out
+    assert re.match(r"nothing is open\nstudy fake: applied to db at \d{4}-\S+Z\n  \w+: set to \S+, found \S+\n", shown)
+    assert shown.endswith("  ways out: trimtab rollback fake | rollback fake --leave\n")
+    assert "README.txt" in run("recover", "--extract", "out").out
+    assert (study.path / "out" / "fake-applied-db" / "1-fake.conf").exists()
+
+
+def test_apply_asks_and_a_no_changes_nothing(run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("tune", "study.toml", "--quiet")
+    found = dict(study.target.values)
+    monkeypatch.setattr("builtins.input", lambda prompt="": "n")
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda prompt="": "n")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    ran = run("apply", "fake")
+    assert ran.code == 130
+    assert ran.err.endswith("nothing was changed\n")
+    assert dict(study.target.values) == found
+
+
+@pytest.mark.parametrize("stdin", [None, io.StringIO("y\n")], ids=["closed", "a pipe"])
+def test_apply_that_nobody_can_answer_is_refused(
+    run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch, stdin: io.StringIO | None
+) -> None:
+    run("tune", "study.toml", "--quiet")
+    found = dict(study.target.values)
+    monkeypatch.setattr("sys.stdin", stdin)
+    ran = run("apply", "fake")
+    assert (ran.code, ran.out) == (2, "")
+    assert "→" in ran.err
+    assert ran.err.endswith(
+        "error: cannot ask for confirmation: stdin is not a terminal; nothing was changed\n"
+        "hint: to apply without a question: trimtab apply fake --yes\n"
+    )
+    assert dict(study.target.values) == found

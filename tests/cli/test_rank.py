@@ -1,0 +1,71 @@
+"""rank on the fakes: what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.fakes import FakeStudy
+from trimtab.history import History
+
+pytestmark = pytest.mark.slow
+
+
+def test_rank_measures_a_design_and_ranks_it_from_the_history_afterwards(run: Run, study: FakeStudy) -> None:
+    study.target._speed = lambda values: 1000.0 * (1.0 + float(values["page_cost"]) / 8)
+    ran = run("rank", "study.toml", "--design", "lhs", "--runs", "24", "--ranker", "lasso", "--html", "rank.html")
+    assert ran.code == 0
+    assert "trial 0 (baseline): ok" in ran.err
+    assert ran.out.startswith("Which knobs of fake.rank-lhs matter: ")
+    assert "Tune the first" in ran.out
+    assert "--- tune the first" in ran.out
+    assert "<html" in (study.path / "rank.html").read_text(encoding="utf-8")
+    n_runs = len(study.workload.seeds)
+    shown = run("rank", "fake", "--ranker", "lasso", "--top", "1")
+    assert shown.code == 0
+    assert "page_cost" in shown.out
+    assert "and 5 knobs more" in shown.out
+    data = json.loads(run("rank", "study.toml", "--ranker", "lasso", "--json").out)
+    assert (data["schema_version"], data["study"], data["verdict"]) == (1, "fake.rank-lhs", "")
+    assert data["knobs"][0]["knob"] == "page_cost"
+    assert set(data["rankers"]) == {"lasso"}
+    assert len(study.workload.seeds) == n_runs
+
+
+def test_rank_of_noise_exits_1_and_says_what_to_run_next(run: Run, study: FakeStudy) -> None:
+    study.target._speed = lambda values: 1000.0
+    ran = run("rank", "study.toml", "--design", "lhs", "--runs", "12", "--ranker", "forest", "--quiet")
+    assert (ran.code, ran.err) == (1, "")
+    assert "not enough data to tell" in ran.out
+    assert "to learn more: trimtab rank study.toml --design lhs --runs 30" in ran.out
+    assert "--- tune the first" not in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (("study.toml", "--runs", "20"), "--runs 20 without --design", "say which: --design lhs, sobol, sard"),
+        (("study.toml", "--again"), "--again without --design", "say which: --design lhs, sobol, sard"),
+        (
+            ("fake", "--design", "lhs"),
+            "--design lhs measures, and 'fake' names no study file",
+            "trimtab rank STUDY.toml",
+        ),
+        (("study.toml", "--design", "lhs", "--runs", "5"), "runs=5 are too few for design='lhs'", "ask for 8 or more"),
+        (("study.toml", "--design", "plackett"), "unknown design='plackett'", "use one of: sard, lhs, sobol"),
+        (("study.toml", "--ranker", "shaply"), "unknown ranker='shaply'", "did you mean 'shapley'?"),
+        (("study.toml",), "the history holds no study named 'fake'", "it is empty"),
+        (("nobody.toml",), "there is no study file='nobody.toml'", "`trimtab init` writes one"),
+    ],
+)
+def test_rank_refuses_what_makes_no_sense(
+    run: Run, study: FakeStudy, arguments: tuple[str, ...], message: str, hint: str
+) -> None:
+    History.open(study.path / "state" / "history.db").close()
+    ran = run("rank", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
+    assert hint in ran.err
+    assert not study.workload.seeds

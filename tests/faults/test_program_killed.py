@@ -1,0 +1,145 @@
+"""The tuner is killed while it changes a Redis that a catalogue alone describes: the dead-man or `recover` puts it back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.servers.redis import Redis, started
+
+pytestmark = [pytest.mark.service, pytest.mark.needs("redis")]
+
+STUDY = """
+[study]
+name = "redis"
+budget = "2 trials"
+
+[target.cache]
+kind = "program"
+catalog = "redis.toml"
+files = {{ conf = "redis.conf" }}
+start = "redis-server {folder}/redis.conf"
+stop = "{cli} shutdown nosave"
+health = "{cli} ping"
+pid_file = "redis.pid"
+process = "redis-server"
+log_file = "redis.log"
+memory = "256MB"
+
+[workload]
+kind = "command"
+command = "redis-benchmark -p {port} -q -n 2000 -t set"
+figure = "rate"
+line = '([\\d.]+) requests per second'
+
+[measure]
+window = "1s"
+window_max = "1s"
+warmup_floor = "0s"
+warmup_cap = "1s"
+"""
+BENCH = ("bench", "study.toml", "--runs", "1", "--set", "hz=50", "--set", "io_threads=2")
+TARGET = "trimtab.target.program.target:ProgramTarget"
+POINTS = (
+    f"{TARGET}._into_effect:before:1",
+    f"{TARGET}.apply:after:1",
+    "trimtab.target.program.undo:_file_back:after:1",
+)
+"""The file is written, and not read; all is made; the file is back, and the server not restarted."""
+
+
+@dataclass(frozen=True)
+class Place:
+    redis: Redis
+    found: bytes
+
+    @property
+    def folder(self) -> Path:
+        return self.redis.folder
+
+    @property
+    def environment(self) -> dict[str, str]:
+        own = {
+            "TRIMTAB_CACHE": str(self.folder / "cache"),
+            "TRIMTAB_STATE": str(self.folder / "state"),
+            "NO_COLOR": "1",
+        }
+        return {**os.environ, **own}
+
+    def run(self, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:
+        environment = {**self.environment, **more}
+        return subprocess.run(
+            argv, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def check(self) -> None:
+        """As it was found, and running."""
+        assert self.redis.conf.read_bytes() == self.found
+        assert (self.redis.asked("hz"), self.redis.asked("io-threads")) == ("10", "1")
+        assert not list((self.folder / "state" / "journal").glob("*.open"))
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with started() as redis:
+        text = STUDY.format(folder=redis.folder, cli=redis.cli, port=redis.port)
+        (redis.folder / "study.toml").write_text(text)
+        yield Place(redis, redis.conf.read_bytes())
+
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda point: point.partition(":")[2])
+def test_a_power_cut_is_undone_by_recover(place: Place, point: str) -> None:
+    shot = str(Path(__file__).with_name("killed_at.py"))
+    ended = place.run(sys.executable, shot, point, "--", *BENCH, TT_KILL_DEADMAN="1")
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert list((place.folder / "state" / "journal").glob("*.open"))
+    recovered = place.run(sys.executable, "-m", "trimtab", "recover")
+    assert (recovered.returncode, recovered.stdout) == (0, "study redis: target cache restored as it was found\n")
+    place.check()
+    again = place.run(sys.executable, "-m", "trimtab", "recover")
+    assert again.stdout == "nothing to recover\n"
+
+
+def test_the_dead_man_undoes_a_kill_during_the_load(place: Place) -> None:
+    argv = [sys.executable, "-m", "trimtab", *BENCH, "--runs", "40"]
+    child = subprocess.Popen(
+        argv, cwd=place.folder, env=place.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    until = time.monotonic() + 60
+    while place.redis.conf.read_bytes() == place.found or not _answers(place, "50"):
+        assert time.monotonic() < until
+        assert child.poll() is None
+        time.sleep(0.05)
+    child.kill()
+    child.wait()
+    while list((place.folder / "state" / "journal").glob("*.open")):
+        assert time.monotonic() < until, "the dead-man did nothing"
+        time.sleep(0.05)
+    place.check()
+
+
+def _answers(place: Place, hz: str) -> bool:
+    try:
+        return place.redis.asked("hz") == hz
+    except subprocess.CalledProcessError:
+        return False
+
+
+def test_what_somebody_else_writes_after_a_kill_is_kept(place: Place) -> None:
+    shot = str(Path(__file__).with_name("killed_at.py"))
+    place.run(sys.executable, shot, POINTS[1], "--", *BENCH, TT_KILL_DEADMAN="1")
+    text = place.redis.conf.read_text()
+    assert "hz 50" in text
+    place.redis.conf.write_text(f"{text}timeout 7\n")
+    recovered = place.run(sys.executable, "-m", "trimtab", "recover")
+    assert recovered.returncode == 0, recovered.stderr
+    assert "waits for a restart, which was not made because" in recovered.stdout
+    assert place.redis.conf.read_bytes() == place.found + b"timeout 7\n"

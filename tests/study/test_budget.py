@@ -1,0 +1,141 @@
+"""Where the time of a study goes: to the search first; then few settings, proven by runs that serve several ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.fakes import FakeStudy
+from trimtab.measure import EarlyStop
+from trimtab.records import Context, Role, Status, Trial, Verdict
+from trimtab.space import Config, Value
+from trimtab.study import explore, refine
+from trimtab.study.evaluate import Evaluator
+from trimtab.trial import TrialRoom
+
+pytestmark = pytest.mark.slow
+
+_SEARCH = (Role.PLAY, Role.SEARCH, Role.ADVICE, Role.REPEAT)
+_COST_S = 7.0
+
+
+@pytest.fixture(autouse=True)
+def _seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds of the fake load pass as if they were real: each trial costs the same."""
+    run = TrialRoom.run
+
+    def costly(self: TrialRoom, *args: object, **options: object) -> Trial:
+        trial = run(self, *args, **options)  # type: ignore[arg-type]
+        return replace(trial, cost_s={"measure": 5.0, "warmup": 2.0})
+
+    monkeypatch.setattr(TrialRoom, "run", costly)
+    measure = Evaluator.measure
+
+    def without_asking(self: Evaluator, *args: Any, **options: Any) -> Trial:
+        # How long the searcher thinks depends on how busy the machine is, and would change how many trials there are.
+        return measure(self, *args, **{**options, "ask_s": 0.0})
+
+    monkeypatch.setattr(Evaluator, "measure", without_asking)
+
+
+def _speed(values: Mapping[str, Value]) -> float:
+    """Two knobs matter."""
+    return 1000.0 * (1.0 if values["compile"] else 1.5) * (1.4 if float(values["cache"]) >= 512 else 1.0)
+
+
+def _tuned(fake: FakeStudy, budget: str, *, more: str = "") -> tuple[Verdict, list[Trial]]:
+    fake.target._speed = _speed
+    fake.workload.noise_sd = 0.01
+    fake.text = fake.text.replace("12 trials", budget) + more
+    record, trials = fake.tune()
+    return record.verdict, trials
+
+
+@pytest.mark.parametrize("budget_s", [210, 360, 900])
+def test_most_of_the_time_goes_to_the_search(fake: FakeStudy, budget_s: int) -> None:
+    _, trials = _tuned(fake, f"{budget_s}s")
+    first = next(i for i, t in enumerate(trials) if t.role in _SEARCH)
+    last = max(i for i, t in enumerate(trials) if t.role in _SEARCH)
+    # Its interleaved baselines are the drift's and belong to it; it may end early only when it has converged.
+    share = (last - first + 1) * _COST_S / budget_s
+    converged = budget_s == 900
+    assert share >= 0.6 - _COST_S / budget_s or converged
+    assert len(trials) * _COST_S <= budget_s + _COST_S
+
+
+def test_the_winner_of_a_short_study_has_only_settings_that_earn_their_place(fake: FakeStudy) -> None:
+    verdict, _ = _tuned(fake, "360s")
+    assert verdict.result == "better"
+    config = verdict.config
+    assert {"cache", "compile"} <= set(config)
+    assert len(config) <= 4
+
+
+def test_runs_of_the_proof_tell_the_worth_of_the_lines_as_well(fake: FakeStudy) -> None:
+    verdict, trials = _tuned(fake, "360s", more="\n[proof]\nablation_share = 0.0\n")
+    counts = Counter(t.role for t in trials)
+    worth = verdict.worth
+    told = [row for row in worth.values() if row.without is not None]
+    assert told or counts[Role.ABLATION] == 0
+    for row in told:
+        # Each pair took one run of its own: the winner's run was the proof's.
+        assert row.without_pairs <= counts[Role.PROOF_CANDIDATE]
+
+
+def test_the_advice_is_proven_beside_the_winner_only_when_it_is_near_or_asked_for(fake: FakeStudy) -> None:
+    advice = "\n[search.advice]\nsort_memory = '16MB'\n"
+    _, trials = _tuned(fake, "300s", more=advice)
+    assert not any(t.role is Role.PROOF_ADVICE for t in trials)
+    fake.text = fake.text + "[proof]\nadvice = true\n"
+    _, trials = fake.tune(again=True)
+    assert any(t.role is Role.PROOF_ADVICE for t in trials)
+
+
+def test_a_clearly_bad_config_ends_early_where_latency_is_the_objective(fake: FakeStudy) -> None:
+    fake.target._speed = lambda values: 1000.0 if float(values["cache"]) < 300 else 200.0
+    fake.text = fake.text.replace("12 trials", "20 trials").replace(
+        'name = "fake"', 'name = "fake"\nobjective = "latency_mean"'
+    )
+    _, trials = fake.tune()
+    slow = [t for t in trials if t.role is Role.SEARCH and float(t.config["cache"]) >= 300]
+    assert slow
+    assert any(t.status is Status.STOPPED_EARLY for t in slow)
+
+
+def test_no_stop_by_throughput_where_the_load_is_open(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[EarlyStop | None] = []
+    watch = explore.early_stop
+
+    def noted(*args: object) -> EarlyStop | None:
+        seen.append(watch(*args))  # type: ignore[arg-type]
+        return seen[-1]
+
+    monkeypatch.setattr(explore, "early_stop", noted)
+    _tuned(fake, "100s")
+    assert any(stop is not None for stop in seen)
+
+
+@pytest.mark.parametrize(("lead", "n_settings"), [(0.03, 1), (0.2, 3)])
+def test_of_configs_that_cannot_be_told_apart_the_one_of_fewest_settings_is_proven(
+    lead: float, n_settings: int
+) -> None:
+    """Two configs, measured twice each: the larger one leads by less, or by more, than the noise can make."""
+    small, large = Config({"a": 1, "b": 0, "c": 0}), Config({"a": 1, "b": 1, "c": 1})
+    losses = [(small, -0.5), (large, -0.7), (small, -0.5), (large, -0.5 - lead)]
+    trials = [
+        Trial(number=i, role=Role.SEARCH, config=config, context=Context("any", 1), status=Status.OK, loss=loss)
+        for i, (config, loss) in enumerate(losses)
+    ]
+    stage: Any = SimpleNamespace(baseline=Config({"a": 0, "b": 0, "c": 0}))
+    evaluator: Any = SimpleNamespace(trials=trials, noise_sd=0.1)
+    spent: Any = SimpleNamespace(is_empty=True)
+    if lead > 0.1:
+        evaluator.noise_sd = 0.05
+    leader = refine._leader(stage, evaluator, spent)
+    assert leader is not None
+    assert len(leader.difference(stage.baseline)) == n_settings

@@ -1,0 +1,140 @@
+"""Plays are measured early, kept where they help, told where they harm, and never break a study."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+
+import pytest
+
+from tests.fakes import FakeStudy
+from trimtab.errors import UsageError
+from trimtab.records import Play, Role, Trial, TriedPlay, Verdict
+from trimtab.report import report_text
+from trimtab.space import Value
+
+pytestmark = pytest.mark.slow
+
+_GOOD = Play(name="no_compile", settings={"compile": False}, reason="Compiling takes longer than it saves.", worth=0.3)
+_BAD = Play(name="many_workers", settings={"workers": 16}, reason="More workers do more at once.", worth=0.2)
+_BIG = Play(name="large_cache", settings={"cache": 512}, reason="Hot pages stay in memory.", worth=0.1)
+_CRASHING = Play(name="ring", settings={"method": "ring"}, reason="A ring needs no worker.", worth=0.05)
+
+
+def _speed(values: Mapping[str, Value]) -> float:
+    speed = 1000.0 * (1.0 if values["compile"] else 1.5)
+    return speed * (0.5 if values["workers"] == 16 else 1.0) * (1.3 if values["cache"] == 512 else 1.0)
+
+
+def _planted(fake: FakeStudy, *plays: Play, budget: str = "16 trials") -> None:
+    fake.target._speed = _speed
+    fake.target._plays = plays
+    fake.workload.noise_sd = 0.01
+    fake.text = fake.text.replace("12 trials", budget)
+
+
+def _tried(verdict: Verdict) -> dict[str, TriedPlay]:
+    assert verdict.plays is not None
+    return {row.play: row for row in verdict.plays.tried}
+
+
+def test_what_helps_is_kept_and_what_harms_is_told(fake: FakeStudy) -> None:
+    _planted(fake, _GOOD, _BAD, _BIG, _CRASHING)
+    fake.target._crash_when = lambda values: values["method"] == "ring"
+    record, trials = fake.tune()
+    rows = _tried(record.verdict)
+    assert {name: row.verdict for name, row in rows.items()} == {
+        "no_compile": "helps", "many_workers": "harms", "large_cache": "helps", "ring": "failed",
+    }  # fmt: skip
+    assert rows["large_cache"].beside == ("no_compile",)
+    worth = rows["no_compile"].worth
+    assert worth is not None
+    assert worth.low < 1.5 < worth.high
+    assert [t.role for t in trials[:7]] == [Role.BASELINE] * 3 + [Role.PLAY] * 4
+    assert {"cache", "compile"} <= set(record.verdict.config)
+    text = report_text(record, trials)
+    assert "What was tried and what it brought" in text
+    for words in ("no compile", "helps", "many workers", "harms", "failed", "compile = off"):
+        assert words in text
+
+
+def test_plays_take_half_of_the_trials_at_most_and_count_in_the_budget(fake: FakeStudy) -> None:
+    plays = [Play(name=f"cache_{n}", settings={"cache": n}) for n in (16, 32, 64, 256, 384, 512, 768)]
+    _planted(fake, *plays, budget="8 trials")
+    record, trials = fake.tune()
+    assert sum(t.role is Role.PLAY for t in trials) == 4
+    assert sum(t.role in (Role.PLAY, Role.SEARCH, Role.ADVICE) for t in trials) <= 8 + 6
+    left_out = record.verdict.plays.left_out
+    assert left_out["cache_512"] == "the plays' share of the budget was used"
+
+
+def test_plays_that_cannot_be_tried_are_left_out_with_the_reason(fake: FakeStudy) -> None:
+    fake.text += '\n[search]\nplays = "on"\nconstraints = ["cache <= 256MB"]\n'
+    _planted(
+        fake,
+        Play(name="locked", settings={"sync": False}),
+        Play(name="unknown", settings={"no_such_knob": 1}),
+        Play(name="same", settings={"compile": True}),
+        Play(name="too_large", settings={"cache": 512}),
+        Play(name="no_label", settings={"method": "telepathy"}),
+    )
+    record, trials = fake.tune()
+    assert not any(t.role is Role.PLAY for t in trials)
+    assert record.verdict.plays.left_out == {
+        "locked": "sync is not among the study's knobs",
+        "unknown": "no_such_knob is not among the study's knobs",
+        "same": "your settings have it already",
+        "too_large": "it contradicts a constraint: " + record.verdict.plays.left_out["too_large"].partition(": ")[2],
+        "no_label": "its settings are not legal here: method='telepathy' is not a choice",
+    }
+    assert "cache" in record.verdict.plays.left_out["too_large"]
+
+
+@pytest.mark.parametrize(
+    ("plays", "searcher", "is_played"),
+    [("auto", "auto", True), ("auto", "random", False), ("on", "random", True), ("off", "auto", False)],
+)
+def test_the_study_file_says_whether_plays_are_tried(
+    fake: FakeStudy, plays: str, searcher: str, is_played: bool
+) -> None:
+    _planted(fake, _GOOD)
+    fake.text += f'\n[search]\nplays = "{plays}"\nsearcher = "{searcher}"\n'
+    record, trials = fake.tune()
+    assert any(t.role is Role.PLAY for t in trials) is is_played
+    assert (record.verdict.plays is not None) is is_played
+
+
+def test_a_study_killed_among_its_plays_goes_on_where_it_was(fake: FakeStudy) -> None:
+    _planted(fake, _GOOD, _BAD, _BIG)
+
+    def stop(trial: Trial) -> None:
+        if trial.role is Role.PLAY:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    fake.listener.on_trial = stop
+    record, trials = fake.tune()
+    assert record.status == "interrupted"
+    before = [t.number for t in trials if t.role is Role.PLAY]
+    fake.listener.on_trial = lambda trial: None
+    fake.target._plays = ()  # what fits may change meanwhile; what was settled holds
+    record, trials = fake.tune()
+    assert set(_tried(record.verdict)) == {"no_compile", "many_workers", "large_cache"}
+    assert [t.number for t in trials if t.role is Role.PLAY][: len(before)] == before
+    assert len({t.number for t in trials}) == len(trials)
+
+
+def test_a_space_of_one_config_ends_without_a_search(fake: FakeStudy) -> None:
+    fake.text = fake.text.replace('kind = "fake"\n', 'kind = "fake"\nknobs = ["compile"]\n', 1)
+    fake.target._knobs = ["compile"]
+    fake.text += '\n[search]\nconstraints = ["compile"]\n'
+    record, trials = fake.tune()
+    assert record.status == "no_improvement"
+    assert {t.role for t in trials} == {Role.BASELINE}
+
+
+def test_a_budget_too_small_for_a_baseline_is_refused_before_anything_runs(fake: FakeStudy) -> None:
+    fake.text = fake.text.replace("12 trials", "10s")
+    with pytest.raises(UsageError, match=r"budget=10 s is too short: .* at least 1min"):
+        fake.tune()
+    assert "snapshot" not in fake.target.calls

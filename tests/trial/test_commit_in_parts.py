@@ -1,0 +1,124 @@
+"""A change of several targets when something comes between them: the dead-man, or another tuner's lock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimtab.errors import LockedError, RestoreError
+from trimtab.space import Config
+from trimtab.target import Own, Snapshot
+from trimtab.testing.fake_target import Disk, FakeTarget
+from trimtab.trial import DeadMan, Journal, commit, undo
+from trimtab.trial.entry import APPLIED, own_to_json
+from trimtab.trial.journal import Entry
+
+CONFIG = Config({"cache": 256, "sort_memory": 8})
+
+
+def keep_nothing(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> Path:
+    return Path("/nowhere/at/all")
+
+
+class Interfering(FakeTarget):
+    """While it is changed for the first time, the tuner stands still, and the dead-man takes `first` back."""
+
+    def __init__(self, first: FakeTarget) -> None:
+        super().__init__("second")
+        self.first = first
+        self.found = dict(first.values)
+        self.has_fired = False
+
+    def apply(self, config: Config, *, stays: bool = False) -> Any:
+        if self.calls.count("apply") == 0:
+            self.first.disk.running.update(self.found)
+            self.has_fired = True
+        return super().apply(config, stays=stays)
+
+
+def test_what_the_dead_man_took_back_between_two_targets_is_set_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = FakeTarget("first")
+    second = Interfering(first)
+
+    def settle(self: DeadMan) -> bool:
+        fired, second.has_fired = second.has_fired, False
+        return fired
+
+    monkeypatch.setattr(DeadMan, "settle", settle)
+    effective = commit([(first, CONFIG), (second, CONFIG)], study="stack", state_dir=tmp_path, keep=keep_nothing)
+    assert [first.values["cache"], second.values["cache"]] == [256, 256]
+    assert [dict(one) for one in effective] == [dict(CONFIG), dict(CONFIG)]
+    assert Journal(tmp_path).open_entries() == []
+
+
+def test_what_the_dead_man_took_back_after_the_last_target_is_set_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fires between the change and the end of the journal entry: the entry is not closed over a server taken back."""
+    target = FakeTarget("first")
+    found = dict(target.values)
+    asked: list[bool] = []
+
+    def is_firing(self: DeadMan) -> bool:
+        if not asked:
+            target.disk.running.update(found)
+        asked.append(True)
+        return len(asked) == 1
+
+    monkeypatch.setattr(DeadMan, "is_firing", is_firing)
+    commit([(target, CONFIG)], study="one", state_dir=tmp_path, keep=keep_nothing)
+    assert target.values["cache"] == 256
+    assert len(asked) == 2
+    assert Journal(tmp_path).open_entries() == []
+
+
+def changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, failing: str = "") -> tuple[Entry, dict[str, Disk]]:
+    """An open entry of three targets, all of them changed, as a dead tuner leaves it."""
+    targets = [FakeTarget(name) for name in ("first", "second", "third")]
+    disks = {target.name: target.disk for target in targets}
+    entry = Journal(tmp_path).begin(*(target.snapshot() for target in targets), study="stack", purpose="apply")
+    for target in targets:
+        applied = target.apply(CONFIG, stays=True)
+        entry.note(APPLIED, {"target": target.name, "own": own_to_json(applied.own)})
+
+    def reattach(snapshot: Snapshot, state_dir: Path) -> FakeTarget:
+        return FakeTarget(snapshot.target, disk=disks[snapshot.target], fail_restore=snapshot.target == failing)
+
+    module = import_module("trimtab.trial.undo")  # `trimtab.trial.undo` is also the name of its function
+    monkeypatch.setattr(module, "reattach", reattach)
+    monkeypatch.setattr(module, "_LOCK_PATIENCE_S", 0.0)
+    return entry, disks
+
+
+def test_a_locked_target_keeps_no_other_from_being_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry, disks = changed(tmp_path, monkeypatch)
+    disks["third"].holder = "study=other pid=1"  # the first one that is asked
+    with pytest.raises(LockedError, match="another tuner holds this server: study=other pid=1"):
+        undo(entry, holder="test")
+    found = FakeTarget("new").values["cache"]
+    assert {name: disk.running["cache"] for name, disk in disks.items()} == {
+        "first": found,
+        "second": found,
+        "third": 256,
+    }
+    disks["third"].holder = ""
+    undo(entry, holder="test")
+    assert disks["third"].running["cache"] == found
+    entry.close("end of the test")
+
+
+def test_a_locked_target_beside_one_that_fails_is_told_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry, disks = changed(tmp_path, monkeypatch, failing="third")
+    disks["second"].holder = "study=other pid=1"
+    with pytest.raises(RestoreError) as caught:
+        undo(entry, holder="test")
+    assert "another tuner holds this server" in caught.value.message
+    assert "the fake server could not be put back" in caught.value.message
+    assert disks["first"].running["cache"] == FakeTarget("new").values["cache"]
+    entry.close("end of the test")

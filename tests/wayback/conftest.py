@@ -1,0 +1,22 @@
+"""Templates for the servers of these tests, made once per session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.wayback.actor import Zygote
+from tests.wayback.ways import Templates, root_folder
+
+
+@pytest.fixture(scope="session")
+def templates() -> Iterator[Templates]:
+    with root_folder() as folder:
+        yield Templates(folder)
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    with Zygote() as process:
+        yield process

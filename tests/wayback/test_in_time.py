@@ -1,0 +1,77 @@
+"""How long a killed tuner's server waits to be put back; by a hand clock, so that no busy machine decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import TargetError
+from trimtab.target.postgresql import rescue
+from trimtab.target.postgresql.session import NotYetError
+
+
+class Clock:
+    """Seconds that pass only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+class Stopping:
+    """A server whose restart was cut off: it stops in order until `gone_at_s`, and nobody starts it."""
+
+    def __init__(self, clock: Clock, *, gone_at_s: float, back_at_s: float = float("inf")) -> None:
+        self._clock, self._gone_at_s, self._back_at_s = clock, gone_at_s, back_at_s
+        self.data_dir = Path("/nowhere")
+
+    @property
+    def has_process(self) -> bool:
+        return self._clock.now_s < self._gone_at_s or self._clock.now_s >= self._back_at_s
+
+    def connect(self) -> object:
+        if self._clock.now_s >= self._back_at_s:
+            return _Answer()
+        if self.has_process:
+            raise NotYetError("the server does not accept logins yet: it is shutting down")
+        raise TargetError("connection refused")
+
+
+class _Answer:
+    def __enter__(self) -> _Answer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def execute(self, statement: str) -> None:
+        return None
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(rescue, "time", made)
+    monkeypatch.setattr(rescue, "_servers", lambda reach: [1] if reach.has_process else [])
+    return made
+
+
+def test_a_server_that_has_stopped_meanwhile_is_not_waited_for(clock: Clock) -> None:
+    reach = Stopping(clock, gone_at_s=100.3)
+    assert not rescue._answers_within(reach, 10.0)  # type: ignore[arg-type]
+    assert clock.now_s < 102.0, "a second after its last process, and not ten"
+
+
+def test_the_gap_in_the_middle_of_a_restart_is_waited_out(clock: Clock) -> None:
+    assert rescue._answers_within(Stopping(clock, gone_at_s=100.3, back_at_s=101.0), 10.0)  # type: ignore[arg-type]
+
+
+def test_one_that_goes_on_stopping_is_waited_for_as_long_as_said(clock: Clock) -> None:
+    assert not rescue._answers_within(Stopping(clock, gone_at_s=200.0), 10.0)  # type: ignore[arg-type]
+    assert 110.0 <= clock.now_s < 110.2
