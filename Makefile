@@ -1,4 +1,4 @@
-# `make demo` and `make test` are the two commands; each installs what it needs into .venv.
+# `make demo` and `make test` are the two commands, `make check` the quick one; each installs what it needs into .venv.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml $(shell find crates -path '*/src/*' -name '*.rs' 2>/dev/null))
 
-.PHONY: demo test test-python test-rust test-faults lint format docs clean bench-search bench-importance bench-history bench-sampling bench-zhou2013
+.PHONY: demo check test test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-zhou2013 bench-live
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
@@ -18,36 +18,66 @@ $(STAMP): pyproject.toml $(RUST) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]'
 	@touch $@
 
-$(DEV): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'ConfigSpace>=1.2' 'hypothesis>=6.100' 'maturin>=1.7,<2' 'mypy>=1.11' \
-	  'optuna>=5.0' 'pytest>=8.2' 'pytest-randomly>=3.15' 'pytest-xdist>=3.5' 'ruff>=0.6' scipy-stubs types-defusedxml types-PyMySQL types-psutil
+$(DEV): $(STAMP) constraints-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-dev.txt 'ConfigSpace>=1.2' 'hypothesis>=6.100' 'maturin>=1.9.3,<2' 'mypy>=1.11' \
+	  'optuna>=5.0' 'psutil>=5.9' 'pytest>=8.2' 'pytest-randomly>=3.15' 'pytest-xdist>=3.5' 'ruff>=0.6' 'smac>=2.4' scipy-stubs types-defusedxml types-PyMySQL types-psutil
 	@touch $@
 
 demo: $(STAMP)
-	$(BIN)/trimtab tune examples/demo.toml --again --html demo-report.html
-	@echo
-	@echo "report: demo-report.html    config: .trimtab/results/demo.conf    every trial: $(BIN)/trimtab report demo --trials"
+	$(BIN)/trimtab demo
 
-test: lint test-rust test-python
+PYTEST := $(BIN)/python -m pytest --durations=10
+# `$(call timed,name,targets)` makes the targets one after another and says how long that took.
+timed   = @began=$$(date +%s); for goal in $(2); do $(MAKE) --no-print-directory $$goal || exit 1; done; \
+          echo "make $(1): $$(( $$(date +%s) - began )) s"
+
+# Everything that needs no server, in a minute or so: run it before each commit.
+check: $(DEV)
+	$(call timed,check,lint-python test-quick)
+
+# All promises on real servers.
+test: $(DEV)
+	$(call timed,test,needs lint test-rust test-unit test-service)
+
+# The long form, for the night: every version, space and setting, long fuzzing, whole sweeps, mutants, and the wheel as a user installs it.
+test-full: $(DEV)
+	$(call timed,test-full,needs lint test-rust test-long mutants test-wheel)
+
+# Tests that wait for servers two thirds of their time; four of them keep two cores busy.
+test-quick:
+	$(PYTEST) -m "not service and not slow" -n 2 --dist worksteal
+test-unit:
+	$(PYTEST) -m "not service" -n 2 --dist worksteal
+test-service:
+	$(PYTEST) -m service -n 4 --dist worksteal
+test-long: export TRIMTAB_TESTS = full
+test-long:
+	$(PYTEST) -m "not service" -n 2 --dist worksteal
+	$(PYTEST) -m service -n 3 --dist worksteal $(TESTS)
 
 test-rust:
 	cargo test --workspace --exclude trimtab-native --quiet
 
-# The fault matrix in its long form: every row of tests/faults/README.md on real servers, one line a row at the end.
-test-faults: $(DEV)
-	sh tests/install-servers.sh
-	$(BIN)/python tests/fetch_servers.py
-	TRIMTAB_FAULTS=full $(BIN)/python -m pytest tests/faults $(FAULTS)
+# Breaks the rooms that decide on purpose, place by place, and prints what their tests do not notice; MUTANTS=--all: every place.
+mutants: $(DEV)
+	$(BIN)/python -m tests.mutants $(MUTANTS)
 
-test-python: $(DEV)
+# The only target that changes the machine: the servers and the browser of the tests, by apt and Maven.
+servers: $(DEV)
 	sh tests/install-servers.sh
-	$(BIN)/python tests/fetch_servers.py
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m tests.fetch_servers
 
-lint: $(DEV)
+# Says what tests would need and this machine lacks. In CI (CI=true, as root) it is installed, and what is missing fails.
+needs: $(DEV)
+	@if [ "$$CI" = true ] && [ "$$(id -u)" -eq 0 ]; then $(MAKE) --no-print-directory servers; fi
+	@$(BIN)/python -m tests.needs || echo "tests that need these are skipped (with CI=true: fail)"
+
+lint-python: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+lint: lint-python
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 
@@ -59,7 +89,6 @@ format: $(DEV)
 # Writes the pages that are generated from the code.
 docs: $(DEV)
 	$(BIN)/python docs/generate.py
-	$(BIN)/python -m tests.target.test_docs
 
 # Searchers beside their peers, each of which lives in an environment of its own; an hour or more on one core.
 # make bench-search BENCH="--quick" takes minutes, BENCH="--part ask" times asks only (on a quiet machine).
@@ -95,5 +124,19 @@ bench-sampling: $(STAMP)
 bench-zhou2013: $(STAMP)
 	$(BIN)/python benchmarks/zhou2013/run.py
 
+# Searchers and peers on real servers, equal wall clock; hours, alone on the machine. In pieces: BENCH="--task demo --seeds 2".
+bench-live: $(STAMP) $(PEER_STAMPS)
+	$(BIN)/python benchmarks/live/run.py $(BENCH)
+
+# The package as it is released, in dist/: a wheel (abi3, manylinux as this machine's C library allows) and the sdist.
+wheel: $(DEV)
+	rm -rf dist
+	$(BIN)/maturin build --quiet --profile wheel --locked --out dist --interpreter $(BIN)/python
+	$(BIN)/maturin sdist --out dist
+
+# Installs the wheel into an empty environment outside the repository and runs a small study there.
+test-wheel: wheel
+	$(BIN)/python tests/wheel/smoke.py dist --study
+
 clean:
-	rm -rf $(VENV) target src/trimtab/_native*.so
+	rm -rf $(VENV) target dist src/trimtab/_native*.so

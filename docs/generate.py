@@ -1,4 +1,7 @@
-"""Writes docs/reference/cli.md and docs/reference/study-file.md from the code; a test fails when they differ.
+"""Writes the parts of docs/reference that come from the code; a test fails when they differ.
+
+cli.md and study-file.md are written whole; in postgresql.md and mysql.md what stands between `<!-- NAME -->` and
+`<!-- end -->`.
 
 Run: python docs/generate.py
 """
@@ -6,6 +9,8 @@ Run: python docs/generate.py
 from __future__ import annotations
 
 import inspect
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +20,15 @@ from pydantic_core import PydanticUndefined
 
 from trimtab import plugins
 from trimtab.cli.group import COMMANDS, trimtab
+from trimtab.cli.options import toml_text
 from trimtab.study.file import GuardTable, MeasureTable, ProofTable, SearchTable, StudyTable
+from trimtab.target.mysql import classes as mysql_classes
+from trimtab.target.mysql import overlay as mysql_overlay
+from trimtab.target.mysql.settings import Settings as MysqlSettings
+from trimtab.target.overlay import OverlayKnob
+from trimtab.target.postgresql import classes as postgresql_classes
+from trimtab.target.postgresql import overlay as postgresql_overlay
+from trimtab.target.postgresql.settings import Settings as PostgresSettings
 
 DOCS = Path(__file__).parent
 
@@ -78,20 +91,31 @@ def cli_page() -> str:
     return "\n".join([*lines, EXIT_CODES])
 
 
-def _table(title: str, model: type[BaseModel], *, skip: tuple[str, ...] = ()) -> list[str]:
-    lines = [f"## {title}", ""]
-    doc = (model.__doc__ or "").partition("\n\n")[0].replace("\n", " ").strip()
-    lines += [doc, "", "| key | default | meaning |", "| --- | --- | --- |"]
+def _markdown(head: str, rows: Iterable[Iterable[str]]) -> list[str]:
+    return [head, "| --- " * (head.count("|") - 1) + "|", *(f"| {' | '.join(cells)} |" for cells in rows)]
+
+
+def _value(default: Any) -> str:
+    """A default as it is written in a study file; nothing where there is none."""
+    text = toml_text(default)
+    return f"`{text}`" if text else ""
+
+
+def _settings(model: type[BaseModel], skip: tuple[str, ...] = ()) -> list[str]:
+    """The keys of a table of the study file, their defaults as TOML."""
+    rows = []
     for name, field in model.model_fields.items():
         if name in skip:
             continue
-        default = (
-            "required"
-            if field.default is PydanticUndefined and field.default_factory is None
-            else f"`{field.get_default(call_default_factory=True)!r}`"
-        )
-        lines.append(f"| `{field.alias or name}` | {default} | {field.description or ''} |")
-    return [*lines, ""]
+        is_required = field.default is PydanticUndefined and field.default_factory is None
+        default = "required" if is_required else _value(field.get_default(call_default_factory=True))
+        rows.append([f"`{field.alias or name}`", default, field.description or ""])
+    return _markdown("| key | default | meaning |", rows)
+
+
+def _table(title: str, model: type[BaseModel], *, skip: tuple[str, ...] = ()) -> list[str]:
+    doc = (model.__doc__ or "").partition("\n\n")[0].replace("\n", " ").strip()
+    return [f"## {title}", "", doc, "", *_settings(model, skip), ""]
 
 
 def _targets() -> dict[Any, list[str]]:
@@ -113,20 +137,86 @@ def study_file_page() -> str:
     ]
     for target, names in _targets().items():
         kinds = " or ".join(f'"{name}"' for name in names)
-        lines += _table(f"[target.NAME] with kind = {kinds}", target.SETTINGS)
+        lines += _table(f"[target.NAME] with kind = {kinds}", target.SETTINGS, skip=("kind",))
     lines += ["## [workload]", "", "| kind | keys |", "| --- | --- |"]
     lines += [f"| `{name}` | see [its page]({name}.md) |" for name in plugins.names("workloads")] + [""]
     lines += _table("[search]", SearchTable)
     for name in plugins.names("searchers"):
-        options = plugins.load("searchers", name).OPTIONS
-        lines += [f'### options of searcher = "{name}"', "", "| key | default | meaning |", "| --- | --- | --- |"]
-        lines += [f"| `{key}` | `{default!r}` | {text} |" for key, (default, text) in options.items()]
-        lines += [""]
+        if options := plugins.load("searchers", name).OPTIONS:
+            rows = [[f"`{key}`", _value(default), text] for key, (default, text) in options.items()]
+            lines += [f'### Options of searcher = "{name}"', "", *_markdown("| key | default | meaning |", rows), ""]
     lines += _table("[measure]", MeasureTable) + _table("[proof]", ProofTable) + _table("[guard]", GuardTable)
     return "\n".join(lines)
 
 
-PAGES = {"reference/cli.md": cli_page, "reference/study-file.md": study_file_page}
+def _range(knob: OverlayKnob) -> str:
+    special = f"; {', '.join(f'{value:g}' for value in knob.special)}" if knob.special else ""
+    if knob.low is None:
+        return ", ".join(knob.choices) or "on, off"
+    scale = ", log" if knob.log else ""
+    return f"{knob.low} … {knob.high}{scale}{special}"
+
+
+def _postgresql_knobs() -> list[str]:
+    rows = []
+    for name, knob in postgresql_overlay.load_overlay().knob.items():
+        change = knob.restart if not knob.restart_until else f"restart to {knob.restart_until}, then reload"
+        versions = f"{knob.since}+" if knob.since > 13 else ""
+        rows.append([f"`{name}`", knob.unit, _range(knob), change, versions, ", ".join(knob.sets), knob.doc])
+    return _markdown("| knob | unit | useful range; special values | change | versions | sets | what it is |", rows)
+
+
+def _mysql_knobs() -> list[str]:
+    names = {None: "", "mariadb": "MariaDB", "mysql": "MySQL"}
+    rows = [
+        [f"`{name}`", knob.unit, _range(knob), knob.safety.value, names[knob.only], ", ".join(knob.sets), knob.doc]
+        for name, knob in mysql_overlay.load_overlay().knob.items()
+    ]
+    return _markdown("| knob | unit | useful range; special values | safety class | only | sets | what it is |", rows)
+
+
+def _listed(names: Iterable[str]) -> list[str]:
+    return [", ".join(f"`{name}`" for name in sorted(names))]
+
+
+def parts(page: str) -> Mapping[str, list[str]]:
+    """The generated parts of a page that people write otherwise, by their mark."""
+    if page == "reference/postgresql.md":
+        return {
+            "knobs": _postgresql_knobs(),
+            "settings": _settings(PostgresSettings, ("kind",)),
+            "forbidden": _listed(postgresql_classes.FORBIDDEN),
+        }
+    return {
+        "knobs": _mysql_knobs(),
+        "settings": _settings(MysqlSettings, ("kind",)),
+        "forbidden": _listed(mysql_classes.FORBIDDEN),
+    }
+
+
+def _filled(page: str) -> str:
+    """The page with its generated parts written anew.
+
+    Raises:
+        LookupError: a part has no place in it, or a place no part.
+    """
+    text, found = (DOCS / page).read_text(encoding="utf-8"), parts(page)
+    for mark, lines in found.items():
+        pattern = re.compile(rf"(?<=<!-- {mark} -->\n).*?(?=<!-- end -->)", re.S)
+        text, n_places = pattern.subn(lambda _, lines=lines: "\n".join(lines) + "\n", text)
+        if n_places != 1:
+            raise LookupError(f"{page} has {n_places} places for {mark!r}")
+    if text.count("<!-- end -->") != len(found):
+        raise LookupError(f"{page} has a place that nothing fills")
+    return text
+
+
+PAGES = {
+    "reference/cli.md": cli_page,
+    "reference/study-file.md": study_file_page,
+    "reference/postgresql.md": lambda: _filled("reference/postgresql.md"),
+    "reference/mysql.md": lambda: _filled("reference/mysql.md"),
+}
 
 
 if __name__ == "__main__":

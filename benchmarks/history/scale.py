@@ -2,7 +2,7 @@
 
     python benchmarks/history/scale.py [--quick] [--postgresql URL]
 
-The studies are made from one real study (tests/history/former): every trial is a real one, with its series, figures by
+The studies are made from one real study (tests/history/real.db.gz): every trial is a real one, with its series, figures by
 label and histogram; configs and losses are varied. Each question is asked of a history that was just opened, three times;
 the median counts. Writes benchmarks/history/results.json.
 """
@@ -14,7 +14,6 @@ import contextlib
 import gzip
 import io
 import json
-import platform
 import statistics
 import sys
 import tempfile
@@ -26,6 +25,10 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import stamp
+
 from trimtab.history import History, StudyCopy, StudyQuery, back_up, check, import_file, load_format, read_space
 from trimtab.records import Objective, Trial
 from trimtab.report import report_text
@@ -36,9 +39,8 @@ from trimtab.study.near import Task, nearest
 from trimtab.study.warm_start import take_over
 
 ROOT = Path(__file__).parents[2]
-REAL = ROOT / "tests" / "history" / "former" / "v1.db.gz"
+REAL = ROOT / "tests" / "history" / "real.db.gz"
 RESULTS = Path(__file__).with_name("results.json")
-SCHEMA_VERSION = 1
 
 N_TRIALS = 100_000
 N_STUDIES = 1_000
@@ -213,20 +215,21 @@ def main() -> int:
     options = parser.parse_args()
     n_studies = N_STUDIES // 100 if options.quick else N_STUDIES
     n_each = N_TRIALS // N_STUDIES
+    making = stamp.Making()
     with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as name:
         directory = Path(name)
         real = real_study(directory)
         sqlite = str(directory / "history.db")
-        found: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "python": platform.python_version()}
-        found["sqlite"] = measure(sqlite, directory, real, n_studies, n_each)
+        found: dict[str, Any] = {"sqlite": measure(sqlite, directory, real, n_studies, n_each)}
         found["formats_10_studies"] = exchanged(sqlite, directory)
         if options.postgresql:
             found["postgresql"] = measure(options.postgresql, directory, real, n_studies, n_each)
     print(json.dumps(found, indent=2))
     if not options.quick:
-        before = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+        before = stamp.former(RESULTS)
+        made = {**before.get("made", {}), **dict.fromkeys(found, making.stamp())}
         found = {**before, **found}
-        RESULTS.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        stamp.write(RESULTS, found, made)
     limited = ("list_s", "query_s", "report_read_s", "warm_ask_s")
     slow = [key for kind in ("sqlite", "postgresql") for key in limited if found.get(kind, {}).get(key, 0.0) > LIMIT_S]
     print(f"slower than {LIMIT_S:g} s: {', '.join(slow) or 'nothing'}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The table of docs/explanation/warm-start.md, written from results.json; a test holds the two equal.
+"""The table of docs/measurements/warm-start.md, written from results.json; a test holds the two equal.
 
 python benchmarks/history/table.py
 """
@@ -6,11 +6,16 @@ python benchmarks/history/table.py
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import stamp
+
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "explanation" / "warm-start.md"
+PAGE = HERE.parents[1] / "docs" / "measurements" / "warm-start.md"
 BEGIN, END = "<!-- table: written by benchmarks/history/table.py -->", "<!-- end of table -->"
 
 
@@ -41,11 +46,11 @@ def table(found: dict[str, Any]) -> str:
 
 
 def page(text: str, found: dict[str, Any]) -> str:
-    """The page with its table written anew."""
+    """The page with its table and the stamp above it written anew; `found` is all of results.json."""
     head, _, rest = text.partition(BEGIN)
-    return f"{head}{BEGIN}\n\n{table(found)}\n\n{END}{rest.partition(END)[2]}"
+    return f"{head}{BEGIN}\n\n{stamp.line(found['made']['warm'])}\n\n{table(found['warm'])}\n\n{END}{rest.partition(END)[2]}"
 
 
 if __name__ == "__main__":
     results = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), results["warm"]), encoding="utf-8")
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")

@@ -27,9 +27,10 @@ import numpy as np  # noqa: E402
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE.parent / "search"))
+sys.path[:0] = [str(HERE.parent / "search"), str(HERE.parent)]
 
 import replay  # noqa: E402
+import stamp  # noqa: E402
 from tasks import Task, run  # noqa: E402
 
 from trimtab.records import Trial  # noqa: E402
@@ -153,18 +154,20 @@ def main() -> int:
     options = parser.parse_args()
     if not options.data.is_dir():
         print(
-            f"no recorded trials under {options.data}: docs/explanation/search.md says where they are from",
+            f"no recorded trials under {options.data}: docs/measurements/search.md says where they are from",
             file=sys.stderr,
         )
         return 0
     replay.FORESTS.update(MORE)
     n = 2 if options.quick else options.seeds
     pairs = {"related": RELATED[: 1 if options.quick else None], "unrelated": UNRELATED[: 1 if options.quick else None]}
+    making = stamp.Making()
     found = measure(options.data, range(n), pairs)
     print(json.dumps(found, indent=2))
     if not options.quick:
-        before = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"schema_version": 1}
-        RESULTS.write_text(json.dumps({**before, "warm": found}, indent=2) + "\n", encoding="utf-8")
+        before = stamp.former(RESULTS)
+        made = {**before.get("made", {}), "warm": making.stamp()}
+        stamp.write(RESULTS, {**before, "warm": found}, made)
     return 0
 
 

@@ -3,7 +3,7 @@
     python benchmarks/importance/run.py [--part PART ...] [--data FOLDER] [--quick] [--results FILE]
 
 Parts are planted (half an hour), recorded (a quarter), ycsb and tpch (hours: real PostgreSQL). Each replaces its part of
-results.json, from which table.py writes the tables of docs/explanation/importance.md. `--quick` only shows that everything
+results.json, from which table.py writes the tables of docs/measurements/importance.md. `--quick` only shows that everything
 works: it writes a file only where --results says so.
 """
 
@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +21,14 @@ from typing import Any
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import planted  # noqa: E402
+import stamp  # noqa: E402
 import table  # noqa: E402
 
 HERE = Path(__file__).parent
 DATA = HERE.parents[2] / "shared" / "data" / "replay"
-SCHEMA_VERSION = 1
 PARTS = ("planted", "recorded", "ycsb", "tpch")
 _SERVER_PARTS = {"ycsb": "ycsb", "tpch": "tpch_sard"}
 """Part -> module with `run(quick, say)`: they need real servers and are loaded only when they are asked for."""
@@ -47,7 +47,7 @@ def _planted(args: argparse.Namespace) -> dict[str, Any]:
 def _recorded(args: argparse.Namespace) -> dict[str, Any]:
     if not args.data.is_dir():
         raise SystemExit(
-            f"no recorded tables in {args.data}: name their folder with --data (see docs/explanation/search.md)"
+            f"no recorded tables in {args.data}: name their folder with --data (see docs/measurements/search.md)"
         )
     import recorded
 
@@ -74,15 +74,14 @@ def main() -> int:
     args = parser.parse_args()
     path = args.results or (None if args.quick else HERE / "results.json")
     for part in args.part or PARTS:
-        found = {"at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), **_made(part, args)}
+        making = stamp.Making()
+        found = _made(part, args)
         if path is None:
             continue
         # Read again before each write: parts may run at the same time.
-        document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        parts = {**document.get("parts", {}), part: found}
-        path.write_text(
-            json.dumps({"schema_version": SCHEMA_VERSION, "parts": parts}, indent=1) + "\n", encoding="utf-8"
-        )
+        document = stamp.former(path)
+        made = {**document.get("made", {}), part: making.stamp()}
+        stamp.write(path, {"parts": {**document.get("parts", {}), part: found}}, made, indent=1)
     if path == HERE / "results.json":
         table.main()
     return 0

@@ -1,4 +1,4 @@
-"""The tables of docs/explanation/importance.md, written from results.json; a test holds the two equal.
+"""The tables of docs/measurements/importance.md, written from results.json; a test holds the two equal.
 
 python benchmarks/importance/table.py
 """
@@ -13,8 +13,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import stamp
+
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "explanation" / "importance.md"
+PAGE = HERE.parents[1] / "docs" / "measurements" / "importance.md"
 BEGIN, END = "<!-- tables: written by benchmarks/importance/table.py -->", "<!-- end of tables -->"
 
 Record = dict[str, Any]
@@ -125,7 +129,7 @@ def tables(found: Record) -> str:
             shown[name] = (title, importlib.import_module(module).lines)
     for name, (title, show) in shown.items():
         if name in found["parts"]:
-            lines += [f"### {title}", "", f"{found['parts'][name]['at']}.", "", *show(found["parts"][name]), ""]
+            lines += [f"### {title}", "", stamp.line(found["made"][name]), "", *show(found["parts"][name]), ""]
     return "\n".join(lines)
 
 

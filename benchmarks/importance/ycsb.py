@@ -79,7 +79,7 @@ def _workload(
 
 def _arm(record: StudyRecord, trials: list[Trial]) -> dict[str, Any]:
     """What one tuning came to: its gain by the pairs, and the best of each trial count by the search's own measurements."""
-    pairs = record.verdict.get("pairs") or []
+    pairs = record.verdict.pairs
     # The number of pairs is fixed beforehand, so Student's interval holds.
     gain = compare_pairs([a for a, _ in pairs], [b for _, b in pairs], True).ratio if len(pairs) > 1 else None
     searched = [trial for trial in trials if trial.role in (Role.SEARCH, Role.ADVICE)]
@@ -89,15 +89,15 @@ def _arm(record: StudyRecord, trials: list[Trial]) -> dict[str, Any]:
             best = min(best, trial.loss)
         curve.append(math.exp(-best))
     return {
-        "verdict": record.verdict["result"],
+        "verdict": record.verdict.result,
         # Without a candidate the running config is the best that was found.
         "gain": {"estimate": gain.estimate, "low": gain.low, "high": gain.high}
         if gain
         else dict.fromkeys(_INTERVAL, 1.0),
         "curve": curve,
-        "config": record.verdict.get("config", {}),
+        "config": dict(record.verdict.config),
         "statuses": {str(s): sum(t.status is s for t in trials) for s in {t.status for t in trials}},
-        "wall_s": record.verdict["wall_s"]["total"],
+        "wall_s": record.verdict.wall_s["total"],
     }
 
 

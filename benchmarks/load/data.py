@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from clients import run_ours
+
 from servers import Server
 
 FIELDS = tuple(f"field{number}" for number in range(10))

@@ -8,6 +8,7 @@ import data
 from clients import run_ours
 from pairs import spread
 from plan import Plan
+
 from servers import postgresql
 
 CONNECTIONS = (1, 64, 1000)

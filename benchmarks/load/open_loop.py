@@ -11,6 +11,7 @@ import data
 from clients import finished, number, run_ours
 from pairs import rounded
 from plan import Plan
+
 from servers import Server, postgresql
 
 RATE = 10_000

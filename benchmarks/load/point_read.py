@@ -8,6 +8,7 @@ import data
 from clients import ours, pgbench
 from pairs import compare
 from plan import Plan
+
 from servers import postgresql
 
 CONNECTIONS = (1, 16, 64)

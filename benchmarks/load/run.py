@@ -3,14 +3,13 @@
     python benchmarks/load/run.py [--part PART ...] [--quick] [--go-ycsb PROGRAM] [--results FILE]
 
 Ours and the peer load the same private server turn by turn; medians and ranges go to results.json, and its tables to
-docs/explanation/load-speed.md. `--quick` only shows that everything works: it writes a file only where --results says so.
+docs/measurements/load-speed.md. `--quick` only shows that everything works: it writes a file only where --results says so.
 go-ycsb comes from --go-ycsb or the environment variable GO_YCSB. Under 25 minutes on two cores.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import signal
@@ -18,14 +17,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import memory
 import open_loop
 import point_read
 import psutil
+import stamp
 import table
 import ycsb
 from plan import Plan
@@ -84,7 +85,7 @@ def _busy() -> float:
 def _measured(name: str, plan: Plan) -> dict[str, Any]:
     busy, begun = _busy(), time.monotonic()
     found = PARTS[name](plan)
-    at = {"at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "wall_s": round(time.monotonic() - begun)}
+    at = {"wall_s": round(time.monotonic() - begun)}
     sizes = {"seconds": plan.seconds, "pairs": plan.pairs, "table_rows": plan.rows}
     return {**at, "busy_before_and_after": [busy, _busy()], **sizes, **found}
 
@@ -95,13 +96,15 @@ def main() -> int:
     # SIGTERM must stop the servers as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     target = options.results or (None if options.quick else RESULTS)
-    old = json.loads(target.read_text(encoding="utf-8")) if target and target.exists() else {}
-    document = {"schema_version": 1, "machine": machine(), "parts": old.get("parts", {})}
+    old = stamp.former(target) if target else {}
+    document, made = {"machine": machine(), "parts": old.get("parts", {})}, old.get("made", {})
     for name in options.part:
+        making = stamp.Making()
         document["parts"][name] = _measured(name, Plan.of(options.quick, options.go_ycsb))
-        print("\n".join(table.part(name, document["parts"][name])), flush=True)
+        made[name] = making.stamp()
+        print("\n".join(table.part(name, document["parts"][name], made[name])), flush=True)
         if target is not None:
-            target.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+            stamp.write(target, document, made)
     if target == RESULTS:
         table.main()
     return 0

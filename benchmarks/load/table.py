@@ -1,4 +1,4 @@
-"""The tables of docs/explanation/load-speed.md, written from results.json; a test holds the two equal.
+"""The tables of docs/measurements/load-speed.md, written from results.json; a test holds the two equal.
 
 python benchmarks/load/table.py
 """
@@ -10,15 +10,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import stamp
+
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "explanation" / "load-speed.md"
+PAGE = HERE.parents[1] / "docs" / "measurements" / "load-speed.md"
 BEGIN, END = "<!-- tables: written by benchmarks/load/table.py -->", "<!-- end of tables -->"
 
 Record = dict[str, Any]
 
 _TITLES = {
-    "select": "One prepared read beside pgbench",
-    "ycsb": "YCSB beside go-ycsb, a point select beside sysbench",
+    "select": "One prepared read, compared with pgbench",
+    "ycsb": "YCSB compared with go-ycsb, a point select with sysbench",
     "open": "10,000 operations per second in an open loop",
     "memory": "Memory",
 }
@@ -89,7 +93,7 @@ def _open(found: Record) -> list[str]:
         f"Mean response {_ms(steady['response']['mean'])} ms; pgbench {_ms(peer['response_mean_us'])} ms. The engine's buffers "
         f"and histograms held {steady['memory_bytes'] / 2**20:.1f} MiB at the end.{_plain(found['ordinary'])}",
         "",
-        f"`stall`: all processes of the server stopped (SIGSTOP) for {found['stall_s']:.0f} s in a run of its own of "
+        f"`stall`: all processes of the server stopped (SIGSTOP) for {found['stall_s']:.0f} s in a separate run of "
         f"{found['stalled'][0]['duration_s']:.0f} s. Milliseconds; `> 0.5 s` counts operations.",
         "",
     ]
@@ -118,14 +122,14 @@ def _memory(found: Record) -> list[str]:
     return [f"Closed loop of {found['seconds']} s, {found['server']}.", "", *_table(head, rows)]
 
 
-def part(name: str, found: Record) -> list[str]:
+def part(name: str, found: Record, made: stamp.Stamp) -> list[str]:
     """One part as lines of Markdown."""
     shown = {"select": _pairs, "ycsb": _pairs, "open": _open, "memory": _memory}[name](found)
     before, after = found["busy_before_and_after"]
-    how = f"{found['at']}; others took {100 * before:.0f} % of the machine's CPU just before and {100 * after:.0f} % just after"
+    how = f"Others took {100 * before:.0f} % of the machine's CPU just before and {100 * after:.0f} % just after"
     if "absent" in found:
         how += f"; {found['pairs']} pairs of {found['seconds']} s, {found['table_rows']:,} rows"
-    return [f"### {_TITLES[name]}", "", f"{how}.", "", *shown, ""]
+    return [f"### {_TITLES[name]}", "", stamp.line(made), f"{how}.", "", *shown, ""]
 
 
 def tables(found: Record) -> str:
@@ -138,7 +142,7 @@ def tables(found: Record) -> str:
     ]
     for name in _TITLES:
         if name in found["parts"]:
-            lines += part(name, found["parts"][name])
+            lines += part(name, found["parts"][name], found["made"][name])
     return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@ import data
 from clients import finished, go_ycsb, ours, sysbench, sysbench_entry
 from pairs import compare
 from plan import Plan
+
 from servers import LOOPBACK, AbsentError, Server, mariadb, postgresql
 
 CONNECTIONS = 16

@@ -17,7 +17,7 @@ from contenders import PEERS, PeerProcess
 
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.search import SearchProblem, create
-from trimtab.search.flat import FlatSpace
+from trimtab.search.parameters import ParameterSpace
 from trimtab.space import Config, Space
 from trimtab.testing.searcher_suite import mixed_knobs
 
@@ -74,7 +74,7 @@ def _of_ours(name: str, space: Space, trials: list[Trial]) -> list[float]:
 
 
 def _of_peer(name: str, space: Space, trials: list[Trial]) -> list[float]:
-    flat = FlatSpace(space)
+    flat = ParameterSpace(space)
     peer = PeerProcess(PEERS[name], [asdict(p) for p in flat.parameters.values()], 1, len(trials))
     for trial in trials:
         loss = 1.0 if trial.loss is None else trial.loss

@@ -13,9 +13,10 @@ from typing import Any
 from tasks import Contender, Task
 
 from trimtab.records import Trial
-from trimtab.search import SearchProblem, create
-from trimtab.search.flat import FlatSpace
+from trimtab.search import Searcher, SearchProblem, create
+from trimtab.search.parameters import ParameterSpace
 from trimtab.space import Config
+from trimtab.testing.textbook import TextbookSearcher
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = HERE.parents[1] / ".venv-bench-search"
@@ -52,13 +53,15 @@ class Ours:
     """A searcher of Trimtab."""
 
     def __init__(self, name: str, task: Task, seed: int, budget: int, **options: Any) -> None:
-        self._searcher = create(
-            name,
-            SearchProblem(
-                space=task.space, baseline=task.baseline, advice=task.advice, seed=seed, budget_trials=budget,
-                options=options,
-            ),
-        )  # fmt: skip
+        problem = SearchProblem(
+            space=task.space,
+            baseline=task.baseline,
+            advice=task.advice,
+            seed=seed,
+            budget_trials=budget,
+            options=options,
+        )
+        self._searcher: Searcher = TextbookSearcher(problem) if name == "textbook" else create(name, problem)
 
     def ask(self) -> Config:
         return self._searcher.ask()[0]
@@ -113,7 +116,7 @@ class Peer:
     """A peer in the loop: what it asks is brought into the space, and it is told the result for what it asked."""
 
     def __init__(self, kind: PeerKind, task: Task, seed: int, budget: int) -> None:
-        self._space = FlatSpace(task.space)
+        self._space = ParameterSpace(task.space)
         parameters = [asdict(parameter) for parameter in self._space.parameters.values()]
         self._process = PeerProcess(kind, parameters, seed, budget)
         self._asked: tuple[Config, dict[str, Any]] | None = None

@@ -6,7 +6,7 @@
 
 Runs are kept under .bench-search/ and not made twice; `--again` makes those of some contenders again. Shares of the
 reachable gain are true ones, of the config that was measured best. Results go to benchmarks/search/results.json, from which
-table.py writes the tables of docs/explanation/search.md.
+table.py writes the tables of docs/measurements/search.md.
 """
 
 from __future__ import annotations
@@ -23,28 +23,36 @@ from pathlib import Path
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import ask  # noqa: E402
 import context  # noqa: E402
 import replay  # noqa: E402
+import stamp  # noqa: E402
 from contenders import ABSENT, PEERS, make  # noqa: E402
-from store import Record, Store, by_task, overall, quartiles  # noqa: E402
-from tasks import CHECKPOINTS, N_TRIALS, Task, run  # noqa: E402
+from store import Record, Store, by_task, overall, paired, quartiles  # noqa: E402
+from tasks import CHECKPOINTS, CHOSEN_ON, N_TRIALS, Task, run  # noqa: E402
 
+from trimtab.testing.rugged import make_rugged  # noqa: E402
 from trimtab.testing.surfaces import make_surface  # noqa: E402
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-SCHEMA_VERSION = 1
-PARTS = ("replay", "surfaces", "context", "ask")
+PARTS = ("replay", "surfaces", "rugged", "context", "ask")
 OURS = (
     "auto", "gp", "forest", "tpe", "projection", "trust-region", "bestconfig", "ensemble", "differential-evolution",
-    "hill-climbing", "pattern-search", "nelder-mead", "random",
+    "hill-climbing", "pattern-search", "nelder-mead", "random", "textbook",
 )  # fmt: skip
-N_SEEDS = 5
+SEEDS = {"replay": 5, "surfaces": 20, "rugged": 20, "context": 5, "ask": 1}
+"""Five tables of recorded trials answer alike for every seed but for noise; every surface is another one."""
+
 SURFACES = [(n, noise) for n in (20, 50, 200) for noise in (0.03, 0.10)]
 SLOW_SURFACES = [(20, 0.03)]
 HELD_OUT = 400
 """Surfaces from this number on are scored; constants were chosen on numbers below 400."""
+
+RUGGED_HELD_OUT = 500
+"""Rugged surfaces from this number on are scored; constants were chosen on numbers below 100, the quality test has 300 on."""
 
 
 def surface_task(n_knobs: int, noise: float, number: int) -> Task:
@@ -56,6 +64,15 @@ def surface_task(n_knobs: int, noise: float, number: int) -> Task:
     )  # fmt: skip
 
 
+RUGGED_NOISES = (0.03, 0.10)
+
+
+def rugged_task(noise: float, number: int) -> Task:
+    """A rugged surface as a task: interactions, thresholds, no advice."""
+    surface = make_rugged(number, noise)
+    return Task(f"rugged, {noise:.0%} noise", surface.space, surface.baseline, (), noise, surface.loss, surface.optimum)
+
+
 def planned(
     part: str, data: Path, contenders: list[str], seeds: range
 ) -> Iterator[tuple[str, str, int, Callable[[], Task]]]:
@@ -63,6 +80,12 @@ def planned(
     if part == "replay":
         tasks = {name: name in replay.SLOW for name in replay.names()} if data.is_dir() else {}
         making = {name: lambda seed, name=name: replay.load(name, data, seed) for name in tasks}
+    elif part == "rugged":
+        tasks = {f"rugged, {noise:.0%} noise": False for noise in RUGGED_NOISES}
+        making = {
+            name: lambda seed, noise=noise: rugged_task(noise, RUGGED_HELD_OUT + seed)
+            for name, noise in zip(tasks, RUGGED_NOISES, strict=True)
+        }
     else:
         sizes = {f"{n} knobs, {noise:.0%} noise": (n, noise) for n, noise in SURFACES}
         tasks = {name: size in SLOW_SURFACES for name, size in sizes.items()}
@@ -79,12 +102,14 @@ def planned(
 def run_part(part: str, store: Store, options: argparse.Namespace) -> None:
     """Makes the runs of a part that are missing."""
     n_trials = options.trials
-    for name, contender, seed, load in planned(part, options.data, options.contenders, range(options.seeds)):
+    for name, contender, seed, load in planned(
+        part, options.data, options.contenders, range(options.seeds or SEEDS[part])
+    ):
         if store.has(part, name, contender, seed) or (options.tasks and name not in options.tasks):
             continue
         if contender in PEERS and not PEERS[contender].python.exists():
             continue
-        task, start = load(), time.perf_counter()
+        task, making, start = load(), stamp.Making(), time.perf_counter()
         with_peer = make(contender, task, seed, n_trials)
         try:
             made = run(task, with_peer, n_trials, seed)
@@ -94,7 +119,7 @@ def run_part(part: str, store: Store, options: argparse.Namespace) -> None:
         share = {str(n): round(made.share[n - 1], 4) for n in CHECKPOINTS if n <= n_trials}
         store.add({
             "part": part, "task": name, "contender": contender, "seed": seed, "share": share, "failed": made.failed,
-            "worse": made.worse, "restarts": made.restarts, "seconds": round(seconds, 2),
+            "worse": made.worse, "restarts": made.restarts, "seconds": round(seconds, 2), "made": making.stamp(),
         })  # fmt: skip
         print(f"{part}: {name}: {contender}, seed {seed}: {share} in {seconds:.1f} s", file=sys.stderr)
 
@@ -103,13 +128,13 @@ def run_context(store: Store, options: argparse.Namespace) -> None:
     """Makes the simulations of changing workloads that are missing."""
     n_cycles = 4 if options.quick else context.N_CYCLES
     for name in context.CONTENDERS:
-        for seed in range(options.seeds):
+        for seed in range(options.seeds or SEEDS["context"]):
             if not store.has("context", "YCSB cycle", name, seed):
-                start = time.perf_counter()
+                making, start = stamp.Making(), time.perf_counter()
                 latency = context.simulate(name, seed, n_cycles)
                 taken = round(time.perf_counter() - start, 2)
                 key: Record = {"part": "context", "task": "YCSB cycle", "contender": name, "seed": seed}
-                store.add({**key, "latency": latency, "seconds": taken})
+                store.add({**key, "latency": latency, "seconds": taken, "made": making.stamp()})
                 print(f"context: {name}, seed {seed} in {taken} s", file=sys.stderr)
 
 
@@ -120,11 +145,11 @@ def run_ask(store: Store, options: argparse.Namespace) -> None:
         for name in [n for n in (*ask.OURS, *PEERS) if n in options.contenders]:
             is_here = name not in PEERS or PEERS[name].python.exists()
             if is_here and not store.has("ask", f"{n_knobs} knobs", name, 0):
-                start = time.perf_counter()
+                making, start = stamp.Making(), time.perf_counter()
                 rows = ask.measure(n_knobs, name, sizes)
                 taken = round(time.perf_counter() - start, 2)
                 key: Record = {"part": "ask", "task": f"{n_knobs} knobs", "contender": name, "seed": 0}
-                store.add({**key, "rows": rows, "seconds": taken})
+                store.add({**key, "rows": rows, "seconds": taken, "made": making.stamp()})
                 print(f"ask: {n_knobs} knobs, {name}: {rows} in {taken} s", file=sys.stderr)
 
 
@@ -140,11 +165,12 @@ def absent(contenders: list[str]) -> dict[str, str]:
 
 def results(store: Store, options: argparse.Namespace) -> Record:
     """What results.json holds."""
-    found: Record = {"schema_version": SCHEMA_VERSION, "seeds": options.seeds, "trials": options.trials}
+    found: Record = {"seeds": options.seeds or SEEDS, "trials": options.trials}
     found["absent"] = absent(options.contenders)
     found["seconds"] = {part: round(sum(r.get("seconds", 0.0) for r in store.of(part))) for part in PARTS}
-    for part in ("replay", "surfaces"):
+    for part in ("replay", "surfaces", "rugged"):
         found[part] = by_task(store.of(part))
+        found[f"{part} paired"] = paired([r for r in store.of(part) if r["task"] not in CHOSEN_ON])
         found[f"{part} overall"] = overall(store.of(part))
     found["context"] = context.summary(store.of("context"), quartiles)
     found["ask"] = {}
@@ -160,7 +186,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--contenders", nargs="+", default=[*OURS, *PEERS])
     parser.add_argument("--tasks", nargs="+", help="only these tasks")
     parser.add_argument("--again", nargs="+", default=[], help="contenders whose runs are made again")
-    parser.add_argument("--seeds", type=int, default=N_SEEDS)
+    parser.add_argument("--seeds", type=int, help="runs of each contender on each task; default: by part")
     parser.add_argument("--trials", type=int, default=N_TRIALS)
     parser.add_argument("--report", action="store_true", help="only write the results of the runs that are there")
     parser.add_argument("--quick", action="store_true", help="two seeds, 30 trials; to see that everything works")
@@ -191,11 +217,18 @@ def main() -> int:
             other[part](store, options)
         else:
             run_part(part, store, options)
-    found = json.dumps(results(store, options), indent=1, sort_keys=True) + "\n"
+    found = results(store, options)
     if options.out is not None:
-        options.out.write_text(found, encoding="utf-8")
+        by_part = {part: [record.get("made") for record in store.of(part)] for part in PARTS}
+        stamp.write(
+            options.out,
+            found,
+            {part: stamp.merged(some) for part, some in by_part.items() if some},
+            indent=1,
+            sort_keys=True,
+        )
     else:
-        print(found)
+        print(json.dumps(found, indent=1))
     return 0
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 from tasks import CHECKPOINTS
 
 Record = dict[str, Any]
@@ -64,6 +65,25 @@ def summary(records: list[Record]) -> Record:
     }
     rates = {name: round(float(np.mean([r[name] for r in records])), 4) for name in ("failed", "worse", "restarts")}
     return {"runs": len(records), "share": shares, **rates}
+
+
+def paired(records: list[Record], base: str = "auto") -> Record:
+    """By contender: how much more than it `base` has on the same task and seed, with a 95 % interval of the mean.
+
+    Runs of several tasks count alike; contenders that share fewer than three runs with `base` are left out.
+    """
+    own = {(r["task"], r["seed"]): r for r in records if r["contender"] == base}
+    found: Record = {}
+    for name in dict.fromkeys(r["contender"] for r in records if r["contender"] != base):
+        pairs = [(own[key], r) for r in records if r["contender"] == name and (key := (r["task"], r["seed"])) in own]
+        if len(pairs) < 3:
+            continue
+        found[name] = {"runs": len(pairs)}
+        for n in (str(n) for n in CHECKPOINTS if str(n) in pairs[0][0]["share"]):
+            gaps = np.array([ours["share"][n] - theirs["share"][n] for ours, theirs in pairs])
+            half = float(stats.t.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps)))
+            found[name][n] = [round(float(gaps.mean()), 3), round(half, 3)]
+    return found
 
 
 def by_task(records: list[Record]) -> Record:

@@ -1,4 +1,4 @@
-"""The tables of docs/explanation/search.md, written from results.json; a test holds the two equal.
+"""The tables of docs/measurements/search.md, written from results.json; a test holds the two equal.
 
 python benchmarks/search/table.py
 """
@@ -10,8 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import stamp
+from tasks import CHOSEN_ON
+
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "explanation" / "search.md"
+PAGE = HERE.parents[1] / "docs" / "measurements" / "search.md"
 BEGIN, END = "<!-- tables: written by benchmarks/search/table.py -->", "<!-- end of tables -->"
 _AT = ("10", "25", "30", "50", "100")
 
@@ -40,6 +45,20 @@ def _shares(rows: Record) -> list[str]:
     return _table(["", "runs", *(n for n in _AT if int(n) <= int(last)), "failed", "worse", "restarts"], shown)
 
 
+def _paired(rows: Record) -> list[str]:
+    """How much more the default has than each other on the same tasks and seeds, with 95 % intervals."""
+    at = [n for n in _AT if any(n in row for row in rows.values())]
+    shown = [
+        [
+            f"`{name}`" if name.islower() else name,
+            str(row["runs"]),
+            *(f"{row[n][0]:+.2f} ± {row[n][1]:.2f}" for n in at),
+        ]
+        for name, row in rows.items()
+    ]
+    return _table(["`auto` less", "pairs", *at], shown)
+
+
 def _context(rows: Record) -> list[str]:
     names = list(next(iter(rows.values())))
     shown = [
@@ -61,19 +80,24 @@ def _ask(rows: Record) -> list[str]:
 
 def tables(found: Record) -> str:
     """All tables of `results.json` as Markdown."""
-    lines = [f"{found['seeds']} seeds, {found['trials']} trials each."]
+    seeds = found["seeds"]
+    runs = ", ".join(f"{part} {n}" for part, n in seeds.items()) if isinstance(seeds, dict) else seeds
+    lines = [f"{runs} seeds, {found['trials']} trials each."]
     if found["absent"]:
         lines += [
             "Not taking part: " + "; ".join(f"{name} ({why})" for name, why in sorted(found["absent"].items())) + "."
         ]
-    lines += [""]
-    titles = {"replay": "Recorded trials", "surfaces": "Synthetic surfaces"}
+    lines += ["", stamp.lines(found["made"]), ""]
+    titles = {"replay": "Recorded trials", "surfaces": "Synthetic surfaces", "rugged": "Rugged surfaces"}
     for part, title in titles.items():
-        if found[part]:
+        if found.get(f"{part} paired"):
+            lines += [f"### {title}: `auto` in pairs with each other", "", *_paired(found[f"{part} paired"])]
+        if found.get(part):
             if found[f"{part} overall"]:
                 lines += [f"### {title}, all together", "", *_shares(found[f"{part} overall"])]
             for task, rows in sorted(found[part].items()):
-                lines += [f"### {title}: {task}", "", *_shares(rows)]
+                mark = " (constants were chosen on it)" if task in CHOSEN_ON else ""
+                lines += [f"### {title}: {task}{mark}", "", *_shares(rows)]
     if found["context"]:
         lines += ["### Changing workloads: latency relative to the baseline from the fourth cycle on", ""]
         lines += _context(found["context"])

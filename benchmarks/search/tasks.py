@@ -14,6 +14,9 @@ from trimtab.space import Config, RestartClass, Space
 
 N_TRIALS = 100
 CHECKPOINTS = (10, 25, 30, 50, 100)
+CHOSEN_ON = ("dbtune JOB, 5 knobs", "MongoDB grid", "opadviser w02", "opadviser w08", "opadviser w22")
+"""Tables on which constants of the default searcher were chosen: marked, and left out of what is said of all together."""
+
 WORSE = math.log(1.1)
 """True loss above which a trial counts as more than 10 % worse than the start."""
 

@@ -3,22 +3,26 @@
     python benchmarks/zhou2013/run.py [MIX ...] [--results FILE] [--again]
 
 One study per mix, 1 GB of data to a memory limit of 400 MB as 10 GB to 4 GB there, every range divided by ten. Writes
-`results.json` after each mix and prints the table that docs/explanation/zhou2013.md shows. The figures are derived from
+`results.json` after each mix and prints the table that docs/measurements/zhou2013.md shows. The figures are derived from
 TPC-H and are not comparable with published TPC-H results.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import stamp
 from rich.console import Console
 
 from trimtab.history import StudyRecord
+from trimtab.jsonable import to_json
 from trimtab.measure import compare_pairs, pooled_interval
 from trimtab.records import Role, Status, Trial
 from trimtab.report import Progress
@@ -42,22 +46,30 @@ def _interval(trials: Sequence[Trial], config: Config) -> dict[str, float] | Non
 def _row(mix: str, record: StudyRecord, trials: Sequence[Trial]) -> dict[str, Any]:
     verdict = record.verdict
     advice = next((t.config for t in trials if t.role is Role.ADVICE), record.baseline)
-    tuned = Config(verdict.get("candidate") or record.baseline)
+    tuned = verdict.candidate or record.baseline
     return {
         "mix": mix,
-        "verdict": verdict["result"],
+        "verdict": verdict.result,
         "throughput_per_s": {
             "default": _interval(trials, record.baseline),
             "recommended": _interval(trials, advice),
             "tuned": _interval(trials, tuned) if tuned != record.baseline else None,
         },
-        "gain_over_default": {"tuned": verdict.get("gain"), "recommended": verdict.get("advice_gain")},
-        "gain_over_recommended": _over_recommended(verdict.get("pairs") or [], verdict.get("advice_pairs") or []),
-        "settings": {name: row["new_text"] for name, row in verdict.get("knobs", {}).items()},
+        "gain_over_default": {"tuned": to_json(verdict.gain), "recommended": to_json(verdict.advice_gain)},
+        "gain_over_recommended": _over_recommended(verdict.pairs, verdict.advice_pairs),
+        "settings": {name: knob.new_text for name, knob in verdict.knobs.items()},
         "n_trials": len(trials),
-        "wall_s": verdict["wall_s"]["total"],
-        "noise": verdict["noise_floor"],
+        "wall_s": verdict.wall_s["total"],
+        "noise": verdict.noise_floor,
     }
+
+
+def _stamp(made: stamp.Stamp, record: StudyRecord, begun: float) -> stamp.Stamp:
+    """`made`; of a study that the history already held only machine and date are known."""
+    if record.created_at >= begun:
+        return made
+    date = stamp.shown_date(record.created_at)
+    return {**made, "commit": stamp.UNKNOWN, "version": stamp.UNKNOWN, "load": stamp.UNKNOWN, "date": date}
 
 
 def _over_recommended(
@@ -97,16 +109,18 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="measure again what the history holds already")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
+    made: dict[str, stamp.Stamp] = {}
     for mix in options.mixes or MIXES:
         file = load_study_file(HERE / f"{mix}.toml")
+        making, begun = stamp.Making(), time.time()
         with Progress(Console(stderr=True)) as progress:
             record, trials = tune(file, options.state, progress, again=options.again)
         rows.append(_row(mix, record, trials))
         machine = {"cores": record.machine.cores, "memory_bytes": record.machine.memory_bytes,
                    "cpu_model": record.machine.cpu_model, "kernel": record.machine.kernel,
                    "server": record.machine.server_version}  # fmt: skip
-        document = {"schema_version": 1, "machine": machine, "rows": rows}
-        options.results.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        made[mix] = _stamp(making.stamp(), record, begun)
+        stamp.write(options.results, {"machine": machine, "rows": rows}, made)
     print(table(rows))
     return 0
 
