@@ -22,13 +22,13 @@ from trimtab import plugins
 from trimtab.cli.group import COMMANDS, trimtab
 from trimtab.cli.options import toml_text
 from trimtab.study.file import GuardTable, MeasureTable, ProofTable, SearchTable, StudyTable
-from trimtab.target.mysql import classes as mysql_classes
-from trimtab.target.mysql import overlay as mysql_overlay
-from trimtab.target.mysql.settings import Settings as MysqlSettings
-from trimtab.target.overlay import OverlayKnob
-from trimtab.target.postgresql import classes as postgresql_classes
-from trimtab.target.postgresql import overlay as postgresql_overlay
-from trimtab.target.postgresql.settings import Settings as PostgresSettings
+from trimtab.systems.mysql import classes as mysql_classes
+from trimtab.systems.mysql import overlay as mysql_overlay
+from trimtab.systems.mysql.settings import Settings as MysqlSettings
+from trimtab.systems.overlay import OverlayKnob
+from trimtab.systems.postgresql import classes as postgresql_classes
+from trimtab.systems.postgresql import overlay as postgresql_overlay
+from trimtab.systems.postgresql.settings import Settings as PostgresSettings
 
 DOCS = Path(__file__).parent
 

@@ -228,7 +228,7 @@ def test_init_writes_a_workload_that_its_plug_in_takes(run: Run, tmp_path: Path,
 
 def test_init_for_a_server_writes_a_readable_file(tmp_path: Path) -> None:
     from trimtab.study import build_target, load_study_file, study_text
-    from trimtab.target.postgresql.discover import target_lines
+    from trimtab.systems.postgresql.discover import target_lines
 
     server = target_lines("host=/run/x port=5432 user=postgres", "15.1", "/var/lib/postgresql/15/main")
     (tmp_path / "s.toml").write_text(study_text("s.toml", server))

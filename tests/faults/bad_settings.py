@@ -89,9 +89,9 @@ class Tried:
 def gate_lifted() -> Iterator[None]:
     """Everything may be set, as if no check existed."""
     with (
-        mock.patch("trimtab.target.postgresql.target.check_config"),
-        mock.patch("trimtab.target.server.check_config"),
-        mock.patch("trimtab.target.postgresql.autoconf.FORBIDDEN", frozenset()),
+        mock.patch("trimtab.systems.postgresql.target.check_config"),
+        mock.patch("trimtab.systems.server.check_config"),
+        mock.patch("trimtab.systems.postgresql.autoconf.FORBIDDEN", frozenset()),
     ):
         yield
 

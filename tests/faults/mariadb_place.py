@@ -20,9 +20,9 @@ from tests.faults.invariants import Picture
 from tests.faults.place import Place, Ran
 from tests.servers import copy_folder, template
 from trimtab.records import Endpoint
-from trimtab.target.account import Account, server_account
-from trimtab.target.mysql import MysqlTarget
-from trimtab.target.mysql.session import Session, connect
+from trimtab.systems.account import Account, server_account
+from trimtab.systems.mysql import MysqlTarget
+from trimtab.systems.mysql.session import Session, connect
 
 _STUDY = """
 [study]

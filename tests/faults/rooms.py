@@ -16,7 +16,7 @@ from trimtab.records import Role, Trial
 from trimtab.space import Value
 from trimtab.study import load_study_file, open_stage
 from trimtab.study.stage import Stage
-from trimtab.target.postgresql import PostgresTarget
+from trimtab.systems.postgresql import PostgresTarget
 from trimtab.trial import Journal, MeasurePlan, TrialRoom, undo
 from trimtab.workload import Frame
 

@@ -19,8 +19,8 @@ from tests.faults.server import set_password
 from trimtab.errors import ApplyError, TrimtabError
 from trimtab.records import Context, Fault, Status
 from trimtab.space import Config
-from trimtab.target.postgresql import autoconf, change
-from trimtab.target.postgresql.session import Connection
+from trimtab.systems.postgresql import autoconf, change
+from trimtab.systems.postgresql.session import Connection
 
 pytestmark = pytest.mark.service
 

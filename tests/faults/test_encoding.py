@@ -13,9 +13,9 @@ from tests.faults.invariants import check_invariants, take_picture
 from tests.faults.place import Place
 from tests.needs import IS_FULL
 from trimtab.space import Config, Knob, KnobKind
-from trimtab.target.gate import check_config
-from trimtab.target.postgresql import PostgresTarget
-from trimtab.target.postgresql.values import setting_text
+from trimtab.systems.gate import check_config
+from trimtab.systems.postgresql import PostgresTarget
+from trimtab.systems.postgresql.values import setting_text
 from trimtab.units import format_value, parse_value
 
 UNITS = ("", "B", "kB", "8kB", "MB", "16MB", "GB", "us", "ms", "s", "min")

@@ -18,7 +18,7 @@ from tests.faults.conftest import MakePlace
 from tests.faults.invariants import check_invariants, take_picture
 from tests.faults.place import CANARY, Place, Ran
 from trimtab.history import History
-from trimtab.target import Snapshot
+from trimtab.systems import Snapshot
 from trimtab.trial import Journal
 
 pytestmark = pytest.mark.service

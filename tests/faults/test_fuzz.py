@@ -24,7 +24,7 @@ from trimtab.study import load_study_file
 from trimtab.study.change import rollback
 from trimtab.study.recovery import recover
 from trimtab.study.stage import build_target, build_workload
-from trimtab.target.postgresql.overlay import parse_overlay
+from trimtab.systems.postgresql.overlay import parse_overlay
 from trimtab.trial import Journal
 
 

@@ -15,8 +15,8 @@ from tests.faults.fuzz import EVIL, FUZZ, SCALARS, mutations, seeds, taken_in, t
 from trimtab.records import Objective
 from trimtab.space import Config, Constraint, Knob, KnobKind, Space
 from trimtab.study import Budget
-from trimtab.target.expression import evaluate as evaluate_bound
-from trimtab.target.postgresql.overlay import parse_overlay
+from trimtab.systems.expression import evaluate as evaluate_bound
+from trimtab.systems.postgresql.overlay import parse_overlay
 from trimtab.units import parse_duration, parse_size, parse_value
 from trimtab.workload.engine_run import compile_scripts
 from trimtab.workload.scripts import ScriptText

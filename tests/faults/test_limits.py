@@ -84,7 +84,7 @@ def test_T10_state_file_cannot_grow(place_18: Place) -> None:
     code = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096));"
-        "from trimtab.target import Snapshot; from trimtab.trial import Journal; from pathlib import Path;"
+        "from trimtab.systems import Snapshot; from trimtab.trial import Journal; from pathlib import Path;"
         "from trimtab.errors import TargetError\n"
         "try: Journal(Path(sys.argv[1])).begin(Snapshot(target='db', kind='postgresql', reach={'x': 'y' * 9000}),"
         " study='s', purpose='tune')\n"

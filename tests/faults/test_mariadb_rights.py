@@ -7,9 +7,9 @@ import pytest
 from tests.faults.mariadb_place import MariaPlace, check_invariants, take_picture
 from tests.faults.test_mariadb_rows import make_maria, own_maria, template
 from trimtab.records import Endpoint
-from trimtab.target.mysql.catalogue import curated_for
-from trimtab.target.mysql.flavour import read_flavour
-from trimtab.target.mysql.session import StatementError, connect
+from trimtab.systems.mysql.catalogue import curated_for
+from trimtab.systems.mysql.flavour import read_flavour
+from trimtab.systems.mysql.session import StatementError, connect
 
 __all__ = ["make_maria", "own_maria", "template"]
 

@@ -23,10 +23,10 @@ from tests.needs import IS_FULL, require
 from trimtab.errors import ApplyError, TargetError
 from trimtab.records import Fault, Status
 from trimtab.space import Config, Value
-from trimtab.target.mysql import MysqlTarget
-from trimtab.target.mysql.catalogue import curated_for
-from trimtab.target.mysql.process import Daemon
-from trimtab.target.mysql.rescue import LEFTOVER
+from trimtab.systems.mysql import MysqlTarget
+from trimtab.systems.mysql.catalogue import curated_for
+from trimtab.systems.mysql.process import Daemon
+from trimtab.systems.mysql.rescue import LEFTOVER
 from trimtab.trial import MeasurePlan
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -84,9 +84,9 @@ def own_maria(make_maria: Callable[[bool], MariaPlace]) -> MariaPlace:
 def gate_lifted(*names: str) -> Iterator[None]:
     """No check stands between a config and the server, and `names` are knobs like all others."""
     with (
-        mock.patch("trimtab.target.mysql.target.check_config"),
-        mock.patch("trimtab.target.server.check_config"),
-        mock.patch("trimtab.target.mysql.target.curated_for", lambda f: {**curated_for(f), **dict.fromkeys(names)}),
+        mock.patch("trimtab.systems.mysql.target.check_config"),
+        mock.patch("trimtab.systems.server.check_config"),
+        mock.patch("trimtab.systems.mysql.target.curated_for", lambda f: {**curated_for(f), **dict.fromkeys(names)}),
     ):
         yield
 
@@ -211,7 +211,7 @@ def test_D2_mariadb_nobody_can_log_in(own_maria: MariaPlace) -> None:
     own_maria.write(knobs=("max_connections",), target='unlock = ["semantics"]')
     before = take_picture(own_maria.server)
     users = []
-    with open_bench(own_maria) as bench, mock.patch("trimtab.target.mysql.rescue._FULL_S", 0.5):
+    with open_bench(own_maria) as bench, mock.patch("trimtab.systems.mysql.rescue._FULL_S", 0.5):
         for _ in range(12):
             users.append(own_maria.server.admin())
         with gate_lifted(), pytest.raises(ApplyError, match="all connections of the server are in use"):
@@ -324,8 +324,8 @@ def test_D7_mariadb_zombie_and_a_stale_pid_file(maria: MariaPlace) -> None:
 def test_D8_mariadb_a_server_that_hangs_is_brought_back_without_sql(
     make_maria: Callable[[bool], MariaPlace], is_own: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trimtab.target.mysql.session.CONNECT_TIMEOUT_S", 2)
-    monkeypatch.setattr("trimtab.target.mysql.session._ANSWER_S", 3)
+    monkeypatch.setattr("trimtab.systems.mysql.session.CONNECT_TIMEOUT_S", 2)
+    monkeypatch.setattr("trimtab.systems.mysql.session._ANSWER_S", 3)
     place = make_maria(not is_own)
     before = take_picture(place.server)
     with open_bench(place) as bench:
@@ -380,7 +380,7 @@ def test_D12_mariadb_immediate_stop_only_with_consent(maria: MariaPlace, consent
     maria.write(target=f"immediate_stop = {str(consent).lower()}")
     before = take_picture(maria.server)
     with open_bench(maria) as bench:
-        with mock.patch("trimtab.target.mysql.process._STOP_S", 0.0):  # whatever it does, it takes longer
+        with mock.patch("trimtab.systems.mysql.process._STOP_S", 0.0):  # whatever it does, it takes longer
             if consent:
                 assert target_of(bench).apply(Config(CHANGES)).restarted
             else:

@@ -47,11 +47,11 @@ warmup_floor = "0s"
 warmup_cap = "1s"
 """
 BENCH = ("bench", "study.toml", "--runs", "1", "--set", "hz=50", "--set", "io_threads=2")
-TARGET = "trimtab.target.program.target:ProgramTarget"
+TARGET = "trimtab.systems.program.target:ProgramTarget"
 POINTS = (
     f"{TARGET}._into_effect:before:1",
     f"{TARGET}.apply:after:1",
-    "trimtab.target.program.undo:_file_back:after:1",
+    "trimtab.systems.program.undo:_file_back:after:1",
 )
 """The file is written, and not read; all is made; the file is back, and the server not restarted."""
 

@@ -21,10 +21,10 @@ from tests.faults.place import Place
 from tests.needs import IS_FULL
 from trimtab.errors import ApplyError, SpaceError
 from trimtab.space import Knob, KnobKind, SafetyClass
-from trimtab.target import KnobState, check_harmless, require_open
-from trimtab.target.gate import check_config, harm_of
-from trimtab.target.postgresql.classes import FORBIDDEN
-from trimtab.target.postgresql.overlay import load_overlay
+from trimtab.systems import KnobState, check_harmless, require_open
+from trimtab.systems.gate import check_config, harm_of
+from trimtab.systems.postgresql.classes import FORBIDDEN
+from trimtab.systems.postgresql.overlay import load_overlay
 
 X_CLASS = (
     # PostgreSQL
@@ -165,7 +165,7 @@ def test_no_study_is_over_a_locked_knob(names: list[str]) -> None:
 @given(st.sets(st.sampled_from(sorted(load_overlay().knob)), min_size=1), st.lists(st.sampled_from(list(SafetyClass))))
 def test_no_unlocking_in_a_study_file_opens_the_x_class(names: set[str], classes: list[SafetyClass]) -> None:
     from trimtab.errors import UsageError
-    from trimtab.target.postgresql.settings import read_settings
+    from trimtab.systems.postgresql.settings import read_settings
 
     table = {"embedded": "18", "unlock": [str(kind) for kind in classes]}
     try:
@@ -222,7 +222,7 @@ def test_S1_metacharacters_in_a_study_file(place_18: Place) -> None:
 @pytest.mark.service
 def test_S1_metacharacters_through_the_driver(make_place: MakePlace) -> None:
     """The last line: with all checks lifted, names and values go to the server as one identifier and one literal."""
-    from trimtab.target.postgresql.autoconf import change_entries
+    from trimtab.systems.postgresql.autoconf import change_entries
 
     place = make_place("18", False)
     before = take_picture(place.server)
@@ -249,7 +249,7 @@ def test_S5_run_as_root(place_18: Place) -> None:
     ran = place_18.end(child)
     check_invariants(place_18, before, ran=ran, code=(0, 1))
     said = subprocess.run(
-        [sys.executable, "-c", "import trimtab.target.account as a; print(a.server_account().uid)"],
+        [sys.executable, "-c", "import trimtab.systems.account as a; print(a.server_account().uid)"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert int(said.stdout) != 0

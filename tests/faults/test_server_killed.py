@@ -134,7 +134,7 @@ def test_D5_kill_by_the_memory_limit_is_the_configs_demand(limited: Place) -> No
 
 
 def test_D8_a_server_that_hangs_is_brought_back_without_sql(place_18: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trimtab.target.postgresql.session.CONNECT_TIMEOUT_S", 2)
+    monkeypatch.setattr("trimtab.systems.postgresql.session.CONNECT_TIMEOUT_S", 2)
     before = take_picture(place_18.server)
     with open_bench(place_18) as bench:
         bench.on_second = lambda: kill(place_18, signal.SIGSTOP)
@@ -145,8 +145,8 @@ def test_D8_a_server_that_hangs_is_brought_back_without_sql(place_18: Place, mon
 
 
 def test_D8_every_process_of_the_server_hangs(own_place_18: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trimtab.target.postgresql.session.CONNECT_TIMEOUT_S", 2)
-    monkeypatch.setattr("trimtab.target.postgresql.session._ANSWER_S", 3.0)
+    monkeypatch.setattr("trimtab.systems.postgresql.session.CONNECT_TIMEOUT_S", 2)
+    monkeypatch.setattr("trimtab.systems.postgresql.session._ANSWER_S", 3.0)
     place = own_place_18
     before = take_picture(place.server)
 

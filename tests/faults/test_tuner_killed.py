@@ -22,8 +22,8 @@ pytestmark = pytest.mark.service
 
 BENCH = ("bench", "study.toml", "--runs", "1", "--set", "work_mem=8MB", "--set", "random_page_cost=1.5",
          "--set", "shared_buffers=24MB")  # fmt: skip
-APPLY = "trimtab.target.postgresql.target:PostgresTarget.apply"
-FILES_BACK = "trimtab.target.postgresql.rescue:_files_back"
+APPLY = "trimtab.systems.postgresql.target:PostgresTarget.apply"
+FILES_BACK = "trimtab.systems.postgresql.rescue:_files_back"
 KILLED = -signal.SIGKILL
 
 

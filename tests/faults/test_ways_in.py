@@ -22,7 +22,7 @@ from tests.faults.server import Server, set_password
 from tests.faults.test_tuner_killed import APPLY, run_killed, wait_for_deadman
 from tests.servers import free_port
 from trimtab.host import LocalHost
-from trimtab.target.account import server_account
+from trimtab.systems.account import server_account
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

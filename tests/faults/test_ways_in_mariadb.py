@@ -22,17 +22,17 @@ from tests.faults.test_tuner_killed import run_killed, wait_for_deadman
 from tests.faults.test_ways_in import Way, elsewhere
 from tests.needs import require
 from tests.servers import free_port
-from tests.target.test_right_server import forwarder
+from tests.systems.test_right_server import forwarder
 from trimtab.errors import TargetError
-from trimtab.target.mysql import MysqlTarget
-from trimtab.target.mysql.rescue import LEFTOVER
+from trimtab.systems.mysql import MysqlTarget
+from trimtab.systems.mysql.rescue import LEFTOVER
 from trimtab.trial import Journal
 
 __all__ = ["make_maria", "own_maria", "template"]
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
-APPLY = "trimtab.target.mysql.target:MysqlTarget.apply:after:1"
+APPLY = "trimtab.systems.mysql.target:MysqlTarget.apply:after:1"
 SETS = ("bench", "study.toml", "--runs", "1", "--set", "sort_buffer_size=4MB")
 
 
@@ -206,7 +206,7 @@ def test_a_journal_of_another_machine_tells_nothing_of_the_files_here(
     )
     target.open()
     snapshot = target.snapshot()
-    monkeypatch.setattr("trimtab.target.mysql.found.machine_mark", lambda: "another")
+    monkeypatch.setattr("trimtab.systems.mysql.found.machine_mark", lambda: "another")
     again = MysqlTarget.from_snapshot(snapshot, state_dir=own_maria.state)
     assert (again._reach.data_dir, again._reach.log_file) == (None, None)
 
@@ -239,7 +239,7 @@ def test_a_server_elsewhere_behind_a_tunnel_is_not_here(own_maria: MariaPlace) -
     """In a namespace of its own for processes Trimtab sees the server as one of another machine: none of its files either."""
     script = (
         "import sys; from pathlib import Path\n"
-        "from trimtab.target.mysql import MysqlTarget\n"
+        "from trimtab.systems.mysql import MysqlTarget\n"
         "from trimtab.errors import TargetError\n"
         "t = MysqlTarget.from_settings('t', {'kind': 'mysql', 'url': sys.argv[1]}, state_dir=Path(sys.argv[2]))\n"
         "t.open()\n"

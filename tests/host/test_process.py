@@ -8,7 +8,7 @@ import sys
 import time
 
 from trimtab.host import is_ending, is_running, process_ticks, process_title
-from trimtab.target.process import await_end
+from trimtab.systems.process import await_end
 
 
 def test_a_living_process_is_not_ending() -> None:

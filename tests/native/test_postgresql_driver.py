@@ -13,7 +13,7 @@ from tests.native.conftest import Server
 from tests.needs import require
 from tests.servers import made
 from tests.servers.postgresql import DEBIAN, started
-from trimtab.target.account import server_account
+from trimtab.systems.account import server_account
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

@@ -14,7 +14,7 @@ from typing import Any
 from tests.needs import require
 from tests.servers.run import copy_folder, free_port, made, template
 from trimtab.records import Endpoint
-from trimtab.target.account import Account, server_account
+from trimtab.systems.account import Account, server_account
 
 __all__ = ["MariaDb", "private_mariadb"]
 

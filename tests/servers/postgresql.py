@@ -21,8 +21,8 @@ from tests.needs import require
 from tests.servers.run import copy_folder, free_port, new_folder, run_folder, template
 from trimtab.host import LocalHost
 from trimtab.records import Endpoint
-from trimtab.target.account import Account, server_account
-from trimtab.target.postgresql.install import find_install
+from trimtab.systems.account import Account, server_account
+from trimtab.systems.postgresql.install import find_install
 
 __all__ = ["DEBIAN", "HBA", "TRUST", "Server", "copied", "plain", "programs", "set_password", "started"]
 

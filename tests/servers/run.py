@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from trimtab.target.account import Account
+from trimtab.systems.account import Account
 
 __all__ = ["copy_folder", "free_port", "made", "new_folder", "run_folder", "template"]
 

@@ -23,7 +23,7 @@ from tests.needs import require
 from tests.servers import copy_folder, made, template
 from tests.servers.postgresql import DEBIAN, Server, started
 from trimtab import plugins
-from trimtab.target.account import Account, server_account
+from trimtab.systems.account import Account, server_account
 from trimtab.workload.tpch import TpchWorkload
 
 STUDY = """

@@ -9,7 +9,7 @@ import pytest
 from tests.fetch_servers import MYSQL_8_0, require_server
 from tests.service.conftest import Place
 from tests.service.test_mariadb import OLTP, YCSB, write
-from trimtab.target.mysql.program import data_label
+from trimtab.systems.mysql.program import data_label
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes import FakeStudy
 from trimtab.study import load_study_file
 from trimtab.study.stage import open_stage
-from trimtab.target import KnobState
+from trimtab.systems import KnobState
 from trimtab.testing.fake_target import FakeTarget
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from trimtab.errors import ApplyError, RestoreError
 from trimtab.space import Config
-from trimtab.target import Own, Snapshot
+from trimtab.systems import Own, Snapshot
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.trial import Journal, commit
 from trimtab.trial.lines import read_lines

@@ -11,7 +11,7 @@ import pytest
 
 from trimtab.errors import LockedError, RestoreError
 from trimtab.space import Config
-from trimtab.target import Own, Snapshot
+from trimtab.systems import Own, Snapshot
 from trimtab.testing.fake_target import Disk, FakeTarget
 from trimtab.trial import DeadMan, Journal, commit, undo
 from trimtab.trial.entry import APPLIED, own_to_json

@@ -11,7 +11,7 @@ from trimtab import __version__
 from trimtab.errors import TargetError
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.space import Config
-from trimtab.target import Target
+from trimtab.systems import Target
 from trimtab.testing.fake_workload import FakeWorkload
 from trimtab.trial.counting import complete, counted, versions_of
 from trimtab.trial.load import End, LoadResult

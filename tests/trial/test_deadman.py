@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import RestoreError, TargetError
-from trimtab.target import Snapshot
+from trimtab.systems import Snapshot
 from trimtab.trial import DeadMan, Journal, signals_wait, take_news
 from trimtab.trial.deadman import silence_s
 from trimtab.trial.journal import Entry

@@ -9,7 +9,7 @@ import pytest
 from trimtab.errors import ForeignChangeError
 from trimtab.records import Context, Fault, Role, Status, Trial
 from trimtab.space import Config
-from trimtab.target import Evidence, Symptom, Undone
+from trimtab.systems import Evidence, Symptom, Undone
 from trimtab.trial.forensics import diagnose, retried, told
 
 CONFIG = Symptom(fault=Fault.CONFIG, text="FATAL: invalid value")

@@ -12,7 +12,7 @@ from trimtab.errors import UsageError
 from trimtab.host import VolumeUse
 from trimtab.measure import Interval, Measurement
 from trimtab.records import Status
-from trimtab.target import Vitals
+from trimtab.systems import Vitals
 from trimtab.trial import Guarding, GuardLimits, Guardrails, Interrupted, KillSwitch, Yardstick
 from trimtab.trial.guard import Breach, shortage
 from trimtab.workload import Frame

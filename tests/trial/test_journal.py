@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import TargetError
-from trimtab.target import Snapshot
+from trimtab.systems import Snapshot
 from trimtab.trial import Journal, snapshot_from_json, snapshot_to_json
 from trimtab.trial.lines import encode_line, read_lines
 
@@ -61,7 +61,7 @@ def test_owner_is_alive_only_while_its_process_runs(tmp_path: Path) -> None:
         "Journal(Path(sys.argv[1])).begin(SNAPSHOT, study='dead', purpose='tune')"
     )
     (tmp_path / "tests_snapshot.py").write_text(
-        "from trimtab.target import Snapshot\nSNAPSHOT = Snapshot(target='db', kind='fake', reach={})\n"
+        "from trimtab.systems import Snapshot\nSNAPSHOT = Snapshot(target='db', kind='fake', reach={})\n"
     )
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, env=environment)

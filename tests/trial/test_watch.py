@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from trimtab.host import VolumeUse
 from trimtab.records import Status
-from trimtab.target import Vitals
+from trimtab.systems import Vitals
 from trimtab.trial.guard import GuardLimits, Guardrails
 from trimtab.trial.watch import Watch
 

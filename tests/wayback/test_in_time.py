@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import TargetError
-from trimtab.target.postgresql import rescue
-from trimtab.target.postgresql.session import NotYetError
+from trimtab.systems.postgresql import rescue
+from trimtab.systems.postgresql.session import NotYetError
 
 
 class Clock:

@@ -22,7 +22,7 @@ from tests.workload.runs import Leftovers, counts, execute, quiet, row, to_the_e
 from trimtab.errors import LoadError
 from trimtab.measure import Measurement
 from trimtab.records import Endpoint, Objective, Status
-from trimtab.target.account import server_account
+from trimtab.systems.account import server_account
 from trimtab.trial import End, MeasurePlan, measure_load
 from trimtab.trial.judge import judge
 from trimtab.workload import Frame, Workload

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # `trimtab recover` is the emergency command: it loads no stu
     from trimtab.space import Config
     from trimtab.study.file import StudyFile
     from trimtab.study.stage import Stage
-    from trimtab.target import KnobState
+    from trimtab.systems import KnobState
 
 __all__ = ["Change", "Proposal", "RolledBack", "apply_winner", "rollback", "winner_of"]
 

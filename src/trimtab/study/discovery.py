@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from trimtab import plugins
 from trimtab.errors import UsageError
-from trimtab.target import DiscoverableTarget, FoundServer
+from trimtab.systems import DiscoverableTarget, FoundServer
 
 __all__ = ["embedded_server", "found_servers"]
 

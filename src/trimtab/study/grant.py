@@ -7,7 +7,7 @@ from pathlib import Path
 from trimtab.errors import UsageError
 from trimtab.study.file import StudyFile
 from trimtab.study.stage import build_target, build_workload
-from trimtab.target import GrantingTarget
+from trimtab.systems import GrantingTarget
 from trimtab.workload import RightsWorkload
 
 __all__ = ["grant_sql"]

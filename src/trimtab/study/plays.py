@@ -23,7 +23,7 @@ from trimtab.space import Config, Value
 from trimtab.study.evaluate import Evaluator
 from trimtab.study.explore import early_stop, finish_reserve_s, mean_loss, refine_reserve_s
 from trimtab.study.stage import Stage
-from trimtab.target import PlayingTarget
+from trimtab.systems import PlayingTarget
 from trimtab.units import format_percent
 
 __all__ = ["PlayPhase", "settle_plays"]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from trimtab.errors import TargetError, TrimtabError, UsageError
 from trimtab.study.rollback_point import RollbackPoint, applied_points, point_of, sweep_points
-from trimtab.target import Own, Snapshot
-from trimtab.target.files import file_from_json
+from trimtab.systems import Own, Snapshot
+from trimtab.systems.files import file_from_json
 from trimtab.trial import Entry, Journal, reattach, undo
 from trimtab.trial.entry import MAX_RESTARTS, RETRY
 

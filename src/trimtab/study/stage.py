@@ -14,7 +14,7 @@ from trimtab.errors import UsageError
 from trimtab.records import Machine, Objective
 from trimtab.space import Config, Constraint, Knob, KnobKind, Space, Value, base_value
 from trimtab.study.file import StudyFile, plan_of
-from trimtab.target import KnobState, Target, require_open
+from trimtab.systems import KnobState, Target, require_open
 from trimtab.trial import MeasurePlan
 from trimtab.units import parse_value
 from trimtab.workload import Workload

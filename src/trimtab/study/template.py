@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trimtab import plugins
-from trimtab.target import FoundServer
+from trimtab.systems import FoundServer
 
 __all__ = ["WORKLOADS", "study_text"]
 

@@ -39,7 +39,7 @@ from trimtab.study.refine import refine
 from trimtab.study.stage import Stage, build_target, build_workload, open_stage
 from trimtab.study.verdict import Outcome, make_verdict
 from trimtab.study.warm_start import WarmStart, check_warm_start, settle_warm_start
-from trimtab.target import ForensicTarget
+from trimtab.systems import ForensicTarget
 from trimtab.trial import Interrupted
 
 __all__ = ["tune"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from trimtab.target.codec import Codec, CodecError
+from trimtab.systems.codec import Codec, CodecError
 
 __all__ = ["CodecSample", "CodecSuite"]
 

@@ -23,8 +23,8 @@ from typing import Any
 from trimtab.errors import ApplyError, LockedError, RestoreError, TargetError, UsageError
 from trimtab.records import Context, Endpoint, Machine, Play
 from trimtab.space import Config, Constraint, Knob, KnobKind, RestartClass, SafetyClass, Value
-from trimtab.target import Applied, KnobState, Own, Restarts, Snapshot, Undone, always
-from trimtab.target.gate import check_config
+from trimtab.systems import Applied, KnobState, Own, Restarts, Snapshot, Undone, always
+from trimtab.systems.gate import check_config
 
 __all__ = ["FAKE_KNOBS", "Disk", "FakeTarget"]
 

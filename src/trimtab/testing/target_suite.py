@@ -24,7 +24,7 @@ import pytest
 from trimtab.errors import ApplyError, LockedError, SpaceError, TargetError, UsageError
 from trimtab.records import Context
 from trimtab.space import Config, Space, Value
-from trimtab.target import (
+from trimtab.systems import (
     CountingTarget,
     ForensicTarget,
     KnobState,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.errors import LockedError, RestoreError, TargetError, TrimtabError
-from trimtab.target import Own, Snapshot, Target
+from trimtab.systems import Own, Snapshot, Target
 from trimtab.trial.deadman import DeadMan
 from trimtab.trial.entry import APPLIED, APPLY, FAILED, Entry, own_to_json
 from trimtab.trial.journal import Journal
@@ -63,7 +63,7 @@ def commit(
         ApplyError, TargetError: one of them could not be changed; all are as they were.
         RestoreError: one of them could not be changed, and one not be put back: the journal entry stays open.
     """
-    from trimtab.target import check_harmless
+    from trimtab.systems import check_harmless
 
     for target, config in changes:
         check_harmless(config)

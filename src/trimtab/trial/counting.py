@@ -11,7 +11,7 @@ from typing import Any
 from trimtab import __version__
 from trimtab.errors import TrimtabError
 from trimtab.records import Trial
-from trimtab.target import CountingTarget, Target
+from trimtab.systems import CountingTarget, Target
 from trimtab.trial.load import LoadResult
 from trimtab.workload import Workload
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from trimtab.errors import RestoreError, TargetError, TrimtabError
-from trimtab.target.credentials import hand_over, receive
+from trimtab.systems.credentials import hand_over, receive
 from trimtab.trial.entry import Entry
 from trimtab.trial.journal import Journal
 from trimtab.trial.undo import tell_later, undo

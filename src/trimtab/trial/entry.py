@@ -15,7 +15,7 @@ from typing import Any
 
 from trimtab.errors import TargetError
 from trimtab.host import process_mark, read_state_file, sync_folder
-from trimtab.target import Own, Snapshot
+from trimtab.systems import Own, Snapshot
 from trimtab.trial.lines import append_line, read_lines
 
 __all__ = [

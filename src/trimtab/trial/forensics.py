@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from trimtab.errors import ApplyError, ForeignChangeError, RestoreError, TargetError
 from trimtab.records import Fault, Status, Trial
-from trimtab.target import Disturbance, Evidence, ForensicTarget, Target, Undone
+from trimtab.systems import Disturbance, Evidence, ForensicTarget, Target, Undone
 
 __all__ = ["Diagnosis", "Sentinel", "diagnose", "retried", "stuck", "told"]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from trimtab.measure import EarlyStop, Interval, Measurement
 from trimtab.records import Fault, Status
-from trimtab.target import Vitals
+from trimtab.systems import Vitals
 from trimtab.units import format_duration, format_percent, format_size
 from trimtab.workload import Frame
 

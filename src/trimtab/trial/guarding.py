@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trimtab.target import Target, Watchable
+from trimtab.systems import Target, Watchable
 from trimtab.trial.guard import GuardLimits, Guardrails, Yardstick, shortage
 from trimtab.trial.stop import KillSwitch
 from trimtab.trial.watch import Watch

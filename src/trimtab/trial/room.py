@@ -24,7 +24,7 @@ from trimtab.errors import ApplyError, ForeignChangeError, LoadError, RestoreErr
 from trimtab.measure import EarlyStop
 from trimtab.records import Fault, Objective, Role, Status, Trial
 from trimtab.space import Config, Space, Value
-from trimtab.target import Snapshot, Target, Undone, check_harmless
+from trimtab.systems import Snapshot, Target, Undone, check_harmless
 from trimtab.trial.counting import complete, counted, versions_of
 from trimtab.trial.deadman import DeadMan
 from trimtab.trial.draft import Draft

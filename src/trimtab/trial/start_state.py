@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from trimtab.errors import TrimtabError
-from trimtab.target import Target
+from trimtab.systems import Target
 from trimtab.trial.listener import Costs
 from trimtab.units import format_duration
 from trimtab.workload import ResettableWorkload, StartState, Workload

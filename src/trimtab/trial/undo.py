@@ -14,7 +14,7 @@ from pathlib import Path
 from trimtab import plugins
 from trimtab.errors import LockedError, RestoreError, TargetError
 from trimtab.host import read_state_file
-from trimtab.target import Own, Restarts, Snapshot, Target, Undone
+from trimtab.systems import Own, Restarts, Snapshot, Target, Undone
 from trimtab.trial.entry import FAILED, MAX_RESTARTS, RESTORED, TRIED, Entry
 from trimtab.trial.lines import append_line, read_lines
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from trimtab.target import Watchable
+from trimtab.systems import Watchable
 from trimtab.trial.guard import Breach, Guardrails
 from trimtab.workload import Frame
 

@@ -1,0 +1,63 @@
+"""APPLY: systems that have knobs; one folder per system."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trimtab.deferred import deferred
+
+if TYPE_CHECKING:
+    from trimtab.systems.base import (
+        Applied,
+        CountingTarget,
+        KnobState,
+        Own,
+        PlayingTarget,
+        Restarts,
+        Snapshot,
+        Target,
+        Undone,
+        Vitals,
+        Watchable,
+        always,
+    )
+    from trimtab.systems.discovery import DiscoverableTarget, FoundServer
+    from trimtab.systems.forensic import Disturbance, Evidence, ForensicTarget, Symptom
+    from trimtab.systems.gate import check_harmless, require_open
+    from trimtab.systems.grant import GrantingTarget
+else:
+    __getattr__ = deferred(
+        __name__,
+        {
+            "base": "Applied CountingTarget KnobState Own PlayingTarget Restarts Snapshot Target Undone Vitals Watchable"
+            " always",
+            "discovery": "DiscoverableTarget FoundServer",
+            "forensic": "Disturbance Evidence ForensicTarget Symptom",
+            "gate": "check_harmless require_open",
+            "grant": "GrantingTarget",
+        },
+    )
+
+__all__ = [
+    "Applied",
+    "CountingTarget",
+    "DiscoverableTarget",
+    "Disturbance",
+    "Evidence",
+    "ForensicTarget",
+    "FoundServer",
+    "GrantingTarget",
+    "KnobState",
+    "Own",
+    "PlayingTarget",
+    "Restarts",
+    "Snapshot",
+    "Symptom",
+    "Target",
+    "Undone",
+    "Vitals",
+    "Watchable",
+    "always",
+    "check_harmless",
+    "require_open",
+]

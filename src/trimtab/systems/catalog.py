@@ -1,0 +1,340 @@
+"""Catalog: a system as data: one TOML file with its knobs, where they are written, constraints, memory, advice and log words.
+
+Schema 2. A person writes one for a system that Trimtab does not know, and needs no Python; docs/how-to/add-a-system.md shows how.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from trimtab.errors import SpaceError, UsageError
+from trimtab.space.condition import constant_type
+from trimtab.space.expression import check, names_in, parse
+from trimtab.systems.codec import CODECS, Codec, Template, codec_of
+from trimtab.systems.codec.scalar import SCALAR_ADDRESS
+from trimtab.systems.evidence import FaultLine
+from trimtab.systems.expression import evaluate
+from trimtab.systems.gate import harm_of_address
+from trimtab.systems.overlay import Overlay, OverlayKnob
+from trimtab.units import parse_value
+
+__all__ = ["BOUNDS", "Catalog", "CatalogKnob", "Channel", "catalog_faults", "parse_catalog", "read_catalog"]
+
+BOUNDS = ("memory", "cores", "disk")
+"""What a useful range may refer to; constraints, memory and advice may refer to `clients` besides."""
+
+_EXAMPLE = {"memory": 1e9, "cores": 4.0, "disk": 1e11}
+_MAX_BYTES = 1 << 20
+_NUMBERS = ("integer", "real")
+
+Literal_ = str | int | float | bool
+
+
+class Channel(BaseModel):
+    """One file of the system's configuration.
+
+    Attributes:
+        path: of the file; a study file may give another.
+        codec: its syntax.
+        template: of codec "template": the file's text with {{address}} for each value.
+        in_place: whether it is written in place and not replaced, as files of the kernel must be.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str = ""
+    codec: str
+    template: str = ""
+    in_place: bool = False
+
+    @model_validator(mode="after")
+    def _has_codec(self) -> Self:
+        if self.codec not in CODECS:
+            raise ValueError(f"unknown codec={self.codec!r}; use one of: {', '.join(sorted(CODECS))}")
+        if (self.codec == "template") != bool(self.template):
+            raise ValueError("codec = \"template\" and template = '...' go together")
+        try:
+            self.made()
+        except UsageError as error:
+            raise ValueError(f"{error.message}; {error.hint}") from error
+        return self
+
+    def made(self) -> Codec:
+        """Its codec."""
+        return codec_of(self.codec, template=self.template)
+
+
+class CatalogKnob(OverlayKnob):
+    """What a catalogue says about one knob: a range as in the shipped overlays, and what a database server would tell live.
+
+    Attributes:
+        type: of its values.
+        default: what the system uses when no file says anything; a number in `unit`, or a text as the file has it.
+        hard: what the system accepts at all; the useful range and the special values when it is not given.
+        address: where the value is in the file; the knob's name when it is not given.
+        channel: in which file; the only one when it is not given.
+        suffix: written after a number: "mb"; one of the catalogue's [units].
+        words: what false and true are in the file.
+    """
+
+    type: Literal["integer", "real", "boolean", "choice", "ordinal"]
+    default: Literal_
+    hard: tuple[int | float, int | float] | None = None
+    address: str = ""
+    channel: str = ""
+    suffix: str = ""
+    words: tuple[str, str] = ("no", "yes")
+    sets: tuple[str, ...] = ("performance",)
+
+    @model_validator(mode="after")
+    def _check_type(self) -> Self:
+        if self.type in _NUMBERS:
+            if self.low is None:
+                raise ValueError(f"type={self.type!r} needs low and high, the useful range")
+        elif self.low is not None or self.hard is not None or self.unit:
+            raise ValueError(f"type={self.type!r} has no range and no unit; only integer and real have")
+        if self.type in ("choice", "ordinal") and not self.choices:
+            raise ValueError(f"type={self.type!r} needs choices = [...]")
+        if self.type not in ("choice", "ordinal") and self.choices:
+            raise ValueError(f"type={self.type!r} has no choices")
+        if self.type == "boolean" and not isinstance(self.default, bool):
+            raise ValueError(f"default={self.default!r} of a boolean is true or false")
+        if self.hard is not None and not self.hard[0] < self.hard[1]:
+            raise ValueError(f"hard={list(self.hard)} is empty")
+        if len(set(self.words)) < 2:
+            raise ValueError(f"words={list(self.words)}: false and true are the same")
+        is_number = self.type in _NUMBERS
+        if is_number and isinstance(self.default, bool):
+            raise ValueError(f"default={self.default!r} is not a number")
+        for text in (self.low, self.high, self.default if is_number else None):
+            try:
+                _ = evaluate(text, _EXAMPLE) if isinstance(text, str) else 0.0
+            except UsageError as error:
+                raise ValueError(f"{error.message}; {error.hint}") from error
+        return self
+
+
+class _Text(BaseModel):
+    """A constraint: its text in the constraint language, and what messages call it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    text: str
+    name: str = ""
+
+
+class _Log(BaseModel):
+    """Words of the system's log that say why it failed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    prefix: str = ""
+    line: tuple[FaultLine, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_patterns(self) -> Self:
+        for text in (self.prefix, *(line.log for line in self.line)):
+            try:
+                re.compile(text)
+            except re.error as error:
+                raise ValueError(f"{text!r} is not a regular expression: {error}") from error
+        return self
+
+
+class Catalog(Overlay[CatalogKnob]):
+    """The whole file.
+
+    Attributes:
+        channel: name -> file.
+        knob: name -> knob.
+        constraint: what must hold between knobs.
+        memory: consumer -> bytes, in the constraint language, summed against the memory budget.
+        advice: knob -> a value to try first, or arithmetic over memory, cores, disk and clients.
+        units: suffix in the files -> what it means ("mb" -> "1MB").
+        log: see `_Log`.
+    """
+
+    schema_: Literal[2] = Field(alias="schema")  # type: ignore[assignment]
+    versions: tuple[Any, ...] = ()
+    channel: dict[str, Channel] = Field(min_length=1)
+    knob: dict[str, CatalogKnob] = Field(min_length=1)
+    constraint: tuple[_Text, ...] = ()
+    memory: dict[str, str] = Field(default_factory=dict)
+    advice: dict[str, Literal_] = Field(default_factory=dict)
+    units: dict[str, str] = Field(default_factory=dict)
+    log: _Log = _Log()
+
+    def channel_of(self, name: str) -> str:
+        """The name of the channel that a knob is written to."""
+        return self.knob[name].channel or next(iter(self.channel))
+
+    def address_of(self, name: str) -> str:
+        """Where a knob is in its file."""
+        channel = self.channel.get(self.channel_of(name))
+        is_scalar = channel is not None and channel.codec == "scalar"
+        return self.knob[name].address or (SCALAR_ADDRESS if is_scalar else name)
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """What is wrong between its parts: (message, hint)."""
+        yield from self._address_faults()
+        yield from self._template_faults()
+        yield from self._unit_faults()
+        for name, text in (*((each.name or each.text, each.text) for each in self.constraint), *self.memory.items()):
+            yield from self._text_faults(name, text)
+        for name, value in self.advice.items():
+            if name not in self.knob:
+                yield f"[advice] {name}={value!r}: there is no such knob", "name a knob of this catalogue"
+            elif isinstance(value, str) and self.knob[name].type in _NUMBERS:
+                try:
+                    evaluate(value, {**_EXAMPLE, "clients": 4.0})
+                except UsageError as error:
+                    yield f"[advice] {name}: {error.message}", error.hint or ""
+
+    def _address_faults(self) -> Iterator[tuple[str, str]]:
+        taken: dict[tuple[str, str], str] = {}
+        for name, knob in self.knob.items():
+            channel, address = self.channel_of(name), self.address_of(name)
+            if knob.channel and knob.channel not in self.channel:
+                yield (
+                    f"[knob.{name}] channel={knob.channel!r}: there is no such channel",
+                    f"the channels are: {', '.join(self.channel)}",
+                )
+                continue
+            if not knob.channel and len(self.channel) > 1:
+                yield f"[knob.{name}] names no channel", f"add channel = one of: {', '.join(self.channel)}"
+            harm = harm_of_address(name) or harm_of_address(address)
+            if harm:
+                yield (
+                    f"[knob.{name}] address={address!r} may not be changed: {harm}",
+                    "remove the knob: no option opens it",
+                )
+            key = (channel, self.channel[channel].made().key(address))
+            if key in taken:
+                yield (
+                    f"[knob.{name}] address={address!r} is that of knob={taken[key]!r} too",
+                    "one knob for each address",
+                )
+            taken[key] = name
+
+    def _template_faults(self) -> Iterator[tuple[str, str]]:
+        for channel, table in self.channel.items():
+            codec = table.made()
+            if not isinstance(codec, Template):
+                continue
+            mine = {self.address_of(name): name for name in self.knob if self.channel_of(name) == channel}
+            for place in codec.names:
+                if place not in mine:
+                    yield (
+                        f"[channel.{channel}] template has {{{{{place}}}}}, which is not a knob",
+                        f"add [knob.{place}]",
+                    )
+            for address, name in mine.items():
+                if address not in codec.names:
+                    yield (
+                        f"[knob.{name}] address={address!r} is not in the template",
+                        f"its places are: {', '.join(codec.names)}",
+                    )
+
+    def _unit_faults(self) -> Iterator[tuple[str, str]]:
+        for suffix, size in self.units.items():
+            try:
+                parse_value(size, "B")
+            except UsageError as error:
+                yield f"[units] {suffix}={size!r}: {error.message}", 'write it as in: mb = "1MB"'
+        for name, knob in self.knob.items():
+            if knob.suffix and knob.suffix not in self.units:
+                yield (
+                    f"[knob.{name}] suffix={knob.suffix!r} is not in [units]",
+                    f'add {knob.suffix} = "1MB" or so to [units]',
+                )
+
+    def _text_faults(self, name: str, text: str) -> Iterator[tuple[str, str]]:
+        try:
+            tree = parse(text)
+            types = {each: constant_type(0.0) for each in (*BOUNDS, "clients")}
+            types |= {each: constant_type("" if self.knob[each].choices else 0.0) for each in self.knob}
+            unknown = [each.name for each in names_in(tree) if each.name not in types]
+            if unknown:
+                yield (
+                    f"{name!r} names {unknown[0]!r}, which is not a knob",
+                    f"use knobs, or one of: {', '.join(BOUNDS)}, clients",
+                )
+                return
+            check(tree, types, text)
+        except SpaceError as error:
+            yield f"{name!r}: {error.message}", error.hint or "docs/reference/space.md has the language"
+
+
+def _first_words(error: Mapping[str, Any]) -> tuple[str, str]:
+    where = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        return f"unknown key {where!r}", "docs/reference/catalog.md lists the keys"
+    if error["type"] == "missing":
+        return f"{where!r} is missing", f"add {error['loc'][-1]} = ..."
+    shown = error["input"] if not isinstance(error["input"], dict) else ""
+    what = f"{where}={shown!r}" if shown != "" else f"[{where}]"
+    return f"{what}: {error['msg'].removeprefix('Value error, ')}", "docs/reference/catalog.md lists the keys"
+
+
+def _numbers(value: Any, where: str) -> Iterator[tuple[str, float]]:
+    """Every real number in a table, with the keys that lead to it."""
+    if isinstance(value, float):
+        yield where, value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from _numbers(each, f"{where}.{key}".lstrip("."))
+    elif isinstance(value, list):
+        for each in value:
+            yield from _numbers(each, where)
+
+
+def catalog_faults(text: str) -> tuple[Catalog | None, list[tuple[str, str]]]:
+    """The catalogue, and everything that is wrong with it: (message, hint); the catalogue is None when it cannot be read."""
+    try:
+        table = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return None, [(f"it is not TOML: {error}", "see the line and column")]
+    endless = [f"{where}={value}" for where, value in _numbers(table, "") if not math.isfinite(value)]
+    if endless:
+        return None, [(f"{each} is not a finite number", "write a number") for each in endless]
+    try:
+        catalog = Catalog.model_validate(table)
+    except ValidationError as error:
+        return None, [_first_words(dict(each)) for each in error.errors(include_url=False)]
+    return catalog, list(catalog.faults())
+
+
+def parse_catalog(text: str, *, name: str) -> Catalog:
+    """A catalogue without faults; `name` is what messages call it.
+
+    Raises:
+        UsageError: it has one; the message names the first, and how many there are.
+    """
+    catalog, faults = catalog_faults(text)
+    if catalog is None or faults:
+        message, hint = faults[0]
+        more = f" (and {len(faults) - 1} more: `trimtab catalog check` lists them)" if len(faults) > 1 else ""
+        raise UsageError(f"catalog={name!r}: {message}{more}", hint=hint)
+    return catalog
+
+
+def read_catalog(path: Path) -> str:
+    """The text of a catalogue.
+
+    Raises:
+        UsageError: it cannot be read, or is too large to be one.
+    """
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise UsageError(f"catalog={str(path)!r} is larger than 1 MiB", hint="a catalogue has some hundred lines")
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageError(
+            f"catalog={str(path)!r} cannot be read: {why}", hint="check its path; it is relative to the study file"
+        ) from error

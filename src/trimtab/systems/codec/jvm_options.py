@@ -1,0 +1,88 @@
+"""Files of JVM options: `-Xmx512m`, `-XX:MaxGCPauseMillis=200`, `-XX:+UseG1GC`, `-Dname=value`; one or several a line.
+
+An address is an option as it is written, without its value: "-Xmx", "-XX:MaxGCPauseMillis", "-XX:UseG1GC" (true or
+false for + and -), "-Dname".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from trimtab.systems.codec.base import Codec, CodecError, Entry, line_end
+from trimtab.systems.codec.lines import lines_of
+
+__all__ = ["JvmOptions"]
+
+_OPTION = re.compile(
+    r"(?<![^\s\"'])(?:-XX:(?P<sign>[+-])(?P<switch>\w+)|(?P<name>-XX:\w+|-D[\w.]+)=(?P<value>[^\s\"']*)"
+    r"|(?P<size>-X(?:mx|ms|mn|ss))(?P<amount>[0-9]+[kKmMgGtT]?))(?![^\s\"'])"
+)
+_SIZES = ("-Xmx", "-Xms", "-Xmn", "-Xss")
+_SIGNS = {"true": "+", "false": "-"}
+
+
+class JvmOptions(Codec):
+    """See the module."""
+
+    name = "jvm"
+
+    def entries(self, text: str) -> Sequence[Entry]:
+        found = []
+        for line in lines_of(text):
+            if line.words.lstrip().startswith("#"):
+                continue
+            for option in _OPTION.finditer(line.words):
+                is_alone = line.words.strip() == option[0]
+                outer = (
+                    (line.start, line.next_start)
+                    if is_alone
+                    else _with_gap(line.words, option.start(), option.end(), line.start)
+                )
+                address, value, span = _parts(option)
+                found.append(Entry(address, value, line.start + span[0], line.start + span[1], *outer))
+        return tuple(found)
+
+    def _raw(self, value: str, old: str) -> str:
+        if old in ("+", "-"):
+            if value not in _SIGNS:
+                raise CodecError(
+                    f"value={value!r} of a switch of the JVM is neither true nor false", hint="use true or false"
+                )
+            return _SIGNS[value]
+        return value
+
+    def _added(self, text: str, address: str, value: str) -> str:
+        end = line_end(text)
+        gap = end if text and text[-1] not in "\r\n" else ""
+        return f"{text}{gap}{_option(address, value)}{end}"
+
+
+def _parts(option: re.Match[str]) -> tuple[str, str, tuple[int, int]]:
+    if option["sign"]:
+        return f"-XX:{option['switch']}", "true" if option["sign"] == "+" else "false", option.span("sign")
+    if option["size"]:
+        return option["size"], option["amount"], option.span("amount")
+    return option["name"], option["value"], option.span("value")
+
+
+def _option(address: str, value: str) -> str:
+    if address in _SIZES:
+        return f"{address}{value}"
+    if not re.fullmatch(r"-XX:\w+|-D[\w.]+", address):
+        raise CodecError(
+            f"address={address!r} is not an option that can be set",
+            hint="use -Xmx, -Xms, -Xmn, -Xss, -XX:NAME or -DNAME",
+        )
+    if address.startswith("-XX:") and value in _SIGNS:
+        return f"-XX:{_SIGNS[value]}{address.removeprefix('-XX:')}"
+    return f"{address}={value}"
+
+
+def _with_gap(words: str, start: int, end: int, offset: int) -> tuple[int, int]:
+    """The option with the spaces before it, or after it where it is the first."""
+    gap = len(words[:start]) - len(words[:start].rstrip(" \t"))
+    if gap:
+        return offset + start - gap, offset + end
+    after = len(words[end:]) - len(words[end:].lstrip(" \t"))
+    return offset + start, offset + end + after

@@ -1,0 +1,135 @@
+"""XML files by their attributes: `<Connector port="8080" maxThreads="200"/>`; elements and texts stay as they are.
+
+An address is the path of an element, `@`, and an attribute: "Server/Service/Connector@maxThreads". Of several elements with one
+path, one is named by an attribute of it, "Server/Service/Connector[port=8080]@maxThreads". Leading elements may be left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import unescape
+
+from trimtab.systems.codec.base import Codec, CodecError, Entry
+
+__all__ = ["XmlAttributes"]
+
+_NAME = r"[A-Za-z_][\w.:-]*"
+_MARKUP = re.compile(
+    r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<!DOCTYPE(?:[^\[>]|\[.*?\])*>"
+    rf"|<(?P<close>/)?(?P<name>{_NAME})(?P<attributes>(?:\"[^\"]*\"|'[^']*'|[^<>\"'])*?)(?P<empty>/)?>",
+    re.DOTALL,
+)
+_ATTRIBUTE = re.compile(rf"\s+(?P<name>{_NAME})\s*=\s*(?P<raw>\"[^\"]*\"|'[^']*')")
+_STEP = re.compile(rf"(?P<name>{_NAME})(?P<tests>(?:\[{_NAME}=[^\]]*\])*)")
+_TEST = re.compile(rf"\[(?P<name>{_NAME})=(?P<value>[^\]]*)\]")
+_ENTITIES = {"&quot;": '"', "&apos;": "'"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Attribute:
+    name: str
+    value: str
+    start: int
+    end: int
+    outer_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    """One start tag: the elements down to it with their attributes, its own attributes, and where a new one goes."""
+
+    path: tuple[tuple[str, Mapping[str, str]], ...]
+    attributes: tuple[_Attribute, ...]
+    insert_at: int
+
+
+class XmlAttributes(Codec):
+    """See the module."""
+
+    name = "xml"
+
+    def entries(self, text: str) -> Sequence[Entry]:
+        return tuple(
+            _entry("/".join(name for name, _ in element.path), attribute)
+            for element in _elements(text)
+            for attribute in element.attributes
+        )
+
+    def _matches(self, text: str, address: str) -> list[Entry]:
+        elements, name = self._elements_of(text, address)
+        return [
+            _entry(address.rpartition("@")[0], attribute)
+            for element in elements
+            for attribute in element.attributes
+            if attribute.name == name
+        ]
+
+    def _raw(self, value: str, old: str) -> str:
+        quote = old[0] if old else '"'
+        text = value.replace("&", "&amp;").replace("<", "&lt;").replace(quote, "&quot;" if quote == '"' else "&apos;")
+        return f"{quote}{text}{quote}"
+
+    def _added(self, text: str, address: str, value: str) -> str:
+        elements, name = self._elements_of(text, address)
+        if len(elements) != 1:
+            raise CodecError(
+                f"address={address!r}: the file has {len(elements)} such elements",
+                hint="name one by an attribute, as in Connector[port=8080]@maxThreads",
+            )
+        place = elements[0].insert_at
+        return f"{text[:place]} {name}={self._raw(value, '')}{text[place:]}"
+
+    def _elements_of(self, text: str, address: str) -> tuple[list[_Element], str]:
+        path, at, name = address.rpartition("@")
+        steps = [_STEP.fullmatch(step) for step in re.split(r"/(?![^\[]*\])", path)]
+        if not at or not re.fullmatch(_NAME, name) or not all(steps):
+            raise CodecError(
+                f"address={address!r} is not a path", hint="write it as in: Server/Service/Connector@maxThreads"
+            )
+        wanted = [(step["name"], dict(_TEST.findall(step["tests"]))) for step in steps if step is not None]
+        return [element for element in _elements(text) if _fits(element.path, wanted)], name
+
+
+def _fits(path: Sequence[tuple[str, Mapping[str, str]]], wanted: Sequence[tuple[str, Mapping[str, str]]]) -> bool:
+    if len(wanted) > len(path):
+        return False
+    pairs = zip(path[len(path) - len(wanted) :], wanted, strict=True)
+    return all(name == other and tests.items() <= known.items() for (name, known), (other, tests) in pairs)
+
+
+def _entry(path: str, attribute: _Attribute) -> Entry:
+    return Entry(
+        f"{path}@{attribute.name}",
+        attribute.value,
+        attribute.start,
+        attribute.end,
+        attribute.outer_start,
+        attribute.end,
+    )
+
+
+def _elements(text: str) -> Iterator[_Element]:
+    path: list[tuple[str, Mapping[str, str]]] = []
+    for tag in _MARKUP.finditer(text):
+        if tag["name"] is None:
+            continue
+        if tag["close"]:
+            path = path[:-1]
+            continue
+        offset = tag.start("attributes")
+        attributes = tuple(
+            _Attribute(
+                found["name"],
+                unescape(found["raw"][1:-1], _ENTITIES),
+                offset + found.start("raw"),
+                offset + found.end("raw"),
+                offset + found.start(),
+            )
+            for found in _ATTRIBUTE.finditer(tag["attributes"])
+        )
+        path = [*path, (tag["name"], {attribute.name: attribute.value for attribute in attributes})]
+        yield _Element(tuple(path), attributes, offset + len(tag["attributes"].rstrip()))
+        if tag["empty"]:
+            path = path[:-1]

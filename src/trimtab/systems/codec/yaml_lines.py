@@ -1,0 +1,119 @@
+"""YAML files, line by line: plain values of nested mappings, and nothing of what else YAML can say.
+
+An address is the keys down to a value with dots between them: "storage.wiredTiger.cacheSizeGB". Lists, texts of several
+lines, and mappings in braces stay as they are and have no addresses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from trimtab.systems.codec.base import CodecError, Entry, unquoted
+from trimtab.systems.codec.lines import Line, LineCodec, lines_of
+
+__all__ = ["YamlLines"]
+
+_PAIR = re.compile(
+    r"(?P<indent> *)(?P<key>\"[^\"]*\"|'[^']*'|[^\s#:\"'\-\[\]{}&*!|>%@`,?][^:#]*?) *:(?:[ \t]+(?P<rest>.*))?"
+)
+_VALUE = re.compile(
+    r"(?P<raw>\"[^\"\\]*\"|'[^']*'|(?![^#]*:(?:\s|$))[^#\"'|>\[{&*!%@`\s][^#]*?(?:(?<=[^\s])#[^#]*?)*)(?P<tail>[ \t]+#.*|[ \t]*)"
+)
+_STEP = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """One key: its path, its line, and its value when that is a plain one on this line."""
+
+    path: str
+    indent: int
+    line: Line
+    raw: tuple[int, int] | None
+    is_empty: bool
+
+
+class YamlLines(LineCodec):
+    """See the module."""
+
+    name = "yaml"
+
+    def entries(self, text: str) -> Sequence[Entry]:
+        found = []
+        for key in _keys(text):
+            if key.raw is not None:
+                start, end = key.raw
+                found.append(
+                    Entry(key.path, unquoted(text[start:end]), start, end, key.line.start, key.line.next_start)
+                )
+        return tuple(found)
+
+    def _line(self, address: str, value: str, text: str) -> str:
+        return f"{address}: {value}"
+
+    def _added(self, text: str, address: str, value: str) -> str:
+        keys = list(_keys(text))
+        parts = address.split(".")
+        if not all(re.fullmatch(r"[A-Za-z0-9_][\w -]*", part) for part in parts):
+            raise CodecError(f"address={address!r} is not a path of keys", hint="write it as in: storage.cacheSizeGB")
+        if any(key.path == address for key in keys):
+            raise CodecError(
+                f"address={address!r} has no plain value on one line", hint="lists, mappings and long texts are not set"
+            )
+        parent: _Key | None = None
+        while len(parts) > 1 or parent is None:
+            above = ".".join(address.split(".")[: len(address.split(".")) - len(parts) + 1])
+            found = [key for key in keys if key.path == above]
+            if not found or len(parts) == 1:
+                break
+            if len(found) > 1 or not found[0].is_empty:
+                raise CodecError(
+                    f"address={address!r}: {above!r} is not one mapping", hint="keep one mapping of that name"
+                )
+            parent, parts = found[0], parts[1:]
+        return self._below(text, keys, parent, parts, value)
+
+    def _below(self, text: str, keys: Sequence[_Key], parent: _Key | None, parts: list[str], value: str) -> str:
+        inside = [key for key in keys if parent is None or key.path.startswith(f"{parent.path}.")]
+        indent = min((key.indent for key in inside), default=parent.indent + _STEP if parent is not None else 0)
+        position = len(text) if parent is None else parent.line.next_start
+        for depth, part in enumerate(parts):
+            is_last = depth == len(parts) - 1
+            line = f"{' ' * (indent + depth * _STEP)}{part}:" + (f" {value}" if is_last else "")
+            before = len(text)
+            text = self._inserted(text, position, line)
+            position += len(text) - before
+        return text
+
+
+def _keys(text: str) -> Iterator[_Key]:
+    """Every key of a mapping that is no list's, with its path."""
+    above: list[tuple[int, str]] = []
+    closed: int | None = None  # lines deeper than this belong to something that has no addresses
+    lines = [line for line in lines_of(text) if line.words.strip() and not line.words.lstrip().startswith("#")]
+    for index, line in enumerate(lines):
+        indent = len(line.words) - len(line.words.lstrip(" "))
+        if closed is not None and indent > closed:
+            continue
+        closed = None
+        if re.match(r" *-(\s|$)", line.words) and not line.words.startswith("---"):
+            closed = indent
+            continue
+        match = _PAIR.fullmatch(line.words)
+        if match is None:
+            closed = indent if not line.words.startswith(("---", "...", "%")) else None
+            continue
+        above = [each for each in above if each[0] < indent]
+        above.append((indent, unquoted(match["key"])))
+        rest = match["rest"] or ""
+        is_empty = not rest.strip() or rest.lstrip().startswith("#")
+        following = lines[index + 1] if index + 1 < len(lines) else None
+        is_longer = following is not None and len(following.words) - len(following.words.lstrip(" ")) > indent
+        value = None if is_empty or is_longer else _VALUE.fullmatch(rest.rstrip(" \t"))
+        if not is_empty and value is None:
+            closed = indent
+        start = line.start + match.start("rest") if rest else 0
+        raw = (start + value.start("raw"), start + value.end("raw")) if value is not None else None
+        yield _Key(".".join(name for _, name in above), indent, line, raw, is_empty)

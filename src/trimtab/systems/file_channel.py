@@ -1,0 +1,141 @@
+"""FileChannel: a configuration file with a codec, where the values of a catalogue's knobs are written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from trimtab.errors import TargetError
+from trimtab.host import FileCopy, LocalHost
+from trimtab.systems.catalog import Channel
+from trimtab.systems.codec import CodecError, Located, Template
+from trimtab.systems.files import file_digest
+
+__all__ = ["FileChannel"]
+
+_KERNEL = ("/proc/", "/sys/")
+_NEW_MODE = 0o644
+
+
+class FileChannel:
+    """One file; bytes that are not a value of ours stay as they are.
+
+    Args:
+        name: in the catalogue.
+        table: of it there.
+        path: absolute.
+        host: where it is.
+        defaults: address -> value as text, for a template that no file was made of yet.
+
+    Attributes:
+        name, path, codec: the same.
+        is_lasting: whether what is written outlives a restart of the machine.
+    """
+
+    def __init__(self, name: str, table: Channel, path: Path, host: LocalHost, defaults: Mapping[str, str]) -> None:
+        self.name = name
+        self.path = path
+        self.codec = table.made()
+        self.is_lasting = not str(path).startswith(_KERNEL)
+        self._in_place = table.in_place or not self.is_lasting
+        self._host = host
+        self._defaults = defaults
+
+    def read(self) -> FileCopy | None:
+        """The file; None when there is none.
+
+        Raises:
+            TargetError: it cannot be read.
+        """
+        return self._host.read_file(self.path)
+
+    def values(self, copy: FileCopy | None, addresses: Sequence[str]) -> dict[str, Located]:
+        """Those of `addresses` that the file has.
+
+        Raises:
+            TargetError: the file is not of its syntax, or an address comes more than once.
+        """
+        if copy is None:
+            return {}
+        text = _text(copy)
+        try:
+            found = {address: self.codec.find(text, address) for address in addresses}
+        except CodecError as error:
+            raise self._told(error) from error
+        return {address: located for address, located in found.items() if located is not None}
+
+    def changed(self, found: FileCopy | None, values: Mapping[str, str]) -> FileCopy | None:
+        """The file as found with `values` at their addresses; a new one where there was none.
+
+        Raises:
+            TargetError: they cannot be written.
+        """
+        if not values:
+            return found
+        text = _text(found) if found is not None else self._fresh()
+        try:
+            return self._copy(found, self.codec.write(text, values))
+        except CodecError as error:
+            raise self._told(error) from error
+
+    def without(
+        self, now: FileCopy | None, found: FileCopy | None, ours: Mapping[str, Sequence[str]], left_digest: str
+    ) -> FileCopy | None:
+        """The file as found when nobody else has written it since we left it so; else what it is now, with what is ours out.
+
+        Raises:
+            TargetError: what is ours cannot be taken out.
+        """
+        if now == found or now is None:
+            return now
+        if file_digest(now) == left_digest:
+            return found
+        try:
+            text = self.codec.withdraw(_text(now), _text(found) if found is not None else self._fresh(), ours)
+        except CodecError as error:
+            raise self._told(error) from error
+        if found is None and text == self._fresh():
+            return None
+        if found is not None and text == _text(found):
+            return found
+        return now if text == _text(now) else replace(now, content=text.encode("latin-1"))
+
+    def put(self, copy: FileCopy | None) -> None:
+        """Makes the file this; one of the kernel gets the value written into it.
+
+        Raises:
+            TargetError: it cannot be written.
+        """
+        if copy is None:
+            self._host.remove_file(self.path)
+        elif self._in_place:
+            value = self.codec.read(_text(copy))
+            text = "".join(located.value for located in value.values()) + "\n" if not self.is_lasting else _text(copy)
+            self._host.write_in_place(self.path, text.encode("latin-1"))
+        else:
+            self._host.write_file(self.path, copy)
+
+    def remove_leftover(self) -> None:
+        """Removes what a `put` that was killed has left beside it."""
+        if not self._in_place:
+            self._host.remove_leftover(self.path)
+
+    def _fresh(self) -> str:
+        """The text that a file begins with which was not there."""
+        return self.codec.filled(self._defaults) if isinstance(self.codec, Template) else ""
+
+    def _copy(self, found: FileCopy | None, text: str) -> FileCopy:
+        content = text.encode("latin-1")
+        if found is not None:
+            return replace(found, content=content)
+        return FileCopy(content=content, mode=_NEW_MODE, uid=os.geteuid(), gid=os.getegid())
+
+    def _told(self, error: CodecError) -> TargetError:
+        return TargetError(f"file={str(self.path)!r}: {error.message}", hint=error.hint)
+
+
+def _text(copy: FileCopy) -> str:
+    """Every byte is one character, whatever the file's encoding is."""
+    return copy.content.decode("latin-1")

@@ -1,0 +1,67 @@
+"""Literals: the values of a catalogue's knobs as text in a configuration file, and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from trimtab.errors import SpaceError, TargetError
+from trimtab.space import Knob, KnobKind, Value
+from trimtab.systems.catalog import CatalogKnob
+from trimtab.units import parse_value, unit_ratio
+
+__all__ = ["literal", "parse_literal"]
+
+_AMOUNT = re.compile(r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(?P<suffix>[A-Za-z%]*)")
+
+
+def literal(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], value: Value) -> str:
+    """`value` as the file has it: a bare number in the knob's unit, or one with its suffix; the words of a boolean."""
+    if isinstance(value, bool):
+        return entry.words[value]
+    if isinstance(value, str):
+        return value
+    if not entry.suffix or value in knob.special:
+        return _plain(value)
+    amount = value / _ratio(knob, units, entry.suffix)
+    return f"{_plain(int(amount) if amount == int(amount) else amount)}{entry.suffix}"
+
+
+def parse_literal(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], text: str) -> Value:
+    """The inverse of `literal`; a size or duration may have any of the catalogue's units, or those that Trimtab knows.
+
+    Raises:
+        TargetError: the text means no value of this knob.
+    """
+    try:
+        if knob.kind is KnobKind.BOOLEAN and text.casefold() in (word.casefold() for word in entry.words):
+            return text.casefold() == entry.words[1].casefold()
+        if not knob.is_numeric:
+            return knob.parse(text)
+        return _number(knob, entry, units, text)
+    except SpaceError as error:
+        raise TargetError(
+            f"{knob.name}={text!r} in the configuration file is not understood: {error.message}",
+            hint=f"{error.hint or 'write it in another way'}; or correct type, unit and [units] in the catalogue",
+        ) from error
+
+
+def _number(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], text: str) -> Value:
+    match = _AMOUNT.fullmatch(text.strip())
+    known = {suffix.casefold(): suffix for suffix in units}
+    if match is None or not match["suffix"] or match["suffix"].casefold() not in known:
+        return knob.parse(text)
+    number = float(match["number"]) * _ratio(knob, units, known[match["suffix"].casefold()])
+    value = knob.cast(number)
+    if value is None:
+        raise SpaceError(f"{text!r} is not a whole number of unit={knob.unit!r}", hint="write it in whole ones")
+    return value
+
+
+def _ratio(knob: Knob, units: Mapping[str, str], suffix: str) -> float:
+    """How many of the knob's unit one of `suffix` is."""
+    return float(parse_value(units[suffix], "B")) / float(unit_ratio(knob.unit)[0])
+
+
+def _plain(value: int | float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.12g}"

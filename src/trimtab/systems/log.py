@@ -1,0 +1,91 @@
+"""A server's log: its end, for the lines shown after a failure, and where a server that is started writes it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from trimtab.host import Folder, open_regular
+from trimtab.systems.account import Account
+
+__all__ = ["is_servers_log", "log_bytes", "open_log", "start_log", "tail"]
+
+_LONGEST_BYTES = 64 * 1024
+_NEW_MODE = 0o640
+
+
+def open_log(path: Path) -> BinaryIO:
+    """The log for reading, never through a link that only the server's user could have made.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return os.fdopen(open_regular(path), "rb")
+
+
+def log_bytes(path: Path | None) -> int:
+    """Its size; 0 when it cannot be seen."""
+    try:
+        return path.stat().st_size if path is not None else 0
+    except OSError:
+        return 0
+
+
+def tail(path: Path, n_lines: int, start: int = 0) -> str:
+    """The last lines of a log file from byte `start` on; "" when it cannot be read."""
+    try:
+        with open_log(path) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(start if start <= size else 0, size - _LONGEST_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return "\n".join(lines[-n_lines:])
+
+
+def start_log(path: Path, account: Account, *, most_bytes: int | None = None) -> int:
+    """A descriptor for a server of `account` to append its log to; made when it is missing; closed by the caller.
+
+    Args:
+        path: of the log.
+        account: who runs the server.
+        most_bytes: a log of our own that has grown beyond this is emptied first; None for a log of somebody else's, which
+            is never shortened.
+
+    Raises:
+        OSError: it cannot be written, is no plain file, or has another name elsewhere (a hard link).
+    """
+    flags = os.O_WRONLY | os.O_APPEND
+    try:
+        handle = open_regular(path, flags)
+    except FileNotFoundError:
+        with Folder.open(path.parent) as folder:
+            handle = folder.open_file(path.name, flags | os.O_CREAT | os.O_EXCL, _NEW_MODE)
+        if not account.is_me:
+            os.fchown(handle, account.uid, account.gid)
+    status = os.fstat(handle)
+    if status.st_nlink > 1:
+        os.close(handle)
+        raise PermissionError(1, "it has a second name elsewhere (a hard link)", str(path))
+    if most_bytes is not None and status.st_size > most_bytes:
+        os.ftruncate(handle, 0)
+    return handle
+
+
+def is_servers_log(path: Path, account: Account | None) -> bool:
+    """Whether a log that the *server* names may be read for it: its user's own file, or one that everybody may read.
+
+    Root could read any file that a server calls its log, and would show its last lines to people.
+    """
+    try:
+        handle = open_regular(path)
+    except OSError:
+        return False
+    try:
+        status = os.fstat(handle)
+    finally:
+        os.close(handle)
+    is_own = account is not None and status.st_uid == account.uid
+    return is_own or os.geteuid() != 0 or bool(status.st_mode & stat.S_IROTH)

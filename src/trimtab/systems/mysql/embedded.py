@@ -1,0 +1,126 @@
+"""Embedded: a private server of a mariadbd or mysqld that is installed here, over a data directory in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trimtab.host import FileCopy
+from trimtab.records import Endpoint
+from trimtab.systems.account import Account
+from trimtab.systems.embedded import EmbeddedServer
+from trimtab.systems.mysql.process import Daemon
+from trimtab.systems.mysql.program import ENVIRONMENT, ServerProgram, data_label, find_server
+from trimtab.systems.mysql.session import Session, connect
+from trimtab.systems.private_folder import socket_folder
+
+__all__ = ["EmbeddedReach"]
+
+_START_S = 120.0
+_INSTALL_S = 180.0
+_SOCKET = "server.sock"
+
+# A tmpdir of its own: at its start a server deletes the temporary tables of an earlier run, which in a shared folder may be
+# another server's. Without TLS, which a socket does not need: MariaDB 11.4 makes itself a certificate at each start, for 10 s.
+_OPTIONS = """# Trimtab: reached over a unix socket in a private folder only; everything else is the server's default.
+[mysqld]
+datadir = {folder}/data
+socket = {socket}
+pid-file = {folder}/server.pid
+tmpdir = {folder}/tmp
+skip-networking
+[mariadbd]
+ssl = OFF
+[mysqld-8.0]
+mysqlx = OFF
+[mysqld-8.4]
+mysqlx = OFF
+!includedir {folder}/conf.d
+"""
+
+
+class EmbeddedReach(EmbeddedServer[Daemon]):
+    """See `Reach` and `EmbeddedServer`. `which` is the program: "mariadb", "mysql", or a path."""
+
+    def __init__(
+        self,
+        name: str,
+        which: str,
+        *,
+        memory_limit_bytes: int | None = None,
+        folder: Path | None = None,
+        immediate_stop: bool = True,
+    ) -> None:
+        self._which = which
+        self._found: ServerProgram | None = None
+        super().__init__(
+            "mysql",
+            f"{data_label(which)}-{name}",
+            memory_limit_bytes=memory_limit_bytes,
+            folder=folder,
+            immediate_stop=immediate_stop,
+        )
+
+    @property
+    def include_file(self) -> Path:
+        """Read last, and ours alone."""
+        return self.folder / "conf.d" / "zz-trimtab.cnf"
+
+    @property
+    def argv(self) -> Sequence[str]:
+        """Program and option file."""
+        return self._server.argv
+
+    @property
+    def pid_file(self) -> Path:
+        """The file that the server leaves behind only when it dies."""
+        return self.folder / "server.pid"
+
+    @property
+    def socket(self) -> Path:
+        """The unix socket."""
+        return socket_folder(self.folder, _SOCKET) / _SOCKET
+
+    @property
+    def _program(self) -> ServerProgram:
+        if self._found is None:
+            self._found = find_server(self._which)
+        return self._found
+
+    def _find(self, account: Account) -> Daemon:
+        return Daemon(self._program.path, self.folder / "server.cnf", self.pid_file, account, self.log_file)
+
+    def _inner_folders(self) -> Sequence[Path]:
+        return (self.include_file.parent, self.socket.parent, self.folder / "tmp")
+
+    def _has_data(self) -> bool:
+        return (self.data_dir / "mysql").exists()
+
+    def _make_data(self, scratch: Path, account: Account) -> None:
+        self._install(self._program.data_maker(scratch), account, _INSTALL_S, ENVIRONMENT)
+        text = _OPTIONS.format(folder=self.folder, socket=self.socket)
+        copy = FileCopy(content=text.encode(), mode=0o644, uid=account.uid, gid=account.gid)
+        self.host.write_file(self.folder / "server.cnf", copy)
+
+    def connect(self) -> Session:
+        """A fresh connection as root."""
+        return connect(self.endpoint())
+
+    def endpoint(self) -> Endpoint:
+        """How a load connects."""
+        return Endpoint(protocol="mysql", host=str(self.socket), port=3306, user="root", password="", database="mysql")
+
+    def ensure_up(self) -> None:
+        """Starts the server when it is down."""
+        if self._server.pid is None:
+            self.start_with(())
+
+    def start_with(self, options: Sequence[str]) -> None:
+        """Starts the server with further options, which win over every file; one that runs is stopped first."""
+        self._server.stop(immediate=True)
+        self._server.start(self.endpoint(), _START_S, extra=options, on_spawn=self._limiter())
+
+    def describe(self) -> Mapping[str, Any]:
+        """Where it is."""
+        return {"way": "embedded", "product": self._program.product, "folder": str(self.folder)}

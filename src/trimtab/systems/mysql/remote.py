@@ -1,0 +1,247 @@
+"""A running server got at by SQL alone (ConnectionReach), or with an option file and restart command (LocalReach)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import TargetError
+from trimtab.host import CommandResult, peer_pid, process_mark
+from trimtab.host.mysql_client import password_from_files
+from trimtab.records import Endpoint
+from trimtab.systems.account import Account, server_user_of
+from trimtab.systems.credentials import keep, received
+from trimtab.systems.log import is_servers_log, tail
+from trimtab.systems.mysql.found import Found, argv_of, read_facts
+from trimtab.systems.mysql.identity import is_server, process_behind, require_same_server, server_in
+from trimtab.systems.mysql.recovery import Recovery
+from trimtab.systems.mysql.session import LoginRefusedError, Session, connect, password_of
+from trimtab.systems.mysql.settings import Settings
+from trimtab.systems.remote import CommandedServer, RunningServer
+
+__all__ = ["ConnectionReach", "LocalReach"]
+
+
+class ConnectionReach(RunningServer[Settings, Session]):
+    """See `Reach`. Only knobs that SET GLOBAL changes can be tuned, and nothing outlives a restart of the server."""
+
+    NEEDED = "include_file and restart"
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._endpoint = settings.endpoint()
+        handed = received(settings.server).get("password")
+        if handed is not None:
+            self._endpoint = replace(self._endpoint, password=handed)
+        self._found = Found()
+        self._is_here: bool | None = None
+        self._seen: tuple[int, str] | None = None
+
+    def recall(self, table: Mapping[str, Any]) -> None:
+        """What `describe` has kept of it: all that is known of a server that is down."""
+        self._found = Found.of(self._settings, table)
+
+    @property
+    def data_dir(self) -> Path | None:
+        """Where the server's data is on this machine, by the server's process; None when it is not known to be here."""
+        return self._found.data_dir
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the server runs on this machine: by its process, whatever its address."""
+        if self._is_here is None:
+            self._look_in()
+        return bool(self._is_here)
+
+    @property
+    def include_file(self) -> Path | None:
+        """None: no file of the server is ours."""
+        return None
+
+    @property
+    def argv(self) -> Sequence[str]:
+        """The server's command line, as it was last seen; empty when this user may not see it."""
+        pid = self.pid
+        return (argv_of(pid) if pid is not None else ()) or self._found.argv
+
+    @property
+    def pid_file(self) -> Path | None:
+        """The file that the server leaves behind only when it dies; None when it is not known here."""
+        return self._found.pid_file
+
+    @property
+    def account(self) -> Account | None:
+        """The data directory's owner; None when unknown, or root, as which no program that a server names is ever run."""
+        return server_user_of(self.data_dir) if self.data_dir is not None else None
+
+    def _find_pid(self) -> int | None:
+        found = server_in(self.data_dir) if self.data_dir is not None else None
+        if found is None and self._seen is not None and process_mark(self._seen[0]) == self._seen[1]:
+            return self._seen[0]  # of a user who may not see where it works
+        return found
+
+    @property
+    def log_file(self) -> Path | None:
+        """The server's error log, where this machine has it and this user may read it."""
+        if self._settings.log_file is not None:
+            return Path(self._settings.log_file)
+        log = self._found.log
+        return log if log is not None and is_servers_log(log, self.account) else None
+
+    def open(self) -> None:
+        """Logs in once, to know that it works, and looks for the server's process and files on this machine.
+
+        Raises:
+            TargetError: nobody can log in, or data_dir is another server's.
+        """
+        self._look_in()
+
+    def _look_in(self) -> None:
+        with self.connect() as session:
+            facts = read_facts(session)
+            password = password_of(self._endpoint)
+            keep(self._settings.server, {} if password is None else {"password": password})
+            folder = Path(self._settings.data_dir or facts["datadir"])
+            pid = process_behind(session, folder if folder.is_dir() else None)
+        if self._settings.data_dir is not None:
+            require_same_server(folder, facts, pid)
+        self._is_here = pid is not None
+        self._note(pid)
+        if pid is not None:
+            self._found = Found.seen(self._settings, facts, pid)
+
+    def _note(self, pid: int | None) -> None:
+        if pid is not None:
+            self._seen = (pid, process_mark(pid))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def connect(self) -> Session:
+        """A fresh connection."""
+        session = connect(self._endpoint)
+        if self._endpoint.host.startswith("/"):  # cheap there, and a restart has changed it
+            pid = peer_pid(session.socket)
+            self._note(pid if pid is not None and is_server(pid) else None)
+        return session
+
+    def no_later_login(self) -> str:
+        """See `ServerReach`; tries it."""
+        in_files = password_from_files(self._endpoint.options.get("defaults_file"), with_environment=False)
+        try:
+            connect(replace(self._endpoint, password=in_files or "")).close()
+        except LoginRefusedError:
+            return "url" if self._settings.endpoint().password is not None else "MYSQL_PWD"
+        except TargetError:
+            return ""  # that is no matter of passwords
+        return ""
+
+    def endpoint(self) -> Endpoint:
+        """How a load connects."""
+        return replace(self._endpoint, password=password_of(self._endpoint))
+
+    def start_with(self, options: Sequence[str]) -> None:
+        """Not possible."""
+        raise TargetError(f"the server cannot be started: {self.no_restart}", hint="start it by hand")
+
+    def log_excerpt(self, n_lines: int) -> str:
+        """The last lines of the error log; "" when it cannot be read."""
+        return tail(self.log_file, n_lines) if self.log_file is not None else ""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Where it is, without the password, and what a later look at a server that is down must know."""
+        return {**super().describe(), "found": self._found.to_json()}
+
+
+class LocalReach(CommandedServer[Settings, Session], ConnectionReach):
+    """See `Reach` and `CommandedServer`."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._include_file = Path(settings.include_file or "")
+
+    @property
+    def include_file(self) -> Path:
+        """The study file's."""
+        return self._include_file
+
+    def open(self) -> None:
+        """Logs in, and makes sure that the option file can be written.
+
+        Raises:
+            TargetError: its folder is missing, or this user may not write there.
+        """
+        super().open()
+        folder = self._include_file.parent
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            raise TargetError(
+                f"include_file={str(self._include_file)!r} cannot be written by this user",
+                hint="run as a user who may write there, or leave include_file and restart out (SET GLOBAL only)",
+            )
+        if self.host.link_target(self._include_file) is not None:
+            return  # refused by the snapshot, before any change
+        found = self.host.read_file(self._include_file)
+        if found is not None and os.geteuid() not in (0, found.uid):
+            raise TargetError(
+                f"include_file={str(self._include_file)!r} belongs to another user (uid={found.uid}): it could not be put back"
+                " as it was",
+                hint="run as that user or as root, or give a file that does not exist yet",
+            )
+
+    def _run_command(self) -> CommandResult:
+        """As `CommandedServer`'s; one that gives up on a server which recovers has only failed in part."""
+        began = time.monotonic()
+        try:
+            return super()._run_command()
+        except TargetError as error:
+            if not self._is_recovering():
+                raise
+            taken_s = time.monotonic() - began
+            return CommandResult(
+                argv=tuple(self._restart_argv), exit_code=1, stdout="", stderr=error.message, duration_s=taken_s
+            )
+
+    def _recovery(self) -> Recovery:
+        return Recovery(self.log_file, self._log_start, self._settings.restart_timeout_s)
+
+    def _is_recovering(self) -> bool:
+        return self._recovery().is_under_way()
+
+    def _patience(self, deadline: float) -> Callable[[], bool]:
+        """As long as the log shows that the server gets on with its recovery, too."""
+        recovery = self._recovery()
+
+        def may_wait() -> bool:
+            is_stalled = recovery.has_stalled()
+            return time.monotonic() <= deadline or (not is_stalled and recovery.is_under_way())
+
+        return may_wait
+
+    def _process(self) -> str:
+        pid = self.pid
+        return f"{pid} {process_mark(pid)}" if pid is not None else ""
+
+    def _instance(self) -> tuple[float | None, str]:
+        return self._started_at(), self._process()
+
+    def _is_another(self, before: tuple[float | None, str]) -> bool:
+        (started, process), (after, now) = before, self._instance()
+        if process and now:
+            return process != now
+        return started is None or after is None or after > started + 0.5  # Uptime counts whole seconds
+
+    def _started_at(self) -> float | None:
+        try:
+            with self.connect() as session:
+                rows = session.execute("SHOW GLOBAL STATUS LIKE 'Uptime'")
+        except TargetError:
+            return None
+        return time.time() - float(rows[0][1])
+
+    def describe(self) -> Mapping[str, Any]:
+        """Where it is, without the password."""
+        return {**super().describe(), "way": "local", "include_file": str(self._include_file)}

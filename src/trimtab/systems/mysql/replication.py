@@ -1,0 +1,31 @@
+"""Whether another server takes part: this one replicates from it, or it from this one."""
+
+from __future__ import annotations
+
+from trimtab.systems.mysql.flavour import read_flavour
+from trimtab.systems.mysql.session import Session, StatementError
+
+__all__ = ["has_replica", "is_replica"]
+
+_DUMPS = "SELECT 1 FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' LIMIT 1"
+"""What a replica asks of its source looks so in both products."""
+
+
+def is_replica(session: Session) -> bool:
+    """Whether the server replicates from another one; False when this user may not know."""
+    flavour = read_flavour(str(session.value("SELECT VERSION()")))
+    return _finds(session, flavour.replica_status)
+
+
+def has_replica(session: Session) -> bool:
+    """Whether another server takes part at either end; False when this user may not know."""
+    return is_replica(session) or _finds(session, _DUMPS)
+
+
+def _finds(session: Session, statement: str) -> bool:
+    try:
+        return bool(session.execute(statement))
+    except StatementError as error:
+        if error.is_lost:
+            raise
+        return False

@@ -1,0 +1,142 @@
+"""Connections to the server for control, with every way they fail told in plain words and no password in any of them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import pymysql
+from pymysql.constants import CR, ER
+
+from trimtab.errors import TargetError
+from trimtab.host.mysql_client import login, password_from_files
+from trimtab.records import Endpoint
+from trimtab.systems.refusal import LoginRefusedError
+
+__all__ = ["FullError", "LoginRefusedError", "Session", "StatementError", "connect", "password_of"]
+
+CONNECT_TIMEOUT_S = 10
+_ANSWER_S = 60
+"""Longest wait for an answer; resizing a large buffer pool takes a while."""
+
+_NO_PASSWORD = 1698
+"""ER_ACCESS_DENIED_NO_PASSWORD_ERROR: authentication by the operating system's user failed."""
+
+_REFUSED = {
+    ER.ACCESS_DENIED_ERROR: ("the server refused user or password", "put the right one into ~/.my.cnf or MYSQL_PWD"),
+    _NO_PASSWORD: ("the operating-system user may not log in as this user", "run as that user"),
+    ER.DBACCESS_DENIED_ERROR: ("this user may not enter the database", "name another one in url, or none"),
+    ER.HOST_NOT_PRIVILEGED: ("the server refuses logins from this host", "log in from another host, or add the user"),
+    ER.HOST_IS_BLOCKED: ("the server has blocked this host after many errors", "run `mysqladmin flush-hosts`"),
+    ER.BAD_DB_ERROR: ("the database does not exist", "check it in url"),
+}
+_FULL = (ER.CON_COUNT_ERROR, ER.TOO_MANY_USER_CONNECTIONS, ER.USER_LIMIT_REACHED)
+
+
+class FullError(TargetError):
+    """All connections of the server are in use: one may be free soon."""
+
+
+class StatementError(TargetError):
+    """The server refused a statement, or was lost while it ran; `code` is its error number, `is_lost` says the latter."""
+
+    def __init__(self, message: str, *, code: int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection is gone, so that nobody knows what became of the statement."""
+        return self.code in (CR.CR_SERVER_LOST, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST_EXTENDED, 0)
+
+
+class Session:
+    """One autocommit connection."""
+
+    def __init__(self, connection: pymysql.Connection[Any]) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def socket(self) -> socket.socket:
+        """What it goes over, to see who is at its other end; not to be read from."""
+        found: socket.socket = self._connection._sock  # type: ignore[attr-defined]
+        return found
+
+    def close(self) -> None:
+        """Ends it; idempotent."""
+        if self._connection.open:
+            self._connection.close()
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of one statement, [] when it has none; `%s` stands for a parameter (only when there are any).
+
+        Raises:
+            StatementError: the server refuses it, or is gone.
+        """
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(statement, tuple(parameters) or None)
+                return list(cursor.fetchall()) if cursor.description is not None else []
+        except pymysql.MySQLError as error:
+            code, words = _parts(error)
+            raise StatementError(words, code=code, hint="see the server's error log") from error
+
+    def value(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
+        """The first value of the first row; None when there is none."""
+        rows = self.execute(statement, parameters)
+        return rows[0][0] if rows else None
+
+
+def connect(endpoint: Endpoint) -> Session:
+    """A fresh connection, in no database.
+
+    Raises:
+        LoginRefusedError: the server does not let this user in.
+        TargetError: it does not answer.
+    """
+    try:
+        connection = login(
+            endpoint.host, endpoint.port, endpoint.options, user=endpoint.user, password=password_of(endpoint) or "",
+            login_timeout_s=CONNECT_TIMEOUT_S, answer_timeout_s=_ANSWER_S,
+        )  # fmt: skip
+    except (pymysql.MySQLError, RuntimeError, OSError) as error:
+        raise _told(error, endpoint) from error
+    return Session(connection)
+
+
+def _told(error: Exception, endpoint: Endpoint) -> TargetError:
+    code, words = _parts(error)
+    where = f"server={endpoint.host if endpoint.host.startswith('/') else f'{endpoint.host}:{endpoint.port}'}"
+    if code in _REFUSED:
+        what, hint = _REFUSED[code]
+        return LoginRefusedError(f"cannot log in to {where} as user={endpoint.user!r}: {what}", hint=hint)
+    if code in _FULL:
+        return FullError(
+            f"cannot log in to {where}: all connections of the server are in use",
+            hint="close some, or raise max_connections",
+        )
+    return TargetError(f"cannot reach {where}: {words}", hint="check that the server runs and that url is right")
+
+
+def _parts(error: Exception) -> tuple[int, str]:
+    """Error number (0: none) and text."""
+    if len(error.args) > 1 and isinstance(error.args[0], int):
+        return error.args[0], str(error.args[1]).strip()
+    return 0, str(error).strip()
+
+
+def password_of(endpoint: Endpoint) -> str | None:
+    """The endpoint's password, or that of its defaults_file, of MYSQL_PWD, or of the [client] group in ~/.my.cnf."""
+    if endpoint.password is not None:
+        return endpoint.password
+    return password_from_files(endpoint.options.get("defaults_file"))

@@ -1,0 +1,156 @@
+"""postgresql.auto.conf: what it sets, seen through the server, and changed by ALTER SYSTEM only where it differs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import psycopg
+from psycopg import sql
+
+from trimtab.errors import ApplyError, TargetError
+from trimtab.systems.postgresql.catalogue import read_rows
+from trimtab.systems.postgresql.classes import FORBIDDEN, SECRET
+from trimtab.systems.postgresql.reach import AUTO_CONF
+from trimtab.systems.postgresql.session import Connection, ConnectionLostError
+from trimtab.units import format_value
+
+__all__ = ["change_entries", "file_faults", "read_entries", "reload_and_wait"]
+
+_RELOAD_S = 20.0
+_POLL_S = 0.005
+
+
+def read_entries(connection: Connection) -> dict[str, str]:
+    """Knob -> text of every entry in postgresql.auto.conf but those that Trimtab never touches (they may be secret).
+
+    Raises:
+        TargetError: this user may see neither pg_file_settings nor where settings come from.
+    """
+    try:
+        cursor = connection.execute(
+            "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE %s AND name IS NOT NULL ORDER BY seqno",
+            [f"%/{AUTO_CONF}"],
+        )
+        return {name: setting for name, setting in cursor if name not in FORBIDDEN | SECRET}
+    except psycopg.errors.InsufficientPrivilege:
+        return _effective_entries(connection)
+
+
+def _effective_entries(connection: Connection) -> dict[str, str]:
+    """The same as far as pg_settings shows it: entries that a later source overrides are missing."""
+    found = connection.execute("SELECT pg_has_role(current_user, 'pg_read_all_settings', 'USAGE')").fetchone()
+    if found is None or not found[0]:
+        raise TargetError(
+            "this user may not see which settings come from postgresql.auto.conf",
+            hint="GRANT pg_read_all_settings TO the user (pg_monitor contains it)",
+        )
+    rows = read_rows(connection)
+    return {
+        name: format_value(row.value, row.unit)
+        for name, row in rows.items()
+        if row.file.endswith(f"/{AUTO_CONF}") and name not in FORBIDDEN | SECRET
+    }
+
+
+def change_entries(connection: Connection, now: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    """Turns the entries `now` into `wanted`, one ALTER SYSTEM per difference.
+
+    Raises:
+        ApplyError: the server refuses a value; entries changed before it stay changed.
+        ConnectionLostError: whether the last one was changed is not known.
+        TargetError: the server or this user's rights do not let the file be changed at all.
+    """
+    statements: list[tuple[str, str | None]] = [(name, None) for name in now if name not in wanted]
+    statements += [(name, text) for name, text in wanted.items() if now.get(name) != text]
+    for name, text in statements:
+        if name in FORBIDDEN:
+            raise ApplyError(f"knob={name!r} is forbidden", hint="it can never be set by Trimtab")
+        knob = sql.Identifier(name)
+        command = (
+            sql.SQL("ALTER SYSTEM RESET {}").format(knob)
+            if text is None
+            else sql.SQL("ALTER SYSTEM SET {} = {}").format(knob, sql.Literal(text))
+        )
+        try:
+            connection.execute(command)
+        except psycopg.Error as error:
+            raise _told(error, name, text, is_lost=connection.closed) from error
+
+
+def _told(error: psycopg.Error, name: str, text: str | None, *, is_lost: bool) -> TargetError:
+    what = f"{name}={text!r}" if text is not None else f"RESET {name}"
+    words = error.diag.message_primary or str(error).strip()
+    if is_lost or (isinstance(error, psycopg.OperationalError) and error.sqlstate is None):
+        return ConnectionLostError(
+            f"the connection was lost while changing {what}: {words}", hint="see the server's log"
+        )
+    if "allow_alter_system" in words or "ALTER SYSTEM is not allowed" in words:
+        return TargetError(
+            f"the server does not allow ALTER SYSTEM: {words}",
+            hint="allow_alter_system = off says that something else (Patroni, Ansible, an operator) configures it",
+        )
+    if "could not" in words and "file" in words:  # a read-only disk is reported as a missing privilege
+        return TargetError(
+            f"the server cannot write {AUTO_CONF}: {words}", hint="is its data directory read-only, or the disk full?"
+        )
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return TargetError(
+            f"this user may not change {what}: {words}",
+            hint=f"GRANT ALTER SYSTEM ON PARAMETER {name} TO the user (PostgreSQL 15 or later), or use a superuser",
+        )
+    if isinstance(error, psycopg.errors.ConfigFileError):
+        return TargetError(
+            f"{AUTO_CONF} cannot be parsed by the server: {words}", hint="repair that file; nothing was changed by this"
+        )
+    return ApplyError(f"the server refuses {what}: {words}", hint="see `trimtab knobs` for ranges")
+
+
+def file_faults(connection: Connection) -> list[str]:
+    """What is wrong with the configuration files; that a knob waits for a restart is no fault.
+
+    Empty when this user may not look.
+    """
+    try:
+        cursor = connection.execute(
+            # while a knob waits for a restart, the server shows an error for it too
+            "SELECT f.sourcefile, f.sourceline, coalesce(name, ''), error FROM pg_file_settings f"
+            " LEFT JOIN pg_settings USING (name) WHERE error IS NOT NULL"
+            " AND f.sourcefile IS NOT NULL AND context IS DISTINCT FROM 'postmaster'"
+        )
+        return [f"{file}:{line} {name}: {error}" for file, line, name, error in cursor]
+    except psycopg.errors.InsufficientPrivilege:
+        return []
+
+
+def reload_and_wait(connect: Callable[[], Connection]) -> None:
+    """Lets the server read its files again; back when new connections see what it read.
+
+    Raises:
+        TargetError: this user may not reload, the files cannot be parsed, or the server does not react.
+    """
+    with connect() as connection:
+        before = _loaded_at(connection)
+        try:
+            connection.execute("SELECT pg_reload_conf()")
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise TargetError(
+                "this user may not reload the configuration",
+                hint="GRANT EXECUTE ON FUNCTION pg_reload_conf() TO the user",
+            ) from error
+    deadline = time.monotonic() + _RELOAD_S
+    while time.monotonic() < deadline:
+        with connect() as connection:
+            # a backend inherits the time of the last load from the postmaster that forked it
+            if _loaded_at(connection) != before:
+                return
+        time.sleep(_POLL_S)
+    raise TargetError(
+        f"the server did not read its configuration again within timeout_s={_RELOAD_S:g}",
+        hint="does its log show a syntax error in a configuration file?",
+    )
+
+
+def _loaded_at(connection: Connection) -> object:
+    found = connection.execute("SELECT pg_conf_load_time()").fetchone()
+    return found[0] if found is not None else None

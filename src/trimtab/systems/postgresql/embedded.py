@@ -1,0 +1,112 @@
+"""Embedded: a real server of our own from a wheel, over a data directory in the cache that outlives the study."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trimtab.host import Folder
+from trimtab.records import Endpoint
+from trimtab.systems.account import Account, cache_root
+from trimtab.systems.embedded import EmbeddedServer
+from trimtab.systems.postgresql.install import find_install
+from trimtab.systems.postgresql.process import Postmaster
+from trimtab.systems.postgresql.session import Connection, connect
+from trimtab.systems.private_folder import socket_folder
+
+__all__ = ["EmbeddedReach"]
+
+_START_S = 60.0
+_INITDB_S = 120.0
+_PORT = 5432
+_USER = "postgres"
+
+_CONFIG = """
+# Trimtab: reached over a unix socket in a private folder only; everything else is PostgreSQL's default.
+listen_addresses = ''
+unix_socket_directories = '{folder}'
+unix_socket_permissions = 0700
+"""
+
+
+class EmbeddedReach(EmbeddedServer[Postmaster]):
+    """See `Reach` and `EmbeddedServer`."""
+
+    def __init__(
+        self,
+        major: str,
+        name: str,
+        *,
+        memory_limit_bytes: int | None = None,
+        folder: Path | None = None,
+        immediate_stop: bool = True,
+    ) -> None:
+        super().__init__(
+            "postgresql",
+            f"{major}-{name}",
+            memory_limit_bytes=memory_limit_bytes,
+            folder=folder,
+            immediate_stop=immediate_stop,
+        )
+        self._major = major
+        self._bin_dir: Path | None = None
+
+    @property
+    def bin_dir(self) -> Path | None:
+        """The folder with postgres and initdb; None before `open`."""
+        return self._bin_dir
+
+    @property
+    def spare(self) -> Connection | None:
+        """None: there are other ways than SQL to an embedded server."""
+        return None
+
+    @property
+    def socket_dir(self) -> Path:
+        """Folder of the unix socket."""
+        return socket_folder(self.folder, f".s.PGSQL.{_PORT}.lock")
+
+    def _find(self, account: Account) -> Postmaster:
+        self._bin_dir = find_install(self._major, account, cache_root()) / "bin"
+        return Postmaster(self._bin_dir, self.data_dir, account, self.log_file)
+
+    def _inner_folders(self) -> Sequence[Path]:
+        return (self.socket_dir,)
+
+    def _has_data(self) -> bool:
+        return (self.data_dir / "PG_VERSION").exists()
+
+    def _make_data(self, scratch: Path, account: Account) -> None:
+        program = (self._bin_dir or Path()) / "initdb"
+        options = ("-U", _USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-instructions")
+        env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
+        self._install([str(program), "-D", str(scratch), *options], account, _INITDB_S, env)
+        with Folder.open(scratch) as folder:
+            handle = folder.open_file("postgresql.conf", os.O_WRONLY | os.O_APPEND)
+        with os.fdopen(handle, "a") as file:
+            file.write(_CONFIG.format(folder=self.socket_dir))
+
+    def connect(self, application: str = "trimtab") -> Connection:
+        """A fresh superuser connection."""
+        fields = {"host": str(self.socket_dir), "port": _PORT, "user": _USER, "dbname": "postgres"}
+        return connect(fields, application=application)
+
+    def endpoint(self) -> Endpoint:
+        """How a load connects."""
+        return Endpoint(protocol="postgresql", host=str(self.socket_dir), port=_PORT, user=_USER, database="postgres")
+
+    def ensure_up(self) -> None:
+        """Starts the server when it is down."""
+        if self._server.pid is None:
+            self._server.start(_START_S, self._limiter(), {})
+
+    def start_with(self, overrides: Mapping[str, str]) -> None:
+        """Starts the server, stopped first when it runs, with settings that win over every file."""
+        self._server.stop(immediate=self._immediate_stop)
+        self._server.start(_START_S, self._limiter(), overrides)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Where it is."""
+        return {"way": "embedded", "version": self._major, "folder": str(self.folder)}

@@ -1,0 +1,66 @@
+"""Login: what a connection was made with, kept such that another process can make it again, from any folder, days later.
+
+libpq takes parameters from the connection string, a service file, the environment and files beside it. What it has put
+together is kept, but for secrets: `trimtab recover` may run in another folder, by another shell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from trimtab.errors import TargetError
+from trimtab.systems.postgresql.session import Connection, LoginRefusedError, connect
+from trimtab.systems.postgresql.settings import PATH_FIELDS, SECRET_FIELDS
+
+__all__ = ["of", "secrets_of", "trouble"]
+
+_NOT_KEPT = (*SECRET_FIELDS, "application_name", "fallback_application_name", "client_encoding", "connect_timeout",
+             "options", "service", "servicefile", "sslkeylogfile")  # fmt: skip
+
+
+def of(connection: Connection, fields: Mapping[str, Any]) -> dict[str, str]:
+    """The parameters in use that differ from libpq's defaults; files by their full paths, no secret.
+
+    Args:
+        connection: that works.
+        fields: it was made with.
+    """
+    used = {option.keyword.decode(): option.val.decode() for option in connection.pgconn.info if option.val}
+    differing = {*connection.info.get_parameters(), "host", "port", "user", "dbname", "passfile"}
+    kept = {key: text for key, text in used.items() if key in differing and key not in _NOT_KEPT and text}
+    if "," in kept.get("host", ""):  # of several the one that holds our changes
+        kept |= {"host": connection.info.host, "port": str(connection.info.port)}
+        kept.pop("hostaddr", None)
+    for key in PATH_FIELDS:
+        if kept.get(key, "system") != "system":
+            kept[key] = os.path.abspath(os.path.expanduser(kept[key]))
+    if used.get("service") and not os.environ.get("PGSERVICEFILE"):
+        kept["service"] = used["service"]  # its file may hold the password, and is found again
+    if fields.get("options"):
+        kept["options"] = str(fields["options"])
+    return kept
+
+
+def secrets_of(connection: Connection, fields: Mapping[str, Any]) -> dict[str, str]:
+    """The secrets that it was made with, wherever they came from."""
+    given = {key: str(fields[key]) for key in SECRET_FIELDS if fields.get(key)}
+    return given | ({"password": connection.info.password} if connection.info.password else {})
+
+
+def trouble(login: Mapping[str, str], is_in_url: bool) -> str:
+    """Why a process that has only `login` and this user's files could not log in; "" when it can. Tries it.
+
+    Args:
+        login: from `of`.
+        is_in_url: whether the connection string holds a password.
+    """
+    try:
+        # Empty, but given: so libpq asks its password file, and not PGPASSWORD; nor would it ask a service file.
+        connect(login if "service" in login else {**login, "password": ""}).close()
+    except LoginRefusedError:
+        return "url" if is_in_url else "PGPASSWORD" if os.environ.get("PGPASSWORD") else "a service file"
+    except TargetError:
+        return ""  # that is no matter of passwords
+    return ""

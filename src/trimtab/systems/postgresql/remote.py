@@ -1,0 +1,345 @@
+"""A running server got at by SQL alone (ConnectionReach), or with files and restart command at hand (LocalReach)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import TargetError
+from trimtab.host import CommandResult, FileCopy, Folder, is_running
+from trimtab.records import Endpoint
+from trimtab.systems.account import Account, server_user_of
+from trimtab.systems.credentials import keep, received
+from trimtab.systems.log import is_servers_log
+from trimtab.systems.postgresql import login
+from trimtab.systems.postgresql.identity import backend_process, require_same_server
+from trimtab.systems.postgresql.process import Postmaster
+from trimtab.systems.postgresql.recovery import (
+    Recovery,
+    pid_file_number,
+    postmaster_in,
+    servers_in,
+    startup_process,
+)
+from trimtab.systems.postgresql.session import Connection, connect
+from trimtab.systems.postgresql.settings import Settings
+from trimtab.systems.remote import CommandedServer, RunningServer
+
+__all__ = ["ConnectionReach", "LocalReach"]
+
+_NAMES_BYTES = 4096
+_OPTIONS = "postmaster.opts"
+_log = logging.getLogger(__name__)
+
+
+class ConnectionReach(RunningServer[Settings, Connection]):
+    """See `Reach`. Only knobs that a reload makes effective can be changed."""
+
+    NEEDED = "data_dir and restart"
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._fields = {**settings.connection_fields(), **received(settings.server)}
+        self._login: dict[str, str] = {}
+        self._endpoint: Endpoint | None = None
+        self._spare: Connection | None = None
+        self._is_here: bool | None = None
+
+    @property
+    def data_dir(self) -> Path | None:
+        """None: the files cannot be reached."""
+        return None
+
+    @property
+    def bin_dir(self) -> Path | None:
+        """None: the programs cannot be reached."""
+        return None
+
+    @property
+    def account(self) -> Account | None:
+        """None: unknown."""
+        return None
+
+    def _find_pid(self) -> int | None:
+        return None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the server runs on this machine: by its own processes, whatever its address."""
+        if self._is_here is None:
+            self._look_in()
+        return bool(self._is_here)
+
+    @property
+    def log_file(self) -> Path | None:
+        """None: the log cannot be reached."""
+        return None
+
+    @property
+    def spare(self) -> Connection | None:
+        """Made by `open`: a setting that keeps every new login out lets it live."""
+        return self._spare
+
+    def open(self) -> None:
+        """Logs in once, to know that it works and where, and keeps that connection as the spare one."""
+        self._look_in()
+        self.close()
+        self._spare = self.connect("trimtab spare")
+        weakref.finalize(self, self._spare.close)
+
+    def _look_in(self) -> None:
+        with self.connect() as connection:
+            self._is_here = backend_process(connection) is not None
+            info = connection.info
+            self._endpoint = Endpoint(
+                protocol="postgresql",
+                host=info.host,
+                port=info.port,
+                user=info.user,
+                database=info.dbname,
+                password=info.password or None,
+                options={k: str(v) for k, v in self._fields.items() if k.startswith("ssl") and k != "sslpassword"},
+            )
+            self._login = login.of(connection, self._fields)
+            keep(self._settings.server, login.secrets_of(connection, self._fields))
+
+    def recall(self, table: Mapping[str, str]) -> None:
+        """The login that `describe` has kept: by files and variables that this process may not have."""
+        if table:
+            self._login = dict(table)
+            self._fields = {**self._login, **received(self._settings.server)}
+
+    def no_later_login(self) -> str:
+        """See `ServerReach`."""
+        return login.trouble(self._login, self._settings.password is not None) if self._login else ""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Where it is, without the password, and how to log in later."""
+        return {**super().describe(), "login": self._login}
+
+    def close(self) -> None:
+        """Ends the spare connection."""
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
+
+    def connect(self, application: str = "trimtab") -> Connection:
+        """A fresh connection."""
+        return connect(self._fields, application=application)
+
+    def endpoint(self) -> Endpoint:
+        """How a load connects."""
+        if self._endpoint is None:
+            self._look_in()
+        if self._endpoint is None:
+            raise RuntimeError("open() made no endpoint")
+        return self._endpoint
+
+    def start_with(self, overrides: Mapping[str, str]) -> None:
+        """Not possible."""
+        raise TargetError(f"the server cannot be started: {self.no_restart}", hint="give data_dir and restart")
+
+    def log_excerpt(self, n_lines: int) -> str:
+        """Nothing: the log cannot be reached."""
+        return ""
+
+
+class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
+    """See `Reach` and `CommandedServer`."""
+
+    def __init__(self, settings: Settings, argv: Sequence[str] = ()) -> None:
+        super().__init__(settings)
+        self._server_argv = tuple(argv)
+        self._rescue: Postmaster | None = None
+        self._data_dir = Path(settings.data_dir or "")
+        self._log = Path(settings.log_file) if settings.log_file is not None else None
+        self._bin_dir: Path | None = None
+
+    @property
+    def data_dir(self) -> Path:
+        """The data directory."""
+        return self._data_dir
+
+    @property
+    def bin_dir(self) -> Path | None:
+        """The folder of the running server's program; None when this user may not see it."""
+        return self._bin_dir
+
+    @property
+    def account(self) -> Account | None:
+        """The data directory's owner; None for root, as which no program that a server names is ever run."""
+        return server_user_of(self._data_dir)
+
+    def open(self) -> None:
+        """Logs in, and makes sure that data_dir is this server's.
+
+        Raises:
+            TargetError: it is not, or this user may not read and write it.
+        """
+        self._look_in()
+        if not self._data_dir.is_dir():
+            raise TargetError(
+                f"data_dir={str(self._data_dir)!r} is not a folder on this machine",
+                hint="give the path that it has here, or leave data_dir and restart out (reload-only tuning)",
+            )
+        with self.connect() as connection:
+            require_same_server(connection, self._data_dir)
+        if not os.access(self._data_dir, os.R_OK | os.W_OK | os.X_OK):
+            raise TargetError(
+                f"data_dir={str(self._data_dir)!r} cannot be read and written by this user",
+                hint="run as the server's user or as root, or leave data_dir and restart out (reload-only tuning)",
+            )
+        self._look_at_process()
+
+    def _find_pid(self) -> int | None:
+        return postmaster_in(self._data_dir, pid_file_number(self._data_dir))
+
+    @property
+    def log_file(self) -> Path | None:
+        """The server's log, where this user may see it."""
+        return self._log
+
+    def _look_at_process(self) -> None:
+        """Finds programs and log of the running server, as far as this user may see them."""
+        pid = self.pid
+        try:
+            self._bin_dir = Path(f"/proc/{pid}/exe").resolve(strict=True).parent
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+            self._server_argv = tuple(os.fsdecode(word) for word in words)
+            output = Path(f"/proc/{pid}/fd/2").resolve(strict=True)
+        except OSError:
+            return
+        if self._log is None:
+            current = self._collected_log()
+            named = current if current is not None else output if output.is_file() else None
+            self._log = named if named is not None and is_servers_log(named, self.account) else None
+
+    def _collected_log(self) -> Path | None:
+        try:
+            with Folder.open(self._data_dir) as folder:
+                copy = folder.read("current_logfiles", most_bytes=_NAMES_BYTES)
+        except OSError:
+            return None
+        words = copy.content.decode(errors="replace").split() if copy is not None else []
+        return self._data_dir / words[1] if len(words) > 1 else None
+
+    def restart(self) -> None:
+        """As `CommandedServer.restart`; a server that was started by hand beside its service is ended first."""
+        self._end_rescue()
+        super().restart()
+
+    def _run_command(self) -> CommandResult:
+        """Runs the restart command; when it hangs on a server that does not stop, again after it was stopped at once."""
+        try:
+            return super()._run_command()
+        except TargetError as error:
+            pid = self.pid
+            if pid is None or pid not in servers_in(self._data_dir) or self._is_recovering():
+                raise
+            if not self._settings.immediate_stop:
+                raise TargetError(
+                    error.message,
+                    hint="end the session that keeps the server from stopping, or set immediate_stop = true: it is then "
+                    "stopped at once (SIGQUIT), and replays its log at the next start",
+                ) from error
+            os.kill(pid, signal.SIGCONT)
+            os.kill(pid, signal.SIGQUIT)
+            return super()._run_command()
+
+    def _is_recovering(self) -> bool:
+        pid = self.pid
+        return pid is not None and is_running(pid) and bool(startup_process(pid)[0])
+
+    def start_with(self, overrides: Mapping[str, str]) -> None:
+        """Starts the server's own program, as its own user, beside its service: `restart` hands it back.
+
+        Raises:
+            TargetError: its program is not known, this user may not start it, or it does not start.
+        """
+        account = self.account
+        if not self._server_argv or account is None:
+            raise TargetError(
+                "the server cannot be started by hand: its program was never seen running",
+                hint="run as the server's user or as root",
+            )
+        self._end_rescue()
+        program = Path(self._server_argv[0])
+        log = self._log if self._log is not None else Path(os.devnull)
+        self._rescue = Postmaster(
+            program.parent,
+            self._data_dir,
+            account,
+            log,
+            self._server_argv[1:],
+            is_users=True,
+            may_force=bool(self._settings.immediate_stop),
+        )
+        found = self._read_options()
+        try:
+            self._rescue.start(self._settings.restart_timeout_s, None, overrides)
+        finally:
+            self._options_back(found)
+
+    def _read_options(self) -> FileCopy | None:
+        """The server's own record of its command line, from which `pg_ctl restart` starts it again."""
+        try:
+            return self.host.read_file(self._data_dir / _OPTIONS)
+        except TargetError:
+            return None
+
+    def _options_back(self, found: FileCopy | None) -> None:
+        """At once, not at the end: whoever restarts the server next must not keep `overrides`, even when we die here."""
+        path = self._data_dir / _OPTIONS
+        try:
+            if found is None:
+                self.host.remove_file(path)
+            else:
+                self.host.write_file(path, found)
+        except TargetError as error:
+            _log.warning(
+                "file=%s could not be put back (%s): `pg_ctl restart` would start the server with the values on its command "
+                "line again; use `pg_ctl stop` and `pg_ctl start`", path, error.message
+            )  # fmt: skip
+
+    def _end_rescue(self) -> None:
+        if self._rescue is not None:
+            self._rescue.stop(immediate=bool(self._settings.immediate_stop))
+            self._rescue = None
+
+    def _is_another(self, before: object) -> bool:
+        return before is None or self._instance() != before
+
+    def _instance(self) -> object:
+        try:
+            with self.connect() as connection:
+                found = connection.execute("SELECT pg_postmaster_start_time()").fetchone()
+        except TargetError:
+            return None
+        return found[0] if found is not None else None
+
+    def _patience(self, deadline: float) -> Callable[[], bool]:
+        """As long as it takes when the server replays its log and gets on with it."""
+        pid = self.pid
+        recovery = Recovery(pid, self._settings.restart_timeout_s) if pid is not None else None
+
+        def may_wait() -> bool:
+            if time.monotonic() <= deadline:
+                return True
+            return recovery is not None and not recovery.has_stalled() and self._is_recovering()
+
+        return may_wait
+
+    def describe(self) -> Mapping[str, Any]:
+        """Where it is, without the password."""
+        return {
+            **super().describe(),
+            "way": "local",
+            "data_dir": str(self._data_dir),
+            "argv": list(self._server_argv),
+        }

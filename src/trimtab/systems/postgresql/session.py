@@ -1,0 +1,138 @@
+"""Connections to the server, with every way they fail told in plain words and no password in any of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import psycopg
+from psycopg.rows import TupleRow
+
+from trimtab.errors import TargetError
+from trimtab.systems.refusal import LoginRefusedError
+
+__all__ = [
+    "CONNECT_TIMEOUT_S",
+    "Connection",
+    "ConnectionLostError",
+    "FullError",
+    "LoginRefusedError",
+    "NotYetError",
+    "connect",
+    "is_cut_off",
+    "redact",
+]
+
+CONNECT_TIMEOUT_S = 10
+_STATEMENT_TIMEOUT_MS = 30_000
+_ANSWER_S = 35.0
+"""Longest wait for an answer: the server's own time-out first, and ours for one that accepts and never answers."""
+
+_NOT_YET = ("starting up", "shutting down", "in recovery mode", "not yet accepting connections")
+_CUT_OFF = "closed the connection unexpectedly"
+
+_REASONS: tuple[tuple[str, str, str], ...] = (
+    (
+        "password authentication failed",
+        "the server refused the password",
+        "put the right one into ~/.pgpass (mode 0600) or PGPASSWORD",
+    ),
+    (
+        "no password supplied",
+        "the server asks for a password and none was given",
+        "put it into ~/.pgpass or PGPASSWORD",
+    ),
+    ("no pg_hba.conf entry", "the server's pg_hba.conf does not let this user in", "add a line for it and reload"),
+    ("does not exist", "the user or the database does not exist", "check user and database in url"),
+    ("too many clients", "all connections of the server are in use", "close some, or raise max_connections"),
+    ("remaining connection slots", "all connections of the server are in use", "close some, or raise max_connections"),
+    (
+        "Peer authentication failed",
+        "the operating-system user may not log in as this user",
+        "run as that user, or use -h",
+    ),
+)
+
+
+class Connection(psycopg.Connection[TupleRow]):
+    """A connection that waits for no answer longer than `_ANSWER_S`; one whose server hangs is closed by that."""
+
+    def wait(self, gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
+        """As psycopg's, for a limited time.
+
+        Raises:
+            psycopg.OperationalError: no answer came.
+        """
+        return super().wait(self._limited(gen), *args, **kwargs)
+
+    def _limited(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        until = time.monotonic() + _ANSWER_S
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready and time.monotonic() > until:
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError(f"the server gave no answer within timeout_s={_ANSWER_S:g}")
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            return end.value
+
+
+class ConnectionLostError(TargetError):
+    """A connection that worked has ended in the middle of something: read back before anything else."""
+
+
+class FullError(LoginRefusedError):
+    """All connections of the server are in use; a config of ours may be the reason."""
+
+
+class NotYetError(TargetError):
+    """The server is there and says that it starts, stops or recovers: it wants to be waited for, not to be restarted."""
+
+
+def is_cut_off(error: Exception) -> bool:
+    """Whether the server ended a session without a word, as it does when the session's process dies."""
+    return _CUT_OFF in str(error)
+
+
+def redact(text: str, password: str | None) -> str:
+    """`text` without the password."""
+    return text.replace(password, "***") if password else text
+
+
+def connect(fields: Mapping[str, Any], *, application: str = "trimtab", timeout_s: float | None = None) -> Connection:
+    """A fresh connection in autocommit mode.
+
+    Raises:
+        TargetError: it cannot be made; the message names host, port and user, and never the password.
+    """
+    options = f"{fields.get('options', '')} -c statement_timeout={_STATEMENT_TIMEOUT_MS}".strip()
+    given = {
+        **fields,
+        "options": options,
+        "application_name": application,
+        "client_encoding": "utf8",  # a database in SQL_ASCII would give bytes in place of texts
+        # libpq rounds a smaller number up to 2 seconds
+        "connect_timeout": max(2, round(CONNECT_TIMEOUT_S if timeout_s is None else timeout_s)),
+    }
+    try:
+        return Connection.connect(**given, autocommit=True)
+    except psycopg.Error as error:
+        raise _told(error, fields) from None
+
+
+def _told(error: psycopg.Error, fields: Mapping[str, Any]) -> TargetError:
+    password = fields.get("password")
+    text = redact(" ".join(str(error).split()), None if password is None else str(password))
+    where = " ".join(f"{key}={fields[key]}" for key in ("host", "port", "user", "dbname") if fields.get(key))
+    for mark, reason, hint in _REASONS:
+        if mark in text:
+            kind = FullError if "in use" in reason else LoginRefusedError
+            return kind(f"{reason}: {where}: {text}", hint=hint)
+    if any(mark in text for mark in _NOT_YET):
+        return NotYetError(f"the server does not accept logins yet: {where}: {text}", hint="wait, and look at its log")
+    return TargetError(
+        f"cannot connect to the server: {where}: {text}", hint="check that it runs, and host and port in url"
+    )

@@ -1,0 +1,449 @@
+"""Reach: how a program is started, stopped, asked and seen: run by Trimtab, by the user's commands, or always there."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import ApplyError, TargetError
+from trimtab.host import (
+    CommandResult,
+    FileLock,
+    LocalHost,
+    is_ending,
+    is_running,
+    process_mark,
+    process_name,
+    process_started_s,
+)
+from trimtab.records import Endpoint, Fault
+from trimtab.systems.account import Account, cache_root, owner_of
+from trimtab.systems.log import log_bytes, tail
+from trimtab.systems.program.process import OwnProcess
+from trimtab.systems.program.settings import Settings
+
+__all__ = ["CommandedReach", "OwnReach", "Reach", "make_reach"]
+
+_POLL_S = 0.02
+_READ_S = 10.0
+_STALE_S = 2.0
+"""A pid file is written soon after its process began: one older than the process is of an earlier one."""
+
+
+class Reach:
+    """A program that is always there: nothing of it is started or stopped. See `ServerReach`.
+
+    Args:
+        name: of the target.
+        settings: its table.
+        paths: its configuration files, for the lock.
+    """
+
+    data_dir: Path | None = None
+    account: Account | None = None
+    is_here = True
+    exit_code: int | None = None
+    n_oom_kills = 0
+
+    def __init__(self, name: str, settings: Settings, paths: Sequence[Path]) -> None:
+        self.host = LocalHost()
+        self.settings = settings
+        self.folder = Path(settings.folder)
+        digest = hashlib.sha256("\n".join(sorted(os.path.realpath(path) for path in paths)).encode()).hexdigest()[:16]
+        # One lock for a machine, not one for each state directory.
+        self.owner = FileLock(cache_root() / "locks" / f"program-{digest}.lock")
+        self._place = cache_root() / "program" / f"{re.sub(r'[^A-Za-z0-9_-]', '_', name)}-{digest}"
+        self._output = ""
+        self._log_start = 0
+
+    @property
+    def pid(self) -> int | None:
+        """Nothing runs."""
+        return None
+
+    @property
+    def runs(self) -> bool:
+        """Whether there is something that runs at all."""
+        return False
+
+    @property
+    def no_restart(self) -> str:
+        """Why it cannot be restarted; "" when it can."""
+        return "needs a restart, and the study file gives no run or restart command"
+
+    @property
+    def log_file(self) -> Path | None:
+        """The log that the study file names."""
+        return Path(self.settings.log_file) if self.settings.log_file is not None else None
+
+    @property
+    def instance(self) -> str:
+        """Tells this run of it from the next one; "" when nothing runs."""
+        pid = self.pid
+        return f"{pid} {process_mark(pid)}" if pid is not None else ""
+
+    def began_after(self, paths: Sequence[Path]) -> bool:
+        """Whether the process that runs now began after these files were last written or removed, so that it has read them."""
+        pid = self.pid
+        age_s = process_started_s(pid) if pid is not None else None
+        if age_s is None:
+            return False
+        began = time.time() - age_s
+        return all((path if path.exists() else path.parent).stat().st_mtime <= began for path in paths)
+
+    def was_stopped(self) -> bool:
+        """Whether it is down by somebody's will: a program that has died leaves its pid file behind."""
+        return False
+
+    def open(self) -> None:
+        """Reaches it; changes nothing.
+
+        Raises:
+            TargetError: it does not serve.
+        """
+        self.health()
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    def endpoint(self) -> Endpoint:
+        """A place to run commands in; the values in use come with it (see `ProgramTarget.endpoint`)."""
+        return Endpoint(
+            protocol="program", host="localhost", port=0, user="", database="", options={"folder": str(self.folder)}
+        )
+
+    def is_up(self) -> bool:
+        """Whether it runs."""
+        return True
+
+    def ensure_up(self) -> None:
+        """Starts it when it is down."""
+
+    def restart(self) -> None:
+        """Not possible.
+
+        Raises:
+            TargetError: always.
+        """
+        raise TargetError(f"the program cannot be restarted: {self.no_restart}", hint="give run or restart")
+
+    def reload(self) -> None:
+        """Makes it read its files again.
+
+        Raises:
+            TargetError: the command fails.
+        """
+        if self.settings.reload is not None:
+            self._command("reload", self.settings.reload)
+
+    def health(self) -> None:
+        """That it serves, by the health command; without one, that it runs.
+
+        Raises:
+            TargetError: it does not.
+        """
+        if not self.is_up():
+            raise TargetError("the program is down", hint="see its log")
+        if self.settings.health is None:
+            return
+        result = self._run(self.settings.health, timeout_s=_READ_S)
+        if result.exit_code != 0:
+            raise TargetError(
+                f"the program is not healthy: health={self.settings.health!r} ended with exit_code={result.exit_code}:"
+                f" {result.output[-500:]}",
+                hint="run it by hand to see why",
+            )
+
+    def values(self, addresses: Sequence[str]) -> dict[str, str]:
+        """What the `read` command prints of each address: of {addresses} all at once, of {address} one by one.
+
+        Raises:
+            TargetError: the command fails, or does not show one of them.
+        """
+        if not addresses:
+            return {}
+        command = self.settings.read or ""
+        if "{addresses}" not in command:
+            return {address: self._read([address])[-1] for address in addresses}
+        lines = self._read(addresses)
+        found = {address: _beside(lines, address) for address in addresses}
+        missing = next((address for address, value in found.items() if value is None), None)
+        if missing is not None:
+            raise TargetError(
+                f"read={command!r} shows no value of address={missing!r}",
+                hint="run it by hand; it must print each address and its value, on one line or on two",
+            )
+        return {address: value for address, value in found.items() if value is not None}
+
+    def _read(self, addresses: Sequence[str]) -> list[str]:
+        command, argv = self.settings.read or "", list[str]()
+        for word in shlex.split(command):
+            argv += addresses if word == "{addresses}" else [word.replace("{address}", addresses[0])]
+        result = self.host.run(argv, timeout_s=_READ_S, folder=self.folder)
+        lines = [line.strip() for line in result.stdout.splitlines() if line.strip()]
+        if result.exit_code != 0 or not lines:
+            raise TargetError(
+                f"read={command!r} shows no value of address={addresses[0]!r}: exit_code={result.exit_code}"
+                f" {result.output[-300:]}",
+                hint="run it by hand; its last line must be the value",
+            )
+        return lines
+
+    def no_later_login(self) -> str:
+        """ "": it asks for no password."""
+        return ""
+
+    def log_excerpt(self, n_lines: int) -> str:
+        """The last lines of its log since its last start, or what its last command said."""
+        log = self.log_file
+        return (tail(log, n_lines, self._log_start) if log is not None else "") or "\n".join(
+            self._output.splitlines()[-n_lines:]
+        )
+
+    def describe(self) -> Mapping[str, Any]:
+        """Nothing that the settings do not say."""
+        return {}
+
+    def _run(self, command: str, *, timeout_s: float | None = None) -> CommandResult:
+        limit_s = self.settings.restart_timeout_s if timeout_s is None else timeout_s
+        return self.host.run(shlex.split(command), timeout_s=limit_s, folder=self.folder)
+
+    def _command(self, key: str, command: str) -> None:
+        result = self._run(command)
+        self._output = result.output or self._output
+        if result.exit_code != 0:
+            raise TargetError(
+                f"{key}={command!r} failed with exit_code={result.exit_code}: {result.output[-2000:]}",
+                hint="run it by hand to see why",
+            )
+
+    def _wait_healthy(self, deadline: float) -> None:
+        """Waits until it serves.
+
+        Raises:
+            TargetError: it does not in time, or has ended.
+        """
+        while True:
+            try:
+                self.health()
+                return
+            except TargetError as error:
+                if self._has_ended() or time.monotonic() > deadline:
+                    raise TargetError(
+                        f"{error.message} (waited restart_timeout_s={self.settings.restart_timeout_s:g} at most)",
+                        hint=error.hint,
+                    ) from error
+            time.sleep(_POLL_S)
+
+    def _has_ended(self) -> bool:
+        """Whether it is certain that it will not serve any more."""
+        return False
+
+
+class CommandedReach(Reach):
+    """One that runs already, or is started by commands; `pid_file` shows its process."""
+
+    def __init__(self, name: str, settings: Settings, paths: Sequence[Path]) -> None:
+        super().__init__(name, settings, paths)
+        self._pid_file = Path(settings.pid_file or "")
+        self._last_pid: int | None = None
+
+    @property
+    def runs(self) -> bool:
+        return True
+
+    @property
+    def no_restart(self) -> str:
+        s = self.settings
+        return "" if s.restart is not None or s.start is not None else super().no_restart
+
+    @property
+    def account(self) -> Account | None:  # type: ignore[override]
+        return owner_of(self._pid_file)
+
+    @property
+    def pid(self) -> int | None:
+        """The process that the pid file names, when it is this program; one that is ending counts until it has ended."""
+        found = self._named()
+        if found is not None and not self._stranger(found):
+            self._last_pid = found
+        elif self._last_pid is not None and not is_ending(self._last_pid):
+            self._last_pid = None
+        return self._last_pid
+
+    def _named(self) -> int | None:
+        try:
+            pid = int(self._pid_file.read_text().split()[0])
+        except (OSError, ValueError, IndexError):
+            return None
+        return pid if is_running(pid) else None
+
+    def _stranger(self, pid: int) -> str:
+        """Why the process of that number is not this program; "" when it may be."""
+        name = process_name(pid)
+        if self.settings.process is not None and name != self.settings.process[:15]:
+            return f"its name is {name!r}, not process={self.settings.process!r}"
+        age_s = process_started_s(pid)
+        try:
+            written_s = time.time() - self._pid_file.stat().st_mtime
+        except OSError:
+            return ""
+        if age_s is not None and age_s < written_s - _STALE_S:
+            return f"it ({name!r}) began after the pid file was written"
+        return ""
+
+    def open(self) -> None:
+        pid = self._named()
+        why = self._stranger(pid) if pid is not None else ""
+        if why:
+            raise TargetError(
+                f"pid_file={str(self._pid_file)!r} names pid={pid}, which is another process: {why}",
+                hint="give the program's own pid file, and its process name",
+            )
+        super().open()
+
+    def is_up(self) -> bool:
+        pid = self.pid
+        return pid is not None and is_running(pid)
+
+    def was_stopped(self) -> bool:
+        return not self.is_up() and not self._pid_file.exists()
+
+    def ensure_up(self) -> None:
+        if not self.is_up():
+            self._again(is_down=True)
+
+    def restart(self) -> None:
+        """Runs `restart`, or `stop` and `start`, and waits until it serves.
+
+        Raises:
+            TargetError: a command fails, or it does not serve in time.
+            ApplyError: it was not restarted.
+        """
+        self._again(is_down=not self.is_up())
+
+    def _again(self, *, is_down: bool) -> None:
+        if self.no_restart:
+            super().restart()
+        before, s = self.instance, self.settings
+        self._log_start = log_bytes(self.log_file)
+        deadline = time.monotonic() + s.restart_timeout_s
+        if s.start is not None and s.stop is not None:
+            if not is_down:
+                self._command("stop", s.stop)
+                self._wait_gone(deadline)
+            self._command("start", s.start)
+        else:
+            self._command("restart", s.restart or "")
+        self._wait_healthy(deadline)
+        if before and self.instance == before:
+            raise ApplyError(
+                f"the restart command ended well, but the program was not restarted: it is still pid={self.pid}",
+                hint="does it restart another one?",
+                fault=Fault.ENVIRONMENT,
+            )
+
+    def _wait_gone(self, deadline: float) -> None:
+        while self.is_up():
+            if time.monotonic() > deadline:
+                raise TargetError(
+                    f"the program is still there after stop={self.settings.stop!r}: pid={self.pid}",
+                    hint="the command must end it",
+                )
+            time.sleep(_POLL_S)
+
+
+class OwnReach(Reach):
+    """One that Trimtab runs itself: started by `open`, stopped by `close`."""
+
+    no_restart = ""
+
+    def __init__(self, name: str, settings: Settings, paths: Sequence[Path]) -> None:
+        super().__init__(name, settings, paths)
+        me = Account(str(os.geteuid()), os.geteuid(), os.getegid())
+        self._process = OwnProcess(
+            settings.run or "", self.folder, self._place, me, stop_s=min(60.0, settings.restart_timeout_s)
+        )
+
+    @property
+    def runs(self) -> bool:
+        return True
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:  # type: ignore[override]
+        return self._process.exit_code
+
+    @property
+    def log_file(self) -> Path | None:
+        return super().log_file or self._process.log
+
+    def open(self) -> None:
+        """Starts it, or finds the one that an earlier Trimtab left.
+
+        Raises:
+            TargetError: another tuner has it, or it does not serve in time.
+        """
+        if not self._take() and self.pid is None:
+            raise TargetError(
+                f"another tuner is starting or stopping the program: {self.owner.holder()}", hint="wait for it"
+            )
+        self.ensure_up()
+        self._wait_healthy(time.monotonic() + self.settings.restart_timeout_s)
+
+    def _take(self) -> bool:
+        """Makes the program ours to stop, when it is no other tuner's."""
+        return self.owner.acquire(f"pid={os.getpid()} host={platform.node()}")
+
+    def close(self) -> None:
+        if self.owner.is_held:
+            self._process.stop(immediate=True)
+            self.owner.release()
+
+    def is_up(self) -> bool:
+        return self.pid is not None
+
+    def ensure_up(self) -> None:
+        if self.pid is None:
+            self._take()
+            self._log_start = log_bytes(self.log_file)
+            self._process.start()
+            self._wait_healthy(time.monotonic() + self.settings.restart_timeout_s)
+
+    def restart(self) -> None:
+        self._process.stop(immediate=True)
+        self.ensure_up()
+
+    def _has_ended(self) -> bool:
+        return self.pid is None
+
+    def log_excerpt(self, n_lines: int) -> str:
+        return super().log_excerpt(n_lines) or self._process.excerpt(n_lines)
+
+
+def _beside(lines: Sequence[str], address: str) -> str | None:
+    """The value of an address among lines such as "hz 10", "hz = 10", or "hz" with "10" on the next one."""
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if line == address:
+            return following
+        match = re.match(rf"{re.escape(address)}[\s=:]+(.*)", line)
+        if match is not None:
+            return match[1].strip()
+    return None
+
+
+def make_reach(name: str, settings: Settings, paths: Sequence[Path]) -> Reach:
+    """The way to a program that its table describes."""
+    if settings.run is not None:
+        return OwnReach(name, settings, paths)
+    return CommandedReach(name, settings, paths) if settings.pid_file is not None else Reach(name, settings, paths)

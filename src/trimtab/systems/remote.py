@@ -1,0 +1,207 @@
+"""A server that somebody else has started: RunningServer, got at by SQL alone, and CommandedServer, with a restart command."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from trimtab.errors import ApplyError, TargetError
+from trimtab.host import CommandResult, LocalHost, is_ending, is_running
+from trimtab.records import Fault
+from trimtab.systems.log import log_bytes, tail
+from trimtab.systems.refusal import LoginRefusedError
+from trimtab.systems.settings import ServerSettings
+
+__all__ = ["CommandedServer", "RunningServer"]
+
+
+class _Connection(Protocol):
+    def close(self) -> None: ...
+
+
+S = TypeVar("S", bound=ServerSettings)
+C = TypeVar("C", bound=_Connection, covariant=True)
+
+
+class RunningServer(ABC, Generic[S, C]):
+    """The part of a `Reach` by SQL alone that is the same for every kind of server.
+
+    Args:
+        settings: the table in the study file.
+
+    Attributes:
+        host: this machine.
+        NEEDED: the keys of that table that a restart needs.
+    """
+
+    NEEDED: ClassVar[str]
+
+    def __init__(self, settings: S) -> None:
+        self.host = LocalHost()
+        self._settings = settings
+        self._last_pid: int | None = None
+
+    @abstractmethod
+    def connect(self) -> C:
+        """A fresh connection.
+
+        Raises:
+            LoginRefusedError: the server does not let this user in.
+            TargetError: it does not answer.
+        """
+
+    @property
+    @abstractmethod
+    def log_file(self) -> Path | None:
+        """The server's log, where this user may see it."""
+
+    @abstractmethod
+    def _find_pid(self) -> int | None:
+        """The server's process, which shows that it works on this server's data; None when none does, or none can be seen."""
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process on this machine, as `_find_pid` tells; None when unknown.
+
+        One that is ending shows no more what it worked on: it counts until it has ended.
+        """
+        found = self._find_pid()
+        if found is not None:
+            self._last_pid = found
+        elif self._last_pid is not None and not is_ending(self._last_pid):
+            self._last_pid = None
+        return self._last_pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None: its process is not ours."""
+        return None
+
+    @property
+    def n_oom_kills(self) -> int:
+        """0: its limits are not ours to see."""
+        return 0
+
+    @property
+    def no_restart(self) -> str:
+        """Why the server cannot be restarted; "" when it can."""
+        return f"needs a restart, and the study file gives no {self.NEEDED} command"
+
+    def is_up(self) -> bool:
+        """Whether a login works."""
+        try:
+            self.connect().close()
+        except TargetError:
+            return False
+        return True
+
+    def restart(self) -> None:
+        """Not possible."""
+        raise TargetError(f"the server cannot be restarted: {self.no_restart}", hint=f"give {self.NEEDED}")
+
+    def ensure_up(self) -> None:
+        """Raises when a login does not work: nothing else can be done here."""
+        self.connect().close()
+
+    def describe(self) -> Mapping[str, Any]:
+        """Where it is, without the password."""
+        return {"way": "connection", "url": self._settings.safe_url}
+
+
+class CommandedServer(RunningServer[S, C]):
+    """One on this machine, with files at hand; `restart` runs the command of the study file, without a shell."""
+
+    LOGIN_POLL_S: ClassVar[float] = 0.02
+
+    def __init__(self, settings: S) -> None:
+        super().__init__(settings)
+        self._restart_argv = shlex.split(settings.restart) if settings.restart is not None else []
+        self._log_start = 0
+        self._command_output = ""
+
+    @abstractmethod
+    def _instance(self) -> Any:
+        """What tells the server that runs now from the one after a restart; as far as it can be seen."""
+
+    @abstractmethod
+    def _is_another(self, before: Any) -> bool:
+        """Whether the server was restarted since `_instance` said `before`; True where that cannot be told."""
+
+    @property
+    def no_restart(self) -> str:
+        """Why the server cannot be restarted; "" when it can."""
+        return "" if self._restart_argv else "needs a restart, and the study file gives no restart command"
+
+    def is_up(self) -> bool:
+        """Whether its process runs, whatever it says to a login; by a login where the process cannot be seen."""
+        pid = self.pid
+        return is_running(pid) if pid is not None else super().is_up()
+
+    def ensure_up(self) -> None:
+        """Starts the server by its restart command when it is down."""
+        if not self.is_up():
+            self.restart()
+
+    def restart(self) -> None:
+        """Runs the restart command and waits for a login.
+
+        Raises:
+            TargetError: the command fails or takes too long, or nobody can log in.
+            ApplyError: it did not restart the server.
+        """
+        before = self._instance()
+        self._log_start = log_bytes(self.log_file)
+        deadline = time.monotonic() + self._settings.restart_timeout_s
+        result = self._run_command()
+        self._command_output = result.output
+        command = " ".join(self._restart_argv)
+        if result.exit_code != 0 and not self._is_recovering():
+            raise TargetError(
+                f"the restart command={command!r} failed with exit_code={result.exit_code}: {result.output}",
+                hint="run it by hand to see why",
+            )
+        self._wait_login(self._patience(deadline))
+        if not self._is_another(before):
+            raise ApplyError(
+                f"the restart command={command!r} ended well, but the server was not restarted",
+                hint="does it restart another server?",
+                fault=Fault.ENVIRONMENT,
+            )
+
+    def _run_command(self) -> CommandResult:
+        """Runs the restart command.
+
+        Raises:
+            TargetError: it cannot be run, or takes too long.
+        """
+        return self.host.run(self._restart_argv, timeout_s=self._settings.restart_timeout_s)
+
+    def _is_recovering(self) -> bool:
+        """Whether the server is on its way up, so that a command which gave up on it did not fail."""
+        return False
+
+    def _patience(self, deadline: float) -> Callable[[], bool]:
+        """Tells whether to wait on for a login; `deadline` is that of a server without a sign of life."""
+        return lambda: time.monotonic() <= deadline
+
+    def _wait_login(self, may_wait: Callable[[], bool]) -> None:
+        while True:
+            try:
+                self.connect().close()
+                return
+            except LoginRefusedError:
+                raise
+            except TargetError:
+                if not may_wait():
+                    raise
+            time.sleep(self.LOGIN_POLL_S)
+
+    def log_excerpt(self, n_lines: int) -> str:
+        """The last lines of the server's log since the last restart, or what the restart command said."""
+        log = self.log_file
+        lines = tail(log, n_lines, self._log_start) if log is not None else ""
+        return lines or self._command_output

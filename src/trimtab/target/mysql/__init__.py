@@ -1,5 +1,0 @@
-"""mysql: a MySQL or MariaDB server as a target."""
-
-from trimtab.target.mysql.target import MysqlTarget
-
-__all__ = ["MysqlTarget"]

@@ -1,5 +1,0 @@
-"""PostgreSQL 13 to 18: an embedded server, one on this machine, or one reached by SQL alone."""
-
-from trimtab.target.postgresql.target import PostgresTarget
-
-__all__ = ["PostgresTarget"]

@@ -1,0 +1,238 @@
+"""A program's files and table: values there and back, and all that can be wrong with them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.systems.program.conftest import CATALOG, CONF, CONTEXT, conf, made
+from trimtab.errors import ApplyError, ForeignChangeError, LockedError, RestoreError, TargetError, UsageError
+from trimtab.space import Config, Space
+from trimtab.systems.base import Own
+from trimtab.systems.program import ProgramTarget
+from trimtab.trial import own_from_json, own_to_json, snapshot_from_json, snapshot_to_json
+
+# --- values, in its files and back ---
+
+
+def test_values_are_read_with_their_units_and_places(folder: Path) -> None:
+    states = made(folder).states()
+    assert {name: state.running for name, state in states.items()} == {
+        "level": 3, "threads": 1, "window": 512, "checksum": True,
+    }  # fmt: skip
+    assert states["window"].source_file == f"{folder}/squeeze.conf:3"
+    assert states["threads"].source == "default"
+    assert "durability is locked" in states["checksum"].lock_reason
+    assert states["window"].knob.high == 4096
+
+
+def test_only_values_change_and_all_of_them_go_back(folder: Path) -> None:
+    target = made(folder)
+    found = target.snapshot()
+    target.apply(Config({"level": 9, "window": 1024}))
+    assert conf(folder) == CONF.replace("level = 3 ", "level = 9 ").replace("512k", "1024k")
+    target.apply(Config({"level": 5}))
+    assert conf(folder) == CONF.replace("level = 3 ", "level = 5 ")
+    done = target.restore(found)
+    assert conf(folder) == CONF
+    assert done.put_back == ("level=3",)
+    assert not done.restarted
+
+
+def test_a_file_that_was_not_there_is_made_and_removed(folder: Path) -> None:
+    (folder / "squeeze.conf").unlink()
+    target = made(folder)
+    found = target.snapshot()
+    target.apply(Config({"level": 9}))
+    assert conf(folder) == "level = 9\n"
+    target.restore(found)
+    assert not (folder / "squeeze.conf").exists()
+
+
+def test_a_template_is_filled_in(folder: Path) -> None:
+    template = "codec = 'template'\ntemplate = '-{{level}} -T{{threads}} -w{{window}} {{checksum}}'"
+    text = CATALOG.replace('codec = "keyvalue"', template)
+    (folder / "catalog.toml").write_text(text)
+    (folder / "squeeze.conf").unlink()
+    target = made(folder)
+    found = target.snapshot()
+    target.apply(Config({"level": 9}))
+    assert conf(folder) == "-9 -T1 -w256k yes"
+    assert target.states()["level"].running == 9
+    target.restore(found)
+    assert not (folder / "squeeze.conf").exists()
+
+
+def test_the_endpoint_carries_the_values(folder: Path) -> None:
+    target = made(folder)
+    target.apply(Config({"level": 9}))
+    assert target.endpoint().options["value.level"] == "9"
+    assert target.endpoint().options["value.window"] == "512k"
+
+
+def test_constraints_memory_and_advice_are_the_catalogues(folder: Path) -> None:
+    target = made(folder, run=f"{sys.executable} program.py {folder}")
+    use = target.memory_use(Config({"window": 1024}), CONTEXT)
+    assert use == {"windows": float(1 << 20), "rest": float(1 << 20), "budget": float(64 << 20)}
+    texts = [each.label for each in target.constraints(("window", "level"), CONTEXT)]
+    assert texts == ["memory budget", "level <= 19 or threads == 1"]
+    assert [each.label for each in target.constraints(("checksum",), CONTEXT)] == []
+    cores = target.limits.cores
+    assert target.advise(CONTEXT) == Config({"threads": cores, "window": 1024})
+    with pytest.raises(ApplyError, match="level <= 19 or threads == 1 does not hold with level=20, threads=2"):
+        target.preflight(Config({"level": 20, "threads": 2}))
+    with pytest.raises(ApplyError, match=r"memory budget does not hold with window=1GB"):
+        target.preflight(Config({"window": 1048576}))
+    states = target.states()
+    knobs = [states[name].knob for name in ("level", "window")]
+    Space(knobs, target.constraints(("level", "window"), CONTEXT), also_legal={"window": (512,)}).require_feasible()
+
+
+def test_a_special_value_and_a_scalar_file(folder: Path) -> None:
+    text = CATALOG.replace('codec = "keyvalue"', 'codec = "scalar"\nin_place = true')
+    head, rest = text.split("[knob.threads]")
+    head = head.replace("default = 3", 'default = 3\nspecial = [0]\naddress = "value"').replace("[1, 22]", "[0, 22]")
+    (folder / "catalog.toml").write_text(head + rest[rest.index("[advice]") : rest.index('threads = "cores"')])
+    (folder / "squeeze.conf").write_text("3\n")
+    inode = (folder / "squeeze.conf").stat().st_ino
+    target = made(folder)
+    found = target.snapshot()
+    target.apply(Config({"level": 0}))
+    assert conf(folder) == "0\n"
+    target.restore(found)
+    assert conf(folder) == "3\n"
+    assert (folder / "squeeze.conf").stat().st_ino == inode, "the file was replaced"
+
+
+@pytest.mark.parametrize(
+    ("read", "level"),
+    [
+        ("echo 7 {address}", None),
+        ("/bin/sh -c 'echo 7'", 7),
+        ("printf '%s\\n8\\n' {addresses}", 8),
+        ("printf '%s = 9\\n' {addresses}", 9),
+        ("echo {addresses}x", None),
+        ("false {address}", None),
+    ],
+)
+def test_values_in_use_are_asked_for(folder: Path, read: str, level: int | None) -> None:
+    text = CATALOG[: CATALOG.index("[knob.threads]")]
+    (folder / "catalog.toml").write_text(text)
+    read = read if "{address" in read else read + " {address}"
+    target = made(folder, read=read)
+    if level is not None:
+        assert target.states()["level"].running == level
+        return
+    with pytest.raises(TargetError, match="shows no value of address='level'|is not understood"):
+        target.states()
+
+
+# --- what others do ---
+
+
+def test_what_somebody_else_has_set_is_left_and_told(folder: Path) -> None:
+    target = made(folder)
+    found = target.snapshot()
+    target.apply(Config({"level": 9, "window": 1024}))
+    (folder / "squeeze.conf").write_text(conf(folder).replace("1024k", "2048k") + "extra = 1\n")
+    (seen,) = target.disturbances()
+    assert seen.stops
+    assert "was changed by somebody else" in seen.text
+    done = target.restore(found)
+    assert conf(folder) == CONF.replace("512k", "2048k") + "extra = 1\n"
+    assert done.put_back == ("level=3",)
+    assert done.left == ("window=2048k: somebody else has set it to 2048k meanwhile (ours was 1024k, found was 512k)",)
+    assert target.restore(found).text
+
+
+def test_a_file_that_was_changed_meanwhile_is_not_overwritten(folder: Path) -> None:
+    target = made(folder)
+    target.snapshot()
+    (folder / "squeeze.conf").write_text(CONF + "extra = 1\n")
+    with pytest.raises(ForeignChangeError, match="was changed by somebody else"):
+        target.apply(Config({"level": 9}))
+    assert conf(folder) == CONF + "extra = 1\n"
+
+
+def test_a_change_that_was_cut_off_is_taken_back_from_the_journal(folder: Path) -> None:
+    target = made(folder)
+    found = snapshot_from_json(json.loads(json.dumps(snapshot_to_json(target.snapshot()))))
+    announced = replace(target.announce(Config({"level": 9, "window": 1024})), is_whole=False)
+    own = own_from_json(json.loads(json.dumps(own_to_json(announced))))
+    target.apply(Config({"level": 9, "window": 1024}))
+    (folder / "catalog.toml").unlink()  # the journal holds it
+    other = ProgramTarget.from_snapshot(found, state_dir=folder / "state")
+    assert other.restore(found, own).left == ()
+    assert conf(folder) == CONF
+
+
+def test_files_of_another_machine_are_not_touched(folder: Path) -> None:
+    target = made(folder)
+    found = target.snapshot()
+    applied = target.apply(Config({"level": 9}))
+    other = replace(found, picture={**found.picture, "machine": "elsewhere"})
+    with pytest.raises(RestoreError, match="these files are another machine's"):
+        target.restore(other, applied.own)
+    assert "level = 9" in conf(folder)
+
+
+def test_two_state_directories_share_the_lock(folder: Path) -> None:
+    first, second = made(folder), made(folder)
+    held = pytest.raises(LockedError, match="another tuner holds this server: study=one")
+    with first.lock("one"), held, second.lock("two"):
+        pass
+    with second.lock("two"):
+        pass
+
+
+# --- what is refused before anything is touched ---
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"catalog": "missing.toml"}, r"catalog='.*missing.toml' cannot be read: No such file"),
+        ({"run": "x", "pid_file": "p"}, "run goes without pid_file"),
+        ({"run": "x", "restart": "y"}, "run goes without restart"),
+        ({"start": "x", "pid_file": "p"}, "start needs stop too"),
+        ({"restart": "x"}, "restart needs pid_file too"),
+        ({"read": "redis-cli config get"}, "read needs {address} or {addresses}"),
+        ({"health": "'"}, "cannot be split into words"),
+        ({"health": ""}, "is empty"),
+        ({"files": {"other": "x"}}, "files names 'other', which is not a channel"),
+        ({"knobs": ["levle"]}, "unknown knob or set='levle'"),
+        ({"knobs": ["checksum"]}, "knob='checksum' is locked"),
+        ({"catalogue": "x"}, "unknown key 'catalogue'"),
+    ],
+)
+def test_wrong_tables_are_refused(folder: Path, table: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        made(folder, **table).selection(CONTEXT)
+
+
+def test_a_table_without_a_catalogue_is_refused(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"\[target.zip\] lacks catalog"):
+        ProgramTarget.from_settings("zip", {"kind": "program"}, state_dir=folder, directory=folder)
+
+
+def test_an_address_that_comes_twice_is_refused(folder: Path) -> None:
+    (folder / "squeeze.conf").write_text(CONF + "level = 4\n")
+    with pytest.raises(TargetError, match=r"file='.*squeeze.conf': address='level' comes 2 times \(lines 2 and 5\)"):
+        made(folder).open()
+
+
+def test_a_value_that_is_not_understood_is_refused(folder: Path) -> None:
+    (folder / "squeeze.conf").write_text("level = many\n")
+    with pytest.raises(TargetError, match="level='many' in the configuration file is not understood"):
+        made(folder).states()
+
+
+def test_what_is_ours_is_nothing_before_a_change(folder: Path) -> None:
+    target = made(folder)
+    found = target.snapshot()
+    assert target.restore(found, Own()).text == "restored as it was found"

@@ -1,0 +1,153 @@
+"""A program's process: started, reloaded, restarted, rescued, and never taken for another."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.systems.program.conftest import CONF, PROGRAM, conf, made
+from trimtab.errors import ApplyError, ForeignChangeError, TargetError
+from trimtab.space import Config
+from trimtab.systems.program import ProgramTarget
+
+
+def test_a_reload_and_a_restart_are_made_where_they_are_needed(folder: Path, running: ProgramTarget) -> None:
+    found, pid = running.snapshot(), running._reach.pid
+    assert not running.apply(Config({"level": 9})).restarted
+    assert running._reach.pid == pid
+    assert running.apply(Config({"level": 9, "threads": 2})).restarted
+    assert (folder / "seen").read_text() == "2"
+    assert running._reach.pid != pid
+    assert running.restore(found).restarted
+    assert (folder / "seen").read_text() == "None"
+    assert not running.restore(found).restarted
+    assert (folder / "reloads").read_text()
+
+
+def test_a_file_that_the_program_has_read_is_removed_with_a_restart(folder: Path, running: ProgramTarget) -> None:
+    (folder / "squeeze.conf").unlink()
+    found = running.snapshot()
+    (folder / "program.py").write_text(
+        PROGRAM.replace("values = dict", "(folder / 'squeeze.conf').touch()\nvalues = dict")
+    )
+    assert running.apply(Config({"threads": 2})).restarted
+    assert (folder / "seen").read_text() == "2"
+    assert running.restore(found).restarted
+    assert (folder / "seen").read_text() == "None"
+
+
+def test_configuration_management_that_reverts_at_once_is_not_the_configs_fault(folder: Path) -> None:
+    (folder / "backup").write_text(CONF)
+    target = made(
+        folder,
+        run=f"{sys.executable} program.py {folder}",
+        health=f"test -f {folder}/seen",
+        reload="cp backup squeeze.conf",
+    )
+    target.open()
+    try:
+        target.snapshot()
+        with pytest.raises(ForeignChangeError, match="was changed by somebody else while Trimtab changed it"):
+            target.apply(Config({"level": 9}))
+        assert conf(folder) == CONF
+    finally:
+        target.close()
+
+
+def test_a_restart_is_not_made_for_the_changes_of_others(folder: Path, running: ProgramTarget) -> None:
+    found = running.snapshot()
+    running.apply(Config({"threads": 2}))
+    pid = running._reach.pid
+    (folder / "squeeze.conf").write_text(conf(folder) + "extra = 1\n")
+    done = running.restore(found)
+    assert running._reach.pid == pid
+    assert done.left == (
+        "threads=(not in the file): waits for a restart, which was not made because it would put changes of somebody else's"
+        " into effect",
+    )
+    assert conf(folder) == CONF + "extra = 1\n"
+
+
+def test_a_program_that_does_not_come_up_is_rescued(folder: Path, running: ProgramTarget) -> None:
+    running.snapshot()
+    with pytest.raises(ApplyError) as caught:
+        running.apply(Config({"level": 13, "threads": 2}))
+    assert "FATAL: level 13 brings bad luck" in caught.value.log_excerpt
+    assert conf(folder) == CONF
+    running.health()
+    symptoms = running.evidence().symptoms
+    assert [each.text for each in symptoms] == ["the program ended by itself with exit_code=7"]
+
+
+def test_what_ran_already_is_found_again_and_stopped(folder: Path, running: ProgramTarget) -> None:
+    pid = running._reach.pid
+    assert pid is not None
+    again = made(folder, run=f"{sys.executable} program.py {folder}", health=f"test -f {folder}/seen")
+    assert again._reach.pid == pid
+    running.close()
+    assert again._reach.pid is None
+
+
+def test_a_pid_file_of_another_process_is_refused(folder: Path) -> None:
+    (folder / "pid").write_text(f"{os.getpid()}\n")
+    more = {"pid_file": "pid", "restart": "true", "process": "squeezer"}
+    with pytest.raises(
+        TargetError, match=r"names pid=\d+, which is another process: its name is '.+', not process='squeezer'"
+    ):
+        made(folder, **more).open()
+    assert made(folder, **more)._reach.pid is None
+    del more["process"]
+    os.utime(folder / "pid", (1, 1))
+    with pytest.raises(TargetError, match="began after the pid file was written"):
+        made(folder, **more).open()
+
+
+def test_a_restart_command_that_restarts_nothing_is_told(folder: Path) -> None:
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        (folder / "pid").write_text(f"{child.pid}\n")
+        target = made(folder, pid_file="pid", restart="true", process="sleep")
+        target.open()
+        with pytest.raises(ApplyError, match="was not restarted: it is still pid="):
+            target._reach.restart()
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_start_command_that_fails_is_told(folder: Path) -> None:
+    target = made(folder, pid_file="pid", start="false", stop="true")
+    with pytest.raises(TargetError, match="the program is down"):
+        target.open()
+    with pytest.raises(TargetError, match="start='false' failed with exit_code=1"):
+        target._reach.ensure_up()
+    with pytest.raises(TargetError, match="cannot run command='/no/such'"):
+        made(folder, run="/no/such").open()
+
+
+def test_health_that_never_comes_is_told(folder: Path) -> None:
+    target = made(folder, run=f"{sys.executable} program.py {folder}", health="false", restart_timeout_s=0.3)
+    started = time.monotonic()
+    with pytest.raises(TargetError, match="health='false' ended with exit_code=1: .*restart_timeout_s=0.3"):
+        target.open()
+    assert time.monotonic() - started < 10
+    target.close()
+
+
+def test_one_that_died_is_started_again_by_the_restore(folder: Path, running: ProgramTarget) -> None:
+    found = running.snapshot()
+    running.apply(Config({"threads": 2}))
+    pid = running._reach.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    while running._reach.pid is not None:
+        time.sleep(0.01)
+    (folder / "seen").unlink()
+    assert running.restore(found).restarted
+    assert (folder / "seen").read_text() == "None"

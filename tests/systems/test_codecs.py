@@ -1,0 +1,257 @@
+"""Codecs: the public suite on every syntax, round trips of generated files, and what each of them refuses."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.errors import UsageError
+from trimtab.systems.codec import CODECS, Codec, CodecError, Template, codec_of
+from trimtab.testing.codec_suite import CodecSample, CodecSuite
+
+SAMPLES = {
+    "keyvalue": CodecSample(
+        codec=codec_of("keyvalue"),
+        text="# by hand\nwork_mem = 4MB   # per sort\n\nname='a b'\nempty =\n",
+        changes={"work_mem": "8MB", "name": "c d"},
+        added={"new.key": "7"},
+        kept=("# by hand", "   # per sort", "empty =", "name='"),
+    ),
+    "ini": CodecSample(
+        codec=codec_of("ini"),
+        text="top = 1\n[client]\nport = 1\n\n[mysqld]\nskip-name-resolve\nport=2 ; here\n\n; end\n[a.b]\nc = 3\n",
+        changes={"client.port": "9", "mysqld.port": "10", "top": "2", "a.b.c": "4"},
+        added={"mysqld.sort_buffer_size": "1M", "other.key": "x", "client.host": "h", "first": "1"},
+        kept=("skip-name-resolve", "; end", " ; here"),
+    ),
+    "yaml": CodecSample(
+        codec=codec_of("yaml"),
+        text="---\n# top\nstorage:\n  dbPath: /data  # here\n  wiredTiger:\n    engineConfig:\n      cacheSizeGB: 1\n"
+        "seeds:\n  - host: a\n    port: 1\nnote: |\n  port: 9\n  more\nname: 'x y'\n",
+        changes={"storage.wiredTiger.engineConfig.cacheSizeGB": "2", "name": "z"},
+        added={"storage.wiredTiger.engineConfig.direct": "true", "storage.journal.commit": "5", "net.port": "27017"},
+        kept=("# top", "  # here", "  - host: a", "    port: 1", "  port: 9", "name: '"),
+    ),
+    "directives (redis)": CodecSample(
+        codec=codec_of("directives"),
+        text='# redis\nport 6379\nsave 900 1\nrequirepass "a b"\nclient-output-buffer-limit normal 0 0 0\n',
+        changes={"port": "6380", "save": "60 1000", "requirepass": "c"},
+        added={"maxmemory": "100mb", "io-threads": "2"},
+        kept=("# redis", 'requirepass "'),
+    ),
+    "directives (httpd)": CodecSample(
+        codec=codec_of("directives"),
+        text="# httpd\nTimeout 60\n<IfModule mpm_event_module>\n    ServerLimit  4\n</IfModule>\n"
+        '<Directory "/x">\n  Timeout 1\n</Directory>\nLogFormat "%h \\\n %l" common\n',
+        changes={"timeout": "30", "IfModule mpm_event_module.ServerLimit": "8"},
+        added={"KeepAliveTimeout": "5"},
+        kept=("# httpd", "</IfModule>", "  Timeout 1", 'LogFormat "%h \\'),
+    ),
+    "nginx": CodecSample(
+        codec=codec_of("nginx"),
+        text="# nginx\nworker_processes  auto;\nevents { worker_connections 768; }\nhttp {\n    # in it\n"
+        "    gzip on; # all\n    server { listen 80; location / { root '/a;b'; } }\n}\n",
+        changes={"worker_processes": "4", "events.worker_connections": "1024", "http.gzip": "off"},
+        added={"worker_rlimit_nofile": "4096", "http.keepalive_timeout": "30", "events.multi_accept": "on"},
+        kept=("# nginx", "    # in it", "# all", "root '/a;b';"),
+    ),
+    "xml": CodecSample(
+        codec=codec_of("xml"),
+        text="<?xml version='1.0'?>\n<!-- <Connector maxThreads='1'/> -->\n<Server port=\"8005\">\n  <Service name='a>b'>\n"
+        '    <Connector port="8080" maxThreads="200"\n       acceptCount=\'100\' />\n    <Connector port="8009"/>\n'
+        "  </Service>\n</Server>\n",
+        changes={
+            "Connector[port=8080]@maxThreads": "400",
+            "Connector[port=8080]@acceptCount": "9",
+            "Service@name": "<&'\"",
+        },
+        added={"Server/Service/Connector[port=8009]@maxThreads": "7"},
+        kept=("<!-- <Connector maxThreads='1'/> -->", "<?xml version='1.0'?>"),
+    ),
+    "jvm": CodecSample(
+        codec=codec_of("jvm"),
+        text="# heap\n-Xms512m -Xmx1g\n-XX:+UseG1GC\n-XX:MaxGCPauseMillis=200\n-Dapp.name=x\n#-Xmx4g\n",
+        changes={"-Xmx": "2g", "-XX:UseG1GC": "false", "-XX:MaxGCPauseMillis": "100", "-Dapp.name": "y"},
+        added={"-XX:ParallelGCThreads": "2", "-Xss": "1m", "-XX:UseStringDeduplication": "true"},
+        kept=("# heap", "-Xms512m", "#-Xmx4g"),
+    ),
+    "scalar": CodecSample(codec=codec_of("scalar"), text="60\n", changes={"value": "10"}),
+    "scalar with a choice": CodecSample(
+        codec=codec_of("scalar"), text="always [madvise] never\n", changes={"value": "never"}
+    ),
+    "template": CodecSample(
+        codec=codec_of("template", template="zstd -{{level}} # {{comment}}\n-T{{threads}}"),
+        text="zstd -3 # fast\n-T1",
+        changes={"level": "19", "threads": "2"},
+        kept=("# fast",),
+    ),
+}
+
+
+class TestCodecs(CodecSuite):
+    @pytest.fixture(params=list(SAMPLES))
+    def sample(self, request: pytest.FixtureRequest) -> CodecSample:
+        return SAMPLES[request.param]
+
+    @pytest.fixture(params=["as it is", "crlf", "no end of line"])
+    def text(self, request: pytest.FixtureRequest, sample: CodecSample) -> str:
+        if isinstance(sample.codec, Template):  # its line ends are the template's
+            return sample.text
+        shapes = {
+            "as it is": sample.text,
+            "crlf": sample.text.replace("\n", "\r\n"),
+            "no end of line": sample.text.rstrip(),
+        }
+        return shapes[request.param]
+
+
+def test_every_codec_has_a_sample() -> None:
+    assert {sample.codec.name for sample in SAMPLES.values()} == set(CODECS)
+
+
+# --- generated files ---
+
+WORDS = st.text(string.ascii_letters + string.digits + "_", min_size=1, max_size=8)
+KEYS = st.builds(lambda first, rest: first + rest, st.sampled_from(string.ascii_letters), WORDS)
+VALUES = st.text(string.ascii_letters + string.digits + "_./:+-%", min_size=1, max_size=10).filter(
+    lambda text: text[0] not in "-:%" and not text.endswith(":")
+)
+NOISE = st.sampled_from(["", "   ", "# a comment = 1", "\t# another"])
+ENDS = st.sampled_from(["\n", "\r\n"])
+FORMS = {
+    "keyvalue": ["{key} = {value}", "{key}={value}", "  {key} =  '{value}'  # why"],
+    "ini": ["{key} = {value}", "{key}={value} ; why"],
+    "yaml": ["{key}: {value}", '{key}:  "{value}"  # why'],
+    "directives": ["{key} {value}", '  {key}   "{value}"'],
+    "nginx": ["{key} {value};", "  {key}  '{value}' ; # why"],
+    "jvm": ["-XX:{key}={value}", "  -XX:{key}={value}  -Xlog"],
+}
+
+
+@st.composite
+def files(draw: st.DrawFn) -> tuple[Codec, str, dict[str, str]]:
+    """A codec, a file of its syntax, and values: some of addresses that the file has, some of others."""
+    name = draw(st.sampled_from(sorted(FORMS)))
+    end = draw(ENDS)
+    pairs = draw(st.lists(st.tuples(KEYS, VALUES), max_size=6, unique_by=lambda pair: pair[0].casefold()))
+    lines = []
+    for key, value in pairs:
+        lines += [draw(NOISE), draw(st.sampled_from(FORMS[name])).format(key=key, value=value)]
+    text = end.join([*lines, draw(NOISE)]) + draw(st.sampled_from(["", end]))
+    known = st.sampled_from([key for key, _ in pairs]) if pairs else KEYS
+    keys = draw(st.lists(st.one_of(known, KEYS), max_size=4, unique_by=str.casefold))
+    taken = {key.casefold(): key for key, _ in pairs}
+    prefix = "-XX:" if name == "jvm" else ""
+    values = {prefix + taken.get(key.casefold(), key): draw(VALUES) for key in keys}
+    return codec_of(name), text, values
+
+
+@given(files())
+def test_round_trips(made: tuple[Codec, str, dict[str, str]]) -> None:
+    codec, text, values = made
+    before = codec.read(text)
+    assert codec.write(text, {address: one.value for address, one in before.items()}) == text
+    after = codec.write(text, dict(values))
+    now = codec.read(after)
+    assert {address: now[codec.key(address)].value for address in values} == values
+    assert {a: one.value for a, one in now.items() if a not in map(codec.key, values)} == {
+        a: one.value for a, one in before.items() if a not in map(codec.key, values)
+    }
+    ours = {address: (value,) for address, value in values.items()}
+    assert codec.withdraw(after, text, ours) == text
+    removed = codec.write(after, dict.fromkeys(values))
+    assert not set(codec.read(removed)) & set(map(codec.key, values))
+
+
+@given(
+    st.sampled_from(sorted(set(CODECS) - {"template"})),
+    st.text(max_size=200),
+    st.text(max_size=10),
+    st.text(max_size=10),
+)
+def test_any_text_is_kept_or_refused(name: str, text: str, address: str, value: str) -> None:
+    """Whatever a file, an address and a value are: nothing but a refusal, or a value that is read back."""
+    codec = codec_of(name)
+    try:
+        read = {address: one.value for address, one in codec.read(text).items()}
+        assert codec.write(text, dict(read)) == text
+        after = codec.write(text, {address: value})
+    except CodecError:
+        return
+    located = codec.find(after, address)
+    assert located is not None
+    assert located.value == value
+    assert codec.withdraw(after, text, {address: (value,)}) == text or codec.read(text).get(codec.key(address))
+
+
+# --- what is refused ---
+
+TWICE = {
+    "keyvalue": ("a = 1\nb = 2\na = 3\n", "a"),
+    "ini": ("[s]\na = 1\n[s]\na = 3\n", "s.a"),
+    "yaml": ("a: 1\nb: 2\na: 3\n", "a"),
+    "directives": ("A 1\nb 2\na 3\n", "a"),
+    "nginx": ("a 1; b 2; a 3;", "a"),
+    "xml": ('<s><c a="1"/><c a="2"/></s>', "s/c@a"),
+    "jvm": ("-Xmx1g\n-Xmx2g\n", "-Xmx"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(TWICE))
+def test_an_address_that_comes_twice_is_refused(name: str) -> None:
+    text, address = TWICE[name]
+    codec = codec_of(name)
+    with pytest.raises(CodecError, match=r"comes 2 times \(lines \d and \d\): which one counts is not certain"):
+        codec.find(text, address)
+    with pytest.raises(CodecError, match="comes 2 times"):
+        codec.write(text, {address: "9"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "address", "value", "message"),
+    [
+        ("keyvalue", "a = 1\n", "a", "1\nb = 2", "cannot be written|other entries"),
+        ("keyvalue", "a = 1\n", "a", "1 # x", "cannot be written"),
+        ("keyvalue", "a = 1\n", "b = c", "1", "is not a key"),
+        ("directives", "a 1\n", "IfModule x.a", "1", "cannot be added"),
+        ("nginx", "a 1;\n", "a", "1; load_module x", "cannot be written|other entries"),
+        ("nginx", "a 1;\n", "http.gzip", "on", "has 0 blocks 'http'"),
+        ("nginx", "a '1;\n", "a", "2", "a quote is not closed"),
+        ("yaml", "a:\n  - 1\n  - 2\n", "a", "3", "no plain value on one line"),
+        ("yaml", "a: [1,\n  2]\n", "a", "3", "no plain value on one line"),
+        ("yaml", "a: 5\n", "a.b", "3", "'a' is not one mapping"),
+        ("yaml", "a: 5\n", "a", "x: y", "cannot be written|other entries"),
+        ("xml", "<a/>", "b@c", "1", "has 0 such elements"),
+        ("xml", "<a/>", "a", "1", "is not a path"),
+        ("jvm", "-XX:+UseG1GC\n", "-XX:UseG1GC", "maybe", "neither true nor false"),
+        ("jvm", "", "-jar", "x", "is not an option that can be set"),
+        ("scalar", "1\n", "other", "2", "its only address is|not in a file of one value"),
+        ("scalar", "1\n", "value", "2\n3", "more than one line"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(name: str, text: str, address: str, value: str, message: str) -> None:
+    with pytest.raises(CodecError, match=message):
+        codec_of(name).write(text, {address: value})
+
+
+def test_a_file_that_does_not_fit_its_template_is_refused() -> None:
+    codec = codec_of("template", template="-{{level}}\n")
+    with pytest.raises(CodecError, match="does not fit its template"):
+        codec.read("-3\n-9\n")
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [("nothing", "no places"), ("{{a}}{{b}}", "two places touch"), ("{{a}} {{a}}", "'a' comes twice")],
+)
+def test_an_ambiguous_template_is_refused(template: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        codec_of("template", template=template)
+
+
+def test_an_unknown_codec_is_refused() -> None:
+    with pytest.raises(UsageError, match="unknown codec='toml'"):
+        codec_of("toml")

@@ -1,0 +1,56 @@
+"""The server's own counters, on real servers of two versions."""
+
+from __future__ import annotations
+
+import time
+
+import psycopg
+import pytest
+
+from trimtab.errors import TargetError
+from trimtab.systems import CountingTarget
+from trimtab.systems.postgresql.target import PostgresTarget
+
+pytestmark = pytest.mark.service
+
+
+def write_something(target: PostgresTarget) -> None:
+    endpoint = target.endpoint()
+    with psycopg.connect(
+        host=endpoint.host, port=endpoint.port, user=endpoint.user, dbname=endpoint.database, password=endpoint.password
+    ) as connection:
+        connection.execute("create table counted as select g from generate_series(1, 20000) g")
+        connection.execute("select count(*) from counted")
+        connection.execute("drop table counted")
+
+
+def test_work_is_counted(target: PostgresTarget) -> None:
+    assert isinstance(target, CountingTarget)
+    before = target.counters()
+    write_something(target)
+    # A session hands its counts over when it ends, which the client does not wait for.
+    deadline = time.monotonic() + 20
+    while (after := target.counters())["database.tup_returned"] < before["database.tup_returned"] + 20_000:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    # A counter that was never touched may not be there before.
+    gone_up = {name for name, value in after.items() if value > before.get(name, 0.0)}
+    assert {"database.xact_commit", "database.blks_hit", "wal.wal_bytes", "io.relation.hits"} <= gone_up
+    assert all(value >= before.get(name, 0.0) for name, value in after.items())
+    assert "bgwriter.buffers_alloc" in after
+    assert ("checkpointer.num_timed" in after) == (target.machine().server_version >= "PostgreSQL 17")
+
+
+def test_what_does_not_count_up_is_left_out(target: PostgresTarget) -> None:
+    names = target.counters()
+    assert not {"database.datid", "database.numbackends"} & set(names)
+    assert all(isinstance(value, float) for value in names.values())
+
+
+def test_a_server_that_is_gone_is_told(opened: PostgresTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object, **__: object) -> None:
+        raise psycopg.OperationalError("terminating connection")
+
+    monkeypatch.setattr("trimtab.systems.postgresql.counters._counts", gone)
+    with pytest.raises(TargetError, match="the server's counters cannot be read: terminating connection"):
+        opened.counters()

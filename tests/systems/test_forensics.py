@@ -1,0 +1,216 @@
+"""PostgreSQL's own words and the disk model, without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import psycopg
+import pytest
+
+from trimtab.errors import TargetError
+from trimtab.records import Fault
+from trimtab.space import Knob, KnobKind
+from trimtab.systems import KnobState
+from trimtab.systems.postgresql import forensics
+from trimtab.systems.postgresql.disk import disk_use
+from trimtab.systems.postgresql.foreign import Picture, differences
+from trimtab.systems.postgresql.forensics import Forensics, classify
+from trimtab.systems.postgresql.reach import Reach
+from trimtab.systems.postgresql.session import is_cut_off
+
+LINES = [
+    ("FATAL:  could not map anonymous shared memory: Cannot allocate memory", Fault.CONFIG),
+    ('FATAL:  invalid value for parameter "work_mem": "x"', Fault.CONFIG),
+    ('FATAL:  configuration file "/d/postgresql.auto.conf" contains errors', Fault.CONFIG),
+    ('FATAL:  could not access file "nothing": No such file or directory', Fault.CONFIG),
+    ("FATAL:  WAL streaming (\"max_wal_senders\" > 0) requires \"wal_level\" to be \"replica\" or \"logical\"", Fault.CONFIG),
+    ("LOG:  server process (PID 12) was terminated by signal 11: Segmentation fault", Fault.CONFIG),
+    ("LOG:  client backend (PID 12) was terminated by signal 9: Killed", Fault.ENVIRONMENT),
+    ("LOG:  received fast shutdown request", Fault.ENVIRONMENT),
+    ('FATAL:  lock file "postmaster.pid" already exists', Fault.ENVIRONMENT),
+    ('LOG:  could not bind IPv4 address "127.0.0.1": Address already in use', Fault.ENVIRONMENT),
+    ('PANIC:  could not write to file "pg_wal/xlogtemp.1": No space left on device', Fault.RESOURCE),
+    ("ERREUR:  53100: n'a pas pu", Fault.RESOURCE),
+    ("ERROR:  out of memory", Fault.RESOURCE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "fault"), LINES)
+def test_lines_are_classified(line: str, fault: Fault) -> None:
+    (found,) = classify(f"2026-01-01 00:00:00.000 UTC [12] {line}\n")
+    assert found.fault is fault
+    assert found.text == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "LOG:  database system is ready to accept connections",
+        'ERROR:  relation "t" does not exist',
+        "LOG:  checkpoint starting: time",
+        "LOG:  duration: 53100 ms",
+    ],
+)
+def test_lines_that_say_nothing_are_left_out(line: str) -> None:
+    assert classify(line) == []
+
+
+def _state(name: str, running: int, unit: str = "MB") -> KnobState:
+    return KnobState(
+        knob=Knob(name=name, kind=KnobKind.INTEGER, low=0, high=1 << 20, default=running, unit=unit), running=running
+    )
+
+
+STATES = {
+    "max_wal_size": _state("max_wal_size", 1000),
+    "min_wal_size": _state("min_wal_size", 80),
+    "wal_keep_size": _state("wal_keep_size", 0),
+    "max_slot_wal_keep_size": _state("max_slot_wal_keep_size", -1),
+    "temp_file_limit": _state("temp_file_limit", -1, "kB"),
+}
+
+
+def test_disk_needs_are_bytes_and_no_limit_is_infinite() -> None:
+    use = disk_use({"wal_keep_size": 64, "temp_file_limit": 10}, STATES, has_slots=True)
+    assert use == {
+        "max_wal_size": 1000 * 2**20 * 1.1,
+        "min_wal_size": 80 * 2**20,
+        "wal_keep_size": 64 * 2**20,
+        "max_slot_wal_keep_size": float("inf"),
+        "temp_file_limit": 10 * 2**10,
+    }
+    assert "max_slot_wal_keep_size" not in disk_use({}, STATES, has_slots=False)
+
+
+LEFT = Picture(
+    identifier="7",
+    timeline=1,
+    is_standby=False,
+    started_at="monday",
+    files={"/a": "1"},
+    settings={"x": ("1", "default")},
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text", "stops"),
+    [
+        ({"identifier": "8"}, "another server answers here: system_identifier=8, it was 7", True),
+        ({"is_standby": True}, "the server's role has changed (failover): it is a standby now, it was a primary", True),
+        ({"timeline": 2}, "the server's timeline has changed (failover): timeline=2, it was 1", True),
+        ({"files": {"/a": "2"}}, "file='/a' was changed by somebody else", True),
+        ({"files": {"/a": "1", "/b": "1"}}, "file='/b' was added by somebody else", True),
+        ({"files": {}}, "file='/a' was removed by somebody else", True),
+        ({"settings": {"x": ("2", "command line")}}, "somebody else changed settings: x=2 (command line), it was 1", True),
+        ({"started_at": "tuesday"}, "the server was restarted by somebody else: it started at tuesday, not at monday", False),
+    ],
+)  # fmt: skip
+def test_differences_are_told(changes: dict[str, object], text: str, stops: bool) -> None:
+    values = {name: getattr(LEFT, name) for name in Picture.__dataclass_fields__} | changes
+    (found,) = differences(LEFT, Picture(**values))
+    assert (found.text, found.stops) == (text, stops)
+
+
+def test_our_own_restart_and_our_own_file_are_no_difference() -> None:
+    auto = {"/d/postgresql.auto.conf": "new", "/a": "2"}
+    values = {name: getattr(LEFT, name) for name in Picture.__dataclass_fields__}
+    ours = Picture(**{**values, "started_at": "tuesday", "files": auto}).after_own_change(LEFT)
+    assert ours.files == {"/d/postgresql.auto.conf": "new", "/a": "1"}, "what we do not change stays as it was"
+
+
+@dataclass
+class LoggingServer:
+    """What `Forensics.await_reason` asks of the way to a server."""
+
+    log_file: Path | None
+    pid: int | None = 12
+    n_oom_kills: int = 0
+
+    def log_excerpt(self, n_lines: int) -> str:
+        return ""
+
+
+class Clock:
+    """Time that passes only while somebody sleeps; `at` says what happens then."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.at: dict[float, Callable[[], None]] = {}
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        for moment in [moment for moment in self.at if moment <= self.now]:
+            self.at.pop(moment)()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(forensics, "time", clock)
+    return clock
+
+
+def _waited(clock: Clock, server: LoggingServer, *, then: str = "", after_s: float = 0.2) -> float:
+    """Seconds that passed until the wait ended; the log gets `then` after `after_s`."""
+    found = Forensics(cast(Reach, server))
+    found.mark()
+
+    def write() -> None:
+        if server.log_file is not None:
+            with server.log_file.open("a", encoding="utf-8") as log:
+                log.write(then)
+
+    clock.at[after_s] = write
+    began = clock.now
+    found.await_reason()
+    return clock.now - began
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "LOG:  server process (PID 12) was terminated by signal 11: Segmentation fault",
+        "LOG:  client backend (PID 12) exited with exit code 2",
+        "FATAL:  terminating connection due to administrator command",
+    ],
+)
+def test_a_cut_off_session_is_waited_for_until_the_log_says_why(tmp_path: Path, clock: Clock, line: str) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(
+        "LOG:  server process (PID 11) was terminated by signal 11: Segmentation fault\n"
+    )  # of an earlier config
+    waited_s = _waited(clock, LoggingServer(log), then=f"2026-01-01 00:00:00.000 UTC [1] {line}\n")
+    assert 0.2 <= waited_s < 0.2 + 2 * forensics._POLL_S
+
+
+def test_the_wait_for_a_reason_ends_without_one(tmp_path: Path, clock: Clock) -> None:
+    log = tmp_path / "server.log"
+    log.touch()
+    shutdown = 'LOG:  received fast shutdown request\nLOG:  background worker "x" (PID 9) exited with exit code 1\n'
+    waited_s = _waited(clock, LoggingServer(log), then=shutdown, after_s=0.0)
+    assert forensics._REASON_S <= waited_s < forensics._REASON_S + 2 * forensics._POLL_S
+
+
+def test_nothing_is_waited_for_that_cannot_come(tmp_path: Path, clock: Clock) -> None:
+    assert _waited(clock, LoggingServer(None), after_s=0.0) == 0
+    log = tmp_path / "server.log"
+    log.touch()
+    gone = LoggingServer(log)
+    found = Forensics(cast(Reach, gone))
+    found.mark()
+    gone.pid = None
+    began = clock.now
+    found.await_reason()
+    assert clock.now == began
+
+
+def test_a_session_that_was_cut_off_is_known_by_the_words_of_its_client() -> None:
+    assert is_cut_off(psycopg.OperationalError("server closed the connection unexpectedly\n\tThis probably means"))
+    assert is_cut_off(TargetError("cannot connect to the server: port=1: server closed the connection unexpectedly"))
+    assert not is_cut_off(psycopg.OperationalError("FATAL:  sorry, too many clients already"))

@@ -1,0 +1,123 @@
+"""The budget as a constraint and as a sum agree, and advice stays inside it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from trimtab.records import Context
+from trimtab.space import Config, Constraint, Space
+from trimtab.systems.memory import used_bytes
+from trimtab.systems.postgresql import PostgresTarget
+from trimtab.systems.postgresql.advice import advise
+from trimtab.systems.postgresql.memory import constraints, memory_use
+from trimtab.units import unit_factor
+
+pytestmark = pytest.mark.service
+
+CONTEXT = Context("test", clients=12)
+MIB = 1 << 20
+NAMES = ("shared_buffers", "work_mem", "hash_mem_multiplier", "maintenance_work_mem", "temp_buffers", "wal_buffers",
+         "autovacuum_work_mem", "autovacuum_max_workers")  # fmt: skip
+
+
+def test_the_sum_is_that_of_the_inequality(target: PostgresTarget) -> None:
+    use = target.memory_use(
+        Config({"shared_buffers": 32768, "work_mem": 8192, "hash_mem_multiplier": 1.5, "maintenance_work_mem": 65536}),
+        CONTEXT,
+    )
+    assert use["shared_buffers"] == 256 * MIB
+    assert use["work_mem"] == 8 * MIB * 1.5 * 12
+    assert use["maintenance_work_mem"] == 64 * MIB
+    assert use["autovacuum"] == 3 * 64 * MIB
+    assert use["temp_buffers"] == 12 * 8 * MIB
+    assert use["reserved"] == 64 * MIB
+    assert use["budget"] == 1024 * MIB
+
+
+def test_five_per_cent_are_reserved_of_a_large_budget(target: PostgresTarget) -> None:
+    assert memory_use({}, target.states(), CONTEXT, 100 << 30)["reserved"] == 5 << 30
+
+
+def test_special_values_take_their_meaning(target: PostgresTarget) -> None:
+    automatic = target.memory_use(
+        Config({"wal_buffers": -1, "shared_buffers": 16384, "autovacuum_work_mem": -1}), CONTEXT
+    )
+    assert automatic["wal_buffers"] == 4 * MIB
+    own = target.memory_use(Config({"autovacuum_work_mem": 16384}), CONTEXT)
+    assert own["autovacuum"] == 3 * 16 * MIB
+
+
+@pytest.mark.parametrize(
+    "names", [NAMES, ("work_mem",), ("shared_buffers", "wal_buffers"), ("temp_buffers", "work_mem")]
+)
+def test_constraint_and_sum_agree(target: PostgresTarget, names: tuple[str, ...]) -> None:
+    states = target.states()
+    budget = [c for c in target.constraints(names, CONTEXT) if c.name == "memory budget"]
+    free = Space([states[name].knob for name in names])
+    bound = Space([states[name].knob for name in names], budget)
+    verdicts = set()
+    for config in free.sample(300, np.random.default_rng(7)):
+        use = memory_use(config, states, CONTEXT, 1 << 30)
+        fits = used_bytes(use) <= use["budget"]
+        verdicts.add(fits)
+        assert bound.is_feasible(config) == fits, (dict(config), use)
+    assert verdicts == {True, False}
+
+
+def test_only_what_matters_is_constrained(target: PostgresTarget) -> None:
+    assert target.constraints(("random_page_cost",), CONTEXT) == ()
+    assert [c.name for c in target.constraints(("min_wal_size",), CONTEXT)] == ["min_wal_size <= max_wal_size"]
+    names = [c.name for c in target.constraints(("max_parallel_workers", "max_worker_processes"), CONTEXT)]
+    assert names == [
+        "max_parallel_workers <= max_worker_processes",
+        "max_parallel_workers_per_gather <= max_parallel_workers",
+        "max_parallel_maintenance_workers <= max_parallel_workers",
+    ]
+
+
+def test_a_fixed_knob_stands_at_its_running_value(target: PostgresTarget) -> None:
+    states = target.states()
+    (order,) = target.constraints(("min_wal_size",), CONTEXT)
+    assert isinstance(order, Constraint)
+    space = Space([states["min_wal_size"].knob], [order])
+    assert space.is_feasible(Config({"min_wal_size": 1024}))
+    assert not space.is_feasible(Config({"min_wal_size": 1025}))
+
+
+@pytest.mark.parametrize("clients", [1, 12, 200])
+@pytest.mark.parametrize("memory", [512 * MIB, 1 << 30, 64 << 30])
+@pytest.mark.parametrize("disk", ["ssd", "hdd", ""])
+def test_advice_fits_ranges_orders_and_budget(target: PostgresTarget, memory: int, clients: int, disk: str) -> None:
+    context = Context("test", clients=clients)
+    states = target.states()
+    bounds = {"memory": float(memory), "cores": 8.0, "connections": 100.0, "disk": 1e11}
+    machine = replace(target.machine(), cores=8, disk=disk)
+    config = advise(states, context, bounds, machine)
+    assert {"shared_buffers", "work_mem", "effective_cache_size", "max_wal_size"} <= set(config)
+    assert config.get("random_page_cost") == {"ssd": 1.1, "hdd": 4.0, "": None}[disk]
+    for name, value in config.items():
+        knob = states[name].knob
+        assert not states[name].lock_reason
+        assert knob.low is not None
+        assert knob.high is not None
+        assert knob.low <= value <= knob.high, name
+    use = memory_use(config, states, context, memory)
+    floor = memory_use({name: states[name].knob.low or 0 for name in ("shared_buffers", "work_mem", "maintenance_work_mem")},
+                       states, context, memory)  # fmt: skip
+    assert used_bytes(use) <= memory or used_bytes(floor) > memory * 0.8
+    values = {name: float(v) * float(unit_factor(states[name].knob.unit)[0]) for name, v in config.items()}
+    assert values["min_wal_size"] <= values["max_wal_size"]
+
+
+def test_advice_leaves_locked_knobs_alone(target: PostgresTarget) -> None:
+    states = dict(target.states())
+    states["shared_buffers"] = replace(states["shared_buffers"], lock_reason="needs a restart")
+    bounds = {"memory": float(1 << 30), "cores": 8.0, "connections": 100.0, "disk": 1e11}
+    assert "shared_buffers" not in advise(states, CONTEXT, bounds, target.machine())
+
+
+def test_constraints_need_no_open_target_twice(target: PostgresTarget) -> None:
+    assert constraints(NAMES, target.states(), CONTEXT, 1 << 30) == target.constraints(NAMES, CONTEXT)

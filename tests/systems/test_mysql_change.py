@@ -1,0 +1,113 @@
+"""What SET GLOBAL does behind one's back on a real MariaDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.needs import require
+from trimtab.errors import ForeignChangeError
+from trimtab.space import Config
+from trimtab.systems.mysql import MysqlTarget
+from trimtab.systems.mysql.change import is_resized
+from trimtab.systems.mysql.pending import starts_so
+from trimtab.systems.mysql.variables import Variable
+
+pytestmark = [pytest.mark.service]
+
+
+@pytest.fixture(scope="module")
+def target(cache: Path, state_dir: Path) -> Iterator[MysqlTarget]:
+    require("mariadb")
+    table = {"kind": "mariadb", "embedded": "mariadb", "memory": "1GiB", "knobs": "all"}
+    target = MysqlTarget.from_settings("change", table, state_dir=state_dir)
+    target.open()
+    yield target
+    target.close()
+
+
+def _running(target: MysqlTarget, name: str) -> object:
+    return target.states()[name].running
+
+
+def test_the_pools_variables_are_left_alone_without_a_pool(target: MysqlTarget) -> None:
+    found = target.snapshot()
+    size = _running(target, "thread_pool_size")
+    assert size != 0
+    target.apply(Config({"thread_pool_size": 3, "sort_buffer_size": 1 << 20}))
+    assert _running(target, "thread_pool_size") == size
+    target.restore(found)
+    assert _running(target, "thread_pool_size") == size
+
+
+def test_the_pool_gets_its_size_with_the_restart_that_makes_it(target: MysqlTarget) -> None:
+    found = target.snapshot()
+    applied = target.apply(Config({"thread_handling": "pool-of-threads", "thread_pool_size": 3}))
+    assert applied.restarted
+    assert applied.effective == {"thread_handling": "pool-of-threads", "thread_pool_size": 3}
+    target.apply(Config({"thread_handling": "pool-of-threads", "thread_pool_size": 5}))
+    assert _running(target, "thread_pool_size") == 5
+    target.restore(found)
+    assert _running(target, "thread_handling") == "one-thread-per-connection"
+
+
+def test_an_option_file_put_back_by_somebody_else_at_once_is_told(
+    target: MysqlTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As configuration management does: that is no config that failed."""
+    found = target.snapshot()
+    path, restart = Path(next(iter(found.files))), target._reach.restart
+    size = _running(target, "thread_stack")
+
+    def restart_after_them() -> None:
+        path.unlink()
+        restart()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(target._reach, "restart", restart_after_them)
+        with pytest.raises(
+            ForeignChangeError, match=r"file=.*zz-trimtab.cnf' was changed by somebody else while Trimtab changed it"
+        ):
+            target.apply(Config({"thread_stack": 262144}))
+    assert not path.exists()
+    assert _running(target, "thread_stack") == size
+
+
+TEXT, CODE = "innodb_buffer_pool_resize_status", "innodb_buffer_pool_resize_status_code"
+
+
+@pytest.mark.parametrize(
+    ("status", "is_done"),
+    [
+        ({}, True),
+        ({TEXT: "Size did not change (old size = new size = 1342177280. Nothing to do.", CODE: "0"}, True),
+        ({TEXT: "Withdrawing blocks to be shrunken.", CODE: "3"}, False),
+        ({TEXT: "Resizing buffer pool failed.", CODE: "7"}, True),
+        ({TEXT: "Completed resizing buffer pool at 261122  2:20:01."}, True),
+        ({TEXT: "Resizing also other hash tables."}, False),
+    ],
+)
+def test_the_end_of_a_resize_is_known(status: dict[str, str], is_done: bool) -> None:
+    assert is_resized(status) is is_done
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "start", "expected"),
+    [
+        ("wait_timeout", "28800", {"wait_timeout": "28800"}, True),
+        ("wait_timeout", "60", {"wait_timeout": "28800"}, False),
+        ("wait_timeout", "28800", {}, False),
+        ("unique_checks", "ON", {"wait_timeout": "28800"}, True),
+        ("unique_checks", "OFF", {"wait_timeout": "28800"}, False),
+    ],
+)
+def test_what_a_session_has_set_is_told_from_what_a_restart_would_lose(
+    name: str, text: str, start: dict[str, str], expected: bool
+) -> None:
+    variable = Variable(
+        name=name, text=text, kind="integer" if text.isdigit() else "bool", default=None, low=None, high=None, block=1,
+        choices=(), is_dynamic=True, source="SET GLOBAL", path="",
+    )  # fmt: skip
+    assert starts_so(variable, start) is expected

@@ -1,0 +1,57 @@
+"""Whether another server takes part, asked in the words that each version knows."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from pymysql.constants import CR
+
+from tests.systems.mysql_shapes import ANSWERS, ScriptedSession
+from trimtab.systems.mysql.flavour import read_flavour
+from trimtab.systems.mysql.replication import has_replica, is_replica
+from trimtab.systems.mysql.session import Session, StatementError
+
+
+def session(version: str, **changed: Any) -> Session:
+    answers = {name: changed.get(name.split()[0].lower(), rows) for name, rows in ANSWERS[version].items()}
+    return cast(Session, ScriptedSession(version, answers))
+
+
+@pytest.mark.parametrize("version", ANSWERS)
+def test_a_replica_is_known_by_every_version(version: str) -> None:
+    assert is_replica(session(version))
+    assert has_replica(session(version))
+    assert not is_replica(session(version, show=[]))
+    assert not has_replica(session(version, show=[]))
+
+
+@pytest.mark.parametrize("version", ANSWERS)
+def test_a_source_is_known_by_who_reads_its_log(version: str) -> None:
+    source = session(version, show=[], select=[(1,)])
+    assert has_replica(source)
+    assert not is_replica(source)
+
+
+def test_who_may_not_ask_for_the_one_still_sees_the_other() -> None:
+    answers = {name: [(1,)] for name in ANSWERS["8.4.3"] if name.startswith("SELECT")}
+    refused = cast(Session, ScriptedSession("8.4.3", answers))
+    assert not is_replica(refused)
+    assert has_replica(refused)
+
+
+def test_a_lost_connection_says_nothing_about_replicas() -> None:
+    class Lost(ScriptedSession):
+        def execute(self, statement: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
+            if statement.startswith("SHOW"):
+                raise StatementError("Lost connection to MySQL server during query", code=CR.CR_SERVER_LOST)
+            return super().execute(statement)
+
+    with pytest.raises(StatementError, match="Lost connection"):
+        has_replica(cast(Session, Lost("8.4.3", {})))
+
+
+def test_only_old_servers_are_asked_in_the_old_words() -> None:
+    assert read_flavour("8.0.21").replica_status == "SHOW SLAVE STATUS"
+    assert read_flavour("8.0.22").replica_status == "SHOW REPLICA STATUS"
+    assert read_flavour("10.6.0-MariaDB").replica_status == "SHOW REPLICA STATUS"

@@ -1,0 +1,209 @@
+"""The curated overlay obeys its schema, and every entry of it is true of real servers."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.records import Context
+from trimtab.space import Config, KnobKind, RestartClass, SafetyClass, Space
+from trimtab.systems.postgresql import PostgresTarget
+from trimtab.systems.postgresql.autoconf import change_entries, file_faults, read_entries, reload_and_wait
+from trimtab.systems.postgresql.catalogue import major_version, read_rows, selected_names
+from trimtab.systems.postgresql.classes import FORBIDDEN, safety_of
+from trimtab.systems.postgresql.overlay import load_overlay, parse_overlay
+from trimtab.systems.postgresql.values import is_same, setting_text
+
+HEAD = 'schema = 1\nkind = "postgresql"\nversions = [13, 18]\n'
+KNOB = '[knob.work_mem]\ndoc = "Memory of one sort or hash step."\n'
+
+
+def test_there_are_at_least_ninety_performance_knobs() -> None:
+    knobs = load_overlay().knob.values()
+    assert sum(knob.safety is SafetyClass.PERFORMANCE for knob in knobs) >= 90
+
+
+def test_the_default_set_is_of_a_size_that_can_be_searched() -> None:
+    sets = load_overlay().sets
+    assert 25 <= len(sets["performance"]) <= 40
+    assert {"performance", "memory", "planner", "wal", "vacuum", "io", "parallel", "all"} <= set(sets)
+    assert len(sets["all"]) == len(load_overlay().knob)
+    curated = load_overlay().knob
+    assert all(curated[name].safety is SafetyClass.PERFORMANCE for name in sets["performance"])
+
+
+def test_forbidden_knobs_are_in_code_and_nowhere_else() -> None:
+    assert not FORBIDDEN & set(load_overlay().knob)
+    for name in ("archive_command", "session_preload_libraries", "listen_addresses", "data_checksums", "log_directory"):
+        assert safety_of(name) is SafetyClass.FORBIDDEN
+
+
+@pytest.mark.parametrize(
+    ("name", "safety"),
+    [
+        ("fsync", "durability"),
+        ("full_page_writes", "durability"),
+        ("synchronous_commit", "durability"),
+        ("wal_sync_method", "durability"),
+        ("autovacuum", "data_loss"),
+        ("max_connections", "replication"),
+    ],
+)
+def test_dangerous_knobs_have_their_class(name: str, safety: str) -> None:
+    assert load_overlay().knob[name].safety.value == safety
+
+
+def test_code_and_overlay_agree_on_classes() -> None:
+    for name, knob in load_overlay().knob.items():
+        assert safety_of(name) in (SafetyClass.PERFORMANCE, knob.safety), name
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[knob.x", "is not TOML"),
+        (HEAD.replace("1", "2", 1), "wrong at schema"),
+        (HEAD + '[knob.fsync]\ndoc = "short"\n', r"wrong at knob.fsync.doc"),
+        (HEAD + KNOB + "lowest = 1\n", r"wrong at knob.work_mem.lowest: Extra inputs are not permitted"),
+        (HEAD + KNOB + "low = 1\n", "low and high go together"),
+        (HEAD + KNOB + "low = 8\nhigh = 4\n", r"useful range \[8, 4\] is empty"),
+        (HEAD + KNOB + "low = 0\nhigh = 4\nlog = true\n", "is empty, or logarithmic from 0"),
+        (HEAD + KNOB + "low = 0\nhigh = 4\nspecial = [2]\n", "a special value lies inside the useful range"),
+        (HEAD + KNOB + "log = true\n", "log and special need a range"),
+        (HEAD + KNOB + 'low = "memory ** 2"\nhigh = 4\n', "cannot evaluate expression='memory \\*\\* 2'"),
+        (HEAD + KNOB + 'low = "__import__(1)"\nhigh = 4\n', "cannot evaluate expression="),
+        (HEAD + KNOB + 'unit = "parsec"\nlow = 1\nhigh = 4\n', "unknown unit='parsec'"),
+        (HEAD + KNOB + "since = 17\nuntil = 15\n", "since > until"),
+        (HEAD + KNOB + 'safety = "forbidden"\n', "safety is forbidden"),
+        (
+            HEAD + '[knob.archive_command]\ndoc = "Runs a command."\n',
+            "forbidden knobs may not be curated: archive_command",
+        ),
+    ],
+)
+def test_a_wrong_overlay_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_overlay(text)
+
+
+def test_the_file_has_no_knob_twice_and_only_known_keys() -> None:
+    text = (files("trimtab.catalog") / "postgresql.toml").read_text(encoding="utf-8")
+    assert set(tomllib.loads(text)) == {"schema", "kind", "versions", "knob"}
+
+
+@pytest.mark.service
+def test_every_entry_is_known_to_the_server_in_its_versions_and_only_there(target: PostgresTarget) -> None:
+    with target._reach.connect() as connection:
+        rows, major = read_rows(connection), major_version(connection)
+    for name, knob in load_overlay().knob.items():
+        assert (name in rows) == knob.is_known_in(major), name
+
+
+@pytest.mark.service
+def test_units_contexts_and_limits_are_the_servers(target: PostgresTarget) -> None:
+    states = target.states()
+    with target._reach.connect() as connection:
+        major = major_version(connection)
+    for name, overlay in load_overlay().knob.items():
+        if name not in states:
+            continue
+        state = states[name]
+        knob = state.knob
+        assert state.is_curated
+        assert knob.unit == overlay.unit, name
+        assert knob.restart.value == overlay.restart_in(major), name
+        assert (overlay.low is not None) == knob.is_numeric, name
+        if knob.is_numeric:
+            assert knob.low is not None
+            assert knob.high is not None
+            assert knob.low < knob.high, name
+            assert state.vendor_low is not None
+            assert state.vendor_high is not None
+            assert state.vendor_low <= knob.low <= knob.high <= state.vendor_high, name
+            assert all(state.vendor_low <= value <= state.vendor_high for value in knob.special), name
+        if knob.kind is KnobKind.CHOICE:
+            assert set(knob.choices) <= set(overlay.choices), name
+            assert knob.choices, name
+        # what runs by default is worth trying, or the range would have no way back
+        assert state.running in knob.special or not knob.is_numeric or knob.low <= state.running <= knob.high, name
+
+
+@pytest.mark.service
+def test_the_server_takes_every_end_special_value_and_choice(target: PostgresTarget) -> None:
+    states = {name: state for name, state in target.states().items() if state.is_curated}
+    rounds: list[dict[str, str]] = []
+    for name, state in states.items():
+        knob = state.knob
+        values = [knob.low, knob.high, *knob.special] if knob.is_numeric else [*knob.choices] or [True, False]
+        for index, value in enumerate(values):
+            assert value is not None
+            if index == len(rounds):
+                rounds.append({})
+            rounds[index][name] = setting_text(value, knob.unit)
+    for wanted in rounds:
+        with target._reach.connect() as connection:
+            change_entries(connection, read_entries(connection), wanted)
+            assert file_faults(connection) == []
+        reload_and_wait(target._reach.connect)
+        with target._reach.connect() as connection:
+            assert file_faults(connection) == []
+            rows = read_rows(connection)
+        for name, text in wanted.items():
+            if states[name].knob.restart is RestartClass.RELOAD and not rows[name].is_pending:
+                assert is_same(rows[name].value, _value(text, rows[name].vartype, states[name].knob.unit)), name
+
+
+def _value(text: str, vartype: str, unit: str) -> bool | int | float | str:
+    from trimtab.units import parse_value
+
+    if vartype in ("integer", "real"):
+        return parse_value(text, unit)
+    return text == "on" if vartype == "bool" else text
+
+
+@pytest.mark.service
+def test_the_server_starts_with_all_lows_and_with_all_highs(target: PostgresTarget) -> None:
+    """Restart-class knobs too, as far as a machine of this size can hold them."""
+    names = [n for n, s in target.states().items() if s.is_curated and not s.lock_reason and s.knob.is_numeric]
+    states = target.states()
+    for end in ("low", "high"):
+        values = {name: getattr(states[name].knob, end) for name in names}
+        if end == "high":
+            values["max_connections"] = 100
+            values["shared_buffers"] = 65536  # beside everything else
+            values["max_locks_per_transaction"] = 128
+        values["min_wal_size"] = min(values["min_wal_size"], values["max_wal_size"])
+        if "io_combine_limit" in values:
+            values.pop("io_combine_limit")
+        applied = target.apply(Config(values))
+        assert applied.restarted
+        assert all(is_same(applied.effective[name], value) for name, value in values.items())
+
+
+@pytest.mark.service
+def test_every_set_makes_a_space_that_holds_the_running_config(target: PostgresTarget) -> None:
+    states, context = target.states(), Context("test", clients=12)
+    for choice in load_overlay().sets:
+        names = selected_names(choice, states)
+        running = {n: states[n].running for n in names}
+        space = Space(
+            [states[n].knob for n in names],
+            target.constraints(names, context),
+            also_legal={n: (v,) for n, v in running.items()},
+        )
+        assert names, choice
+        assert space.violations(Config(running)) == (), choice
+
+
+def test_a_set_leaves_out_what_only_writes_feel_when_the_workload_only_reads(target: PostgresTarget) -> None:
+    states = target.states()
+    reads = set(selected_names("performance", states, reads_only=True))
+    writes = set(selected_names("performance", states))
+    assert {"shared_buffers", "work_mem", "random_page_cost"} <= reads < writes
+    assert {"max_wal_size", "commit_delay", "bgwriter_delay", "autovacuum_naptime"} <= writes - reads
+    assert selected_names(("planner", "max_wal_size"), states, reads_only=True)[-1] == "max_wal_size"
+    context = Context(workload="reads", clients=4, read_share=1.0)
+    assert set(target.selection(context)) == set(selected_names("all", states))

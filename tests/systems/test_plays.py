@@ -1,0 +1,110 @@
+"""The shipped plays keep their schema, and what is wrong in a file of plays is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.records import Context, Machine
+from trimtab.space import Knob, KnobKind, SafetyClass
+from trimtab.systems import KnobState
+from trimtab.systems.mysql.overlay import load_overlay as load_mysql
+from trimtab.systems.plays import fitting_plays, parse_plays, play_facts, shipped_plays
+from trimtab.systems.postgresql.overlay import load_overlay as load_postgresql
+
+_OVERLAYS = {"postgresql": load_postgresql, "mysql": load_mysql}
+_BOUNDS = {"memory": 2.0**30, "cores": 2.0, "connections": 100.0, "disk": 1e11}
+_FILE = """
+schema = 1
+kind = "x"
+[play.p]
+reason = "Because it may help here."
+when = "{when}"
+settings = {{ {settings} }}
+sources = ["a book"]
+"""
+
+
+def _parsed(when: str = "", settings: str = "cache = 1") -> object:
+    return parse_plays(_FILE.format(when=when, settings=settings), {"cache", "sync"}, {"sync"})
+
+
+def _shipped(kind: str) -> object:
+    overlay = _OVERLAYS[kind]()
+    locked = frozenset(name for name, knob in overlay.knob.items() if knob.safety is not SafetyClass.PERFORMANCE)
+    return shipped_plays(kind, frozenset(overlay.knob), locked)
+
+
+@pytest.mark.parametrize(("kind", "least"), [("postgresql", 25), ("mysql", 20)])
+def test_the_shipped_plays_keep_the_schema(kind: str, least: int) -> None:
+    plays = _shipped(kind)
+    assert len(plays.play) >= least  # type: ignore[attr-defined]
+    assert len({play.reason for play in plays.play.values()}) >= least  # type: ignore[attr-defined]
+    assert all(source.startswith("https://") for play in plays.play.values() for source in play.sources)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("when", "settings", "message"),
+    [
+        ("", "no_such = 1", "play='p' sets the unknown knob='no_such'"),
+        ("", "sync = false", "play='p' sets knob='sync', whose safety class is locked by default"),
+        ("clients >=", "cache = 1", r"wrong at play\.p: when='clients >=' cannot be evaluated"),
+        ("moon == 1", "cache = 1", r"when='moon == 1' cannot be evaluated: .*unknown knob='moon'"),
+        ("memory > 3s", "cache = 1", r"when='memory > 3s' cannot be evaluated"),
+        ("", "", r"wrong at play\.p\.settings"),
+        ("", "cache = 'memory / moon'", r"settings cache='memory / moon' cannot be evaluated"),
+    ],
+)
+def test_what_is_wrong_in_a_file_of_plays_is_told(when: str, settings: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        _parsed(when, settings)
+
+
+def test_text_that_is_no_toml_is_told() -> None:
+    with pytest.raises(UsageError, match="the file of plays is not TOML"):
+        parse_plays("[play", {"cache"})
+
+
+def _state(knob: Knob, lock_reason: str = "") -> KnobState:
+    return KnobState(knob=knob, running=knob.default, lock_reason=lock_reason)
+
+
+def _states(**locked: str) -> dict[str, KnobState]:
+    knobs = [
+        Knob(name="shared_buffers", kind=KnobKind.INTEGER, low=2048, high=91750, log=True, unit="8kB", default=16384),
+        Knob(name="max_parallel_workers_per_gather", kind=KnobKind.INTEGER, low=0, high=4, default=2),
+        Knob(name="random_page_cost", kind=KnobKind.REAL, low=0.5, high=8.0, log=True, default=4.0),
+        Knob(name="jit", kind=KnobKind.BOOLEAN, default=True),
+        Knob(name="io_method", kind=KnobKind.CHOICE, choices=("sync", "worker"), default="worker"),
+    ]
+    return {knob.name: _state(knob, locked.get(knob.name, "")) for knob in knobs}
+
+
+def _fitting(clients: int, *, version: str = "PostgreSQL 18.1", disk: str = "", **locked: str) -> dict[str, object]:
+    machine = Machine(cores=2, memory_bytes=1 << 30, server_version=version, disk=disk)
+    facts = play_facts(Context("any", clients), machine, _BOUNDS, latency_s=1.0)
+    return {play.name: dict(play.settings) for play in fitting_plays(_shipped("postgresql"), _states(**locked), facts)}  # type: ignore[arg-type]
+
+
+def test_plays_fit_the_load_the_machine_and_the_version() -> None:
+    found = _fitting(4)
+    assert found["no_parallel_workers"] == {"max_parallel_workers_per_gather": 0}
+    assert found["large_shared_buffers"] == {"shared_buffers": 52429}
+    assert found["no_jit"] == {"jit": False}
+    assert found["read_without_workers"] == {"io_method": "sync"}
+    assert "io_uring" not in found, "this server lacks that label"
+    assert "no_parallel_workers" not in _fitting(1)
+    assert "read_without_workers" not in _fitting(4, version="PostgreSQL 16.2")
+    assert "ssd_costs" in found
+    assert "ssd_costs" not in _fitting(4, disk="hdd")
+    assert "no_jit" not in _fitting(4, jit="locked")
+
+
+def test_versions_of_mysql_and_mariadb_are_read() -> None:
+    def facts(version: str) -> dict[str, float]:
+        machine = Machine(cores=2, memory_bytes=1 << 30, server_version=version)
+        return play_facts(Context("any", 4, 0.5), machine, _BOUNDS, latency_s=0.001)
+
+    mariadb, mysql = facts("MariaDB 10.11.6"), facts("MySQL 8.0.35")
+    assert (mariadb["version"], mariadb["mariadb"]) == (1011, 1)
+    assert (mysql["version"], mysql["mariadb"], mysql["analytic"]) == (800, 0, 0)

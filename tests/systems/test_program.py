@@ -1,0 +1,80 @@
+"""Any program as a target: Redis by a catalogue alone, on each way of running it, under the public suite."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers.redis import Redis, started
+from trimtab.space import Config
+from trimtab.systems.program import ProgramTarget
+from trimtab.testing.target_suite import Subject, TargetSuite
+
+pytestmark = [pytest.mark.service, pytest.mark.needs("redis")]
+
+CHANGES = Config({"hz": 20, "io_threads": 2, "activerehashing": False})
+OTHER = Config({"list_max_listpack_size": -3, "maxmemory": 100 << 20})
+
+
+def made_target(table: dict[str, Any], state_dir: Path, **more: Any) -> ProgramTarget:
+    return ProgramTarget.from_settings("cache", {"knobs": "all", **table, **more}, state_dir=state_dir)
+
+
+def _subject(redis: Redis, table: dict[str, Any], state_dir: Path, **more: Any) -> Iterator[Subject]:
+    target = made_target(table, state_dir)
+    target.open()
+
+    def meddle() -> Callable[[], None]:
+        before = redis.conf.read_bytes()
+        redis.conf.write_bytes(before + b"timeout 3\n")
+        return lambda: redis.conf.write_bytes(before) and None
+
+    yield Subject(
+        target=target,
+        again=lambda: made_target(table, state_dir / "other"),
+        reattach=lambda snapshot: ProgramTarget.from_snapshot(snapshot, state_dir=state_dir),
+        changes=CHANGES,
+        other=OTHER,
+        refused=("tcp_backlog", 70_000),
+        locked=("appendfsync", "no"),
+        clamped=Config({"hz": 1000}) if "read" in table else None,
+        fatal=Config({"io_threads": 200}),
+        meddle=meddle,
+        state_dir=state_dir,
+        **more,
+    )
+    target.close()
+
+
+class TestByCommands(TargetSuite):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def subject(cls, state_dir: Path) -> Iterator[Subject]:
+        with started() as redis:
+            yield from _subject(redis, redis.table(), state_dir, crash=redis.kill, restart=redis.restart)
+
+
+class TestOwn(TargetSuite):
+    """Run by Trimtab itself, without a command that reads values back."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def subject(cls, state_dir: Path) -> Iterator[Subject]:
+        with started(runs=False) as redis:
+            table = redis.own_table()
+            del table["read"]
+            found: list[Subject] = []
+
+            def crash() -> None:
+                pid = found[0].target._reach.pid  # type: ignore[attr-defined]
+                os.kill(pid, signal.SIGKILL)
+                redis.wait_gone()
+
+            for subject in _subject(redis, table, state_dir, crash=crash):
+                found.append(subject)
+                yield subject
