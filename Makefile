@@ -47,9 +47,9 @@ test-full: $(DEV)
 test-quick:
 	$(PYTEST) -m "not service and not slow" -n 2 --dist worksteal
 test-unit:
-	$(PYTEST) -m "not service" -n 2 --dist worksteal
+	$(PYTEST) -m "not service" -n 2 --dist worksteal || $(BIN)/python -m tests.again $$?
 test-service:
-	$(PYTEST) -m service -n 4 --dist worksteal
+	$(PYTEST) -m service -n 4 --dist worksteal || $(BIN)/python -m tests.again $$?
 test-long: export TRIMTAB_TESTS = full
 test-long:
 	$(PYTEST) -m "not service" -n 2 --dist worksteal
