@@ -1,4 +1,7 @@
-"""What `systemctl restart mariadb` is elsewhere: the server of a folder as its own user (folder uid start|stop|restart)."""
+"""What `systemctl restart mariadb` is elsewhere: the server of a folder as its own user (folder uid start|stop|restart).
+
+The file `program` in the folder names another server than Debian's MariaDB.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,9 @@ def pid_of(folder: Path) -> int | None:
 def start(folder: Path, uid: int) -> int:
     switch = uid != os.geteuid()
     more = (folder / "command_line").read_text().split() if (folder / "command_line").exists() else []
+    program = (folder / "program").read_text() if (folder / "program").exists() else PROGRAM
     child = subprocess.Popen(
-        [PROGRAM, f"--defaults-file={folder}/server.cnf", *more], cwd=folder, stdin=subprocess.DEVNULL,
+        [program, f"--defaults-file={folder}/server.cnf", *more], cwd=folder, stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=uid if switch else None,
         group=folder.stat().st_gid if switch else None, extra_groups=[] if switch else None, start_new_session=True,
         env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -18,10 +19,12 @@ from unittest import mock
 from tests.faults import invariants, mariadb_control
 from tests.faults.invariants import Picture
 from tests.faults.place import Place, Ran
+from tests.fetch_servers import MYSQL_8_0, require_server
 from tests.servers import copy_folder, template
 from trimtab.records import Endpoint
 from trimtab.systems.account import Account, server_account
 from trimtab.systems.mysql import MysqlTarget
+from trimtab.systems.mysql.program import data_label
 from trimtab.systems.mysql.session import Session, connect
 
 _STUDY = """
@@ -60,7 +63,8 @@ advice = false
 ablate = false
 """
 _READ = "SELECT count(*), sum(length(body)), sleep(0.1) FROM witness WHERE id % 7 = 3;\n"
-_OPTIONS = """[mariadbd]
+_ROWS = "WITH RECURSIVE numbers AS (SELECT 1 AS n UNION SELECT n + 1 FROM numbers WHERE n < 500) SELECT n, MD5(n) FROM numbers"
+_OPTIONS = """[mysqld]
 datadir = {folder}/data
 socket = {folder}/run/server.sock
 pid-file = {folder}/server.pid
@@ -77,6 +81,35 @@ USER = "tester"
 _COMES_AND_GOES = ("ibtmp1", "ib_buffer_pool", "tc.log", "multi-master.info", "ddl_recovery.log", "ddl_recovery-backup.log",
                    "mysql_upgrade_info")  # fmt: skip
 OF_THE_MOMENT = ("gtid", "timestamp", "last_gtid", "pseudo_", "rand_", "innodb_buffer_pool_load", "identity")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Product:
+    """A server program of the MySQL family.
+
+    Attributes:
+        kind: of the target.
+        embedded: what a study file names to have it run by Trimtab.
+        program: that a private server of the tests is started from.
+    """
+
+    kind: str
+    embedded: str
+    program: str
+
+    @property
+    def label(self) -> str:
+        """Of the folder of an embedded server."""
+        return data_label(self.embedded)
+
+
+MARIADB = Product(kind="mariadb", embedded="mariadb", program=mariadb_control.PROGRAM)
+
+
+def mysql_80() -> Product:
+    """MySQL 8.0; ends the test where it was not fetched."""
+    program = str(require_server(MYSQL_8_0))
+    return Product(kind="mysql", embedded=program, program=program)
 
 
 @dataclass
@@ -166,31 +199,35 @@ class MariaPlace(Place):
         self.environment["MYSQL_PWD"] = self.canary
 
 
-def make_template() -> Path:
+def make_template(product: Product = MARIADB) -> Path:
     """The folder of an embedded server with the witness table, made by Trimtab once and copied for every test."""
-    return template("mariadb-witness", _make) / "mysql" / "mariadb-db"
+    return template(f"{product.kind}-witness", partial(_make, product)) / "mysql" / f"{product.label}-db"
 
 
-def _make(cache: Path) -> None:
+def _make(product: Product, cache: Path) -> None:
     with mock.patch.dict(os.environ, {"TRIMTAB_CACHE": str(cache)}):
-        target = MysqlTarget.from_settings("db", {"kind": "mariadb", "embedded": "mariadb"}, state_dir=cache / "state")
+        table = {"kind": product.kind, "embedded": product.embedded}
+        target = MysqlTarget.from_settings("db", table, state_dir=cache / "state")
         target.open()
         with target._reach.connect() as session:
             session.execute("CREATE DATABASE test")
             session.execute("USE test")
             session.execute("CREATE TABLE test.witness (id INT PRIMARY KEY, body VARCHAR(100)) ENGINE=InnoDB")
             session.execute("CREATE TABLE test.sink (n INT) ENGINE=InnoDB")
-            session.execute("INSERT INTO test.witness SELECT seq, MD5(seq) FROM seq_1_to_500")
+            session.execute("INSERT INTO test.witness " + _ROWS)
         target._reach.restart()  # in order, so that the copies need no crash recovery
         target._reach._server.stop(immediate=False)  # type: ignore[attr-defined]
         target.close()
 
 
-def copy_server(source: Path, folder: Path, password: str, *, is_embedded: bool) -> MariaServer:
+def copy_server(
+    source: Path, folder: Path, password: str, *, is_embedded: bool, product: Product = MARIADB
+) -> MariaServer:
     """A server of the test's own from the template; an embedded one is down, another one runs."""
     account = server_account()
     copy_folder(source, folder, account)
     server = MariaServer(folder, account, is_embedded, password)
+    (folder / "program").write_text(product.program)
     if not is_embedded:
         (folder / "server.cnf").write_text(_OPTIONS.format(folder=folder))
         server.control("start")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.fetch_servers import MARIADB_11_4, MYSQL_8_0, require_server
+from tests.fetch_servers import MARIADB_11_4, require_server
 from tests.needs import require
 from tests.wayback.ways import REACHES, Templates, Way, made, root_folder
 from trimtab.space import Config
@@ -129,9 +129,9 @@ def _postgresql(reach: str, version: str, templates: Templates) -> Iterator[Subj
         )
 
 
-def _mariadb(reach: str, templates: Templates) -> Iterator[Subject]:
-    require("mariadb")
-    with made("mariadb", reach, templates) as way:
+def _mariadb(reach: str, templates: Templates, product: str = "mariadb") -> Iterator[Subject]:
+    require(product if product == "mariadb" else "mysql-8.0")
+    with made(product, reach, templates) as way:
         by_file = _writer(way.own_file, b"[mysqld]\nsort_buffer_size = 65536\n")
         is_local = reach != "connection"
         yield from _subject(
@@ -219,13 +219,10 @@ class TestMariaDb114(TargetSuite):
 @pytest.mark.service
 @_LONG
 class TestMySql80(TargetSuite):
-    @pytest.fixture(scope="class")
+    @pytest.fixture(scope="class", params=REACHES)
     @classmethod
-    def subject(cls, cache: Path, state_dir: Path) -> Iterator[Subject]:
-        yield from _fetched(
-            "mysql", str(require_server(MYSQL_8_0)), cache, state_dir, memory="4GiB",
-            changes={"innodb_buffer_pool_size": 256 << 20, "table_open_cache_instances": 2, "innodb_read_io_threads": 6},
-        )  # fmt: skip
+    def subject(cls, request: pytest.FixtureRequest, templates: Templates) -> Iterator[Subject]:
+        yield from _mariadb(request.param, templates, "mysql")
 
 
 def _fetched(

@@ -1,4 +1,4 @@
-"""Every way of reaching a real server, behind one face: PostgreSQL and MariaDB, embedded, by files with a restart
+"""Every way of reaching a real server, behind one face: PostgreSQL, MariaDB and MySQL, embedded, by files with a restart
 command, and by connection only.
 
 A `Way` is a server of its own in a folder of its own, with what an administrator can do to it. Servers are copied from a
@@ -29,7 +29,7 @@ from trimtab.errors import TargetError
 from trimtab.host import process_mark
 from trimtab.space import Config, Value
 
-__all__ = ["REACHES", "MariaDbWay", "PostgresWay", "Templates", "Way", "made", "root_folder"]
+__all__ = ["REACHES", "MariaDbWay", "MySqlWay", "PostgresWay", "Templates", "Way", "made", "root_folder"]
 
 REACHES = ("embedded", "files", "connection")
 CANARY = "canary-Pa55-"
@@ -53,8 +53,8 @@ class Templates:
     def postgresql(self, version: str) -> Path:
         return server.make_template(version)
 
-    def mariadb(self) -> Path:
-        return mariadb_place.make_template()
+    def mysql(self, product: mariadb_place.Product) -> Path:
+        return mariadb_place.make_template(product)
 
 
 class Way(ABC):
@@ -302,17 +302,26 @@ class MariaDbWay(Way):
     }
     restarted: ClassVar[Mapping[str, tuple[Value, Value]]] = {"thread_stack": (299008, 262144)}
     password_variable = "MYSQL_PWD"
+    memory: ClassVar[str] = "1GiB"
+
+    @staticmethod
+    def of_program() -> mariadb_place.Product:
+        """The program that is run."""
+        return mariadb_place.MARIADB
 
     def __init__(self, folder: Path, reach: str, templates: Templates) -> None:
         super().__init__(folder, reach, templates)
-        home = self.cache / "mysql" / "mariadb-db" if self.is_embedded else folder / "server"
-        source = templates.mariadb()
-        self.server = mariadb_place.copy_server(source, home, self.password, is_embedded=self.is_embedded)
+        self.program = self.of_program()
+        home = self.cache / "mysql" / f"{self.program.label}-db" if self.is_embedded else folder / "server"
+        source = templates.mysql(self.program)
+        self.server = mariadb_place.copy_server(
+            source, home, self.password, is_embedded=self.is_embedded, product=self.program
+        )
 
     def table(self, *, with_password: bool = False, **more: object) -> dict[str, object]:
-        base: dict[str, object] = {"kind": "mariadb", "memory": "1GiB"}
+        base: dict[str, object] = {"kind": self.program.kind, "memory": self.memory}
         if self.is_embedded:
-            return {**base, "embedded": "mariadb", **more}
+            return {**base, "embedded": self.program.embedded, **more}
         user = f"{mariadb_place.USER}:{self.password}" if with_password else mariadb_place.USER
         base["url"] = f"mysql://{user}@localhost/test?socket={self.server.socket}"
         if self.reach == "files":
@@ -336,6 +345,25 @@ class MariaDbWay(Way):
         return self.server.include_file
 
 
+class MySqlWay(MariaDbWay):
+    """MySQL 8.0, likewise."""
+
+    product = "mysql"
+    reloaded: ClassVar[Mapping[str, tuple[Value, Value]]] = {
+        "sort_buffer_size": (256 << 10, 4 << 20),
+        "innodb_flush_neighbors": (0, 1),
+    }
+    restarted: ClassVar[Mapping[str, tuple[Value, Value]]] = {"thread_stack": (1 << 20, 512 << 10)}
+    memory: ClassVar[str] = "4GiB"
+
+    @staticmethod
+    def of_program() -> mariadb_place.Product:
+        return mariadb_place.mysql_80()
+
+
+_WAYS: Mapping[str, type[Way]] = {"postgresql": PostgresWay, "mariadb": MariaDbWay, "mysql": MySqlWay}
+
+
 def _number(text: str) -> Value:
     try:
         number = float(text)
@@ -347,8 +375,7 @@ def _number(text: str) -> Value:
 @contextmanager
 def made(product: str, reach: str, templates: Templates, **more: Any) -> Iterator[Any]:
     """One server of `product`, running unless it is embedded; gone at the end."""
-    kind: type[Way] = PostgresWay if product == "postgresql" else MariaDbWay
-    way = kind(templates.root / secrets.token_hex(3), reach, templates, **more)
+    way = _WAYS[product](templates.root / secrets.token_hex(3), reach, templates, **more)
     try:
         yield way
     finally:
