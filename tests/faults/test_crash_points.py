@@ -6,6 +6,7 @@ may trace), and at some of the others.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from tests.wayback.ways import REACHES, Templates, made, root_folder
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
-LONG_S = 240.0
+LONG_S = float(os.environ.get("TRIMTAB_SWEEP_S", "240"))
 """For one verb of one way, at most; the points come in an even order, so that a sweep cut short is even too."""
 
 
@@ -29,13 +30,16 @@ def templates() -> Iterator[Templates]:
         yield Templates(folder)
 
 
-WAYS = [(product, reach) for product in ("postgresql", "mariadb") for reach in REACHES]
+NEEDS = {"mariadb": "mariadb", "mysql": "mysql-8.0"}
+WAYS = [(product, reach) for product in ("postgresql", "mariadb", "mysql") for reach in REACHES]
 
 
-@pytest.mark.parametrize(("product", "reach"), WAYS)
+@pytest.mark.parametrize(
+    ("product", "reach"), [pytest.param(*way, marks=pytest.mark.full if way[0] == "mysql" else ()) for way in WAYS]
+)
 def test_C3_crash_points(product: str, reach: str, templates: Templates) -> None:
-    if product == "mariadb":
-        require("mariadb")
+    if product in NEEDS:
+        require(NEEDS[product])
     with made(product, reach, templates) as way, Zygote() as zygote:
         sweeper = Sweeper(Actor(way, zygote))
         verbs = verbs_of(way)
