@@ -96,7 +96,8 @@ def test_doubtful_rankers_are_left_out_while_others_are_sure() -> None:
 
 def test_noise_is_called_noise() -> None:
     found = rank_knobs(sampled(lambda c: 0.0, noise=0.1, seed=2), QUICK)
-    assert found.verdict.startswith("not enough data to tell")
+    assert found.verdict.startswith("not enough data to tell: a model of the ")
+    assert found.verdict.endswith(" measured configs does not predict their losses better than the mean does")
     assert found.not_worth == {}
     assert found.r2 < 0.2
 

@@ -13,7 +13,7 @@ from trimtab import plugins
 from trimtab.errors import UsageError
 from trimtab.importance.knee import knee_of
 from trimtab.importance.ranking import KnobRank, Ranker, Ranking, RankProblem
-from trimtab.importance.resample import knob_ranks, overlap_verdict, shares
+from trimtab.importance.resample import knob_ranks, overlap_verdict, shares, unpredicted
 from trimtab.importance.samples import Samples, samples_of
 from trimtab.importance.sard import has_two_levels
 from trimtab.importance.slices import Dependence, Slice
@@ -88,7 +88,7 @@ def rank_knobs(problem: RankProblem, rankers: Sequence[Ranker] | None = None) ->
     knobs = _together(samples.names, used, problem.seed)
     fit = cross_validate(samples, problem.seed)
     knee = knee_of([entry.score for entry in knobs])
-    verdict = _verdict(used, knobs, samples, fit.r2, fit.is_better)
+    verdict = _verdict(used, knobs, samples, fit.is_better)
     not_worth = {} if verdict else _not_worth(problem, samples, [entry.knob for entry in knobs[:knee]])
     left_out = [f"{r.ranker} is left out: {r.verdict}." for r in rankings if r not in used]
     notes = dict.fromkeys([*(note for ranking in rankings for note in ranking.notes), *left_out, *refusals])
@@ -149,16 +149,13 @@ def _place(ranks: Array, weights: Array) -> Array:
     return np.asarray(scipy.stats.rankdata(np.round(means, 9), method="average"))
 
 
-def _verdict(used: Sequence[Ranking], knobs: Sequence[KnobRank], samples: Samples, r2: float, is_better: bool) -> str:
+def _verdict(used: Sequence[Ranking], knobs: Sequence[KnobRank], samples: Samples, is_better: bool) -> str:
     doubts = [ranking.verdict for ranking in used if ranking.verdict]
     if len(doubts) == len(used):
         return doubts[0]
     is_designed = any(ranking.ranker == _DESIGN_RANKER for ranking in used)
     if not is_better and not is_designed:
-        return (
-            f"not enough data to tell: from n_configs={len(samples)} no model predicts the losses well enough "
-            f"(cross-validated R2={r2:.2f})"
-        )
+        return unpredicted(len(samples))
     return overlap_verdict(knobs)
 
 

@@ -12,7 +12,17 @@ from trimtab.importance.ranking import KnobRank, Ranking, RankProblem
 from trimtab.importance.samples import Samples
 from trimtab.importance.surrogate import cross_validate
 
-__all__ = ["HIGH", "LOW", "Scorer", "draw_counts", "knob_ranks", "overlap_verdict", "resampled", "shares"]
+__all__ = [
+    "HIGH",
+    "LOW",
+    "Scorer",
+    "draw_counts",
+    "knob_ranks",
+    "overlap_verdict",
+    "resampled",
+    "shares",
+    "unpredicted",
+]
 
 Array = NDArray[np.float64]
 
@@ -51,11 +61,16 @@ def resampled(problem: RankProblem, samples: Samples, name: str, score: Scorer) 
     verdict = overlap_verdict(knobs)
     fit = cross_validate(samples, problem.seed)
     if not fit.is_better:
-        verdict = (
-            f"not enough data to tell: from n_configs={len(samples)} no model predicts the losses well enough "
-            f"(cross-validated R2={fit.r2:.2f})"
-        )
+        verdict = unpredicted(len(samples))
     return Ranking(ranker=name, knobs=knobs, n_trials=samples.n_trials, verdict=verdict, notes=samples.notes)
+
+
+def unpredicted(n_configs: int) -> str:
+    """The verdict when a model cannot predict the losses."""
+    return (
+        f"not enough data to tell: a model of the {n_configs} measured configs does not predict their losses better than the "
+        "mean does"
+    )
 
 
 def knob_ranks(names: Sequence[str], score: Array, draws: Array, *, ranks: Array | None = None) -> tuple[KnobRank, ...]:
