@@ -79,8 +79,8 @@ def test_its_space_holds_baseline_and_budget() -> None:
     space = Space([states[name].knob for name in names], target.constraints(names, context))
     assert space.is_feasible(Config({name: states[name].running for name in names}))
     big = Config({**{name: states[name].running for name in names}, "cache": 900, "sort_memory": 20})
-    use = target.memory_use(big, context)
-    assert sum(v for k, v in use.items() if k != "budget") > use["budget"]
+    model = target.memory(context)
+    assert model.total(big) > model.budget_bytes
     assert not space.is_feasible(big)
 
 

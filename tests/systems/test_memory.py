@@ -9,10 +9,9 @@ import pytest
 
 from trimtab.records import Context
 from trimtab.space import Config, Constraint, Space
-from trimtab.systems.memory import used_bytes
 from trimtab.systems.postgresql import PostgresTarget
 from trimtab.systems.postgresql.advice import advise
-from trimtab.systems.postgresql.memory import constraints, memory_use
+from trimtab.systems.postgresql.memory import constraints, model
 from trimtab.units import unit_factor
 
 pytestmark = pytest.mark.service
@@ -24,9 +23,8 @@ NAMES = ("shared_buffers", "work_mem", "hash_mem_multiplier", "maintenance_work_
 
 
 def test_the_sum_is_that_of_the_inequality(target: PostgresTarget) -> None:
-    use = target.memory_use(
-        Config({"shared_buffers": 32768, "work_mem": 8192, "hash_mem_multiplier": 1.5, "maintenance_work_mem": 65536}),
-        CONTEXT,
+    use = target.memory(CONTEXT).to_json(
+        Config({"shared_buffers": 32768, "work_mem": 8192, "hash_mem_multiplier": 1.5, "maintenance_work_mem": 65536})
     )
     assert use["shared_buffers"] == 256 * MIB
     assert use["work_mem"] == 8 * MIB * 1.5 * 12
@@ -38,15 +36,15 @@ def test_the_sum_is_that_of_the_inequality(target: PostgresTarget) -> None:
 
 
 def test_five_per_cent_are_reserved_of_a_large_budget(target: PostgresTarget) -> None:
-    assert memory_use({}, target.states(), CONTEXT, 100 << 30)["reserved"] == 5 << 30
+    assert model(target.states(), CONTEXT, 100 << 30).use({})["reserved"] == 5 << 30
 
 
 def test_special_values_take_their_meaning(target: PostgresTarget) -> None:
-    automatic = target.memory_use(
-        Config({"wal_buffers": -1, "shared_buffers": 16384, "autovacuum_work_mem": -1}), CONTEXT
+    automatic = target.memory(CONTEXT).use(
+        Config({"wal_buffers": -1, "shared_buffers": 16384, "autovacuum_work_mem": -1})
     )
     assert automatic["wal_buffers"] == 4 * MIB
-    own = target.memory_use(Config({"autovacuum_work_mem": 16384}), CONTEXT)
+    own = target.memory(CONTEXT).use(Config({"autovacuum_work_mem": 16384}))
     assert own["autovacuum"] == 3 * 16 * MIB
 
 
@@ -60,8 +58,8 @@ def test_constraint_and_sum_agree(target: PostgresTarget, names: tuple[str, ...]
     bound = Space([states[name].knob for name in names], budget)
     verdicts = set()
     for config in free.sample(300, np.random.default_rng(7)):
-        use = memory_use(config, states, CONTEXT, 1 << 30)
-        fits = used_bytes(use) <= use["budget"]
+        use = model(states, CONTEXT, 1 << 30).use(config)
+        fits = sum(use.values()) <= 1 << 30
         verdicts.add(fits)
         assert bound.is_feasible(config) == fits, (dict(config), use)
     assert verdicts == {True, False}
@@ -104,10 +102,9 @@ def test_advice_fits_ranges_orders_and_budget(target: PostgresTarget, memory: in
         assert knob.low is not None
         assert knob.high is not None
         assert knob.low <= value <= knob.high, name
-    use = memory_use(config, states, context, memory)
-    floor = memory_use({name: states[name].knob.low or 0 for name in ("shared_buffers", "work_mem", "maintenance_work_mem")},
-                       states, context, memory)  # fmt: skip
-    assert used_bytes(use) <= memory or used_bytes(floor) > memory * 0.8
+    use = model(states, context, memory)
+    floor = {name: states[name].knob.low or 0 for name in ("shared_buffers", "work_mem", "maintenance_work_mem")}
+    assert use.total(config) <= memory or use.total(floor) > memory * 0.8
     values = {name: float(v) * float(unit_factor(states[name].knob.unit)[0]) for name, v in config.items()}
     assert values["min_wal_size"] <= values["max_wal_size"]
 

@@ -236,7 +236,7 @@ def test_a_broken_overlay_is_refused(text: str, message: str) -> None:
 
 def test_the_memory_budget_counts_every_client() -> None:
     found = states()
-    one, two = (memory.memory_use(Config({}), found, Context("", clients=n), 1 << 30) for n in (1, 2))
+    one, two = (memory.model(found, Context("", clients=n), 1 << 30).use({}) for n in (1, 2))
     assert two["sort_buffer_size"] == 2 * one["sort_buffer_size"] == 4 << 20
     assert one["innodb_buffer_pool_size"] == pytest.approx(134217728 * 1.05)
     assert one["temporary tables"] == 16 << 20
@@ -277,8 +277,7 @@ def test_the_rules_stay_inside_ranges_and_budget() -> None:
     assert config["query_cache_size"] == 0
     assert "key_buffer_size" not in config
     assert int(config["innodb_buffer_pool_size"]) % (8 << 20) == 0
-    use = memory.memory_use(config, found, CONTEXT, 1 << 30)
-    assert sum(size for name, size in use.items() if name != "budget") <= 1 << 30
+    assert memory.model(found, CONTEXT, 1 << 30).total(config) <= 1 << 30
     for name, value in config.items():
         knob = found[name].knob
         assert value in knob.special or knob.low is None or knob.low <= value <= knob.high  # type: ignore[operator]

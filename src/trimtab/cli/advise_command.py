@@ -24,7 +24,7 @@ def command(study_file: Path, state_dir: Path, as_json: bool) -> int:
         changed = stage.advice.difference(stage.baseline)
         config = Config({name: stage.advice[name] for name in changed})
         fragment = stage.target.fragment(config)
-        memory = dict(stage.target.memory_use(stage.advice, stage.workload.context))
+        memory = stage.target.memory(stage.workload.context).to_json(stage.advice)
     if as_json:
         print_json({"config": dict(config), "fragment": fragment, "memory": memory})
         return 0

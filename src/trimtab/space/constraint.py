@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +14,7 @@ from trimtab.space.condition import as_column, constant_type
 from trimtab.space.evaluate import Column, evaluate, excess, holds
 from trimtab.space.expression import COMPARISONS, Binary, Node, Type, check, conjuncts, names_in, parse
 from trimtab.space.knob import Knob, Value
+from trimtab.space.rename import renamed
 from trimtab.units import Dimension, unit_ratio
 
 __all__ = ["BoundConstraint", "Constraint", "type_of"]
@@ -62,6 +63,12 @@ class Constraint:
     def names(self) -> tuple[str, ...]:
         """The names in the text, each once, in order."""
         return tuple(dict.fromkeys(name.name for name in names_in(self.tree)))
+
+    def renamed(self, rename: Callable[[str], str]) -> Constraint:
+        """The same under other names, its constants too; called what it was called, after the new names."""
+        text = renamed(self.text, rename)
+        name = rename(self.name) if self.name and self.name != self.text else ""
+        return Constraint(text, name, {rename(each): value for each, value in self.constants.items()})
 
     def bind(self, knobs: Mapping[str, Knob], fixed: Mapping[str, Value] | None = None) -> BoundConstraint:
         """The constraint over `knobs`; names that are none are taken from `constants`, then from `fixed`.

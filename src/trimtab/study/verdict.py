@@ -160,15 +160,15 @@ def _kept_because(ablation: Ablation, name: str, line: Worth) -> str:
 def _with_winner(verdict: Verdict, stage: Stage, candidate: Config) -> Verdict:
     changed = candidate.difference(stage.baseline)
     config = Config({name: candidate[name] for name in changed})
-    context = stage.workload.context
+    memory = stage.target.memory(stage.workload.context)
     return replace(
         verdict,
         candidate=candidate,
         config=config,
         knobs={name: _knob(stage, name, candidate) for name in changed},
         memory=MemoryUse(
-            baseline=dict(stage.target.memory_use(stage.baseline, context)),
-            winner=dict(stage.target.memory_use(candidate, context)),
+            baseline=memory.to_json(stage.baseline),
+            winner=memory.to_json(candidate),
         ),
         fragment=stage.target.fragment(config),
         apply_command=f"trimtab apply {stage.file.study.name}",

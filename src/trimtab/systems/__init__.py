@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trimtab.systems.forensic import Disturbance, Evidence, ForensicTarget, Symptom
     from trimtab.systems.gate import check_harmless, require_open
     from trimtab.systems.grant import GrantingTarget
+    from trimtab.systems.memory import MemoryModel
 else:
     __getattr__ = deferred(
         __name__,
@@ -35,6 +36,7 @@ else:
             "forensic": "Disturbance Evidence ForensicTarget Symptom",
             "gate": "check_harmless require_open",
             "grant": "GrantingTarget",
+            "memory": "MemoryModel",
         },
     )
 
@@ -48,6 +50,7 @@ __all__ = [
     "FoundServer",
     "GrantingTarget",
     "KnobState",
+    "MemoryModel",
     "Own",
     "PlayingTarget",
     "Restarts",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from trimtab.host import VolumeUse
     from trimtab.records import Context, Endpoint, Machine, Play
     from trimtab.space import Config, Constraint, Knob, Value
+    from trimtab.systems.memory import MemoryModel
 
 __all__ = [
     "Applied",
@@ -198,7 +199,8 @@ class Target(Protocol):
     * `advise(context)`: rule-based config over the changeable knobs, without measuring.
     * `constraints(names, context)`: built-in constraints (memory budget, orders) over those of `names` that matter,
       with every other knob fixed at its running value.
-    * `memory_use(config, context)`: bytes by consumer, as the memory budget counts them; "budget" is the limit.
+    * `memory(context)`: what the settings take of the host's memory, by consumer, and the budget that they share; the
+      memory budget among `constraints` comes from it.
     * `preflight(config)`: checks without changing anything; raises `ApplyError` when the config cannot work.
     * `announce(config)`: what will be ours once `config` is applied; changes nothing. Written down before `apply`.
     * `apply(config, stays=False)`: all or nothing; sets exactly these knobs over the snapshot's state (knobs not named
@@ -229,7 +231,7 @@ class Target(Protocol):
     def selection(self, context: Context) -> tuple[str, ...]: ...
     def advise(self, context: Context) -> Config: ...
     def constraints(self, names: Sequence[str], context: Context) -> tuple[Constraint, ...]: ...
-    def memory_use(self, config: Config, context: Context) -> Mapping[str, float]: ...
+    def memory(self, context: Context) -> MemoryModel: ...
     def preflight(self, config: Config) -> None: ...
     def snapshot(self) -> Snapshot: ...
     def announce(self, config: Config) -> Own: ...

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from trimtab.host import Limits, LocalHost
 from trimtab.systems.base import KnobState
-from trimtab.systems.memory import used_bytes
 from trimtab.units import format_size
 
 __all__ = ["Line", "disk_lines", "knob_line", "memory_lines", "recover_line", "restart_line"]
@@ -39,19 +38,19 @@ def restart_line(no_restart: str) -> Line:
 
 
 def memory_lines(
-    use_with: Callable[[int], Mapping[str, float]], budget_bytes: int, limits: Limits, *, is_limited: bool
+    total_with: Callable[[int], float], budget_bytes: int, limits: Limits, *, is_limited: bool
 ) -> list[Line]:
     """The budget beside the machine, and for how many clients it is enough.
 
     Args:
-        use_with: bytes by consumer under the running config, with so many clients.
+        total_with: bytes under the running config, with so many clients.
         budget_bytes: what all memory knobs share.
         limits: of the machine.
         is_limited: whether a cgroup holds the server to its budget.
     """
     budget = f"budget {format_size(budget_bytes)}, machine {format_size(limits.memory_bytes)} ({limits.memory_source})"
     limit = "held by a cgroup" if is_limited else "a sum over knobs; no cgroup holds the server to it"
-    none, one = (used_bytes(use_with(n)) for n in (0, 1))
+    none, one = (total_with(n) for n in (0, 1))
     n_clients = int((budget_bytes - none) // (one - none)) if one > none else 0
     fits = f"the running config leaves room for {n_clients} clients, each with {format_size(one - none)}"
     breaks = f"the running config breaks the budget even with one client: {format_size(one)}"

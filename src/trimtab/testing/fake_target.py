@@ -23,8 +23,9 @@ from typing import Any
 from trimtab.errors import ApplyError, LockedError, RestoreError, TargetError, UsageError
 from trimtab.records import Context, Endpoint, Machine, Play
 from trimtab.space import Config, Constraint, Knob, KnobKind, RestartClass, SafetyClass, Value
-from trimtab.systems import Applied, KnobState, Own, Restarts, Snapshot, Undone, always
+from trimtab.systems import Applied, KnobState, MemoryModel, Own, Restarts, Snapshot, Undone, always
 from trimtab.systems.gate import check_config
+from trimtab.systems.memory import memory_model
 
 __all__ = ["FAKE_KNOBS", "Disk", "FakeTarget"]
 
@@ -209,24 +210,17 @@ class FakeTarget:
         return self._plays
 
     def constraints(self, names: Sequence[str], context: Context) -> tuple[Constraint, ...]:
-        used = [name for name in ("cache", "sort_memory") if name in names]
-        if not used:
-            return ()
-        fixed = {n: float(self.disk.running[n]) * _MIB for n in ("cache", "sort_memory") if n not in names}
-        numbers = {"clients": float(context.clients), "reserved": float(_RESERVED_MIB * _MIB), **fixed}
-        numbers["memory"] = float(self._memory_mib * _MIB)
-        return (
-            Constraint("cache + sort_memory * clients + reserved <= memory", name="memory budget", constants=numbers),
-        )
+        budget = self.memory(context).constraint(names)
+        return (budget,) if budget is not None else ()
 
-    def memory_use(self, config: Config, context: Context) -> Mapping[str, float]:
-        values = {**self.disk.running, **config}
-        return {
-            "cache": float(values["cache"]) * _MIB,
-            "sort_memory": float(values["sort_memory"]) * context.clients * _MIB,
-            "reserved": float(_RESERVED_MIB * _MIB),
-            "budget": float(self._memory_mib * _MIB),
-        }
+    def memory(self, context: Context) -> MemoryModel:
+        return memory_model(
+            {"cache": "cache", "sort_memory": "sort_memory * clients"},
+            self._states(),
+            {"clients": float(context.clients)},
+            reserved_bytes=float(_RESERVED_MIB * _MIB),
+            budget_bytes=self._memory_mib * _MIB,
+        )
 
     def preflight(self, config: Config) -> None:
         self.calls.append("preflight")

@@ -136,9 +136,30 @@ class TargetSuite:
         target.preflight(Config({name: config[name] for name in config if config[name] != running[name]}))
 
     def test_memory_is_counted_against_a_budget(self, subject: Subject) -> None:
-        use = subject.target.memory_use(Config({}), CONTEXT)
-        assert use["budget"] > 0
-        assert all(size >= 0 for size in use.values())
+        target, states = subject.target, subject.target.states()
+        model = target.memory(CONTEXT)
+        assert model.budget_bytes > 0
+        assert set(model.knobs) <= set(states)
+        assert all(size >= 0 for size in model.use({}).values())
+        assert model.total({}) == sum(model.use({}).values())
+        names = target.selection(CONTEXT)
+        budget = model.constraint(names)
+        assert (budget is None) == (not set(names) & set(model.knobs))
+        assert budget is None or budget in target.constraints(names, CONTEXT)
+
+    def test_the_memory_model_is_the_same_as_a_part_of_a_stack(self, subject: Subject) -> None:
+        model = subject.target.memory(CONTEXT)
+        part = model.prefixed("tier")
+        assert part.total({}) == model.total({})
+        assert part.total({f"tier.{n}": value for n, value in model.running.items()}) == model.total({})
+        other = model.prefixed("other")
+        both = part.joined(other)
+        assert both.total({}) == pytest.approx(2 * model.total({}))
+        assert both.budget_bytes == model.budget_bytes
+        if model.knobs:
+            budget = both.constraint(tuple(both.knobs))
+            assert budget is not None
+            assert set(both.knobs) <= set(budget.names)
 
     def test_the_machine_and_the_endpoint_are_known(self, subject: Subject) -> None:
         machine, endpoint = subject.target.machine(), subject.target.endpoint()

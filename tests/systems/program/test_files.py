@@ -77,7 +77,7 @@ def test_the_endpoint_carries_the_values(folder: Path) -> None:
 
 def test_constraints_memory_and_advice_are_the_catalogues(folder: Path) -> None:
     target = made(folder, run=f"{sys.executable} program.py {folder}")
-    use = target.memory_use(Config({"window": 1024}), CONTEXT)
+    use = target.memory(CONTEXT).to_json(Config({"window": 1024}))
     assert use == {"windows": float(1 << 20), "rest": float(1 << 20), "budget": float(64 << 20)}
     texts = [each.label for each in target.constraints(("window", "level"), CONTEXT)]
     assert texts == ["memory budget", "level <= 19 or threads == 1"]

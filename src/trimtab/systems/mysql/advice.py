@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from trimtab.records import Context, Machine
 from trimtab.space import Config, KnobKind, Value
 from trimtab.systems.base import KnobState
-from trimtab.systems.memory import round_size, used_bytes
-from trimtab.systems.mysql.memory import memory_use
+from trimtab.systems.memory import round_size
+from trimtab.systems.mysql.memory import model
 from trimtab.systems.overlay import Bounds
 
 __all__ = ["advise"]
@@ -106,6 +106,7 @@ def _within_budget(
     values: dict[str, Value], states: Mapping[str, KnobState], context: Context, budget_bytes: int
 ) -> dict[str, Value]:
     """Shrinks the clients' memory first and the shared one last, until the budget holds or nothing can shrink."""
+    memory = model(states, context, budget_bytes)
     for name in (
         "tmp_table_size",
         "sort_buffer_size",
@@ -113,7 +114,7 @@ def _within_budget(
         "innodb_log_buffer_size",
         "innodb_buffer_pool_size",
     ):
-        while name in values and used_bytes(memory_use(values, states, context, budget_bytes)) > budget_bytes:
+        while name in values and memory.total(values) > budget_bytes:
             smaller = _fitted(states[name], float(values[name]) * _SHRINK)
             if not isinstance(smaller, int) or smaller >= int(values[name]):
                 break

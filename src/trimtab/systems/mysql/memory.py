@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trimtab.records import Context
-from trimtab.space import Constraint, Value
+from trimtab.space import Constraint
 from trimtab.systems.base import KnobState
+from trimtab.systems.memory import MemoryModel, memory_model
 
-__all__ = ["GLOBAL", "ORDERS", "PER_CLIENT", "constraints", "memory_use", "reserved_bytes"]
+__all__ = ["GLOBAL", "ORDERS", "PER_CLIENT", "constraints", "model", "reserved_bytes"]
 
 GLOBAL: Mapping[str, float] = {
     "innodb_buffer_pool_size": 1.05,
@@ -61,22 +62,28 @@ def reserved_bytes(budget_bytes: int) -> float:
     return max(_RESERVED_BYTES, _RESERVED_SHARE * budget_bytes)
 
 
+def model(states: Mapping[str, KnobState], context: Context, budget_bytes: int) -> MemoryModel:
+    """The sum over those of the knobs that this server has, at their running values."""
+    terms = {name: name if factor == 1 else f"{name} * {factor:g}" for name, factor in GLOBAL.items() if name in states}
+    terms |= {name: f"{name} * clients" for name in PER_CLIENT if name in states}
+    if all(name in states for name in _TABLE):
+        terms["temporary tables"] = f"min({', '.join(_TABLE)}) * clients"
+    return memory_model(
+        terms,
+        states,
+        {"clients": float(context.clients)},
+        reserved_bytes=reserved_bytes(budget_bytes),
+        budget_bytes=budget_bytes,
+    )
+
+
 def constraints(
     names: Sequence[str], states: Mapping[str, KnobState], context: Context, budget_bytes: int
 ) -> tuple[Constraint, ...]:
     """The budget and the orders, over those of `names` that matter; other knobs stand at their running values."""
     tuned = set(names)
-    found = []
-    consumers = [name for name in (*GLOBAL, *PER_CLIENT, *_TABLE) if name in states]
-    if tuned.intersection(consumers):
-        fixed = {name: float(states[name].running) for name in consumers if name not in tuned}
-        numbers = {
-            **fixed,
-            "clients": float(context.clients),
-            "reserved": reserved_bytes(budget_bytes),
-            "memory": float(budget_bytes),
-        }
-        found.append(Constraint(_budget_text(consumers), name="memory budget", constants=numbers))
+    budget = model(states, context, budget_bytes).constraint(names)
+    found = [budget] if budget is not None else []
     for low, high in ORDERS:
         if (
             not tuned.intersection((low, high))
@@ -93,26 +100,3 @@ def constraints(
 def _is_off(low: str, high: str, states: Mapping[str, KnobState], tuned: set[str]) -> bool:
     """Whether the upper knob stands at a special value that bounds nothing: no query cache, no own low-water mark."""
     return high not in tuned and states[high].running in states[high].knob.special
-
-
-def _budget_text(consumers: Sequence[str]) -> str:
-    terms = [name if factor == 1 else f"{name} * {factor:g}" for name, factor in GLOBAL.items() if name in consumers]
-    each = [name for name in PER_CLIENT if name in consumers]
-    if all(name in consumers for name in _TABLE):
-        each.append(f"min({', '.join(_TABLE)})")
-    return " + ".join([*terms, f"({' + '.join(each)}) * clients", "reserved"]) + " <= memory"
-
-
-def memory_use(
-    config: Mapping[str, Value], states: Mapping[str, KnobState], context: Context, budget_bytes: int
-) -> dict[str, float]:
-    """Bytes by consumer under `config` over the running values, and "budget", the limit of their sum."""
-
-    def get(name: str) -> float:
-        return float(config.get(name, states[name].running))
-
-    use = {name: get(name) * factor for name, factor in GLOBAL.items() if name in states}
-    use |= {name: get(name) * context.clients for name in PER_CLIENT if name in states}
-    if all(name in states for name in _TABLE):
-        use["temporary tables"] = min(get(name) for name in _TABLE) * context.clients
-    return {**use, "reserved": reserved_bytes(budget_bytes), "budget": float(budget_bytes)}

@@ -10,7 +10,7 @@ from trimtab.host import CommandResult
 from trimtab.records import Context
 from trimtab.space import Config, RestartClass
 from trimtab.systems.base import KnobState
-from trimtab.systems.mysql.memory import memory_use
+from trimtab.systems.mysql.memory import model
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.values import option_text
 from trimtab.units import format_size
@@ -30,10 +30,9 @@ def check_memory(config: Config, states: Mapping[str, KnobState], budget_bytes: 
     Raises:
         ApplyError: it does not.
     """
-    use = memory_use(config, states, Context("", clients=1), budget_bytes)
-    before = memory_use({}, states, Context("", clients=1), budget_bytes)
-    used = sum(size for consumer, size in use.items() if consumer != "budget")
-    if used > budget_bytes and use != before:
+    with_one = model(states, Context("", clients=1), budget_bytes)
+    used = with_one.total(config)
+    if used > budget_bytes and with_one.use(config) != with_one.use({}):
         raise ApplyError(
             f"the server would take memory={format_size(used)} of {format_size(budget_bytes)} with one client",
             hint="lower innodb_buffer_pool_size or other memory settings, or raise memory in the target's table",

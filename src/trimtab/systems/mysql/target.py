@@ -14,6 +14,7 @@ from trimtab.space import Config, Constraint, Knob, SafetyClass, Value
 from trimtab.systems.base import Applied, KnobState, Own, Restarts, Snapshot, Undone, Vitals
 from trimtab.systems.discovery import FoundServer
 from trimtab.systems.gate import check_config
+from trimtab.systems.memory import MemoryModel
 from trimtab.systems.mysql import advice, doctor, grant, memory, preflight, vitals
 from trimtab.systems.mysql.catalogue import Facts, curated_for, knob_states, require_changeable, selected_names
 from trimtab.systems.mysql.change import Catalogue, set_config, take_snapshot
@@ -178,9 +179,9 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
             *open_files_constraints(names, states, product, limit),
         )
 
-    def memory_use(self, config: Config, context: Context) -> Mapping[str, float]:
-        """Bytes by consumer under `config` over the values as found, and "budget"."""
-        return memory.memory_use(config, self._states_as_found(), context, self.budget_bytes)
+    def memory(self, context: Context) -> MemoryModel:
+        """What all connections share, and the buffers of each, over the values as found (see `memory`)."""
+        return memory.model(self._states_as_found(), context, self.budget_bytes)
 
     def preflight(self, config: Config) -> None:
         """Everything that can be known without changing anything.

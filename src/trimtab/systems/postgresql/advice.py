@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from trimtab.records import Context, Machine
 from trimtab.space import Config, KnobKind, Value
 from trimtab.systems.base import KnobState
-from trimtab.systems.memory import round_size, used_bytes
-from trimtab.systems.postgresql.memory import memory_use
+from trimtab.systems.memory import round_size
+from trimtab.systems.postgresql.memory import model
 from trimtab.systems.postgresql.overlay import Bounds
 from trimtab.units import Dimension, unit_factor
 
@@ -102,8 +102,9 @@ def _within_budget(
     values: dict[str, Value], states: Mapping[str, KnobState], context: Context, budget_bytes: int
 ) -> dict[str, Value]:
     """Shrinks the clients' memory first and the shared one last, until the budget holds or nothing can shrink."""
+    memory = model(states, context, budget_bytes)
     for name in ("work_mem", "maintenance_work_mem", "shared_buffers"):
-        while name in values and used_bytes(memory_use(values, states, context, budget_bytes)) > budget_bytes:
+        while name in values and memory.total(values) > budget_bytes:
             smaller = round_size(float(values[name]) * _SHRINK, int(states[name].knob.step or 1))
             if smaller < (states[name].knob.low or 0):
                 break

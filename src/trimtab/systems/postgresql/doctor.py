@@ -10,7 +10,7 @@ from trimtab.systems.base import KnobState
 from trimtab.systems.doctor import Line, disk_lines, knob_line, memory_lines, recover_line, restart_line
 from trimtab.systems.postgresql.autoconf import file_faults
 from trimtab.systems.postgresql.catalogue import read_rows
-from trimtab.systems.postgresql.memory import memory_use
+from trimtab.systems.postgresql.memory import model
 from trimtab.systems.postgresql.pending import unsettled
 from trimtab.systems.postgresql.reach import Reach
 from trimtab.systems.postgresql.settings import Settings
@@ -56,7 +56,7 @@ def _files_text(reach: Reach) -> str:
 
 
 def _memory_lines(settings: Settings, states: Mapping[str, KnobState], budget_bytes: int, limits: Limits) -> list[Line]:
-    def use_with(clients: int) -> Mapping[str, float]:
-        return memory_use({}, states, Context("", clients=clients), budget_bytes)
+    def total_with(clients: int) -> float:
+        return model(states, Context("", clients=clients), budget_bytes).total({})
 
-    return memory_lines(use_with, budget_bytes, limits, is_limited=bool(settings.memory_limit))
+    return memory_lines(total_with, budget_bytes, limits, is_limited=bool(settings.memory_limit))

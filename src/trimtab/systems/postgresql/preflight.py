@@ -17,9 +17,8 @@ from trimtab.records import Context
 from trimtab.space import Config, RestartClass, Value
 from trimtab.systems.account import Account
 from trimtab.systems.base import KnobState
-from trimtab.systems.memory import used_bytes
 from trimtab.systems.postgresql.classes import forbidden_reason
-from trimtab.systems.postgresql.memory import CONSUMERS, memory_use
+from trimtab.systems.postgresql.memory import CONSUMERS, model
 from trimtab.systems.postgresql.reach import AUTO_CONF, Reach
 from trimtab.systems.postgresql.values import setting_text
 from trimtab.units import format_size
@@ -41,9 +40,8 @@ def check_memory(config: Config, states: Mapping[str, KnobState], memory_bytes: 
     """
     if any(name not in states for name in CONSUMERS):
         return
-    one = Context("", clients=1)
-    need = used_bytes(memory_use(config, states, one, memory_bytes))
-    now = used_bytes(memory_use({}, states, one, memory_bytes))
+    with_one = model(states, Context("", clients=1), memory_bytes)
+    need, now = with_one.total(config), with_one.total({})
     if need > max(memory_bytes, now):
         raise ApplyError(
             f"a single client at work would take memory={format_size(need)} of memory={format_size(memory_bytes)}",

@@ -16,6 +16,7 @@ from trimtab.space import Config, Constraint, Knob, SafetyClass, Value
 from trimtab.systems.base import Applied, KnobState, Own, Restarts, Snapshot, Undone, Vitals
 from trimtab.systems.discovery import FoundServer
 from trimtab.systems.gate import check_config
+from trimtab.systems.memory import MemoryModel
 from trimtab.systems.orders import check_orders
 from trimtab.systems.plays import fitting_plays, play_facts, shipped_plays
 from trimtab.systems.postgresql import advice, doctor, grant, memory, preflight
@@ -173,9 +174,9 @@ class PostgresTarget(ServerTarget[Settings, Reach]):
         """The memory budget and the orders over those of `names` that matter (see `memory`)."""
         return memory.constraints(names, self._states_as_found(), context, self.budget_bytes)
 
-    def memory_use(self, config: Config, context: Context) -> Mapping[str, float]:
-        """Bytes by consumer under `config` over the values as found, and "budget"."""
-        return memory.memory_use(config, self._states_as_found(), context, self.budget_bytes)
+    def memory(self, context: Context) -> MemoryModel:
+        """Inequality 5.1 of Zhou (2013), over the values as found (see `memory`)."""
+        return memory.model(self._states_as_found(), context, self.budget_bytes)
 
     def preflight(self, config: Config) -> None:
         """Everything that can be known without changing anything.

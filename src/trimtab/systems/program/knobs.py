@@ -5,21 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from trimtab.errors import ApplyError, SpaceError
 from trimtab.records import Context
 from trimtab.space import Config, Constraint, Knob, KnobKind, RestartClass, SafetyClass, Value, base_value
-from trimtab.space.condition import as_column
-from trimtab.space.evaluate import evaluate as evaluated
 from trimtab.space.expression import names_in, parse
 from trimtab.systems.base import KnobState
 from trimtab.systems.catalog import Catalog, CatalogKnob
 from trimtab.systems.expression import evaluate
+from trimtab.systems.memory import MemoryModel, memory_model
 from trimtab.systems.overlay import Bounds
 from trimtab.units import unit_factor
 
-__all__ = ["advised", "constraints", "knob_of", "lock_reason", "memory_use", "require_met", "vendor_range"]
+__all__ = ["advised", "constraints", "knob_of", "lock_reason", "model", "require_met", "vendor_range"]
 
 
 def knob_of(name: str, entry: CatalogKnob, bounds: Bounds, *, must_restart: bool) -> Knob:
@@ -97,12 +94,10 @@ def constraints(
     catalog: Catalog, names: Sequence[str], states: Mapping[str, KnobState], bounds: Bounds, context: Context
 ) -> tuple[Constraint, ...]:
     """The memory budget and the catalogue's constraints, those in which one of `names` comes; others stand as they run."""
-    texts = [(each.name or each.text, each.text) for each in catalog.constraint]
-    if catalog.memory:
-        total = " + ".join(f"({text})" for text in catalog.memory.values())
-        texts.insert(0, ("memory budget", f"{total} <= memory"))
-    found = []
-    for name, text in texts:
+    budget = model(catalog, states, bounds, context).constraint(names)
+    found = [budget] if budget is not None else []
+    for each in catalog.constraint:
+        name, text = each.name or each.text, each.text
         spoken_of = {each.name for each in names_in(parse(text))}
         if not spoken_of & set(names):
             continue
@@ -128,18 +123,10 @@ def require_met(catalog: Catalog, config: Mapping[str, Value], states: Mapping[s
         raise ApplyError(f"{constraint.label} does not hold with {shown}", hint=f"the constraint is: {constraint.text}")
 
 
-def memory_use(
-    catalog: Catalog, config: Mapping[str, Value], states: Mapping[str, KnobState], bounds: Bounds, context: Context
-) -> dict[str, float]:
-    """Bytes by consumer under `config` over the running values, and "budget", the limit of their sum."""
-    facts: dict[str, Value] = {**bounds, "clients": float(context.clients)}
-    facts |= {name: base_value(state.knob, config.get(name, state.running)) for name, state in states.items()}
-    columns = {name: as_column(value) for name, value in facts.items()}
-    use = {
-        consumer: max(0.0, float(np.asarray(evaluated(parse(text), columns), dtype=np.float64)))
-        for consumer, text in catalog.memory.items()
-    }
-    return {**use, "budget": float(bounds["memory"])}
+def model(catalog: Catalog, states: Mapping[str, KnobState], bounds: Bounds, context: Context) -> MemoryModel:
+    """The catalogue's [memory], with the knobs at their running values."""
+    numbers: dict[str, Value] = {**bounds, "clients": float(context.clients)}
+    return memory_model(catalog.memory, states, numbers, budget_bytes=int(bounds["memory"]))
 
 
 def advised(catalog: Catalog, states: Mapping[str, KnobState], bounds: Bounds, context: Context) -> Config:

@@ -23,6 +23,7 @@ from trimtab.systems.foreign import STOPPED
 from trimtab.systems.gate import check_config
 from trimtab.systems.literal import literal, parse_literal
 from trimtab.systems.lock import ServerLock
+from trimtab.systems.memory import MemoryModel
 from trimtab.systems.overlay import Bounds
 from trimtab.systems.program import knobs
 from trimtab.systems.program.reach import Reach, make_reach
@@ -185,9 +186,9 @@ class ProgramTarget(ServerTarget[Settings, Reach]):
         """The catalogue's constraints and the memory budget over those of `names` that matter."""
         return knobs.constraints(self.catalog, names, self._states_as_found(), self._bounds, context)
 
-    def memory_use(self, config: Config, context: Context) -> Mapping[str, float]:
-        """Bytes by consumer under `config` over the values as found, and "budget"."""
-        return knobs.memory_use(self.catalog, config, self._states_as_found(), self._bounds, context)
+    def memory(self, context: Context) -> MemoryModel:
+        """The catalogue's [memory] over the values as found."""
+        return knobs.model(self.catalog, self._states_as_found(), self._bounds, context)
 
     def preflight(self, config: Config) -> None:
         """Everything that can be known without changing anything: types, ranges, constraints, and that the files can hold it.
@@ -365,10 +366,10 @@ class ProgramTarget(ServerTarget[Settings, Reach]):
     def doctor(self) -> Sequence[tuple[str, bool, str]]:
         """(check, is_fine, explanation) lines; changes nothing."""
         states = self.states()
-        use = self._bounds
+        bounds = self._bounds
 
-        def use_with(clients: int) -> Mapping[str, float]:
-            return knobs.memory_use(self.catalog, {}, states, use, Context("", clients=clients))
+        def total_with(clients: int) -> float:
+            return knobs.model(self.catalog, states, bounds, Context("", clients=clients)).total({})
 
         notes = self.notes()
         pid = self._reach.pid
@@ -383,7 +384,7 @@ class ProgramTarget(ServerTarget[Settings, Reach]):
             restart_line(self._reach.no_restart),
         ]
         if self.catalog.memory:
-            lines += memory_lines(use_with, self.budget_bytes, self.limits, is_limited=False)
+            lines += memory_lines(total_with, self.budget_bytes, self.limits, is_limited=False)
         return (*lines, *disk_lines(self._reach.host, self._reach.folder), knob_line(states))
 
 
