@@ -46,6 +46,7 @@ class MemoryModel:
         running: their values as found, in their own units.
         reserved_bytes: kept for the operating system and the program itself.
         budget_bytes: what all of it shares: of the target's own table, else of the machine or its cgroup.
+        host: the machine whose memory it is; "" for this one.
     """
 
     terms: Mapping[str, str]
@@ -54,6 +55,7 @@ class MemoryModel:
     running: Mapping[str, Value] = field(default_factory=dict)
     reserved_bytes: float = 0.0
     budget_bytes: int
+    host: str = ""
 
     def prefixed(self, tier: str) -> MemoryModel:
         """The same as a part of a stack: every name, those of the consumers and constants too, after `tier` and a dot."""
@@ -70,7 +72,7 @@ class MemoryModel:
         )
 
     def joined(self, other: MemoryModel) -> MemoryModel:
-        """Both on one host: consumers and reserves add up, and the smaller budget is that of both."""
+        """Both, on one host: consumers and reserves add up, and the smaller budget is that of both."""
         return MemoryModel(
             terms={**self.terms, **other.terms},
             constants={**self.constants, **other.constants},
@@ -78,6 +80,7 @@ class MemoryModel:
             running={**self.running, **other.running},
             reserved_bytes=self.reserved_bytes + other.reserved_bytes,
             budget_bytes=min(self.budget_bytes, other.budget_bytes),
+            host=self.host,
         )
 
     def constraint(self, names: Collection[str], *, label: str = "memory budget") -> Constraint | None:
@@ -123,6 +126,7 @@ def memory_model(
     *,
     reserved_bytes: float = 0.0,
     budget_bytes: int,
+    host: str = "",
 ) -> MemoryModel:
     """The model over `terms`, of whose names those in `states` are knobs, at their running values."""
     named = {
@@ -135,6 +139,7 @@ def memory_model(
         running={name: state.running for name, state in named.items()},
         reserved_bytes=reserved_bytes,
         budget_bytes=budget_bytes,
+        host=host,
     )
 
 

@@ -174,6 +174,11 @@ class ServerTarget(ABC, Generic[S, R]):
             hint='give it in the target\'s table: memory = "16GiB"',
         )
 
+    @property
+    def host_name(self) -> str:
+        """The machine that it runs on; "" for this one."""
+        return "" if self._reach.is_here else self._reach.endpoint().host
+
     def _bounds_with(self, connections: float) -> Bounds:
         """What useful ranges may refer to, where the server takes so many connections."""
         folder = self._reach.data_dir

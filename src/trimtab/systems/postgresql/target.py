@@ -176,7 +176,8 @@ class PostgresTarget(ServerTarget[Settings, Reach]):
 
     def memory(self, context: Context) -> MemoryModel:
         """Inequality 5.1 of Zhou (2013), over the values as found (see `memory`)."""
-        return memory.model(self._states_as_found(), context, self.budget_bytes)
+        model = memory.model(self._states_as_found(), context, self.budget_bytes)
+        return replace(model, host=self.host_name)
 
     def preflight(self, config: Config) -> None:
         """Everything that can be known without changing anything.
