@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # its stats, most of a second to load, come on first use
 from numpy.typing import NDArray
 
 from trimtab.errors import LoadError
 from trimtab.measure.interval import check_level, student_interval
 from trimtab.measure.measurement import Interval
+from trimtab.measure.quantile import t_tail
 
 __all__ = ["PairedComparison", "compare_pairs", "log_gain"]
 
@@ -111,4 +111,4 @@ def _p_value(gains: NDArray[np.float64], mean: float, se: float) -> float:
         return math.nan
     if se == 0:
         return 1.0 if mean == 0 else 0.0
-    return float(2 * scipy.stats.t.sf(abs(mean) / se, len(gains) - 1))
+    return 2 * t_tail(abs(mean) / se, len(gains) - 1)

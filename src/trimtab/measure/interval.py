@@ -22,11 +22,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import scipy  # its stats, most of a second to load, come on first use
 from numpy.typing import NDArray
 
 from trimtab.errors import UsageError
 from trimtab.measure.measurement import Interval
+from trimtab.measure.quantile import t_quantile
 
 __all__ = ["batch_means_interval", "long_run_se", "pooled_interval", "positive", "ratio_interval"]
 
@@ -115,7 +115,7 @@ def student_interval(estimate: float, se: float, dof: float, level: float, *, n:
     """`estimate` plus and minus t * se; infinite ends when `dof` < 1 or `se` is not known."""
     if dof < 1 or not math.isfinite(se):
         return Interval(estimate, -math.inf, math.inf, level, math.nan, n)
-    half = float(scipy.stats.t.ppf((1 + level) / 2, dof)) * se
+    half = t_quantile((1 + level) / 2, dof) * se
     return Interval(estimate, estimate - half, estimate + half, level, se, n)
 
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # its stats, most of a second to load, come on first use
 
 from trimtab.errors import LoadError
 from trimtab.measure.interval import check_level
 from trimtab.measure.measurement import Interval, Measurement
+from trimtab.measure.quantile import t_quantile
 
 __all__ = ["NoiseFloor", "noise_floor"]
 
@@ -59,7 +59,7 @@ def noise_floor(values: Sequence[float | Interval | Measurement], level: float =
     if n < 2:
         return NoiseFloor(math.nan, math.inf, n)
     sd = float(np.log(plain).std(ddof=1))
-    reach = float(scipy.stats.t.ppf((1 + level) / 2, n - 1)) * sd * math.sqrt(1 + 1 / n)
+    reach = t_quantile((1 + level) / 2, n - 1) * sd * math.sqrt(1 + 1 / n)
     return NoiseFloor(sd, math.expm1(reach), n)
 
 

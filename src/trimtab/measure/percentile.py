@@ -18,11 +18,11 @@ import math
 from typing import Any
 
 import numpy as np
-import scipy  # its stats, most of a second to load, come on first use
 from numpy.typing import NDArray
 
 from trimtab.measure.interval import check_level, long_run_se, unknown_interval
 from trimtab.measure.measurement import Interval
+from trimtab.measure.quantile import binomial_quantile, normal_quantile, t_quantile
 
 __all__ = ["counted_percentile_interval", "percentile_interval", "value_at"]
 
@@ -90,8 +90,8 @@ def _rank_shares(share: float, n_eff: float, level: float) -> tuple[float, float
     """Ranks of the two bounding order statistics over n_eff; 0 or more than 1 where there is no bound."""
     m = max(1, math.floor(n_eff))
     tail = (1 - level) / 2
-    low = int(scipy.stats.binom.ppf(tail, m, share))
-    high = int(scipy.stats.binom.ppf(1 - tail, m, share)) + 1
+    low = binomial_quantile(tail, m, share)
+    high = binomial_quantile(1 - tail, m, share) + 1
     return low / m, high / m
 
 
@@ -163,9 +163,9 @@ def _counted_n_eff(below: Floats, counts: Floats, level: float) -> float:
     _, dof = long_run_se(counts)
     if dof < 1:
         return 0.0
-    effect, z = _design_effect(below, counts), float(scipy.stats.norm.ppf((1 + level) / 2))
+    effect, z = _design_effect(below, counts), normal_quantile((1 + level) / 2)
     if effect > 1:
-        effect *= (float(scipy.stats.t.ppf((1 + level) / 2, dof)) / z) ** 2
+        effect *= (t_quantile((1 + level) / 2, dof) / z) ** 2
     return float(counts.sum()) / effect
 
 
@@ -181,7 +181,7 @@ def _design_effect(below: Floats, counts: Floats) -> float:
 
 def _standard_error(estimate: float, low: float, high: float, level: float) -> float:
     """Half width over the normal quantile; from the lower side alone when the upper is open; NaN for no bounds."""
-    z = float(scipy.stats.norm.ppf((1 + level) / 2))
+    z = normal_quantile((1 + level) / 2)
     if math.isfinite(high):
         return (high - low) / 2 / z
     return (estimate - low) / z if low > 0 else math.nan

@@ -17,8 +17,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # its stats, most of a second to load, come on first use
 from numpy.typing import NDArray
+
+from trimtab.measure.quantile import chi2_median
 
 __all__ = ["ResidualNoise", "noise_around_course", "noise_around_line", "noise_around_mean"]
 
@@ -77,4 +78,4 @@ def _noise(y: Floats, form: Floats) -> ResidualNoise:
     # The mean of y is no part of the noise and would only cost digits.
     rest = y - y.mean()
     share = max(0.0, float(rest @ form @ rest)) / trace
-    return ResidualNoise(math.sqrt(share * df / float(scipy.stats.chi2.median(df))), df)
+    return ResidualNoise(math.sqrt(share * df / chi2_median(df)), df)
