@@ -77,7 +77,8 @@ def test_T2_second_target_fails_and_the_first_is_as_it_was(own_place_18: Place) 
             with real.lock("test"), pytest.raises(ApplyError, match="the fake server did not start"):
                 commit(
                     [(real, Config({"work_mem": 8192, "shared_buffers": 3000})), (other, Config({"cache": 256}))],
-                    study="stack", state_dir=own_place_18.state, keep=lambda found, ours: own_place_18.state / "none",
+                    study="stack", state_dir=own_place_18.state, keep=lambda found, ours: None,
+                    file=own_place_18.state / "none",
                 )  # fmt: skip
         finally:
             real.close()

@@ -17,8 +17,11 @@ from trimtab.trial.lines import read_lines
 CONFIG = Config({"cache": 256, "sort_memory": 8})
 
 
-def keep_nothing(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> Path:
-    return Path("/nowhere/at/all")
+NOWHERE = Path("/nowhere/at/all")
+
+
+def keep_nothing(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> None:
+    """For tests that roll nothing back."""
 
 
 def outcome(state: Path) -> str:
@@ -29,7 +32,9 @@ def outcome(state: Path) -> str:
 
 def test_all_targets_are_changed(tmp_path: Path) -> None:
     first, second = FakeTarget("first"), FakeTarget("second")
-    effective = commit([(first, CONFIG), (second, CONFIG)], study="stack", state_dir=tmp_path, keep=keep_nothing)
+    effective = commit(
+        [(first, CONFIG), (second, CONFIG)], study="stack", state_dir=tmp_path, keep=keep_nothing, file=NOWHERE
+    )
     assert [dict(one) for one in effective] == [dict(CONFIG), dict(CONFIG)]
     assert (first.values["cache"], second.values["cache"]) == (256, 256)
     assert Journal(tmp_path).open_entries() == []
@@ -43,7 +48,7 @@ def test_when_one_fails_all_are_as_they_were(tmp_path: Path) -> None:
     with pytest.raises(ApplyError, match="the fake server did not start"):
         commit(
             [(first, CONFIG), (second, CONFIG), (third, CONFIG)],
-            study="stack", state_dir=tmp_path, keep=keep_nothing,
+            study="stack", state_dir=tmp_path, keep=keep_nothing, file=NOWHERE,
         )  # fmt: skip
     assert [dict(target.values) for target in (first, second, third)] == found
     assert "apply" not in third.calls
@@ -58,7 +63,7 @@ def test_when_one_cannot_be_taken_back_the_others_are_and_the_entry_stays(tmp_pa
     with pytest.raises(RestoreError, match="could not be applied .*, and not be taken back either: second: ") as caught:
         commit(
             [(first, CONFIG), (second, CONFIG), (third, CONFIG)],
-            study="stack", state_dir=tmp_path, keep=keep_nothing,
+            study="stack", state_dir=tmp_path, keep=keep_nothing, file=NOWHERE,
         )  # fmt: skip
     assert "`trimtab recover --show`" in str(caught.value.hint)
     assert dict(first.values) == found
@@ -71,9 +76,13 @@ def test_a_rollback_point_that_cannot_be_kept_undoes_the_change(tmp_path: Path) 
     target = FakeTarget("first")
     found = dict(target.values)
 
-    def full_disk(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> Path:
+    file = tmp_path / "point.json"
+
+    def full_disk(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> None:
+        file.write_text("half of it")
         raise ApplyError("no room for it")
 
     with pytest.raises(ApplyError, match="no room for it"):
-        commit([(target, CONFIG)], study="s", state_dir=tmp_path, keep=full_disk)
+        commit([(target, CONFIG)], study="s", state_dir=tmp_path, keep=full_disk, file=file)
     assert dict(target.values) == found
+    assert not file.exists()

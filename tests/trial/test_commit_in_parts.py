@@ -16,12 +16,16 @@ from trimtab.testing.fake_target import Disk, FakeTarget
 from trimtab.trial import DeadMan, Journal, commit, undo
 from trimtab.trial.entry import APPLIED, own_to_json
 from trimtab.trial.journal import Entry
+from trimtab.trial.undo import REMOVE
 
 CONFIG = Config({"cache": 256, "sort_memory": 8})
 
 
-def keep_nothing(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> Path:
-    return Path("/nowhere/at/all")
+NOWHERE = Path("/nowhere/at/all")
+
+
+def keep_nothing(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> None:
+    """For tests that roll nothing back."""
 
 
 class Interfering(FakeTarget):
@@ -51,7 +55,9 @@ def test_what_the_dead_man_took_back_between_two_targets_is_set_again(
         return fired
 
     monkeypatch.setattr(DeadMan, "settle", settle)
-    effective = commit([(first, CONFIG), (second, CONFIG)], study="stack", state_dir=tmp_path, keep=keep_nothing)
+    effective = commit(
+        [(first, CONFIG), (second, CONFIG)], study="stack", state_dir=tmp_path, keep=keep_nothing, file=NOWHERE
+    )
     assert [first.values["cache"], second.values["cache"]] == [256, 256]
     assert [dict(one) for one in effective] == [dict(CONFIG), dict(CONFIG)]
     assert Journal(tmp_path).open_entries() == []
@@ -72,17 +78,19 @@ def test_what_the_dead_man_took_back_after_the_last_target_is_set_again(
         return len(asked) == 1
 
     monkeypatch.setattr(DeadMan, "is_firing", is_firing)
-    commit([(target, CONFIG)], study="one", state_dir=tmp_path, keep=keep_nothing)
+    commit([(target, CONFIG)], study="one", state_dir=tmp_path, keep=keep_nothing, file=NOWHERE)
     assert target.values["cache"] == 256
     assert len(asked) == 2
     assert Journal(tmp_path).open_entries() == []
 
 
-def changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, failing: str = "") -> tuple[Entry, dict[str, Disk]]:
+def changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, failing: str = "", purpose: str = "apply"
+) -> tuple[Entry, dict[str, Disk]]:
     """An open entry of three targets, all of them changed, as a dead tuner leaves it."""
     targets = [FakeTarget(name) for name in ("first", "second", "third")]
     disks = {target.name: target.disk for target in targets}
-    entry = Journal(tmp_path).begin(*(target.snapshot() for target in targets), study="stack", purpose="apply")
+    entry = Journal(tmp_path).begin(*(target.snapshot() for target in targets), study="stack", purpose=purpose)
     for target in targets:
         applied = target.apply(CONFIG, stays=True)
         entry.note(APPLIED, {"target": target.name, "own": own_to_json(applied.own)})
@@ -94,6 +102,37 @@ def changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, failing: str = "
     monkeypatch.setattr(module, "reattach", reattach)
     monkeypatch.setattr(module, "_LOCK_PATIENCE_S", 0.0)
     return entry, disks
+
+
+def test_a_rollback_that_died_while_it_was_written_down_has_taken_nothing_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the settings would go and the rollback point stay: the study would count as applied for ever."""
+    point = tmp_path / "point.json"
+    point.touch()
+    entry, disks = changed(tmp_path, monkeypatch, purpose="rollback")
+    assert undo(entry, holder="test") == "nothing was taken back yet; the config stays applied"
+    assert {disk.running["cache"] for disk in disks.values()} == {256}
+    entry.note(REMOVE, {"file": str(point)})  # now it was written down whole
+    undo(entry, holder="test")
+    assert {disk.running["cache"] for disk in disks.values()} == {FakeTarget("new").values["cache"]}
+    assert not point.exists()
+    entry.close("end of the test")
+
+
+def test_the_rollback_point_is_noted_before_it_is_written(tmp_path: Path) -> None:
+    """So that no death leaves one behind after its change is undone."""
+    point, target = tmp_path / "point.json", FakeTarget("first")
+    seen: list[str] = []
+
+    def keep(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> None:
+        (entry,) = Journal(tmp_path).open_entries()
+        seen.extend(str(detail["file"]) for step, detail in entry.steps() if step == REMOVE)
+        point.touch()
+
+    commit([(target, CONFIG)], study="one", state_dir=tmp_path, keep=keep, file=point)
+    assert seen == [str(point)]
+    assert point.exists()
 
 
 def test_a_locked_target_keeps_no_other_from_being_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

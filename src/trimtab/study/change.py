@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import ApplyError, UsageError
-from trimtab.study.rollback_point import above, applied_points, keep_point, point_of
+from trimtab.study.rollback_point import above, applied_points, file_of, keep_point, point_of
 from trimtab.trial import commit, take_back
 
 if TYPE_CHECKING:  # `trimtab recover` is the emergency command: it loads no study file, space or history
@@ -102,6 +102,7 @@ def apply_winner(
             study=record.name,
             state_dir=state_dir,
             keep=lambda found, owns: keep_point(state_dir, record.name, found, owns),
+            file=file_of(state_dir, record.name),
         )
         states = target.states()
         return {name: states[name].running for name in config}

@@ -18,7 +18,7 @@ from trimtab.systems import Own, Snapshot
 from trimtab.trial import is_same_server, own_from_json, own_to_json, snapshot_from_json, snapshot_to_json
 from trimtab.trial.lines import encode_line, read_lines, write_new_file
 
-__all__ = ["RollbackPoint", "above", "applied_points", "keep_point", "point_of", "sweep_points"]
+__all__ = ["RollbackPoint", "above", "applied_points", "file_of", "keep_point", "point_of", "sweep_points"]
 
 _SCHEMA_VERSION = 3
 
@@ -47,7 +47,8 @@ def _folder(state_dir: Path) -> Path:
     return state_dir.absolute() / "rollback"
 
 
-def _file(state_dir: Path, study: str) -> Path:
+def file_of(state_dir: Path, study: str) -> Path:
+    """Where the point of a study lies; `UsageError` when the name is none."""
     if not is_word(study):
         raise UsageError(
             f"study={study!r} is not the name of a study", hint="give the `name` under [study] in its file"
@@ -61,7 +62,7 @@ def keep_point(state_dir: Path, study: str, snapshots: Sequence[Snapshot], owns:
     Raises:
         TargetError: it cannot be written.
     """
-    path = _file(state_dir, study)
+    path = file_of(state_dir, study)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         others = [point.order for point in applied_points(state_dir) if point.study != study]
@@ -104,7 +105,7 @@ def point_of(state_dir: Path, study: str) -> RollbackPoint | None:
         UsageError: the name is none, or the file is not this user's.
         TargetError: it cannot be read.
     """
-    path = _file(state_dir, study)
+    path = file_of(state_dir, study)
     require_own_folder(path.parent)
     return _read(path) if path.exists() or path.is_symlink() else None
 

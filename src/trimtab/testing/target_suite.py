@@ -280,12 +280,13 @@ class TargetSuite:
         ours: list[Own] = []
         rollback_file: Path = state_dir / "rollback-of-the-suite"
 
-        def keep(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> Path:
+        def keep(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> None:
             found.extend(snapshots)
             ours.extend(owns)
-            return rollback_file
 
-        effective = commit([(target, subject.changes)], study="suite", state_dir=state_dir, keep=keep)
+        effective = commit(
+            [(target, subject.changes)], study="suite", state_dir=state_dir, keep=keep, file=rollback_file
+        )
         assert effective == [dict(subject.changes)]
         if subject.restart is not None:
             subject.restart()
@@ -304,7 +305,10 @@ class TargetSuite:
             pytest.skip("what this target sets outlives a restart")
         before = _touched(subject, target)
         with pytest.raises(TargetError, match="stay"):
-            commit([(target, subject.changes)], study="suite", state_dir=state_dir, keep=lambda found, ours: state_dir)
+            commit(
+                [(target, subject.changes)], study="suite", state_dir=state_dir, keep=lambda found, ours: None,
+                file=state_dir / "none",
+            )  # fmt: skip
         assert _touched(subject, target) == before
 
     # --- crash and rescue ---

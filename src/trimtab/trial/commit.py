@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Keep", "commit", "take_back"]
 
-Keep = Callable[[Sequence[Snapshot], Sequence[Own]], Path]
-"""Makes durable what a rollback needs: the targets as they were, and what is ours on them; the file that it made."""
+Keep = Callable[[Sequence[Snapshot], Sequence[Own]], object]
+"""Makes durable what a rollback needs: the targets as they were, and what is ours on them."""
 
 _CLAIM_S = 300.0
 _MAX_REPEATS = 3
@@ -43,7 +43,7 @@ def _watched(entry: Entry) -> Iterator[DeadMan]:
 
 
 def commit(
-    changes: Sequence[tuple[Target, Config]], *, study: str, state_dir: Path, keep: Keep
+    changes: Sequence[tuple[Target, Config]], *, study: str, state_dir: Path, keep: Keep, file: Path
 ) -> list[Mapping[str, Value]]:
     """Sets each config on its target, to stay: all of them, or none.
 
@@ -54,7 +54,8 @@ def commit(
         changes: open targets, locked by the caller, in the order in which they are changed.
         study: name for the journal.
         state_dir: where the journal lives.
-        keep: writes the file for a rollback.
+        keep: writes `file`, for a rollback.
+        file: noted before it is written, so that no death leaves it behind when the change is undone.
 
     Returns:
         What is in effect, target by target.
@@ -83,7 +84,8 @@ def commit(
                 entry.note(APPLIED, {"target": target.name, "own": own_to_json(applied.own)})
                 effective.append(applied.effective)
                 owns.append(applied.own)
-            entry.note(REMOVE, {"file": str(keep(entry.snapshots, owns))})
+            entry.note(REMOVE, {"file": str(file)})
+            keep(entry.snapshots, owns)
             return effective
 
         try:
@@ -151,7 +153,7 @@ def take_back(snapshots: Sequence[Snapshot], owns: Sequence[Own], *, study: str,
     with _watched(entry) as deadman:
         for snapshot, own in zip(snapshots, owns, strict=True):
             entry.note(APPLIED, {"target": snapshot.target, "own": own_to_json(own)})
-        entry.note(REMOVE, {"file": str(file)})
+        entry.note(REMOVE, {"file": str(file)})  # last: without it `undo` knows that nothing was taken back yet
         deadman.wait_ready()
         entry.note("restore")
         try:

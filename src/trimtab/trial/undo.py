@@ -75,6 +75,8 @@ def undo(entry: Entry, *, holder: str, is_tuner_gone: bool = True) -> str:
         LockedError: another tuner works on a target now; all others were dealt with.
         RestoreError: something of ours still stands on a target; all others were dealt with.
     """
+    if _has_not_begun(entry):
+        return "nothing was taken back yet; the config stays applied"
     done: list[Undone] = []
     failed: list[TargetError] = []
     for snapshot in reversed(entry.snapshots):
@@ -98,6 +100,12 @@ def undo(entry: Entry, *, holder: str, is_tuner_gone: bool = True) -> str:
         if step == REMOVE:
             Path(str(detail["file"])).unlink(missing_ok=True)
     return _text(entry, done)
+
+
+def _has_not_begun(entry: Entry) -> bool:
+    """Whether this is a rollback that died before all of it was written down, and hence before it took anything back."""
+    is_noted = any(step == REMOVE for step, _ in entry.steps())
+    return entry.purpose == "rollback" and not is_noted and not entry.is_lossy
 
 
 def _told(entry: Entry, failed: Sequence[TargetError]) -> TargetError:
