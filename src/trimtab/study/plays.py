@@ -13,11 +13,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from scipy import stats
-
 from trimtab.errors import SpaceError
 from trimtab.history import History, StudyRecord
 from trimtab.measure import Interval
+from trimtab.measure.quantile import t_quantile
 from trimtab.records import GainInterval, KnobPrior, Play, PlaysSummary, Prior, Role, Status, Trial, TriedPlay
 from trimtab.space import Config, Value
 from trimtab.study.evaluate import Evaluator
@@ -242,7 +241,7 @@ def _worth(stage: Stage, evaluator: Evaluator, tried: Tried) -> Interval | None:
     gain = _loss(stage, evaluator, tried.beside) - mean
     sd, df = evaluator.noise_sd, max(1.0, evaluator.track.summary().noise_df)
     se = sd * math.sqrt(1 / len(whole) + 1 / max(1, n_beside))
-    half = float(stats.t.ppf(0.975, df)) * se
+    half = t_quantile(0.975, df) * se
     return Interval(math.exp(gain), math.exp(gain - half), math.exp(gain + half), 0.95, se, len(whole))
 
 
