@@ -29,15 +29,17 @@ def command(
     The same command resumes an interrupted study. Ctrl-C stops cleanly and keeps all results.
     Exit code 0: a better config was proven; 1: no improvement was found.
     """
-    from rich.console import Console
+    from trimtab.study import Budget, load_study_file
 
-    from trimtab.report import Progress, print_report, to_json, write_html
-    from trimtab.study import Budget, load_study_file, remember_file, tune
-
-    file = load_study_file(study_file)
+    file = load_study_file(study_file)  # before the rest is loaded: a slip in the file is told at once
     if budget is not None:
         Budget.parse(budget)
         file = file.model_copy(update={"study": file.study.model_copy(update={"budget": budget})})
+    from rich.console import Console
+
+    from trimtab.report import Progress, print_report, to_json, write_html
+    from trimtab.study import remember_file, tune
+
     recover_first(state_dir)
     remember_file(state_dir, file.study.name, study_file)
     console = Console(stderr=True, quiet=quiet)

@@ -8,29 +8,29 @@ from __future__ import annotations
 
 import math
 
-from scipy import special
+import scipy  # its special functions, a third of a second to load, come on first use
 
 __all__ = ["binomial_quantile", "chi2_median", "normal_quantile", "t_quantile", "t_tail"]
 
 
 def normal_quantile(p: float) -> float:
     """Of the standard normal distribution at 0 < p < 1."""
-    return float(special.ndtri(p))
+    return float(scipy.special.ndtri(p))
 
 
 def t_quantile(p: float, dof: float) -> float:
     """Of Student's t with `dof` > 0 degrees of freedom at 0 < p < 1; NaN outside."""
-    return float(special.stdtrit(dof, p))
+    return float(scipy.special.stdtrit(dof, p))
 
 
 def t_tail(t: float, dof: float) -> float:
     """P(T > t) of Student's t."""
-    return float(special.stdtr(dof, -t))
+    return float(scipy.special.stdtr(dof, -t))
 
 
 def chi2_median(dof: float) -> float:
     """Of the chi-squared distribution with `dof` > 0 degrees of freedom."""
-    return float(special.chdtri(dof, 0.5))
+    return float(scipy.special.chdtri(dof, 0.5))
 
 
 def binomial_quantile(p: float, n: int, share: float) -> int:
@@ -40,5 +40,5 @@ def binomial_quantile(p: float, n: int, share: float) -> int:
         return 0
     if p >= 1 or share >= 1:
         return n
-    k = max(0, math.ceil(float(special.bdtrik(p, n, share))))
-    return k - 1 if k > 0 and special.bdtr(k - 1, n, share) >= p else min(k, n)
+    k = max(0, math.ceil(float(scipy.special.bdtrik(p, n, share))))
+    return k - 1 if k > 0 and scipy.special.bdtr(k - 1, n, share) >= p else min(k, n)

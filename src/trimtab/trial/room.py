@@ -18,7 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import trimtab.measure.quantile  # noqa: F401 - loads scipy.special now: in the middle of a run it would take CPU from it
+import scipy.special  # noqa: F401 - the measuring modules' own, loaded now: in the middle of a run it would take CPU from it
+
 from trimtab.errors import ApplyError, ForeignChangeError, LoadError, RestoreError, TargetError
 from trimtab.measure import EarlyStop
 from trimtab.records import Fault, Objective, Role, Status, Trial
