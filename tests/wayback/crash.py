@@ -69,8 +69,8 @@ class Sweep:
 
 
 def verbs_of(way: Way) -> tuple[str, ...]:
-    """What can be swept: nothing that MariaDB takes by connection alone would outlive a restart, so it is not applied."""
-    return ("trial",) if (way.product, way.reach) == ("mariadb", "connection") else ("trial", "apply", "rollback")
+    """What can be swept: nothing that MySQL or MariaDB takes by connection alone would outlive a restart, so it is not applied."""
+    return ("trial",) if way.product != "postgresql" and way.reach == "connection" else ("trial", "apply", "rollback")
 
 
 def can_trace() -> bool:
