@@ -69,7 +69,7 @@ class Sweep:
 
 
 def verbs_of(way: Way) -> tuple[str, ...]:
-    """What can be swept: nothing that MySQL or MariaDB takes by connection alone would outlive a restart, so it is not applied."""
+    """What can be swept: what MySQL and MariaDB take by connection alone outlives no restart and is not applied."""
     return ("trial",) if way.product != "postgresql" and way.reach == "connection" else ("trial", "apply", "rollback")
 
 
