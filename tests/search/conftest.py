@@ -21,6 +21,12 @@ CHEAP = (
 )  # fmt: skip
 """Modules of `trimtab.search` whose searchers fit no model."""
 
+OF_THE_LEDGER = (
+    "test_answers_out_of_order", "test_batches_go_on", "test_resumes_in_the_middle_of_a_batch", "test_seed_matters",
+    "test_the_same_trial_told_twice_changes_nothing",
+)  # fmt: skip
+"""Promises that a peer's sampler keeps through our ledger: tried with SMAC, whose every ask takes seconds, in the long form."""
+
 OF_THE_CHECK = (*CHEAP, "auto")
 """Searchers that `make check` tries too; the others are marked `slow`."""
 
@@ -34,7 +40,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         module = made_by.__module__.rpartition(".")[2]
         if module not in OF_THE_CHECK or _space(item) in ("mixed", "conditional"):
             item.add_marker(pytest.mark.slow)
-        if not _is_quick(item, module in CHEAP):
+        is_slow_peer = made_by.__name__ == "SmacSearcher" and item.originalname in OF_THE_LEDGER  # type: ignore[attr-defined]
+        if is_slow_peer or not _is_quick(item, module in CHEAP):
             item.add_marker(pytest.mark.full)
 
 

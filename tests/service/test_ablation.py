@@ -33,10 +33,10 @@ searcher = "random"
 advice = {{ jit = false, work_mem = "8MB", random_page_cost = 2.0 }}
 
 [measure]
-window = "2s"
-window_max = "2s"
-warmup_floor = "1s"
-warmup_cap = "1s"
+window = "1s"
+window_max = "1s"
+warmup_floor = "200ms"
+warmup_cap = "200ms"
 
 [proof]
 min_pairs = 3

@@ -86,7 +86,14 @@ def stage(place: Path) -> Iterator[Stage]:
         yield stage
 
 
-@pytest.mark.parametrize("name", plugins.names("searchers"))
+QUICK = ("auto", "gp", "grid", "nelder-mead", "optuna", "random", "smac")
+"""Of each family one; the others search on a real server in the long form, and in every run on a simulated one."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.full) for name in plugins.names("searchers")],
+)
 def test_a_searcher_named_in_the_study_file_searches(name: str, place: Path, stage: Stage) -> None:
     require(*NEEDS.get(name, ()))
     path = place / f"{name}.toml"
