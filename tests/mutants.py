@@ -34,9 +34,9 @@ TIMEOUT_S = 300.0
 
 TESTS: Mapping[str, Sequence[str]] = {
     "trimtab.trial.guard": ("tests/trial/test_guard.py",),
-    "trimtab.study.verdict": (
-        "tests/study/test_acceptance.py",
-        "tests/study/test_regression.py",
+    "trimtab.flow.verdict": (
+        "tests/flow/test_acceptance.py",
+        "tests/flow/test_regression.py",
         "tests/study/test_tune.py",
     ),
     "trimtab.study.change": ("tests/trial/test_commit.py", "tests/cli/test_apply.py"),

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.flow.acceptance import Acceptance, AcceptanceRule, Sample
 from trimtab.measure import BaselineTrack
-from trimtab.study.acceptance import Acceptance, AcceptanceRule, Sample
 
 __all__ = ["MODELS", "accepted", "false_claims", "main"]
 

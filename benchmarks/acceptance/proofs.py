@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from trimtab.flow import Scorer, Steps
+from trimtab.flow.baseline import measure_baseline
+from trimtab.flow.prove import Proof, prove
 from trimtab.history import History
 from trimtab.records import Role, Trial
 from trimtab.space import Value
 from trimtab.study import load_study_file, open_stage
-from trimtab.study.begin import fingerprint_of, measure_baseline, new_record, open_evaluator
-from trimtab.study.prove import Proof, prove
+from trimtab.study.begin import fingerprint_of, new_record, run_flow
+from trimtab.study.task import task_of
 from trimtab.workload import Frame
 
 __all__ = ["Listener", "prove_changes", "prove_equal"]
@@ -47,9 +50,14 @@ def prove_changes(
         stage.workload.prepare(stage.target.endpoint(), heard.phase)
         with History.open(state_dir / "history.db") as history:
             record = new_record(history, stage, fingerprint_of(file, stage.workload))
-            with open_evaluator(stage, history, record, state_dir, heard, lambda: False) as evaluator:
-                measure_baseline(evaluator, stage.baseline)
-                return prove(stage, evaluator, stage.baseline.replace(changes), may_go_on=lambda: True)
+            task, candidate = task_of(stage), stage.baseline.replace(changes)
+
+            def flow(scorer: Scorer) -> Steps[Proof]:
+                yield from measure_baseline(task)
+                return (yield from prove(task, scorer, candidate))
+
+            proof, _ = run_flow(stage, task, flow, history, record, state_dir, heard, lambda: False)
+            return proof
 
 
 def prove_equal(study: Path, state_dir: Path) -> Proof:

@@ -13,9 +13,9 @@ import statistics
 import sys
 from functools import partial
 
+from trimtab.flow.prune import PruningSearcher, first_level_runs
+from trimtab.records import PrunePlan
 from trimtab.search import create
-from trimtab.study.prune import PruningSearcher
-from trimtab.study.prune_plan import PrunePlan, first_level_runs
 from trimtab.testing.surfaces import make_surface, run
 
 ARMS = ("off", "auto", "8")

@@ -15,6 +15,7 @@ from trimtab.errors import UsageError
 
 __all__ = [
     "Dimension",
+    "counted",
     "format_duration",
     "format_percent",
     "format_size",
@@ -237,3 +238,9 @@ def _unit_hint(dimension: Dimension) -> str:
     if dimension is Dimension.DURATION:
         return " with us, ms, s, min, h or d"
     return " without a unit"
+
+
+def counted(n: int, noun: str) -> str:
+    """`1 trial`, `2 trials`, `3 studies`."""
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{n:,} {noun if n == 1 else many}"

@@ -56,6 +56,29 @@ def test_imports_point_one_way() -> None:
     assert wrong == []
 
 
+def _modules(path: Path) -> set[str]:
+    """First names of all modules that a file imports, wherever in it."""
+    tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    found = [
+        alias.name for node in tree if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in (node.names if isinstance(node, ast.Import) else [ast.alias(name=node.module or "")])
+    ]  # fmt: skip
+    return {name.split(".")[0] for name in found}
+
+
+def test_a_flow_has_no_clock_file_or_socket() -> None:
+    """What a study decides is a function of its task and its trials; so it can be replayed, and asked over a wire."""
+    rooms = {"space", "measure", "records", "model", "search", "importance", "errors", "units", "deferred", "flow"}
+    plain = {
+        "__future__", "collections", "dataclasses", "enum", "functools", "itertools", "math", "numpy", "re", "scipy",
+        "trimtab", "typing",
+    }  # fmt: skip
+    files = [path for path in FILES if _room(path) == "flow"]
+    assert len(files) > 10
+    wrong = {path.name: (_modules(path) - plain) | (_imports(path) - rooms) for path in files}
+    assert {name: found for name, found in wrong.items() if found} == {}
+
+
 def test_every_folder_is_a_known_room() -> None:
     rooms = {_room(path) for path in FILES}
     assert rooms <= set(RANKS)

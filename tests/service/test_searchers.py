@@ -12,12 +12,14 @@ import pytest
 
 from tests.needs import require
 from trimtab import plugins
+from trimtab.flow import Ask, Scorer, Steps, Study
+from trimtab.flow.explore import explore, start_searcher
 from trimtab.history import History, space_to_json
 from trimtab.records import Role
 from trimtab.study import load_study_file
-from trimtab.study.evaluate import Evaluator
-from trimtab.study.explore import explore, start_searcher
+from trimtab.study.drive import Recorded, drive, room_measure
 from trimtab.study.stage import Stage, build_workload, open_stage
+from trimtab.study.task import task_of
 from trimtab.trial import TrialRoom
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -115,15 +117,27 @@ def test_a_searcher_named_in_the_study_file_searches(name: str, place: Path, sta
             stage.target, stage.workload, stage.space, stage.baseline,
             objective=stage.objective, state_dir=place / "state", study=name,
         ) as room:  # fmt: skip
-            evaluator = Evaluator(mine, room, history, record.id, listener=_Silent())
-            evaluator.measure(stage.baseline, Role.BASELINE)
-            reason = explore(mine, evaluator, start_searcher(mine, 2), say=lambda line: None)
+            study = Study(task_of(mine), _searched)
+            reason = drive(
+                study,
+                room_measure(room, study.scorer, mine.plan, _Silent()),
+                recorded=Recorded((), lambda line: None),
+                keep=lambda trial: history.add_trial(record.id, trial),
+                listener=_Silent(),
+            )
         trials = history.trials(record.id)
     asked = [trial for trial in trials if trial.role in (Role.SEARCH, Role.ADVICE)]
     assert len(asked) == 2, reason
     assert {trial.searcher for trial in asked} == {name}
     assert all(trial.measurement is not None for trial in asked), [trial.reason for trial in asked]
     assert asked[0].config != asked[1].config
+
+
+def _searched(scorer: Scorer) -> Steps[str]:
+    """The search of a study, without what comes before and after it; why it ended."""
+    task = scorer.task
+    yield Ask(config=task.baseline, role=Role.BASELINE)
+    return (yield from explore(task, scorer, start_searcher(task, 2)))
 
 
 def _with_file(stage: Stage, path: Path) -> Stage:

@@ -6,22 +6,22 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from tests.fakes import FakeStudy
+from trimtab.flow import Steps, explore, refine
 from trimtab.measure import EarlyStop
 from trimtab.records import Context, Role, Status, Trial, Verdict
 from trimtab.space import Config, Value
-from trimtab.study import explore, refine
-from trimtab.study.evaluate import Evaluator
 from trimtab.trial import TrialRoom
 
 pytestmark = pytest.mark.slow
 
 _SEARCH = (Role.PLAY, Role.SEARCH, Role.ADVICE, Role.REPEAT)
 _COST_S = 7.0
+T = TypeVar("T")
 
 
 @pytest.fixture(autouse=True)
@@ -34,13 +34,8 @@ def _seconds(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(trial, cost_s={"measure": 5.0, "warmup": 2.0})
 
     monkeypatch.setattr(TrialRoom, "run", costly)
-    measure = Evaluator.measure
-
-    def without_asking(self: Evaluator, *args: Any, **options: Any) -> Trial:
-        # How long the searcher thinks depends on how busy the machine is, and would change how many trials there are.
-        return measure(self, *args, **{**options, "ask_s": 0.0})
-
-    monkeypatch.setattr(Evaluator, "measure", without_asking)
+    # How long the searcher thinks depends on how busy the machine is, and would change how many trials there are.
+    monkeypatch.setattr("trimtab.study.drive._ask_s", lambda started: 0.0)
 
 
 def _speed(values: Mapping[str, Value]) -> float:
@@ -120,6 +115,14 @@ def test_no_stop_by_throughput_where_the_load_is_open(fake: FakeStudy, monkeypat
     assert any(stop is not None for stop in seen)
 
 
+def _returned(steps: Steps[T]) -> T:
+    """What steps return that ask for nothing."""
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    value: T = end.value.value
+    return value
+
+
 @pytest.mark.parametrize(("lead", "n_settings"), [(0.03, 1), (0.2, 3)])
 def test_of_configs_that_cannot_be_told_apart_the_one_of_fewest_settings_is_proven(
     lead: float, n_settings: int
@@ -131,11 +134,11 @@ def test_of_configs_that_cannot_be_told_apart_the_one_of_fewest_settings_is_prov
         Trial(number=i, role=Role.SEARCH, config=config, context=Context("any", 1), status=Status.OK, loss=loss)
         for i, (config, loss) in enumerate(losses)
     ]
-    stage: Any = SimpleNamespace(baseline=Config({"a": 0, "b": 0, "c": 0}))
-    evaluator: Any = SimpleNamespace(trials=trials, noise_sd=0.1)
+    task: Any = SimpleNamespace(baseline=Config({"a": 0, "b": 0, "c": 0}))
+    scorer: Any = SimpleNamespace(trials=trials, noise_sd=0.1)
     spent: Any = SimpleNamespace(is_empty=True)
     if lead > 0.1:
-        evaluator.noise_sd = 0.05
-    leader = refine._leader(stage, evaluator, spent)
+        scorer.noise_sd = 0.05
+    leader = _returned(refine._leader(task, scorer, spent))
     assert leader is not None
-    assert len(leader.difference(stage.baseline)) == n_settings
+    assert len(leader.difference(task.baseline)) == n_settings

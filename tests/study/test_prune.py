@@ -14,16 +14,15 @@ import pytest
 from tests.fakes import FakeStudy
 from tests.search.registered import runnable
 from trimtab.errors import UsageError
+from trimtab.flow.prune import PruningSearcher
 from trimtab.history import StudyRecord, open_history_at
 from trimtab.importance import Consensus, KnobRank, RankProblem
-from trimtab.records import Role, Trial
+from trimtab.records import PrunePlan, Role, Trial
 from trimtab.report import render_html, report_text
 from trimtab.search import Searcher, SearchProblem, create
 from trimtab.search.random import RandomSearcher
 from trimtab.space import Config, Knob, KnobKind, Space
 from trimtab.study import load_study_file, run_design
-from trimtab.study.prune import PruningSearcher
-from trimtab.study.prune_plan import PrunePlan
 from trimtab.testing.searcher_suite import CONTEXT, SearcherSuite, measured
 
 pytestmark = pytest.mark.slow
@@ -50,7 +49,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         entries.sort(key=lambda entry: -entry.score)
         return Consensus(knobs=tuple(entries), rankings=(), knee=2, n_trials=len(trials), r2=0.5)
 
-    monkeypatch.setattr("trimtab.study.prune.rank_knobs", ranked)
+    monkeypatch.setattr("trimtab.flow.prune.rank_knobs", ranked)
 
 
 class _Pruned(PruningSearcher):

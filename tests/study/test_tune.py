@@ -176,7 +176,7 @@ def test_what_was_measured_after_the_flow_had_changed_is_not_measured_again(
 
     stop_at(6)
     fake.tune()
-    monkeypatch.setattr("trimtab.study.begin.N_BASELINE_FIRST", 5)
+    monkeypatch.setattr("trimtab.flow.baseline.N_BASELINE_FIRST", 5)
     stop_at(11)
     _, second = fake.tune()
     assert [trial.number for trial in second] == [0, 1, 2, 7, 8, 9, 10, 11]

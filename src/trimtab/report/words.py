@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from trimtab.units import counted
+
 __all__ = ["clean", "counted", "first_line", "number_text", "one_line", "percent_text", "ratio_text"]
 
 _ESCAPE_SEQUENCE = re.compile(
@@ -37,12 +39,6 @@ def first_line(text: object) -> str:
 def one_line(text: object) -> str:
     """`clean(text)` in one line: line ends, tabs and whatever else cannot be printed become U+FFFD too."""
     return "".join(char if char.isprintable() else "\ufffd" for char in clean(text))
-
-
-def counted(n: int, noun: str) -> str:
-    """`1 trial`, `2 trials`, `3 studies`."""
-    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{n:,} {noun if n == 1 else many}"
 
 
 def number_text(value: float | None) -> str:

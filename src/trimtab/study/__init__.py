@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from trimtab.study.stage import Stage, build_target, build_workload, open_stage
     from trimtab.study.template import study_text
     from trimtab.study.tuning import tune
-    from trimtab.study.verdict import make_verdict
 else:
     __getattr__ = deferred(
         __name__,
@@ -54,7 +53,6 @@ else:
             "stage": "Stage build_target build_workload open_stage",
             "template": "study_text",
             "tuning": "tune",
-            "verdict": "make_verdict",
         },
     )
 
@@ -90,7 +88,6 @@ __all__ = [
     "leave_applied",
     "load_study_file",
     "make_rankers",
-    "make_verdict",
     "open_changes",
     "open_stage",
     "rank_study",

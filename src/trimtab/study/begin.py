@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from trimtab.errors import HistoryError, LoadError, UsageError
+from trimtab.errors import HistoryError, UsageError
+from trimtab.flow import Scorer, Steps, Study, Task
+from trimtab.flow.baseline import N_BASELINE_FIRST
 from trimtab.history import History, StudyRecord, space_to_json
-from trimtab.records import Role, Status
-from trimtab.space import Config
-from trimtab.study.evaluate import Evaluator, StudyListener
+from trimtab.records import Trial
+from trimtab.study.drive import Recorded, StudyListener, drive, room_measure
 from trimtab.study.file import StudyFile, guarding_of, plan_of
 from trimtab.study.kept import kept_settings
 from trimtab.study.stage import Stage
@@ -28,15 +29,14 @@ __all__ = [
     "TuneListener",
     "fingerprint_of",
     "first_signal_is_polite",
-    "measure_baseline",
     "new_record",
-    "open_evaluator",
+    "open_room",
     "require_enough_time",
     "require_same_baseline",
+    "run_flow",
 ]
 
-N_BASELINE_FIRST = 3
-"""Baseline runs before anything else: the machine's noise floor (an A/A test) comes from them."""
+T = TypeVar("T")
 
 
 class TuneListener(StudyListener, TrialListener, Protocol):
@@ -114,15 +114,14 @@ def require_same_baseline(record: StudyRecord, stage: Stage) -> None:
 
 
 @contextmanager
-def open_evaluator(
+def open_room(
     stage: Stage,
-    history: History,
-    record: StudyRecord,
     state_dir: Path,
+    name: str,
     listener: TuneListener,
     is_interrupted: Callable[[], bool],
-) -> Iterator[Evaluator]:
-    """Answers from the record first and measures on; the target is as it was found when this is left."""
+) -> Iterator[TrialRoom]:
+    """Where the trials of the study `name` are made; the target is as it was found when this is left."""
     with TrialRoom(
         stage.target,
         stage.workload,
@@ -130,28 +129,46 @@ def open_evaluator(
         stage.baseline,
         objective=stage.objective,
         state_dir=state_dir,
-        study=record.name,
+        study=name,
         listener=listener,
         is_interrupted=is_interrupted,
         guarding=guarding_of(stage.file, state_dir),
         say=listener.phase,
     ) as room:
-        yield Evaluator(stage, room, history, record.id, recorded=history.trials(record.id), listener=listener)
+        yield room
 
 
-def measure_baseline(evaluator: Evaluator, baseline: Config) -> None:
-    """The runs of the baseline that every study begins with.
+def run_flow(
+    stage: Stage,
+    task: Task,
+    flow: Callable[[Scorer], Steps[T]],
+    history: History,
+    record: StudyRecord,
+    state_dir: Path,
+    listener: TuneListener,
+    is_interrupted: Callable[[], bool],
+) -> tuple[T, list[Trial]]:
+    """Drives `flow` to its end on the stage; what it returns, and all trials of the study. Then the target is as it was found.
 
-    Raises:
-        LoadError: the workload cannot be measured on the server as it is.
+    Args:
+        stage: its data is prepared.
+        task, flow: see `Study`.
+        history: holds what is known of the study `record`, and is given every trial.
+        record: the study.
+        state_dir: journal.
+        listener: told of everything.
+        is_interrupted: asked before every trial, and every second while one runs.
     """
-    for _ in range(N_BASELINE_FIRST):
-        trial = evaluator.measure(baseline, Role.BASELINE)
-        if trial.status is not Status.OK:
-            is_ours = trial.status is Status.INFRASTRUCTURE
-            raise LoadError(
-                f"the baseline itself cannot be measured: {trial.status}: {trial.reason}",
-                hint="lower the load, or give the generator free cores or real-time priority; `trimtab bench` shows it"
-                if is_ours
-                else "make the workload run on the server as it is; `trimtab bench` shows it",
-            )
+    recorded = Recorded(history.trials(record.id), listener.phase)
+    with open_room(stage, state_dir, record.name, listener, is_interrupted) as room:
+        study = Study(task, flow, say=listener.phase, numbers_from=recorded.next_number)
+        result = drive(
+            study,
+            room_measure(room, study.scorer, stage.plan, listener),
+            recorded=recorded,
+            keep=lambda trial: history.add_trial(record.id, trial),
+            listener=listener,
+            is_interrupted=is_interrupted,
+        )
+        listener.phase("restoring the target")
+    return result, study.scorer.trials

@@ -14,30 +14,26 @@ from dataclasses import replace
 from pathlib import Path
 
 from trimtab.errors import HistoryError, UsageError
+from trimtab.flow.design import design_runs
 from trimtab.history import History, StudyRecord, open_history_at
 from trimtab.importance import DESIGNS, Design, make_design
-from trimtab.records import DesignPlan, Role, Status, Trial, Verdict
+from trimtab.records import DesignPlan, Trial, Verdict
 from trimtab.space import Config
 from trimtab.study.begin import (
     TuneListener,
     fingerprint_of,
     first_signal_is_polite,
-    measure_baseline,
     new_record,
-    open_evaluator,
     require_same_baseline,
+    run_flow,
 )
-from trimtab.study.evaluate import Evaluator
 from trimtab.study.file import ProofTable, SearchTable, StudyFile, guarding_of
 from trimtab.study.rank import design_name
 from trimtab.study.stage import Stage, build_target, build_workload, open_stage
-from trimtab.study.verdict import Outcome, make_verdict
-from trimtab.trial import Interrupted
+from trimtab.study.task import task_of
+from trimtab.study.verdict import wall_of
 
 __all__ = ["run_design"]
-
-_MAX_INVALID_TRIALS = 2
-"""Times that a run which was nobody's fault (a busy load generator) is made again before it is left out."""
 
 
 def run_design(
@@ -136,33 +132,16 @@ def _run(
     configs: Sequence[Config],
     plan: DesignPlan,
 ) -> tuple[StudyRecord, list[Trial]]:
-    outcome = Outcome()
+    task = task_of(stage)
     listener.study_started(record.name, None)
     with first_signal_is_polite() as is_interrupted:
         listener.phase("preparing the data")
-        outcome.prepare_s = stage.workload.prepare(stage.target.endpoint(), listener.phase).duration_s
+        prepare_s = stage.workload.prepare(stage.target.endpoint(), listener.phase).duration_s
         started = time.monotonic()
-        with open_evaluator(stage, history, record, state_dir, listener, is_interrupted) as evaluator:
-            try:
-                _measure(stage, evaluator, configs, listener)
-                outcome.stop_reason = f"all {len(configs)} runs of the design are made"
-            except Interrupted as interrupted:
-                outcome.is_interrupted, outcome.stop_reason = True, interrupted.message
-            listener.phase("restoring the target")
-        verdict = make_verdict(stage, evaluator, outcome, wall_s=time.monotonic() - started)
-    verdict = replace(verdict, design=plan, result=verdict.result if outcome.is_interrupted else "design")
-    status = "interrupted" if outcome.is_interrupted else "ranked"
+        flow = design_runs(task, configs)
+        verdict, trials = run_flow(stage, task, flow, history, record, state_dir, listener, is_interrupted)
+        wall_s = time.monotonic() - started
+    verdict = replace(verdict, design=plan, wall_s=wall_of(trials, prepare_s=prepare_s, wall_s=wall_s))
+    status = "interrupted" if verdict.result == "interrupted" else "ranked"
     history.update_study(record.id, status=status, verdict=verdict)
-    return replace(record, status=status, verdict=verdict), evaluator.trials
-
-
-def _measure(stage: Stage, evaluator: Evaluator, configs: Sequence[Config], listener: TuneListener) -> None:
-    listener.phase("measuring the baseline")
-    measure_baseline(evaluator, stage.baseline)
-    listener.phase(f"measuring the {len(configs)} runs of the design")
-    for number, config in enumerate(configs):
-        if number and number % stage.file.search.baseline_every == 0:
-            evaluator.measure(stage.baseline, Role.BASELINE)
-        for _ in range(1 + _MAX_INVALID_TRIALS):
-            if evaluator.measure(config, Role.DESIGN).status is not Status.INFRASTRUCTURE:
-                break
+    return replace(record, status=status, verdict=verdict), trials

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from trimtab.errors import UsageError
+from trimtab.flow import Budget
 from trimtab.records import Objective
 from trimtab.trial import Guarding, GuardLimits, MeasurePlan
 from trimtab.units import parse_duration, parse_size
@@ -34,41 +35,6 @@ __all__ = [
 
 _MAX_BYTES = 1 << 20
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
-_TRIALS = re.compile(r"^\s*(\d{1,20})\s*trials?\s*$")
-_MAX_TRIALS = 1_000_000
-
-
-class Budget(BaseModel):
-    """How much a study may use: seconds or trials (exactly one is set)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    seconds: float | None = None
-    trials: int | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Budget:
-        """Reads `"5m"`, `"1h30m"` or `"40 trials"`.
-
-        Raises:
-            UsageError: neither, or not positive.
-        """
-        match = _TRIALS.match(text)
-        hint = 'write a duration such as "5m", or a number of trials such as "40 trials"'
-        if match:
-            if not 1 <= int(match[1]) <= _MAX_TRIALS:
-                few = "no trial" if int(match[1]) < 1 else f"more than {_MAX_TRIALS} trials"
-                raise UsageError(f"budget={text!r} holds {few}", hint=hint)
-            return cls(trials=int(match[1]))
-        try:
-            seconds = parse_duration(text)
-        except UsageError as error:
-            raise UsageError(f"cannot read budget={text!r}", hint=hint) from error
-        if seconds <= 0:
-            raise UsageError(f"budget={text!r} is not positive", hint=hint)
-        return cls(seconds=seconds)
-
-    def __str__(self) -> str:
-        return f"{self.trials} trials" if self.trials is not None else f"{self.seconds:g} s"
 
 
 class _Table(BaseModel):

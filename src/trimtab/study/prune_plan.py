@@ -7,22 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from trimtab.errors import UsageError
+from trimtab.flow.prune import first_level_runs, tuning_order
 from trimtab.history import History, StudyRecord, read_space
-from trimtab.importance import Consensus, RankProblem, rank_knobs
+from trimtab.importance import RankProblem, rank_knobs
 from trimtab.records import PrunePlan, PruneSummary
 from trimtab.study.rank import find_ranked
 from trimtab.study.stage import Stage
 
-__all__ = ["check_pruning", "first_level_runs", "settle_plan", "tuning_order"]
-
-_SHARE = 1 / 3
-"""Of the search's trials that the first level may use."""
-
-_RUNS_PER_KNOB = 3
-_LEAST_RUNS = 12
-_LEAST_FORCED = 8
-"""Runs of the first level: three a knob if the share allows; below 12, and below one a knob, ranks would be chance. Where the
-user has said how many knobs to tune, or carried ranks are only checked, 8 must do."""
+__all__ = ["check_pruning", "settle_plan"]
 
 _NAMES_SHOWN = 5
 
@@ -79,23 +71,6 @@ def settle_plan(
     )
     history.update_study(record.id, verdict=replace(history.study(record.id).verdict, pruned=PruneSummary(plan=plan)))
     return plan
-
-
-def tuning_order(consensus: Consensus) -> tuple[tuple[str, ...], int]:
-    """The knobs in the order in which they should be tuned, and how many of them are worth it, at least one.
-
-    Knobs that matter but are best left at their default (Kanellis et al.) come after those that pay.
-    """
-    worth = [name for name in consensus.names if name not in consensus.not_worth]
-    n_worth = sum(name not in consensus.not_worth for name in consensus.names[: consensus.knee])
-    return (*worth, *(name for name in consensus.names if name in consensus.not_worth)), max(1, n_worth)
-
-
-def first_level_runs(n_knobs: int, budget_trials: int | None, *, is_forced: bool) -> int:
-    """Runs of the first level; 0 when the budget has no room for a ranking."""
-    asked = max(_LEAST_RUNS, _RUNS_PER_KNOB * n_knobs)
-    runs = asked if budget_trials is None else min(asked, int(_SHARE * budget_trials))
-    return runs if runs >= (_LEAST_FORCED if is_forced else max(_LEAST_RUNS, n_knobs)) else 0
 
 
 def _offered(stage: Stage, history: History, near: Sequence[str]) -> dict[str, Any]:

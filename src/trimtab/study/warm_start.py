@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cache, partial
 from itertools import islice
 
 from trimtab.errors import UsageError
+from trimtab.flow.warm import WarmStart, kept_past
 from trimtab.history import History, StudyRecord, TrialSummary, find_study, knobs_from_json
-from trimtab.records import PastTrials, Role, Trial, WarmStartSummary, WarmStudy
+from trimtab.records import Role, Trial, WarmStudy
 from trimtab.search import PastStudy, fitted
-from trimtab.search.warm import WarmLog
-from trimtab.space import Config, Space, Value
+from trimtab.space import Config, Space
 from trimtab.study.near import Near, Task, nearest
 from trimtab.study.stage import Stage
 
@@ -26,72 +26,6 @@ _MOST_CONFIGS = 150
 _N_STARTS = 16
 _ALL = 1.0
 """Nearness of a study that the user has named, at least a hundredth of which counts: the user knows better."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarmStart:
-    """What a study takes over from past ones.
-
-    Attributes:
-        facts: id, name, digest, nearness and its parts of each study; for people and for the verdict.
-        past: their trials in this study's space.
-        starts: the best configs of the past, the nearest study's first.
-    """
-
-    facts: tuple[WarmStudy, ...] = ()
-    past: tuple[PastStudy, ...] = ()
-    starts: tuple[Config, ...] = ()
-
-    @classmethod
-    def of(cls, kept: WarmStartSummary) -> WarmStart:
-        """What `summary` gave, before the past was left out."""
-        return cls(facts=kept.studies, past=tuple(map(_past_of, kept.past or ())), starts=kept.starts or ())
-
-    def summary(self, log: WarmLog | None = None) -> WarmStartSummary:
-        """For the verdict: everything that the search is a function of (the history may change), and what `log` says of
-        each prior: whether it was used to the end or dropped, and why.
-        """
-        said = log or WarmLog()
-        return WarmStartSummary(
-            studies=tuple(
-                replace(each, dropped=said.dropped.get(each.name, ""), weight=said.weights.get(each.name, 0.0))
-                for each in self.facts
-            ),
-            n_asks=said.n_asks,
-            past=tuple(_kept_past(each) for each in self.past),
-            starts=self.starts,
-        )
-
-    def describe(self) -> str:
-        """In a line; "" for nothing."""
-        shown = [f"{each.name!r} (nearness {each.nearness:.2f}, {each.n_trials} trials)" for each in self.facts]
-        return f"warm start from study {', '.join(shown)}" if shown else ""
-
-
-def _kept_past(study: PastStudy) -> PastTrials:
-    """By columns: the names of the knobs once."""
-    names = tuple(study.configs[0]) if study.configs else ()
-    return PastTrials(
-        name=study.name,
-        nearness=study.nearness,
-        knobs=names,
-        configs=tuple(tuple(config[name] for name in names) for config in study.configs),
-        losses=tuple(study.losses),
-        failed=tuple(tuple(config[name] for name in names) for config in study.failed),
-    )
-
-
-def _past_of(kept: PastTrials) -> PastStudy:
-    def configs(rows: Sequence[Sequence[Value]]) -> tuple[Config, ...]:
-        return tuple(Config(dict(zip(kept.knobs, row, strict=True))) for row in rows)
-
-    return PastStudy(
-        name=kept.name,
-        nearness=kept.nearness,
-        configs=configs(kept.configs),
-        losses=kept.losses,
-        failed=configs(kept.failed),
-    )
 
 
 def check_warm_start(stage: Stage, history: History, record: StudyRecord) -> None:
@@ -175,7 +109,7 @@ def take_over(
 
 def _digest(study: PastStudy) -> str:
     """Of what was taken over."""
-    return hashlib.sha256(json.dumps(asdict(_kept_past(study)), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(asdict(kept_past(study)), sort_keys=True).encode()).hexdigest()
 
 
 def _past(name: str, nearness: float, trials: Sequence[TrialSummary], space: Space, baseline: Config) -> PastStudy:

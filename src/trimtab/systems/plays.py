@@ -1,7 +1,7 @@
 """The plays of a kind of target: what catalog/KIND_plays.toml holds, checked when it is loaded, and which of it fits a load.
 
 A play is a hypothesis: a small named bundle of settings that an expert would try, with the reason and a condition on workload,
-machine and version. Whether it helps here, only a measurement tells (`trimtab.study.plays`).
+machine and version. Whether it helps here, only a measurement tells (`trimtab.flow.plays`).
 """
 
 from __future__ import annotations

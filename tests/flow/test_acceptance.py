@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.fakes import FakeStudy
+from trimtab.flow.acceptance import Acceptance, AcceptanceRule, Sample
 from trimtab.records import Objective, Role, Status, Trial
 from trimtab.report import report_text
-from trimtab.study.acceptance import Acceptance, AcceptanceRule, Sample
 
 RULE = AcceptanceRule(metric="throughput", is_maximised=True, noise_sd=0.01)
 WOBBLE = (1.0, 1.01, 0.995, 1.004, 0.998, 1.006, 0.99, 1.002)

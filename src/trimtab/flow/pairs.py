@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from trimtab.flow.ask import Ask, Effort, Steps
+from trimtab.flow.score import Scorer
+from trimtab.flow.task import Task
 from trimtab.measure import Interval, NoisePool, PairedSequence
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
-from trimtab.study.evaluate import Evaluator
-from trimtab.study.stage import Stage
-from trimtab.trial import MeasurePlan
 
-__all__ = ["Duel", "Purse", "believable", "fight", "fight_block", "noise_pool", "pair_plan"]
+__all__ = ["Duel", "Purse", "believable", "fight", "fight_block", "noise_pool"]
 
 _MAX_INVALID_TRIALS = 2
 """Times that a trial which was nobody's fault (a busy load generator) is made again."""
@@ -69,41 +69,36 @@ class Duel:
 class Purse:
     """How many more runs a phase may make: its own allowance, and in seconds what must stay for the later phases."""
 
-    def __init__(self, stage: Stage, evaluator: Evaluator, *, seconds: float, runs: int, keep_runs: int = 0) -> None:
+    def __init__(self, task: Task, scorer: Scorer, *, seconds: float, runs: int, keep_runs: int = 0) -> None:
         """Takes the allowance.
 
         Args:
-            stage, evaluator: of the study.
+            task, scorer: of the study.
             seconds: allowance where the budget is in seconds.
             runs: allowance where the budget is in trials.
             keep_runs: full trials that must stay affordable afterwards (budgets in seconds).
         """
-        self._budget_s = stage.file.budget.seconds
-        self._evaluator = evaluator
-        self._end_s = evaluator.spent_s + seconds
-        self._end_n = len(evaluator.trials) + runs
+        self._budget_s = task.budget.seconds
+        self._scorer = scorer
+        self._end_s = scorer.spent_s + seconds
+        self._end_n = len(scorer.trials) + runs
         self._keep = keep_runs
 
     @property
     def n_runs(self) -> int:
         """Runs that are left; 0 and less: none."""
-        evaluator = self._evaluator
+        scorer = self._scorer
         if self._budget_s is None:
-            return self._end_n - len(evaluator.trials)
-        cost = max(evaluator.mean_cost_s, 1e-9)
-        left_s = min(self._end_s, self._budget_s - self._keep * cost) - evaluator.spent_s
+            return self._end_n - len(scorer.trials)
+        cost = max(scorer.mean_cost_s, 1e-9)
+        left_s = min(self._end_s, self._budget_s - self._keep * cost) - scorer.spent_s
         return math.floor(left_s / cost)
 
 
-def pair_plan(stage: Stage) -> MeasurePlan:
-    """Each run of a pair sees the window's longest form: a comparison is not the place to save seconds."""
-    return replace(stage.plan, window_s=max(stage.plan.window_s, stage.plan.window_max_s / 2), precision=0.005)
-
-
-def noise_pool(evaluator: Evaluator, duels: Sequence[Duel]) -> NoisePool:
+def noise_pool(scorer: Scorer, duels: Sequence[Duel]) -> NoisePool:
     """What the baseline's repeats and earlier duels showed of the noise of one pair."""
-    df = evaluator.track.summary().noise_df if len(evaluator.track) else 0.0
-    squares = df * 2 * max(evaluator.noise_sd, _LEAST_NOISE) ** 2
+    df = scorer.track.summary().noise_df if len(scorer.track) else 0.0
+    squares = df * 2 * max(scorer.noise_sd, _LEAST_NOISE) ** 2
     for duel in duels:
         if duel.n_pairs > 1:
             mean = sum(duel.logs) / duel.n_pairs
@@ -115,13 +110,13 @@ def noise_pool(evaluator: Evaluator, duels: Sequence[Duel]) -> NoisePool:
     return NoisePool(borrowed * max(squares / df, 2 * _LEAST_NOISE**2), borrowed)
 
 
-def believable(evaluator: Evaluator, config: Config, role: Role, plan: MeasurePlan) -> Trial:
+def believable(config: Config, role: Role, effort: Effort = Effort.PAIR) -> Steps[Trial]:
     """A trial, made again a few times when a fault that was not the config's made it worthless."""
-    trial = evaluator.measure(config, role, plan=plan)
+    trial = yield Ask(config=config, role=role, effort=effort)
     for _ in range(_MAX_INVALID_TRIALS):
         if trial.status is not Status.INFRASTRUCTURE:
             break
-        trial = evaluator.measure(config, role, plan=plan)
+        trial = yield Ask(config=config, role=role, effort=effort)
     return trial
 
 
@@ -134,9 +129,8 @@ def _failure(trial: Trial) -> str:
 
 
 def fight(
-    stage: Stage, evaluator: Evaluator, duel: Duel, *, n_pairs: int, is_decided: Callable[[Duel], bool],
-    may_go_on: Callable[[], bool],
-) -> None:  # fmt: skip
+    task: Task, duel: Duel, *, n_pairs: int, is_decided: Callable[[Duel], bool], may_go_on: Callable[[], bool]
+) -> Steps[None]:
     """Adds pairs to `duel` until it is decided, fails, or has `n_pairs`.
 
     Every run is made anew: one whose value has decided something already (when an earlier duel ended) may not count again,
@@ -148,13 +142,13 @@ def fight(
             sides.reverse()
         values: dict[Config, float] = {}
         for config in sides:
-            trial = believable(evaluator, config, Role.ABLATION, pair_plan(stage))
-            if not _take(stage, duel, trial, values):
+            trial = yield from believable(config, Role.ABLATION)
+            if not _take(task, duel, trial, values):
                 return
-        duel.add(values[duel.reference], values[duel.challenger], stage.objective.is_maximised)
+        duel.add(values[duel.reference], values[duel.challenger], task.objective.is_maximised)
 
 
-def _take(stage: Stage, duel: Duel, trial: Trial, values: dict[Config, float]) -> bool:
+def _take(task: Task, duel: Duel, trial: Trial, values: dict[Config, float]) -> bool:
     """Notes the value of `trial`; False when the duel ends with it."""
     failure = _failure(trial)
     if failure:
@@ -162,25 +156,25 @@ def _take(stage: Stage, duel: Duel, trial: Trial, values: dict[Config, float]) -
         duel.failure = failure
         return False
     if trial.measurement is not None:
-        values[trial.config] = stage.objective.value(trial.measurement).estimate
+        values[trial.config] = task.objective.value(trial.measurement).estimate
     return True
 
 
-def fight_block(stage: Stage, evaluator: Evaluator, duels: Sequence[Duel], *, is_reversed: bool) -> None:
+def fight_block(task: Task, duels: Sequence[Duel], *, is_reversed: bool) -> Steps[None]:
     """One pair for every duel over the same reference, which is measured once: reference, challengers (or backwards)."""
     reference = duels[0].reference
-    role = Role.BASELINE if reference == stage.baseline else Role.ABLATION
+    role = Role.BASELINE if reference == task.baseline else Role.ABLATION
     values: dict[Config, float] = {}
     runs = [(reference, role), *((duel.challenger, Role.ABLATION) for duel in duels)]
     by_challenger = {duel.challenger: duel for duel in duels}
     for config, run_role in runs[::-1] if is_reversed else runs:
-        trial = believable(evaluator, config, run_role, pair_plan(stage))
+        trial = yield from believable(config, run_role)
         failure = _failure(trial)
         if not failure and trial.measurement is not None:
-            values[config] = stage.objective.value(trial.measurement).estimate
+            values[config] = task.objective.value(trial.measurement).estimate
         for duel in duels if config == reference else [by_challenger[config]]:
             duel.failure = failure or duel.failure
             duel.is_void = duel.is_void or bool(failure and config == reference)
     for duel in duels:
         if reference in values and duel.challenger in values:
-            duel.add(values[reference], values[duel.challenger], stage.objective.is_maximised)
+            duel.add(values[reference], values[duel.challenger], task.objective.is_maximised)

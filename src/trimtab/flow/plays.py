@@ -10,22 +10,21 @@ and learns from these runs like from all others; the proof decides what is claim
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from trimtab.errors import SpaceError
-from trimtab.history import History, StudyRecord
+from trimtab.flow.ask import Ask, Steps
+from trimtab.flow.explore import early_stop, finish_reserve_s, mean_loss, refine_reserve_s
+from trimtab.flow.score import Scorer
+from trimtab.flow.task import Task
 from trimtab.measure import Interval
 from trimtab.measure.quantile import t_quantile
 from trimtab.records import GainInterval, KnobPrior, Play, PlaysSummary, Prior, Role, Status, Trial, TriedPlay
 from trimtab.space import Config, Value
-from trimtab.study.evaluate import Evaluator
-from trimtab.study.explore import early_stop, finish_reserve_s, mean_loss, refine_reserve_s
-from trimtab.study.stage import Stage
-from trimtab.systems import PlayingTarget
 from trimtab.units import format_percent
 
-__all__ = ["PlayPhase", "settle_plays"]
+__all__ = ["PlayPhase", "planned"]
 
 _SHARE = 0.5
 """Of the search's runs that plays may take."""
@@ -72,26 +71,24 @@ class PlayPhase:
     tried: list[Tried] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
 
-    def run(
-        self, stage: Stage, evaluator: Evaluator, *, say: Callable[[str], None], may_go_on: Callable[[], bool]
-    ) -> None:
+    def run(self, task: Task, scorer: Scorer) -> Steps[None]:
         """Measures the plays, as many as their share of the budget allows."""
-        held, names = stage.baseline, list[str]()
+        held, names = task.baseline, list[str]()
         for play in self.plan:  # of a run that was interrupted
             self.left_out.pop(play.name, None)
         for i, play in enumerate(self.plan):
-            if not (may_go_on() and _has_budget(stage, evaluator, n_tried=len(self.tried))):
+            if not (scorer.may_go_on and _has_budget(task, scorer, n_tried=len(self.tried))):
                 self.left_out.update(
                     dict.fromkeys((p.name for p in self.plan[i:]), "the plays' share of the budget was used")
                 )
                 return
-            config, why = _on_top(stage, held, play)
+            config, why = _on_top(task, held, play)
             if config is None:
                 self.left_out[play.name] = why
                 continue
-            say(f"trying the play {play.name}: {play.reason}")
-            trial = evaluator.measure(config, Role.PLAY, early_stop=early_stop(stage, evaluator), searcher="plays")
-            is_kept = trial.status is Status.OK and _is_better(stage, evaluator, config, held)
+            scorer.say(f"trying the play {play.name}: {play.reason}")
+            trial = yield Ask(config=config, role=Role.PLAY, early_stop=early_stop(task, scorer), searcher="plays")
+            is_kept = trial.status is Status.OK and _is_better(task, scorer, config, held)
             self.tried.append(
                 Tried(play=play, config=config, beside=held, held=tuple(names), trial=trial, is_kept=is_kept)
             )
@@ -99,7 +96,7 @@ class PlayPhase:
                 held = config
                 names.append(play.name)
 
-    def prior(self, stage: Stage) -> Prior:
+    def prior(self, task: Task) -> Prior:
         """What the plays lead to expect: values that helped, and the plays for which there was no time."""
         at: dict[str, Value] = {}
         for each in self.tried:
@@ -110,116 +107,93 @@ class PlayPhase:
             play for play in self.plan if play.name not in done or "budget" in self.left_out.get(play.name, "")
         )
         knobs = {
-            name: KnobPrior(at=value, width=_WIDTH) for name, value in at.items() if stage.space.knobs[name].is_numeric
+            name: KnobPrior(at=value, width=_WIDTH) for name, value in at.items() if task.space.knobs[name].is_numeric
         }
         return Prior(plays=rest, knobs=knobs)
 
-    def summary(self, stage: Stage, evaluator: Evaluator) -> PlaysSummary:
+    def summary(self, task: Task, scorer: Scorer) -> PlaysSummary:
         """For the verdict: the plan, what each play brought, and what was left out."""
         return PlaysSummary(
             plan=self.plan,
-            tried=tuple(_row(stage, evaluator, each) for each in self.tried),
+            tried=tuple(_row(task, scorer, each) for each in self.tried),
             left_out=dict(self.left_out),
         )
 
 
-def settle_plays(
-    stage: Stage, history: History, record: StudyRecord, evaluator: Evaluator, *, is_pruned: bool
-) -> PlayPhase:
-    """The plays that this study tries, as they were settled when it began: free disk space changes, and a resume must not."""
-    kept = record.verdict.plays
-    if kept is not None:
-        return PlayPhase(kept.plan, left_out=dict(kept.left_out))
-    table = stage.file.search
-    is_wanted = table.plays == "on" or (table.plays == "auto" and table.searcher == "auto" and not is_pruned)
-    if not is_wanted or not isinstance(stage.target, PlayingTarget):
-        return PlayPhase()
-    phase = _planned(stage, stage.target.plays(stage.workload.context, _latency_s(evaluator)))
-    verdict = replace(history.study(record.id).verdict, plays=phase.summary(stage, evaluator))
-    history.update_study(record.id, verdict=verdict)
-    return phase
-
-
-def _latency_s(evaluator: Evaluator) -> float:
-    """Mean duration of an operation under the found settings; 0 when unknown."""
-    found = [t.measurement.latency_mean_ms.estimate for t in evaluator.trials if t.measurement is not None]
-    return found[0] / 1000 if found and math.isfinite(found[0]) else 0.0
-
-
-def _planned(stage: Stage, plays: Sequence[Play]) -> PlayPhase:
+def planned(task: Task, plays: Sequence[Play]) -> PlayPhase:
     """Those that say something about this study's knobs."""
     plan, left_out = [], dict[str, str]()
     for play in plays:
-        outside = [name for name in play.settings if name not in stage.space.knobs]
+        outside = [name for name in play.settings if name not in task.space.knobs]
         if outside:
             left_out[play.name] = f"{', '.join(outside)} is not among the study's knobs"
             continue
-        settings = {name: _legal(stage, name, value) for name, value in play.settings.items()}
-        if all(settings[name] == stage.baseline[name] for name in settings):
+        settings = {name: _legal(task, name, value) for name, value in play.settings.items()}
+        if all(settings[name] == task.baseline[name] for name in settings):
             left_out[play.name] = "your settings have it already"
             continue
         plan.append(Play(name=play.name, settings=settings, worth=play.worth, chance=play.chance, reason=play.reason))
     return PlayPhase(tuple(plan), left_out=left_out)
 
 
-def _legal(stage: Stage, name: str, value: Value) -> Value:
+def _legal(task: Task, name: str, value: Value) -> Value:
     """The value of the study's own knob that is nearest: its range and its round values may be others than the target's."""
-    knob = stage.space.knobs[name]
-    if not knob.is_numeric or isinstance(value, str | bool) or knob.contains(value) or value == stage.baseline[name]:
+    knob = task.space.knobs[name]
+    if not knob.is_numeric or isinstance(value, str | bool) or knob.contains(value) or value == task.baseline[name]:
         return value
     return knob.clip(value)
 
 
-def _on_top(stage: Stage, held: Config, play: Play) -> tuple[Config | None, str]:
+def _on_top(task: Task, held: Config, play: Play) -> tuple[Config | None, str]:
     """`held` with the play's settings; None and why when there is nothing to run."""
     try:
-        config = stage.space.canonical(held.replace(dict(play.settings)))
-        broken = stage.space.violations(config)
+        config = task.space.canonical(held.replace(dict(play.settings)))
+        broken = task.space.violations(config)
     except SpaceError as error:
         return None, f"its settings are not legal here: {error.message}"
     if broken:
         return None, f"it contradicts a constraint: {broken[0]}"
-    if config in (held, stage.baseline):
+    if config in (held, task.baseline):
         return None, "the plays kept before have it already"
     return config, ""
 
 
-def _has_budget(stage: Stage, evaluator: Evaluator, *, n_tried: int) -> bool:
-    budget, cost = stage.file.budget, evaluator.mean_cost_s
+def _has_budget(task: Task, scorer: Scorer, *, n_tried: int) -> bool:
+    budget, cost = task.budget, scorer.mean_cost_s
     if budget.trials is not None:
         return n_tried + 1 <= _SHARE * budget.trials
     seconds = budget.seconds or 0.0
-    kept = finish_reserve_s(stage, seconds, cost) + refine_reserve_s(stage, seconds, cost)
-    spent = sum(sum(t.cost_s.values()) for t in evaluator.trials if t.role is Role.PLAY)
-    return spent + cost <= _SHARE * (seconds - kept - (evaluator.spent_s - spent))
+    kept = finish_reserve_s(task, seconds, cost) + refine_reserve_s(task, seconds, cost)
+    spent = sum(sum(t.cost_s.values()) for t in scorer.trials if t.role is Role.PLAY)
+    return spent + cost <= _SHARE * (seconds - kept - (scorer.spent_s - spent))
 
 
-def _is_better(stage: Stage, evaluator: Evaluator, config: Config, held: Config) -> bool:
-    gain = _loss(stage, evaluator, held) - mean_loss(evaluator.trials, config)
-    se = math.hypot(_run_se(evaluator, config), 0.0 if held == stage.baseline else _run_se(evaluator, held))
-    return gain > max(stage.file.proof.min_gain, _KEEP * se)
+def _is_better(task: Task, scorer: Scorer, config: Config, held: Config) -> bool:
+    gain = _loss(task, scorer, held) - mean_loss(scorer.trials, config)
+    se = math.hypot(_run_se(scorer, config), 0.0 if held == task.baseline else _run_se(scorer, held))
+    return gain > max(task.proof.min_gain, _KEEP * se)
 
 
-def _run_se(evaluator: Evaluator, config: Config) -> float:
+def _run_se(scorer: Scorer, config: Config) -> float:
     """Standard error of the mean loss of `config`: by the machine's noise, or by its runs' own where that is more."""
-    runs = [t for t in evaluator.trials if t.config == config and t.status is Status.OK]
+    runs = [t for t in scorer.trials if t.config == config and t.status is Status.OK]
     own = max((t.loss_se for t in runs if t.loss_se is not None and math.isfinite(t.loss_se)), default=0.0)
-    return max(evaluator.noise_sd, own) / math.sqrt(max(1, len(runs)))
+    return max(scorer.noise_sd, own) / math.sqrt(max(1, len(runs)))
 
 
-def _loss(stage: Stage, evaluator: Evaluator, config: Config) -> float:
+def _loss(task: Task, scorer: Scorer, config: Config) -> float:
     """Of what a play is compared with; the baseline's is 0 by definition."""
-    return 0.0 if config == stage.baseline else mean_loss(evaluator.trials, config)
+    return 0.0 if config == task.baseline else mean_loss(scorer.trials, config)
 
 
-def _row(stage: Stage, evaluator: Evaluator, tried: Tried) -> TriedPlay:
+def _row(task: Task, scorer: Scorer, tried: Tried) -> TriedPlay:
     """What the report shows of a play."""
-    worth = _worth(stage, evaluator, tried)
+    worth = _worth(task, scorer, tried)
     trial = tried.trial
     return TriedPlay(
         play=tried.play.name,
         reason=tried.play.reason,
-        settings={name: stage.space.knobs[name].format(value) for name, value in tried.play.settings.items()},
+        settings={name: task.space.knobs[name].format(value) for name, value in tried.play.settings.items()},
         beside=tried.held,
         trial=trial.number,
         kept=tried.is_kept,
@@ -229,17 +203,17 @@ def _row(stage: Stage, evaluator: Evaluator, tried: Tried) -> TriedPlay:
     )
 
 
-def _worth(stage: Stage, evaluator: Evaluator, tried: Tried) -> Interval | None:
+def _worth(task: Task, scorer: Scorer, tried: Tried) -> Interval | None:
     """How many times better the config was with the play than without; None when it gave no value."""
-    trials = evaluator.trials
+    trials = scorer.trials
     runs = [t for t in trials if t.config == tried.config and t.is_feasible and t.loss is not None]
     if not runs:
         return None
     whole = [t for t in runs if t.status is Status.OK] or runs
     mean = sum(t.loss or 0.0 for t in whole) / len(whole)
     n_beside = sum(t.config == tried.beside and t.status is Status.OK and t.is_feasible for t in trials)
-    gain = _loss(stage, evaluator, tried.beside) - mean
-    sd, df = evaluator.noise_sd, max(1.0, evaluator.track.summary().noise_df)
+    gain = _loss(task, scorer, tried.beside) - mean
+    sd, df = scorer.noise_sd, max(1.0, scorer.track.summary().noise_df)
     se = sd * math.sqrt(1 / len(whole) + 1 / max(1, n_beside))
     half = t_quantile(0.975, df) * se
     return Interval(math.exp(gain), math.exp(gain - half), math.exp(gain + half), 0.95, se, len(whole))

@@ -6,15 +6,16 @@ allows, the rest with what it has left after the proof.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trimtab.flow.ablate import Ablation
+from trimtab.flow.ask import Steps
+from trimtab.flow.pairs import Duel, Purse, fight_block, noise_pool
+from trimtab.flow.score import Scorer
+from trimtab.flow.task import Task
 from trimtab.measure import Interval, PairedSequence
 from trimtab.space import Config
-from trimtab.study.ablate import Ablation
-from trimtab.study.evaluate import Evaluator
-from trimtab.study.pairs import Duel, Purse, fight_block, noise_pool
-from trimtab.study.stage import Stage
 
 __all__ = ["Worth", "WorthDuels", "measure_worth"]
 
@@ -63,15 +64,15 @@ class WorthDuels:
         alone: line -> the baseline against itself with it.
     """
 
-    def __init__(self, stage: Stage, evaluator: Evaluator, ablation: Ablation) -> None:
-        self._stage, self._evaluator, self._ablation = stage, evaluator, ablation
-        self._lines = {name: Worth(knob=name) for name in ablation.current.difference(stage.baseline)}
+    def __init__(self, task: Task, scorer: Scorer, ablation: Ablation) -> None:
+        self._task, self._scorer, self._ablation = task, scorer, ablation
+        self._lines = {name: Worth(knob=name) for name in ablation.current.difference(task.baseline)}
         self._known = _known_duels(ablation, self._lines)
         self.without: dict[str, Duel] = dict(self._known)
         self.alone: dict[str, Duel] = {}
         if 1 < len(self._lines) <= _MAX_LINES:
-            _open_without(stage, evaluator, ablation, self._lines, self.without)
-            _open_alone(stage, evaluator, ablation, self._lines, self.alone)
+            _open_without(task, scorer, ablation, self._lines, self.without)
+            _open_alone(task, scorer, ablation, self._lines, self.alone)
 
     @property
     def is_open(self) -> bool:
@@ -83,16 +84,17 @@ class WorthDuels:
         """Those whose reference is the candidate itself and that are not told yet: they can share the proof's runs."""
         return [d for d in self.without.values() if d.reference == self._ablation.current and not d.n_pairs]
 
-    def finish(self, purse: Purse, *, may_go_on: Callable[[], bool]) -> dict[str, Worth]:
+    def finish(self, purse: Purse) -> Steps[dict[str, Worth]]:
         """Measures with `purse` what is not known yet; by knob.
 
         A config of one line needs no pair: what it is worth without and alone is the proof's gain.
         """
-        stage, evaluator, ablation = self._stage, self._evaluator, self._ablation
+        task, scorer, ablation = self._task, self._scorer, self._ablation
         if 1 < len(self._lines) <= _MAX_LINES:
-            _run(stage, evaluator, [self.without], purse, may_go_on)
-            _run(stage, evaluator, [self.alone], purse, may_go_on)
-            _run(stage, evaluator, [_steps(stage, evaluator, ablation, self.without, self.alone)], purse, may_go_on)
+            yield from _run(task, scorer, [self.without], purse)
+            yield from _run(task, scorer, [self.alone], purse)
+            steps = _first_lines(task, scorer, ablation, self.without, self.alone)
+            yield from _run(task, scorer, [steps], purse)
         for name, line in self._lines.items():
             again = self.without.get(name)
             told = again if again is not None and again.n_pairs else self._known.get(name, again)
@@ -100,16 +102,14 @@ class WorthDuels:
         return self._lines
 
 
-def measure_worth(
-    stage: Stage, evaluator: Evaluator, ablation: Ablation, purse: Purse, *, may_go_on: Callable[[], bool]
-) -> dict[str, Worth]:
+def measure_worth(task: Task, scorer: Scorer, ablation: Ablation, purse: Purse) -> Steps[dict[str, Worth]]:
     """Fills in what the ablation's duels do not yet tell of `ablation.current`; by knob."""
-    return WorthDuels(stage, evaluator, ablation).finish(purse, may_go_on=may_go_on)
+    return (yield from WorthDuels(task, scorer, ablation).finish(purse))
 
 
-def _duel(stage: Stage, evaluator: Evaluator, ablation: Ablation, reference: Config, challenger: Config) -> Duel:
-    pool = noise_pool(evaluator, ablation.duels)
-    sequence = PairedSequence(is_maximised=stage.objective.is_maximised, pool=pool)
+def _duel(task: Task, scorer: Scorer, ablation: Ablation, reference: Config, challenger: Config) -> Duel:
+    pool = noise_pool(scorer, ablation.duels)
+    sequence = PairedSequence(is_maximised=task.objective.is_maximised, pool=pool)
     return Duel(reference=reference, challenger=challenger, sequence=sequence)
 
 
@@ -127,41 +127,41 @@ def _known_duels(ablation: Ablation, lines: dict[str, Worth]) -> dict[str, Duel]
 
 
 def _open_without(
-    stage: Stage, evaluator: Evaluator, ablation: Ablation, lines: dict[str, Worth], duels: dict[str, Duel]
+    task: Task, scorer: Scorer, ablation: Ablation, lines: dict[str, Worth], duels: dict[str, Duel]
 ) -> None:
     for name, line in lines.items():
         if name in duels and duels[name].reference == ablation.current:
             continue
-        challenger = stage.space.canonical(ablation.current.replace({name: stage.baseline[name]}))
-        if challenger.difference(ablation.current) == (name,) and stage.space.is_feasible(challenger):
-            duels[name] = _duel(stage, evaluator, ablation, ablation.current, challenger)
+        challenger = task.space.canonical(ablation.current.replace({name: task.baseline[name]}))
+        if challenger.difference(ablation.current) == (name,) and task.space.is_feasible(challenger):
+            duels[name] = _duel(task, scorer, ablation, ablation.current, challenger)
         else:
             line.reason = "it cannot be taken back without the others"
 
 
 def _open_alone(
-    stage: Stage, evaluator: Evaluator, ablation: Ablation, lines: dict[str, Worth], duels: dict[str, Duel]
+    task: Task, scorer: Scorer, ablation: Ablation, lines: dict[str, Worth], duels: dict[str, Duel]
 ) -> None:
     for name, line in lines.items():
-        challenger = stage.space.canonical(stage.baseline.replace({name: ablation.current[name]}))
-        if challenger.difference(stage.baseline) == (name,) and stage.space.is_feasible(challenger):
-            duels[name] = _duel(stage, evaluator, ablation, stage.baseline, challenger)
+        challenger = task.space.canonical(task.baseline.replace({name: ablation.current[name]}))
+        if challenger.difference(task.baseline) == (name,) and task.space.is_feasible(challenger):
+            duels[name] = _duel(task, scorer, ablation, task.baseline, challenger)
         else:
             line.reason = line.reason or "it cannot be set without the others"
 
 
-def _steps(
-    stage: Stage, evaluator: Evaluator, ablation: Ablation, without: dict[str, Duel], alone: dict[str, Duel]
+def _first_lines(
+    task: Task, scorer: Scorer, ablation: Ablation, without: dict[str, Duel], alone: dict[str, Duel]
 ) -> dict[str, Duel]:
     """The config by its two, three, ... strongest lines; one line and all but one are measured already."""
     names = sorted(
-        ablation.current.difference(stage.baseline), key=lambda name: (-_strength(without, alone, name), name)
+        ablation.current.difference(task.baseline), key=lambda name: (-_strength(without, alone, name), name)
     )
     found = {}
     for n in range(2, len(names) - 1):
-        config = stage.space.canonical(stage.baseline.replace({name: ablation.current[name] for name in names[:n]}))
-        if stage.space.is_feasible(config):
-            found[f"first {n}"] = _duel(stage, evaluator, ablation, stage.baseline, config)
+        config = task.space.canonical(task.baseline.replace({name: ablation.current[name] for name in names[:n]}))
+        if task.space.is_feasible(config):
+            found[f"first {n}"] = _duel(task, scorer, ablation, task.baseline, config)
     return found
 
 
@@ -174,17 +174,15 @@ def _strength(without: dict[str, Duel], alone: dict[str, Duel], name: str) -> fl
     return sum(logs) / len(logs) if logs else 0.0
 
 
-def _run(
-    stage: Stage, evaluator: Evaluator, sets: Sequence[dict[str, Duel]], purse: Purse, may_go_on: Callable[[], bool]
-) -> None:
+def _run(task: Task, scorer: Scorer, sets: Sequence[dict[str, Duel]], purse: Purse) -> Steps[None]:
     """Blocks for each set in turns, until all are known or the purse is empty; one run of the reference serves a block."""
     for n in range(_MAX_PAIRS):
         for duels in sets:
             open_ones = [duel for duel in duels.values() if not _is_known(duel) and duel.n_pairs <= n]
             for reference in dict.fromkeys(duel.reference for duel in open_ones):
                 block = [duel for duel in open_ones if duel.reference == reference][: max(0, purse.n_runs - 1)]
-                if block and may_go_on():
-                    fight_block(stage, evaluator, block, is_reversed=n % 2 == 1)
+                if block and scorer.may_go_on:
+                    yield from fight_block(task, block, is_reversed=n % 2 == 1)
 
 
 def _is_known(duel: Duel) -> bool:

@@ -18,21 +18,21 @@ as little as makes the config legal; the duel is against that config.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.errors import SpaceError
+from trimtab.flow.ask import Steps
+from trimtab.flow.pairs import Duel, Purse, fight, noise_pool
+from trimtab.flow.score import Scorer
+from trimtab.flow.task import Task
 from trimtab.measure import Interval, PairedSequence
 from trimtab.records import Trial
-from trimtab.report.words import counted
 from trimtab.space import Config
-from trimtab.study.evaluate import Evaluator
-from trimtab.study.pairs import Duel, Purse, fight, noise_pool
-from trimtab.study.stage import Stage
-from trimtab.units import format_percent
+from trimtab.units import counted, format_percent
 
 __all__ = [
     "Ablation",
@@ -119,7 +119,7 @@ class Ablation:
         self.dropped, self.current, self.went_back = [], self.full, reason
 
 
-def evidence(stage: Stage, trials: Sequence[Trial], winner: Config) -> dict[str, float]:
+def evidence(task: Task, trials: Sequence[Trial], winner: Config) -> dict[str, float]:
     """Changed knob -> how strongly trials nearer to the winner's value did better, as a t statistic; 0 when unknown.
 
     Nearness runs from 0 (the baseline's value) to 1 (the winner's) on the knob's own scale; the loss is regressed on all of
@@ -127,12 +127,12 @@ def evidence(stage: Stage, trials: Sequence[Trial], winner: Config) -> dict[str,
     and decides only in which order removals are tried.
     """
     rows = [t for t in trials if t.is_feasible and t.loss is not None and set(t.config) == set(winner)]
-    names = winner.difference(stage.baseline)
-    index = {name: i for i, name in enumerate(stage.space.knobs)}
+    names = winner.difference(task.baseline)
+    index = {name: i for i, name in enumerate(task.space.knobs)}
     columns = [index[name] for name in names]
-    start, end = stage.space.encode(stage.baseline)[columns], stage.space.encode(winner)[columns]
+    start, end = task.space.encode(task.baseline)[columns], task.space.encode(winner)[columns]
     way = np.where(end == start, np.inf, end - start)
-    points = np.array([stage.space.encode(t.config)[columns] for t in rows])
+    points = np.array([task.space.encode(t.config)[columns] for t in rows])
     scores = _ridge_t(np.clip((points - start) / way, 0.0, 1.0), np.array([t.loss for t in rows], dtype=np.float64))
     return dict(zip(names, scores.tolist(), strict=True))
 
@@ -151,56 +151,52 @@ def _ridge_t(nearness: NDArray[np.float64], losses: NDArray[np.float64]) -> NDAr
     return np.asarray(-coefficients / (sd * np.sqrt(np.diag(inverse))), dtype=np.float64)
 
 
-def ablation_allowance(stage: Stage) -> tuple[float, int]:
+def ablation_allowance(task: Task) -> tuple[float, int]:
     """(seconds, runs) that the ablation may use: its share of all the time, or of all the trials."""
-    table, budget = stage.file.proof, stage.file.budget
+    table, budget = task.proof, task.budget
     if not table.ablate:
         return 0.0, 0
     runs = math.ceil((budget.trials or 0) * table.ablation_share / (1 - table.ablation_share))
     return (budget.seconds or 0.0) * table.ablation_share, max(_MIN_RUNS, runs) if table.ablation_share else 0
 
 
-def start_ablation(stage: Stage, evaluator: Evaluator, winner: Config) -> Ablation:
+def start_ablation(task: Task, scorer: Scorer, winner: Config) -> Ablation:
     """An ablation at its beginning."""
-    tolerance = max(stage.file.proof.min_gain, evaluator.noise_sd)
+    tolerance = max(task.proof.min_gain, scorer.noise_sd)
     return Ablation(full=winner, current=winner, tolerance=tolerance)
 
 
-def ablate(
-    stage: Stage, evaluator: Evaluator, ablation: Ablation, purse: Purse, *, may_go_on: Callable[[], bool]
-) -> None:
+def ablate(task: Task, scorer: Scorer, ablation: Ablation, purse: Purse) -> Steps[None]:
     """Takes from the winner what it does not need; `ablation.current` is what is left."""
-    worth = evidence(stage, evaluator.trials, ablation.full)
+    worth = evidence(task, scorer.trials, ablation.full)
     groups = from_the_weakest(sorted(worth, key=lambda name: (worth[name], name)))
-    n_before = len(evaluator.trials)
+    n_before = len(scorer.trials)
     ablation.end = "finished"
     while groups:
-        group = [name for name in groups.pop(0) if ablation.current[name] != stage.baseline[name]]
+        group = [name for name in groups.pop(0) if ablation.current[name] != task.baseline[name]]
         if not group:
             continue
         # With fewer than two pairs a duel would tell nothing.
-        if not (purse.n_runs >= 2 * _MIN_PAIRS and may_go_on()):
+        if not (purse.n_runs >= 2 * _MIN_PAIRS and scorer.may_go_on):
             ablation.end = "budget"
             _keep(ablation, group, "not_measured", "the budget of the ablation was used up before")
             continue
-        is_settled = _try_without(stage, evaluator, ablation, group, purse, n_groups=len(groups) + 1)
+        is_settled = yield from _try_without(task, scorer, ablation, group, purse, n_groups=len(groups) + 1)
         if ablation.end == "failed":
             break
         if not is_settled:
             half = len(group) // 2
             groups = [group[:half], group[half:], *groups]
-    _settle_undecided(stage, evaluator, ablation, purse, may_go_on)
-    ablation.n_runs = len(evaluator.trials) - n_before
+    yield from _settle_undecided(task, scorer, ablation, purse)
+    ablation.n_runs = len(scorer.trials) - n_before
 
 
-def _settle_undecided(
-    stage: Stage, evaluator: Evaluator, ablation: Ablation, purse: Purse, may_go_on: Callable[[], bool]
-) -> None:
+def _settle_undecided(task: Task, scorer: Scorer, ablation: Ablation, purse: Purse) -> Steps[None]:
     """What pairs are left go to the lines that a fair share could not settle; their duels go on where they can."""
     open_ones = [name for name, verdict in ablation.kept.items() if verdict == "undecided"]
     for n_left, name in zip(range(len(open_ones), 0, -1), open_ones, strict=True):
-        if ablation.end != "failed" and purse.n_runs >= 2 * _MIN_PAIRS and may_go_on():
-            _try_without(stage, evaluator, ablation, [name], purse, n_groups=n_left)
+        if ablation.end != "failed" and purse.n_runs >= 2 * _MIN_PAIRS and scorer.may_go_on:
+            yield from _try_without(task, scorer, ablation, [name], purse, n_groups=n_left)
 
 
 def from_the_weakest(names: list[str]) -> list[list[str]]:
@@ -214,63 +210,62 @@ def from_the_weakest(names: list[str]) -> list[list[str]]:
 
 
 def _try_without(
-    stage: Stage, evaluator: Evaluator, ablation: Ablation, group: list[str], purse: Purse, *, n_groups: int
-) -> bool:
+    task: Task, scorer: Scorer, ablation: Ablation, group: list[str], purse: Purse, *, n_groups: int
+) -> Steps[bool]:
     """One duel; False when the group must be halved."""
-    without, reason = without_lines(stage, ablation.current, group)
+    without, reason = without_lines(task, ablation.current, group)
     if without is None:
         if len(group) == 1:
             _keep(ablation, group, "needed", reason)
         return len(group) == 1
-    duel = _duel_over(stage, evaluator, ablation, without)
+    duel = _duel_over(task, scorer, ablation, without)
     n_pairs = max(_MIN_PAIRS, duel.n_pairs + purse.n_runs // (2 * n_groups))
-    fight(
-        stage,
-        evaluator,
+    yield from fight(
+        task,
         duel,
-        n_pairs=min(stage.file.proof.max_pairs, n_pairs),
+        n_pairs=min(task.proof.max_pairs, n_pairs),
         is_decided=lambda duel: _is_decided(duel, ablation.tolerance, is_group=len(group) > 1),
         may_go_on=lambda: purse.n_runs >= 2,
     )
-    return _judge(stage, ablation, duel, group)
+    return _judge(task, ablation, duel, group)
 
 
-def _duel_over(stage: Stage, evaluator: Evaluator, ablation: Ablation, without: Config) -> Duel:
+def _duel_over(task: Task, scorer: Scorer, ablation: Ablation, without: Config) -> Duel:
     """The duel of the present config against `without`: the one begun before, or a new one."""
     for duel in ablation.duels:
         if duel.reference == ablation.current and duel.challenger == without:
             return duel
-    pool = noise_pool(evaluator, ablation.duels)
-    sequence = PairedSequence(is_maximised=stage.objective.is_maximised, pool=pool)
+    pool = noise_pool(scorer, ablation.duels)
+    sequence = PairedSequence(is_maximised=task.objective.is_maximised, pool=pool)
     duel = Duel(reference=ablation.current, challenger=without, sequence=sequence)
     ablation.duels.append(duel)
     return duel
 
 
-def without_lines(stage: Stage, config: Config, group: list[str]) -> tuple[Config | None, str]:
+def without_lines(task: Task, config: Config, group: list[str]) -> tuple[Config | None, str]:
     """`config` with `group` back at the baseline; None with a reason when there is nothing to measure."""
-    candidate = stage.space.canonical(config.replace({name: stage.baseline[name] for name in group}))
-    if candidate == stage.baseline:
+    candidate = task.space.canonical(config.replace({name: task.baseline[name] for name in group}))
+    if candidate == task.baseline:
         return None, "without it nothing is left but your config; the proof itself measures it"
-    broken = stage.space.violations(candidate)
+    broken = task.space.violations(candidate)
     if not broken:
         return candidate, ""
-    fitted = _give_way(stage, candidate)
-    if fitted in (None, config, stage.baseline):
+    fitted = _give_way(task, candidate)
+    if fitted in (None, config, task.baseline):
         return None, f"without it the config would break a constraint: {'; '.join(broken)}"
     return fitted, ""
 
 
-def _give_way(stage: Stage, config: Config) -> Config | None:
+def _give_way(task: Task, config: Config) -> Config | None:
     """`config` with the numbers that still differ from the baseline moved as little as meets the constraints; None: they
     cannot."""
-    lines = [name for name in config.difference(stage.baseline) if stage.space.knobs[name].is_numeric]
+    lines = [name for name in config.difference(task.baseline) if task.space.knobs[name].is_numeric]
     try:
-        moved = stage.space.subspace(lines, config).repair(Config({name: config[name] for name in lines}))
+        moved = task.space.subspace(lines, config).repair(Config({name: config[name] for name in lines}))
     except SpaceError:
         return None
-    fitted = stage.space.canonical(config.replace(moved))
-    return fitted if stage.space.is_feasible(fitted) else None
+    fitted = task.space.canonical(config.replace(moved))
+    return fitted if task.space.is_feasible(fitted) else None
 
 
 def _is_decided(duel: Duel, tolerance: float, *, is_group: bool) -> bool:
@@ -289,7 +284,7 @@ def _is_decided(duel: Duel, tolerance: float, *, is_group: bool) -> bool:
     return is_group and estimate - _LEAN_HALVE * ratio.se > within
 
 
-def _judge(stage: Stage, ablation: Ablation, duel: Duel, group: list[str]) -> bool:
+def _judge(task: Task, ablation: Ablation, duel: Duel, group: list[str]) -> bool:
     """Drops or keeps what the duel was about; False when the group must be halved."""
     if duel.is_void:
         ablation.end = "failed"
@@ -299,13 +294,13 @@ def _judge(stage: Stage, ablation: Ablation, duel: Duel, group: list[str]) -> bo
     if duel.failure:
         verdict, reason = "needed", f"without it the config fails: {duel.failure}"
     elif duel.ratio.high < 1 + ablation.tolerance:
-        return _drop(stage, ablation, duel, "needless", figures)
+        return _drop(task, ablation, duel, "needless", figures)
     elif duel.ratio.low > 1:
         verdict, reason = "proven", figures
     elif duel.n_pairs < _MIN_PAIRS:
         verdict, reason = "not_measured", f"the budget of the ablation ended after {duel.n_pairs} of {_MIN_PAIRS} pairs"
     elif _seems_needless(ablation, duel):
-        return _drop(stage, ablation, duel, "not_told_apart", figures)
+        return _drop(task, ablation, duel, "not_told_apart", figures)
     else:
         verdict, reason = "undecided", f"{figures}: not proven, and too much to give away"
     if len(group) > 1:
@@ -332,16 +327,16 @@ def _figures(duel: Duel) -> str:
     return f"worth {format_percent(ratio.estimate - 1, 1, sign=True)} ({interval}, {counted(duel.n_pairs, 'pair')})"
 
 
-def drop_line(stage: Stage, ablation: Ablation, duel: Duel) -> None:
+def drop_line(task: Task, ablation: Ablation, duel: Duel) -> None:
     """Takes what `duel` was about from `ablation.current`, its reference: it was shown to be needless."""
-    _drop(stage, ablation, duel, "needless", _figures(duel))
+    _drop(task, ablation, duel, "needless", _figures(duel))
 
 
-def _drop(stage: Stage, ablation: Ablation, duel: Duel, verdict: str, figures: str) -> bool:
+def _drop(task: Task, ablation: Ablation, duel: Duel, verdict: str, figures: str) -> bool:
     changed = duel.challenger.difference(duel.reference)
-    removed = [name for name in changed if duel.challenger[name] == stage.baseline[name]]
+    removed = [name for name in changed if duel.challenger[name] == task.baseline[name]]
     moved = [
-        f"{name} to {stage.space.knobs[name].format(duel.challenger[name])}" for name in changed if name not in removed
+        f"{name} to {task.space.knobs[name].format(duel.challenger[name])}" for name in changed if name not in removed
     ]
     tolerance = format_percent(ablation.tolerance, 1)
     reason = (

@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from trimtab.flow.acceptance import Acceptance, AcceptanceRule, Condition, Sample
+from trimtab.flow.ask import Steps
+from trimtab.flow.explore import mean_loss
+from trimtab.flow.pairs import Duel, Purse, believable
+from trimtab.flow.score import Scorer
+from trimtab.flow.task import Task
 from trimtab.measure import PairedComparison, compare_pairs
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
-from trimtab.study.acceptance import Acceptance, AcceptanceRule, Condition, Sample
-from trimtab.study.evaluate import Evaluator
-from trimtab.study.explore import mean_loss
-from trimtab.study.pairs import Duel, Purse, believable, pair_plan
-from trimtab.study.stage import Stage
 
 __all__ = ["Proof", "Prover", "acceptance_rule", "prove"]
 
@@ -77,7 +78,7 @@ class Prover:
     """The proof of one candidate, block by block; it may be taken up again when the budget has something left.
 
     Args:
-        stage, evaluator: of the study.
+        task, scorer: of the study.
         candidate: what is to be proven.
         duels: the candidate (reference) against itself without a line, to be fought in the same blocks while `purse` allows.
         purse: of those duels; None without them.
@@ -85,43 +86,43 @@ class Prover:
 
     def __init__(
         self,
-        stage: Stage,
-        evaluator: Evaluator,
+        task: Task,
+        scorer: Scorer,
         candidate: Config,
         *,
         duels: Sequence[Duel] = (),
         purse: Purse | None = None,
     ) -> None:
-        self._stage, self._evaluator, self._candidate = stage, evaluator, candidate
-        self._rule = acceptance_rule(stage, evaluator, candidate)
+        self._task, self._scorer, self._candidate = task, scorer, candidate
+        self._rule = acceptance_rule(task, scorer, candidate)
         self._pairs = _Pairs(Acceptance(self._rule))
         self._failure = ""
         self._duels, self._purse = list(duels), purse
         self._smaller = {
-            duel.challenger: _Pairs(Acceptance(_rule_of_one(stage, evaluator, duel.challenger, len(duels))))
+            duel.challenger: _Pairs(Acceptance(_rule_of_one(task, scorer, duel.challenger, len(duels))))
             for duel in duels
         }
-        self._arms = [(Role.PROOF_BASELINE, stage.baseline), (Role.PROOF_CANDIDATE, candidate)]
-        if _is_advice_due(stage, evaluator, candidate):
-            self._arms.append((Role.PROOF_ADVICE, stage.advice))
+        self._arms = [(Role.PROOF_BASELINE, task.baseline), (Role.PROOF_CANDIDATE, candidate)]
+        if _is_advice_due(task, scorer, candidate):
+            self._arms.append((Role.PROOF_ADVICE, task.advice))
 
     @property
     def is_decided(self) -> bool:
         """Whether more pairs would not change the answer."""
         test = self._pairs.test
-        return bool(self._failure) or (len(test) >= self._stage.file.proof.min_pairs and test.is_decided())
+        return bool(self._failure) or (len(test) >= self._task.proof.min_pairs and test.is_decided())
 
     @property
     def is_settled(self) -> bool:
         """Whether it is decided, and the gain is known well enough to be quoted."""
         test = self._pairs.test
-        return bool(self._failure) or (len(test) >= self._stage.file.proof.min_pairs and test.is_settled())
+        return bool(self._failure) or (len(test) >= self._task.proof.min_pairs and test.is_settled())
 
-    def run(self, is_done: Callable[[], bool], *, may_go_on: Callable[[], bool]) -> None:
+    def run(self, is_done: Callable[[], bool]) -> Steps[None]:
         """Measures blocks until `is_done`, or pairs or budget are used up; the least number of pairs is always made."""
-        table, test = self._stage.file.proof, self._pairs.test
-        while not is_done() and len(test) < table.max_pairs and (len(test) < table.min_pairs or may_go_on()):
-            self._block(self._open_duels())
+        table, test = self._task.proof, self._pairs.test
+        while not is_done() and len(test) < table.max_pairs and (len(test) < table.min_pairs or self._scorer.may_go_on):
+            yield from self._block(self._open_duels())
 
     def _open_duels(self) -> list[Duel]:
         """Those of the next block: not yet told, and as many as the purse pays for."""
@@ -130,31 +131,31 @@ class Prover:
         open_ones = [duel for duel in self._duels if not duel.failure and not _is_told(duel)]
         return open_ones[: max(0, self._purse.n_runs)]
 
-    def _block(self, duels: Sequence[Duel]) -> None:
+    def _block(self, duels: Sequence[Duel]) -> Steps[None]:
         runs = [*self._arms, *((Role.ABLATION, duel.challenger) for duel in duels)]
         samples: dict[Config, Sample] = {}
         failures: dict[Config, str] = {}
         for role, config in runs if len(self._pairs.test) % 2 == 0 else runs[::-1]:
-            trial = believable(self._evaluator, config, role, pair_plan(self._stage))
+            trial = yield from believable(config, role)
             if trial.status is Status.OK and trial.measurement is not None and trial.excess == 0:
-                samples[config] = Sample.of(trial, self._stage.objective)
+                samples[config] = Sample.of(trial, self._task.objective)
                 continue
             failures[config] = _failure(trial)
             if role in (Role.PROOF_BASELINE, Role.PROOF_CANDIDATE):
                 self._failure = failures[config]
                 return
-        baseline, candidate = samples[self._stage.baseline], samples[self._candidate]
-        self._pairs.add(baseline, candidate, samples.get(self._stage.advice) if len(self._arms) > 2 else None)
+        baseline, candidate = samples[self._task.baseline], samples[self._candidate]
+        self._pairs.add(baseline, candidate, samples.get(self._task.advice) if len(self._arms) > 2 else None)
         for duel in duels:
             duel.failure = failures.get(duel.challenger, "")
             if not duel.failure:
                 value = samples[duel.challenger]
-                duel.add(candidate.value, value.value, self._stage.objective.is_maximised)
+                duel.add(candidate.value, value.value, self._task.objective.is_maximised)
                 self._smaller[duel.challenger].add(baseline, value)
 
     def conclude(self) -> Proof:
         """What the blocks so far show of the candidate."""
-        return _conclude(self._pairs, self._stage.objective.is_maximised, self._rule.delta, self._failure)
+        return _conclude(self._pairs, self._task.objective.is_maximised, self._rule.delta, self._failure)
 
     def smaller(self, tolerance: float) -> tuple[Duel, Proof] | None:
         """The candidate without one line that was shown to be worth no more than `tolerance`, proven by the same blocks; None:
@@ -164,7 +165,7 @@ class Prover:
             if duel.n_pairs < _MIN_DUEL_PAIRS or duel.failure or duel.ratio.high >= 1 + tolerance:
                 continue
             pairs = self._smaller[duel.challenger]
-            proof = _conclude(pairs, self._stage.objective.is_maximised, self._rule.delta, "")
+            proof = _conclude(pairs, self._task.objective.is_maximised, self._rule.delta, "")
             if proof.is_better:
                 found.append((duel.ratio.estimate, len(found), duel, proof))
         if not found:
@@ -177,47 +178,47 @@ def _is_told(duel: Duel) -> bool:
     return duel.n_pairs >= _MIN_DUEL_PAIRS and (duel.ratio.low > 1 or duel.ratio.high < 1)
 
 
-def _rule_of_one(stage: Stage, evaluator: Evaluator, config: Config, n: int) -> AcceptanceRule:
+def _rule_of_one(task: Task, scorer: Scorer, config: Config, n: int) -> AcceptanceRule:
     """Of one of `n` smaller configs: any of them may be picked, so each is held to an n-th of the error (Bonferroni)."""
-    return replace(acceptance_rule(stage, evaluator, config), level=1 - 0.05 / max(1, n))
+    return replace(acceptance_rule(task, scorer, config), level=1 - 0.05 / max(1, n))
 
 
-def _is_advice_due(stage: Stage, evaluator: Evaluator, candidate: Config) -> bool:
+def _is_advice_due(task: Task, scorer: Scorer, candidate: Config) -> bool:
     """Whether the advice is measured beside the two: when asked for, or when the winner may be no better than it."""
-    if stage.file.proof.advice is False or stage.advice in (stage.baseline, candidate):
+    if task.proof.advice is False or task.advice in (task.baseline, candidate):
         return False
-    if stage.file.proof.advice is True:
+    if task.proof.advice is True:
         return True
-    lead = mean_loss(evaluator.trials, stage.advice) - mean_loss(evaluator.trials, candidate)
-    return lead < max(_NEAR_ADVICE, 2 * evaluator.noise_sd)
+    lead = mean_loss(scorer.trials, task.advice) - mean_loss(scorer.trials, candidate)
+    return lead < max(_NEAR_ADVICE, 2 * scorer.noise_sd)
 
 
-def prove(stage: Stage, evaluator: Evaluator, candidate: Config, *, may_go_on: Callable[[], bool]) -> Proof:
+def prove(task: Task, scorer: Scorer, candidate: Config) -> Steps[Proof]:
     """Measures pairs until the rule decides and the gain is known well, or pairs or budget are used up."""
-    prover = Prover(stage, evaluator, candidate)
-    prover.run(lambda: prover.is_settled, may_go_on=may_go_on)
+    prover = Prover(task, scorer, candidate)
+    yield from prover.run(lambda: prover.is_settled)
     return prover.conclude()
 
 
-def acceptance_rule(stage: Stage, evaluator: Evaluator, candidate: Config) -> AcceptanceRule:
+def acceptance_rule(task: Task, scorer: Scorer, candidate: Config) -> AcceptanceRule:
     """What `candidate` must reach in this study."""
-    noise_sd = evaluator.noise_sd
-    changed = [name for name in candidate.difference(stage.baseline) if _is_unsafe(stage, name)]
-    locked = tuple(name for name in changed if stage.states[name].lock_reason)
+    noise_sd = scorer.noise_sd
+    changed = [name for name in candidate.difference(task.baseline) if _is_unsafe(task, name)]
+    locked = tuple(name for name in changed if task.lock_reasons.get(name))
     return AcceptanceRule(
-        metric=stage.objective.metric,
-        is_maximised=stage.objective.is_maximised,
-        delta=max(stage.file.proof.min_gain, noise_sd),
-        tolerance=stage.file.proof.tolerance,
+        metric=task.objective.metric,
+        is_maximised=task.objective.is_maximised,
+        delta=max(task.proof.min_gain, noise_sd),
+        tolerance=task.proof.tolerance,
         noise_sd=noise_sd,
-        max_noise=stage.file.proof.max_noise,
+        max_noise=task.proof.max_noise,
         locked=locked,
         opened=tuple(name for name in changed if name not in locked),
     )
 
 
-def _is_unsafe(stage: Stage, name: str) -> bool:
-    return str(stage.space.knobs[name].safety) != "performance"
+def _is_unsafe(task: Task, name: str) -> bool:
+    return str(task.space.knobs[name].safety) != "performance"
 
 
 def _failure(trial: Trial) -> str:

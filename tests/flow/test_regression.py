@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeStudy
+from trimtab.flow.regression import RegressionMeter
 from trimtab.measure import Interval, Measurement
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.space import Config
-from trimtab.study.regression import RegressionMeter
 
 
 def measured(throughput: float, mean_ms: float, *, is_open: bool = False) -> Measurement:

@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from trimtab.flow import Ask, Budget, ProofOptions, Steps
+from trimtab.flow.ablate import Ablation, ablate, evidence, start_ablation
+from trimtab.flow.pairs import Duel, Purse, fight
+from trimtab.flow.worth import Worth, measure_worth
 from trimtab.measure import BaselineTrack, Interval, PairedSequence
 from trimtab.records import Role, Status
 from trimtab.space import Config, Constraint, Knob, KnobKind, Space
-from trimtab.study.ablate import Ablation, ablate, evidence, start_ablation
-from trimtab.study.pairs import Duel, Purse, fight
-from trimtab.study.worth import Worth, measure_worth
-from trimtab.trial import MeasurePlan
 
 pytestmark = pytest.mark.slow
 
 
 @dataclass
 class Machine:
-    """An evaluator whose runs are exp(sum of effects) with log-normal noise."""
+    """A scorer whose runs are exp(sum of effects) with log-normal noise."""
 
     effects: dict[str, float]
     noise: float
@@ -35,6 +35,7 @@ class Machine:
     trials: list[Any] = field(default_factory=list)
     track: BaselineTrack = field(default_factory=BaselineTrack)
     mean_cost_s: float = 10.0
+    may_go_on: bool = True
     is_either_enough: bool = False
     saturation: float = 0.5
 
@@ -51,7 +52,18 @@ class Machine:
         effects = [effect * min(1.0, float(config[name]) / self.saturation) for name, effect in self.effects.items()]
         return max(effects) if self.is_either_enough else sum(effects)
 
-    def measure(self, config: Config, role: Role, **options: Any) -> Any:
+    def run(self, steps: Steps[Any]) -> Any:
+        """What the steps return, every ask of theirs measured."""
+        trial = None
+        while True:
+            try:
+                ask = next(steps) if trial is None else steps.send(trial)
+            except StopIteration as end:
+                return end.value
+            assert isinstance(ask, Ask)
+            trial = self.measure(ask.config, ask.role)
+
+    def measure(self, config: Config, role: Role) -> Any:
         value = 1000 * math.exp(self.gain(config) + self.rng.normal(0, self.noise))
         if role is Role.BASELINE:
             self.track.add(self.spent_s, value, 0.005 * value)
@@ -73,13 +85,13 @@ class ValueItself:
 @dataclass
 class Case:
     machine: Machine
-    stage: Any
+    task: Any
     ablation: Ablation
     worth: dict[str, Worth]
 
     @property
     def left(self) -> set[str]:
-        return set(self.ablation.current.difference(self.stage.baseline))
+        return set(self.ablation.current.difference(self.task.baseline))
 
 
 def ablated(seed: int, n_knobs: int, effects: list[float], noise: float, *, n_search: int, runs: int) -> Case:
@@ -95,19 +107,18 @@ def ablated(seed: int, n_knobs: int, effects: list[float], noise: float, *, n_se
             machine.measure(baseline, Role.BASELINE)
         machine.measure(Config({name: float(rng.uniform()) for name in names}), Role.SEARCH)
     winner = Config({name: float(rng.uniform(0.55 if name in machine.effects else 0.05, 1)) for name in names})
-    proof = SimpleNamespace(min_gain=0.02, max_pairs=8, ablate=True, ablation_share=0.25)
-    stage: Any = SimpleNamespace(
+    task: Any = SimpleNamespace(
         space=space,
         baseline=baseline,
         objective=ValueItself(),
-        plan=MeasurePlan(window_s=5, window_max_s=5),
-        file=SimpleNamespace(budget=SimpleNamespace(seconds=None, trials=n_search), proof=proof),
+        budget=Budget(trials=n_search),
+        proof=ProofOptions(),
     )
-    evaluator: Any = machine
-    ablation = start_ablation(stage, evaluator, winner)
-    ablate(stage, evaluator, ablation, Purse(stage, evaluator, seconds=0, runs=runs), may_go_on=lambda: True)
-    purse = Purse(stage, evaluator, seconds=0, runs=runs)
-    return Case(machine, stage, ablation, measure_worth(stage, evaluator, ablation, purse, may_go_on=lambda: True))
+    scorer: Any = machine
+    ablation = start_ablation(task, scorer, winner)
+    scorer.run(ablate(task, scorer, ablation, Purse(task, scorer, seconds=0, runs=runs)))
+    purse = Purse(task, scorer, seconds=0, runs=runs)
+    return Case(machine, task, ablation, scorer.run(measure_worth(task, scorer, ablation, purse)))
 
 
 @pytest.mark.parametrize(
@@ -165,16 +176,16 @@ def test_what_interacts_is_not_dropped_together() -> None:
     for seed in range(10):
         case = ablated(seed, 6, [0.3, 0.3], 0.02, n_search=40, runs=60)
         case.machine.is_either_enough = True
-        evaluator: Any = case.machine
-        again = start_ablation(case.stage, evaluator, case.ablation.full)
-        purse = Purse(case.stage, evaluator, seconds=0, runs=60)
-        ablate(case.stage, evaluator, again, purse, may_go_on=lambda: True)
-        assert len(set(case.machine.effects) & set(again.current.difference(case.stage.baseline))) == 1
+        scorer: Any = case.machine
+        again = start_ablation(case.task, scorer, case.ablation.full)
+        purse = Purse(case.task, scorer, seconds=0, runs=60)
+        scorer.run(ablate(case.task, scorer, again, purse))
+        assert len(set(case.machine.effects) & set(again.current.difference(case.task.baseline))) == 1
 
 
 def test_the_strongest_evidence_is_that_of_the_knobs_that_matter() -> None:
     case = ablated(1, 12, [0.4, 0.3], 0.02, n_search=40, runs=20)
-    scores = evidence(case.stage, case.machine.trials[:40], case.ablation.full)
+    scores = evidence(case.task, case.machine.trials[:40], case.ablation.full)
     assert set(sorted(scores, key=lambda name: -scores[name])[:2]) == set(case.machine.effects)
 
 
@@ -187,31 +198,28 @@ def _shared_budget(seed: int, least_a: float) -> tuple[Case, Purse]:
         for name, d in [("a", 0.2), ("b", 0.6), ("c", 0)]
     ]
     space = Space(knobs, [Constraint("a + b <= 1.2")])
-    stage: Any = SimpleNamespace(
+    task: Any = SimpleNamespace(
         space=space,
         baseline=space.default(),
         objective=ValueItself(),
-        plan=MeasurePlan(window_s=5, window_max_s=5),
-        file=SimpleNamespace(
-            budget=SimpleNamespace(seconds=None, trials=20),
-            proof=SimpleNamespace(min_gain=0.02, max_pairs=8, ablate=True, ablation_share=0.25),
-        ),
+        budget=Budget(trials=20),
+        proof=ProofOptions(),
     )
     for _ in range(3):
-        machine.measure(stage.baseline, Role.BASELINE)
-    evaluator: Any = machine
-    ablation = start_ablation(stage, evaluator, Config({"a": 0.9, "b": 0.3, "c": 0.5}))
-    return Case(machine, stage, ablation, {}), Purse(stage, evaluator, seconds=0, runs=60)
+        machine.measure(task.baseline, Role.BASELINE)
+    scorer: Any = machine
+    ablation = start_ablation(task, scorer, Config({"a": 0.9, "b": 0.3, "c": 0.5}))
+    return Case(machine, task, ablation, {}), Purse(task, scorer, seconds=0, runs=60)
 
 
 def test_what_takes_room_from_another_setting_gives_way_where_it_loses_nothing() -> None:
     for seed in range(10):
         case, purse = _shared_budget(seed, least_a=0.5)
-        evaluator: Any = case.machine
-        ablate(case.stage, evaluator, case.ablation, purse, may_go_on=lambda: True)
+        scorer: Any = case.machine
+        scorer.run(ablate(case.task, scorer, case.ablation, purse))
         assert case.left == {"a"}
         assert case.ablation.current["a"] == pytest.approx(0.6)
-        assert case.stage.space.is_feasible(case.ablation.current)
+        assert case.task.space.is_feasible(case.ablation.current)
         assert any(
             drop.knob == "b" and drop.reason.endswith("to make room, a to 0.6") for drop in case.ablation.dropped
         )
@@ -220,25 +228,23 @@ def test_what_takes_room_from_another_setting_gives_way_where_it_loses_nothing()
 def test_what_takes_room_that_is_needed_stays() -> None:
     for seed in range(10):
         case, purse = _shared_budget(seed, least_a=0.9)
-        evaluator: Any = case.machine
-        ablate(case.stage, evaluator, case.ablation, purse, may_go_on=lambda: True)
+        scorer: Any = case.machine
+        scorer.run(ablate(case.task, scorer, case.ablation, purse))
         assert case.left == {"a", "b"}
         assert case.ablation.current["a"] == 0.9
 
 
 def test_the_worth_of_a_line_that_gave_way_is_not_that_of_its_old_value() -> None:
     case, _ = _shared_budget(1, least_a=0.5)
-    stage, full = case.stage, case.ablation.full
-    evaluator: Any = case.machine
+    task, full = case.task, case.ablation.full
+    scorer: Any = case.machine
     # Tried on its own first, `a` is kept; then `b` goes back, and `a` has to give way.
-    purse = Purse(stage, evaluator, seconds=0, runs=60)
+    purse = Purse(task, scorer, seconds=0, runs=60)
     case.ablation.duels.append(
         Duel(reference=full, challenger=full.replace({"a": 0.2}), sequence=PairedSequence(is_maximised=True))
     )
-    fight(stage, evaluator, case.ablation.duels[0], n_pairs=2, is_decided=lambda duel: False, may_go_on=lambda: True)
-    ablate(stage, evaluator, case.ablation, purse, may_go_on=lambda: True)
+    scorer.run(fight(task, case.ablation.duels[0], n_pairs=2, is_decided=lambda duel: False, may_go_on=lambda: True))
+    scorer.run(ablate(task, scorer, case.ablation, purse))
     assert case.ablation.current["a"] == pytest.approx(0.6)
-    worth = measure_worth(
-        stage, evaluator, case.ablation, Purse(stage, evaluator, seconds=0, runs=0), may_go_on=lambda: True
-    )
+    worth = scorer.run(measure_worth(task, scorer, case.ablation, Purse(task, scorer, seconds=0, runs=0)))
     assert worth["a"].without is None

@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 
 from trimtab.errors import InternalError, UsageError
-from trimtab.importance import RankProblem, check_ranks, make_design, rank_knobs
+from trimtab.importance import Consensus, RankProblem, check_ranks, make_design, rank_knobs
 from trimtab.records import PruneLevel, PrunePlan, PruneSummary, Role, Status, Trial
 from trimtab.search import Ledger, Searcher, SearchProblem
 from trimtab.space import Config
-from trimtab.study.prune_plan import tuning_order
 
-__all__ = ["IMPROVEMENT", "PruningSearcher"]
+__all__ = ["IMPROVEMENT", "PruningSearcher", "first_level_runs", "tuning_order"]
 
 IMPROVEMENT = 0.01
 """A new best counts as a gain only when it is at least this much better (relative)."""
@@ -38,6 +37,15 @@ _LEAST_STALL = 8
 """Trials without a gain after which knobs are added; twice the number of knobs when that is more."""
 
 _NAMES_SHOWN = 8
+
+_SHARE = 1 / 3
+"""Of the search's trials that the first level may use."""
+
+_RUNS_PER_KNOB = 3
+_LEAST_RUNS = 12
+_LEAST_FORCED = 8
+"""Runs of the first level: three a knob if the share allows; below 12, and below one a knob, ranks would be chance. Where the
+user has said how many knobs to tune, or carried ranks are only checked, 8 must do."""
 
 
 class PruningSearcher:
@@ -284,3 +292,20 @@ def _narrowed(config: Mapping[str, Any], names: tuple[str, ...]) -> Config:
 def _listed(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
     return ", ".join(names[:_NAMES_SHOWN]) + more
+
+
+def tuning_order(consensus: Consensus) -> tuple[tuple[str, ...], int]:
+    """The knobs in the order in which they should be tuned, and how many of them are worth it, at least one.
+
+    Knobs that matter but are best left at their default (Kanellis et al.) come after those that pay.
+    """
+    worth = [name for name in consensus.names if name not in consensus.not_worth]
+    n_worth = sum(name not in consensus.not_worth for name in consensus.names[: consensus.knee])
+    return (*worth, *(name for name in consensus.names if name in consensus.not_worth)), max(1, n_worth)
+
+
+def first_level_runs(n_knobs: int, budget_trials: int | None, *, is_forced: bool) -> int:
+    """Runs of the first level; 0 when the budget has no room for a ranking."""
+    asked = max(_LEAST_RUNS, _RUNS_PER_KNOB * n_knobs)
+    runs = asked if budget_trials is None else min(asked, int(_SHARE * budget_trials))
+    return runs if runs >= (_LEAST_FORCED if is_forced else max(_LEAST_RUNS, n_knobs)) else 0

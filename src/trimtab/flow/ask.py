@@ -1,0 +1,82 @@
+"""Ask: what a study wants measured next; and the steps that a phase of a study is made of.
+
+A phase is a generator: it yields what it wants measured, is sent the trial, and returns what it came to.
+
+    def twice(config: Config) -> Steps[float]:
+        first = yield Ask(config=config, role=Role.REPEAT)
+        second = yield Ask(config=config, role=Role.REPEAT)
+        return mean(first, second)
+
+    value = yield from twice(config)            # in another phase
+
+Phases that do not depend on each other may run side by side: `results = yield from side_by_side([twice(a), twice(b)])`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias, TypeVar
+
+from trimtab.errors import TrimtabError
+from trimtab.measure import EarlyStop
+from trimtab.records import Role, Trial
+from trimtab.space import Config
+
+__all__ = ["Ask", "Effort", "SideBySide", "Steps", "Stopped", "side_by_side"]
+
+T = TypeVar("T")
+
+
+class Effort(StrEnum):
+    """How long a run is measured."""
+
+    QUICK = "quick"
+    """As short as the plan allows; the search has many runs to make."""
+    PAIR = "pair"
+    """A run of a pair: a comparison is not the place to save seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One trial that a study wants.
+
+    Attributes:
+        config: the values of the study's knobs.
+        role: why.
+        effort: how long to measure.
+        early_stop: ends the run where it is clearly worse; None: never.
+        searcher: name of the searcher that wants it; "" for none.
+        number: of the trial, given by the study when it hands the ask out.
+    """
+
+    config: Config
+    role: Role
+    effort: Effort = Effort.QUICK
+    early_stop: EarlyStop | None = None
+    searcher: str = ""
+    number: int = -1
+
+
+@dataclass(slots=True)
+class SideBySide:
+    """Steps that may be made at the same time; `results` are filled in, in the order of `lanes`, when all have ended."""
+
+    lanes: Sequence[Steps[Any]]
+    results: list[Any] = field(default_factory=list)
+
+
+Steps: TypeAlias = Generator[Ask | SideBySide, Trial, T]
+
+
+def side_by_side(lanes: Sequence[Steps[T]]) -> Steps[list[T]]:
+    """What each of `lanes` returns, in their order. With one trial at a time they run one after the other."""
+    block = SideBySide(lanes)
+    if lanes:
+        yield block
+    return block.results
+
+
+class Stopped(TrimtabError):  # noqa: N818 - no error: somebody asked to stop
+    """Thrown into the steps of a study that is asked to stop; a flow that catches it concludes with what there is."""

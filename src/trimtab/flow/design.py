@@ -1,0 +1,43 @@
+"""The runs of an experimental design, the baseline interleaved; those between two runs of the baseline may run side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from trimtab.flow.ask import Ask, Effort, Steps, Stopped, side_by_side
+from trimtab.flow.baseline import measure_baseline
+from trimtab.flow.pairs import believable
+from trimtab.flow.score import Scorer
+from trimtab.flow.task import Task
+from trimtab.flow.verdict import Outcome, make_verdict
+from trimtab.records import Role, Verdict
+from trimtab.space import Config
+
+__all__ = ["design_runs"]
+
+
+def design_runs(task: Task, configs: Sequence[Config]) -> Callable[[Scorer], Steps[Verdict]]:
+    """The flow that measures `configs`; its verdict's result is "design", or "interrupted"."""
+
+    def flow(scorer: Scorer) -> Steps[Verdict]:
+        outcome = Outcome(result="design")
+        try:
+            yield from _runs(task, scorer, configs)
+            outcome.stop_reason = f"all {len(configs)} runs of the design are made"
+        except Stopped as stopped:
+            outcome.is_interrupted, outcome.stop_reason = True, stopped.message
+        return make_verdict(task, scorer, outcome)
+
+    return flow
+
+
+def _runs(task: Task, scorer: Scorer, configs: Sequence[Config]) -> Steps[None]:
+    scorer.say("measuring the baseline")
+    yield from measure_baseline(task)
+    scorer.say(f"measuring the {len(configs)} runs of the design")
+    every = task.search.baseline_every
+    for start in range(0, len(configs), every):
+        if start:
+            yield Ask(config=task.baseline, role=Role.BASELINE)
+        block = configs[start : start + every]
+        yield from side_by_side([believable(config, Role.DESIGN, Effort.QUICK) for config in block])

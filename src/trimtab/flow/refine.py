@@ -1,0 +1,160 @@
+"""The end of the search: its leaders are measured again, and the leader is thinned.
+
+The best of many noisy values flatters itself (winner's curse, safety.md B5), so the few that may be the best are measured once
+more. Then knobs of the leader go back to their found values, in groups, the weakest evidence first, each tried by one run: what
+was no worse without is left out. That claims nothing: what remains is proven in pairs afterwards. It is done where the budget
+has no room for an ablation in pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from trimtab.flow.ablate import ablation_allowance, evidence, from_the_weakest, without_lines
+from trimtab.flow.ask import Ask, Steps
+from trimtab.flow.explore import REFINE_RUNS, early_stop, finish_reserve_s, mean_loss
+from trimtab.flow.score import Scorer
+from trimtab.flow.task import Task
+from trimtab.records import Role, Status
+from trimtab.space import Config
+
+__all__ = ["refine"]
+
+_N_FINALISTS = 3
+
+_SURE = 2.0
+"""Standard errors by which a config must be worse than the leader not to be measured again beside it."""
+
+_TIED = 1.5
+"""Standard errors of a difference within which the config of fewer settings is taken; more than one, since the best of many has
+been lucky."""
+
+_RUNS_PER_LINE = 4
+"""Runs that the ablation needs for a line, about."""
+
+
+@dataclass(slots=True)
+class _Runs:
+    """How many runs may still be made."""
+
+    task: Task
+    scorer: Scorer
+    left: int
+
+    @property
+    def is_empty(self) -> bool:
+        """None is left, or the proof's time begins."""
+        budget_s, cost = self.task.budget.seconds, self.scorer.mean_cost_s
+        if budget_s is not None and self.scorer.spent_s + cost > budget_s - finish_reserve_s(self.task, budget_s, cost):
+            return True
+        return self.left <= 0
+
+    def measure(self, config: Config, role: Role) -> Steps[float]:
+        """The mean loss of `config` with one more run; infinite when it failed or was stopped."""
+        self.left -= 1
+        stop = early_stop(self.task, self.scorer) if role is Role.SEARCH else None
+        trial = yield Ask(config=config, role=role, early_stop=stop)
+        return mean_loss(self.scorer.trials, config) if trial.status is Status.OK else float("inf")
+
+
+def refine(task: Task, scorer: Scorer) -> Steps[Config | None]:
+    """The config to prove; None when nothing beats the baseline."""
+    runs = _Runs(task, scorer, REFINE_RUNS)
+    scorer.say("measuring the best again")
+    leader = yield from _leader(task, scorer, runs)
+    if leader is None or not task.proof.ablate or _has_room_for_pairs(task, scorer, leader):
+        return leader
+    return (yield from _thinned(task, scorer, leader, runs))
+
+
+def _leader(task: Task, scorer: Scorer, runs: _Runs) -> Steps[Config | None]:
+    """The best by its mean after those that may be the best were measured again; of those not told from it the one
+    with the fewest settings (after the one-standard-error rule of Breiman et al., Classification and Regression Trees, 1984)."""
+    means = _means(scorer, task.baseline)
+    chosen = _contenders(task, scorer, means)
+    for config in chosen:
+        if not runs.is_empty:
+            yield from runs.measure(config, Role.REPEAT)
+    means = {config: _fresh_mean(scorer, config) for config in chosen}
+    best = min(chosen, key=lambda config: means[config], default=None)
+    if best is None or means[best] >= 0:
+        return None
+    tied = [c for c in chosen if means[c] < 0 and means[c] - means[best] <= _TIED * _se(scorer, c, best)]
+    return min(tied, key=lambda config: (_n_lines(task, config), means[config]))
+
+
+def _fresh(scorer: Scorer, config: Config) -> list[float]:
+    """Losses of the runs of `config` that did not choose it; of its only run when it was not measured again."""
+    runs = [t for t in scorer.trials if t.config == config and t.status is Status.OK and t.is_feasible]
+    losses = [t.loss for t in runs if t.loss is not None]
+    return losses[1:] or losses
+
+
+def _fresh_mean(scorer: Scorer, config: Config) -> float:
+    losses = _fresh(scorer, config)
+    return sum(losses) / len(losses)
+
+
+def _means(scorer: Scorer, baseline: Config) -> dict[Config, float]:
+    """Mean loss of every config that was measured in full, best first."""
+    tried = {t.config for t in scorer.trials if t.status is Status.OK and t.is_feasible} - {baseline}
+    means = {config: mean_loss(scorer.trials, config) for config in tried}
+    return dict(sorted(means.items(), key=lambda item: (item[1], repr(item[0]))))
+
+
+def _contenders(task: Task, scorer: Scorer, means: dict[Config, float]) -> list[Config]:
+    """The few that may be the best, best first, and among them the one of the fewest settings.
+
+    No repeat for what cannot win: its lucky value is already worse than the baseline, or surely than the leader.
+    """
+    best = next(iter(means.values()), 0.0)
+    reach = _SURE * 2**0.5 * scorer.noise_sd
+    close = [config for config, mean in means.items() if mean < 0 and mean <= best + reach]
+    simplest = min(close, key=lambda config: (_n_lines(task, config), means[config]), default=None)
+    chosen = close[:_N_FINALISTS]
+    if simplest is not None and simplest not in chosen:
+        chosen[-1] = simplest
+    return chosen
+
+
+def _se(scorer: Scorer, one: Config, other: Config) -> float:
+    """Standard error of the difference of two means; 0 for a config and itself."""
+    if one == other:
+        return 0.0
+    n = [len(_fresh(scorer, config)) for config in (one, other)]
+    return scorer.noise_sd * math.sqrt(1 / n[0] + 1 / n[1])
+
+
+def _n_lines(task: Task, config: Config) -> int:
+    return len(config.difference(task.baseline))
+
+
+def _has_room_for_pairs(task: Task, scorer: Scorer, leader: Config) -> bool:
+    """Whether the ablation can try every line of `leader` in pairs."""
+    n_lines = _n_lines(task, leader)
+    seconds, runs = ablation_allowance(task)
+    if task.budget.seconds is not None:
+        runs = int(seconds / max(scorer.mean_cost_s, 1e-9))
+    return n_lines <= 1 or runs >= _RUNS_PER_LINE * n_lines
+
+
+def _thinned(task: Task, scorer: Scorer, leader: Config, runs: _Runs) -> Steps[Config]:
+    """`leader` without the knobs that were no better than their found values in single runs."""
+    scores = evidence(task, scorer.trials, leader)
+    groups = from_the_weakest(sorted(scores, key=lambda name: (scores[name], name)))
+    current, slack = leader, max(task.proof.min_gain, scorer.noise_sd)
+    best = mean_loss(scorer.trials, current)
+    while groups and not runs.is_empty:
+        group = [name for name in groups.pop(0) if current[name] != task.baseline[name]]
+        without = without_lines(task, current, group)[0] if group else None
+        if without is None:
+            continue
+        loss = mean_loss(scorer.trials, without)
+        if loss == float("inf"):
+            loss = yield from runs.measure(without, Role.SEARCH)
+        if loss <= best + slack:
+            current = without
+        elif len(group) > 1:
+            groups = [group[: len(group) // 2], group[len(group) // 2 :], *groups]
+    return current

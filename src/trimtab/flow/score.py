@@ -1,0 +1,139 @@
+"""Scorer: what the trials of a study say together: each one's loss against the drift-corrected baseline, noise, cost."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+from trimtab.flow.regression import RegressionMeter
+from trimtab.flow.task import Task
+from trimtab.measure import BaselineTrack, Interval, Measurement
+from trimtab.records import Role, Status, Trial
+
+__all__ = ["BASELINE_ROLES", "Scorer"]
+
+BASELINE_ROLES = (Role.BASELINE, Role.PROOF_BASELINE)
+_SEARCH_ROLES = (Role.PLAY, Role.SEARCH, Role.ADVICE, Role.DESIGN)
+_YARDSTICK_RUNS = 6
+"""Latest runs of the baseline that the guards compare a trial with."""
+
+
+class Scorer:
+    """The trials of one study and what follows from them; a function of the task and of the trials taken.
+
+    Attributes:
+        task: of the study.
+        say: takes a sentence for people.
+        trials: all so far, in order.
+        track: baseline over the seconds spent: a step of the machine's clock must not change the order.
+        regression: what the trials have cost the users of the target.
+        baselines: latest measurements of the baseline.
+    """
+
+    def __init__(self, task: Task, say: Callable[[str], None] = lambda text: None) -> None:
+        self.task = task
+        self.say = say
+        self.trials: list[Trial] = []
+        self.track = BaselineTrack()
+        self.regression = RegressionMeter()
+        self.baselines: deque[Measurement] = deque(maxlen=_YARDSTICK_RUNS)
+        self._spent_s = 0.0
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds that the trials so far have cost, interrupted runs' included."""
+        return self._spent_s
+
+    @property
+    def mean_cost_s(self) -> float:
+        """What a full trial costs, judged by the measured ones; 0 before the first."""
+        costs = [sum(t.cost_s.values()) for t in self.trials if t.status is Status.OK]
+        return sum(costs) / len(costs) if costs else 0.0
+
+    @property
+    def noise_sd(self) -> float:
+        """Relative standard deviation of one measurement from run to run, drift taken out; 0 before two baselines."""
+        sd = self.track.summary().noise_sd if len(self.track) >= 2 else 0.0
+        return sd if math.isfinite(sd) else 0.0
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the whole budget has room for one more trial; a budget of trials is the search's, and always has."""
+        budget_s = self.task.budget.seconds
+        return budget_s is None or self.spent_s + self.mean_cost_s <= budget_s
+
+    @property
+    def time_left_s(self) -> float:
+        """By the budget: seconds not used yet, or trials not made yet at the mean cost."""
+        budget = self.task.budget
+        if budget.seconds is not None:
+            return max(0.0, budget.seconds - self.spent_s)
+        n_search = sum(trial.role in _SEARCH_ROLES for trial in self.trials)
+        return max(0, (budget.trials or 0) - n_search) * self.mean_cost_s
+
+    @property
+    def best_gain(self) -> float | None:
+        """How many times better than the baseline the best single run was; None before the first."""
+        losses = [t.loss for t in self.trials if t.is_feasible and t.role not in BASELINE_ROLES and t.loss is not None]
+        return math.exp(-min(losses)) if losses else None
+
+    def value_of(self, trial: Trial) -> float:
+        """The objective's metric in `trial`; NaN when it was not measured."""
+        return self.task.objective.value(trial.measurement).estimate if trial.measurement else math.nan
+
+    def take(self, trial: Trial) -> Trial:
+        """Takes the next trial and returns it with its loss; one that has its loss already (of a history) keeps it."""
+        self._learn_baseline(trial)
+        if trial.loss is None:
+            self._tell_twin(trial)
+            trial = self._scored(trial)
+        self.trials.append(trial)
+        self._spent_s += sum(trial.cost_s.values())
+        self.regression.take(trial)
+        return trial
+
+    def _learn_baseline(self, trial: Trial) -> None:
+        if trial.role in BASELINE_ROLES and trial.measurement is not None:
+            value = self.task.objective.value(trial.measurement)
+            self.baselines.append(trial.measurement)
+            self.track.add(self._spent_s, value.estimate, _se(value))
+
+    def _scored(self, trial: Trial) -> Trial:
+        """With its loss against the baseline as it was at that time."""
+        if trial.measurement is None or not len(self.track):
+            return trial
+        objective = self.task.objective
+        value = objective.value(trial.measurement)
+        baseline, baseline_se = self.track.at(self._spent_s)
+        loss = objective.loss(value.estimate, baseline)
+        if not math.isfinite(loss):
+            return replace(trial, status=Status.FAILED_LOAD, measurement=None,
+                           reason=f"{objective.metric}={value.estimate:g} cannot be compared with the baseline")  # fmt: skip
+        own = max(_se(value) / value.estimate, self.noise_sd)
+        shared = baseline_se / baseline if math.isfinite(baseline_se) else 0.0
+        return replace(trial, loss=loss, loss_se=math.hypot(own, shared))
+
+    def _tell_twin(self, trial: Trial) -> None:
+        """Says so when the target rounds or derives values such that another config runs with the very same ones."""
+        if not trial.status.is_measured:
+            return
+        used = {**self.task.baseline, **trial.effective}
+        for earlier in reversed(self.trials):
+            is_same = earlier.status.is_measured and used == {**self.task.baseline, **earlier.effective}
+            if is_same and earlier.config != trial.config:
+                names = ", ".join(trial.config.difference(earlier.config))
+                self.say(
+                    f"trial {trial.number} ran with the same effective values as trial {earlier.number}: the target makes"
+                    f" no difference between their {names}"
+                )
+                return
+
+
+def _se(value: Interval) -> float:
+    """Standard error; from the interval's width when it is not stated; 0 when neither is finite."""
+    if math.isfinite(value.se):
+        return value.se
+    width = value.high - value.low
+    return width / 3.92 if math.isfinite(width) else 0.0

@@ -1,0 +1,26 @@
+"""Settled: what a study is given once its baseline is known, and keeps: the past it starts from, what it prunes, its plays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from trimtab.flow.plays import PlayPhase
+from trimtab.flow.warm import WarmStart
+from trimtab.records import PrunePlan
+
+__all__ = ["Settled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What only the outside knows: the history, and the target's own plays. A resume must be given the same again.
+
+    Attributes:
+        warm: what past studies give; None when it is not asked for.
+        prune: plan of the pruning; None when nothing is pruned.
+        plays: the plays to try first.
+    """
+
+    warm: WarmStart | None = None
+    prune: PrunePlan | None = None
+    plays: PlayPhase = field(default_factory=PlayPhase)

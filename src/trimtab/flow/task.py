@@ -1,0 +1,84 @@
+"""Task: what a study is to do, as a value: no file, server or history behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from trimtab.flow.budget import Budget
+from trimtab.records import Context, Objective
+from trimtab.space import Config, Space
+
+__all__ = ["ProofOptions", "SearchOptions", "Task"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchOptions:
+    """How configs are looked for.
+
+    Attributes:
+        searcher: short name of a searcher.
+        options: for the searcher itself.
+        baseline_every: search trials between two runs of the baseline, 1 or more.
+        patience: search trials without an improvement after which the search ends, 1 or more.
+    """
+
+    searcher: str = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    baseline_every: int = 6
+    patience: int = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofOptions:
+    """What it takes to call a config better; shares are relative (0.02: 2 %).
+
+    Attributes:
+        min_gain: smallest gain worth claiming.
+        min_pairs, max_pairs: pairs of a proof; the least number is made even when the budget is used up.
+        advice: whether the advice is measured too; "near": only where the winner looks less than 10 % better.
+        tolerance: how much worse another metric may be shown to be.
+        max_noise: scatter of the baseline from run to run above which nothing is claimed.
+        ablate: whether needless settings are taken from the winner.
+        ablation_share: of the study's time or trials that the ablation may use.
+    """
+
+    min_gain: float = 0.02
+    min_pairs: int = 3
+    max_pairs: int = 8
+    advice: bool | Literal["near"] = "near"
+    tolerance: float = 0.05
+    max_noise: float = 0.2
+    ablate: bool = True
+    ablation_share: float = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What a study is to do.
+
+    Attributes:
+        space: the knobs that may change, with their constraints; contains the baseline and the advice.
+        baseline: the values that were found.
+        advice: rule-based config; the baseline where there is none.
+        objective: what is optimised.
+        budget: seconds or trials.
+        context: what the workload looks like.
+        seed: of the search.
+        search, proof: options.
+        regression_budget_s: seconds of user time that trials may cost before nothing new is tried; 0: unlimited.
+        lock_reasons: knob -> why its safety class is locked; knobs that are open are missing, or have "".
+    """
+
+    space: Space
+    baseline: Config
+    advice: Config
+    objective: Objective
+    budget: Budget
+    context: Context
+    seed: int = 1
+    search: SearchOptions = field(default_factory=SearchOptions)
+    proof: ProofOptions = field(default_factory=ProofOptions)
+    regression_budget_s: float = 0.0
+    lock_reasons: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,82 @@
+"""Tuning: the off-line flow from the running config to a proven one, or to the plain word that there is none.
+
+baseline × 3 → plays → search (baseline interleaved) → leaders again → needless knobs removed → proof in pairs, with the worth
+of each line → verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trimtab.flow.ask import Steps, Stopped
+from trimtab.flow.baseline import measure_baseline
+from trimtab.flow.explore import expected_trials, explore, mean_loss, start_searcher
+from trimtab.flow.finish import finish
+from trimtab.flow.prune import PruningSearcher
+from trimtab.flow.refine import refine
+from trimtab.flow.score import Scorer
+from trimtab.flow.settled import Settled
+from trimtab.flow.task import Task
+from trimtab.flow.verdict import Outcome, make_verdict
+from trimtab.flow.warm import WarmStart
+from trimtab.records import Status, Verdict
+from trimtab.search.warm import WarmLog
+from trimtab.space import Config
+
+__all__ = ["tuning"]
+
+
+def tuning(
+    task: Task, settle: Callable[[Scorer], Settled] = lambda scorer: Settled()
+) -> Callable[[Scorer], Steps[Verdict]]:
+    """The flow of a tuning study.
+
+    Args:
+        task: what is to be tuned.
+        settle: gives, once, what the study goes on from; given the runs of the baseline.
+    """
+
+    def flow(scorer: Scorer) -> Steps[Verdict]:
+        outcome = Outcome()
+        try:
+            yield from _phases(task, scorer, outcome, settle)
+        except Stopped as stopped:
+            outcome.is_interrupted = True
+            outcome.stop_reason = stopped.message
+            outcome.candidate = outcome.candidate or _best_config(task, scorer)
+        return make_verdict(task, scorer, outcome)
+
+    return flow
+
+
+def _phases(task: Task, scorer: Scorer, outcome: Outcome, settle: Callable[[Scorer], Settled]) -> Steps[None]:
+    scorer.say("measuring the baseline")
+    yield from measure_baseline(task)
+    settled = settle(scorer)
+    outcome.plays = settled.plays
+    yield from settled.plays.run(task, scorer)
+    yield from _searched(task, scorer, outcome, settled)
+    winner = yield from refine(task, scorer)
+    if winner is not None:
+        yield from finish(task, scorer, outcome, winner)
+
+
+def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled) -> Steps[None]:
+    """The search, from what was settled."""
+    log, warm = WarmLog(), settled.warm or WarmStart()
+    searcher = start_searcher(task, expected_trials(task, scorer), settled.prune, warm, log, settled.plays.prior(task))
+    scorer.say("searching")
+    for line in filter(None, (warm.describe(), searcher.describe())):
+        scorer.say(line)
+    try:
+        outcome.stop_reason = yield from explore(task, scorer, searcher, log)
+    finally:
+        outcome.pruned = searcher.summary() if isinstance(searcher, PruningSearcher) else None
+        outcome.warm_start = settled.warm.summary(log) if settled.warm is not None else None
+
+
+def _best_config(task: Task, scorer: Scorer) -> Config | None:
+    """The best config measured so far, unproven; None when none beats the baseline."""
+    tried = {t.config for t in scorer.trials if t.status is Status.OK and t.is_feasible} - {task.baseline}
+    best = min(tried, key=lambda config: mean_loss(scorer.trials, config), default=None)
+    return best if best is not None and mean_loss(scorer.trials, best) < 0 else None

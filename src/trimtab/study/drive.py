@@ -1,0 +1,146 @@
+"""drive: a study of the flow room, run in a trial room and kept in the history.
+
+    replay what is known → ask → measure → store → tell
+
+Every trial is on disk before the next starts. Resume needs no code of its own: a study is told again what the history holds, in
+order, for as long as it asks for the same configs in the same roles.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from trimtab.flow import Ask, Effort, Scorer, Stopped, Study
+from trimtab.records import Role, Trial
+from trimtab.trial import Interrupted, MeasurePlan, TrialRoom, Yardstick
+
+__all__ = ["Recorded", "StudyListener", "drive", "pair_plan", "room_measure"]
+
+T = TypeVar("T")
+
+
+class StudyListener(Protocol):
+    """Who wants to see a study while it runs."""
+
+    def phase(self, text: str) -> None: ...
+    def trial_started(self, number: int, role: Role, changed: dict[str, str]) -> None: ...
+    def trial_ended(self, trial: Trial, best_gain: float | None, time_left_s: float | None) -> None: ...
+
+
+class Recorded:
+    """The trials that the history holds of a study, answered with in their order."""
+
+    def __init__(self, trials: Iterable[Trial], say: Callable[[str], None]) -> None:
+        self._trials = deque(trials)
+        self._say = say
+        self.next_number = 1 + max((trial.number for trial in self._trials), default=-1)
+
+    def answer(self, ask: Ask) -> Trial | None:
+        """The next trial of the record that answers; None when none of what is left does, which is not used then.
+
+        Where the flow has changed (another version), the record holds the end of the old way, and the new way after it
+        when that was interrupted as well: what lies before the answer is passed over, and the new way is not lost.
+        """
+        n_before = len(self._trials)
+        found: Trial | None = None
+        while self._trials and found is None:
+            recorded = self._trials.popleft()
+            found = recorded if (recorded.config, recorded.role) == (ask.config, ask.role) else None
+        n_passed = n_before - len(self._trials) - (found is not None)
+        if n_passed:
+            self._say(
+                f"{n_passed} trials of the history do not fit the way this study goes now (another version of Trimtab?): "
+                "they are kept, and not used"
+            )
+        return found
+
+
+def drive(
+    study: Study[T],
+    measure: Callable[[Ask], Trial],
+    *,
+    recorded: Recorded,
+    keep: Callable[[Trial], None],
+    listener: StudyListener,
+    is_interrupted: Callable[[], bool] = lambda: False,
+) -> T:
+    """Runs `study` to its end, one trial at a time.
+
+    Args:
+        study: not begun; its numbers begin at `recorded.next_number`.
+        measure: makes a trial.
+        recorded: what is known already.
+        keep: stores a trial; called before the next one is asked for.
+        listener: told of every trial.
+        is_interrupted: asked before every trial.
+
+    Returns:
+        What the study's flow returns, to its end or when it is stopped before.
+
+    Raises:
+        Interrupted: somebody asked to stop, and the flow has nothing to say then.
+        TargetError, LoadError: see `TrialRoom.run`.
+    """
+    try:
+        while True:
+            started = time.monotonic()
+            asks = study.next()
+            if study.is_over:
+                return study.result
+            thought_s = _ask_s(started)
+            if is_interrupted():
+                raise Interrupted
+            for ask in asks:
+                trial = recorded.answer(ask)
+                if trial is None:
+                    trial = measure(ask)
+                    if ask.searcher and thought_s:
+                        trial = replace(trial, cost_s={**trial.cost_s, "ask": thought_s})
+                    trial = study.tell(trial)
+                    keep(trial)
+                else:
+                    trial = study.tell(trial)
+                listener.trial_ended(trial, study.scorer.best_gain, study.scorer.time_left_s)
+    except Interrupted as interrupted:
+        try:
+            return study.stop(interrupted.message)
+        except Stopped:
+            raise interrupted from None
+
+
+def _ask_s(started: float) -> float:
+    """What the study has thought over its ask."""
+    return time.monotonic() - started
+
+
+def room_measure(room: TrialRoom, scorer: Scorer, plan: MeasurePlan, listener: StudyListener) -> Callable[[Ask], Trial]:
+    """Makes the trials of a study in `room`: by `plan`, and with the latest runs of the baseline for its guards."""
+    task = scorer.task
+    plans = {Effort.QUICK: plan, Effort.PAIR: pair_plan(plan)}
+
+    def measure(ask: Ask) -> Trial:
+        knobs = task.space.knobs
+        changed = {name: knobs[name].format(ask.config[name]) for name in ask.config.difference(task.baseline)}
+        listener.trial_started(ask.number, ask.role, changed)
+        room.guarding.yardstick = Yardstick.of(tuple(scorer.baselines))
+        return room.run(
+            ask.config,
+            number=ask.number,
+            role=ask.role,
+            plan=plans[ask.effort],
+            seed=task.seed,
+            early_stop=ask.early_stop,
+            hand_over=True,
+            searcher=ask.searcher,
+        )
+
+    return measure
+
+
+def pair_plan(plan: MeasurePlan) -> MeasurePlan:
+    """Each run of a pair sees the window's longest form: a comparison is not the place to save seconds."""
+    return replace(plan, window_s=max(plan.window_s, plan.window_max_s / 2), precision=0.005)

@@ -1,0 +1,54 @@
+"""What a study settles when its search begins, and keeps in the history, so that a resume goes the same way."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from trimtab.flow import Scorer, Settled
+from trimtab.flow.explore import expected_trials
+from trimtab.flow.plays import PlayPhase, planned
+from trimtab.history import History, StudyRecord
+from trimtab.study.prune_plan import settle_plan
+from trimtab.study.stage import Stage
+from trimtab.study.warm_start import settle_warm_start
+from trimtab.systems import PlayingTarget
+
+__all__ = ["settle"]
+
+
+def settle(stage: Stage, history: History, record: StudyRecord, scorer: Scorer) -> Settled:
+    """What past studies give to this one, the plan of its pruning, and its plays.
+
+    Args:
+        stage: of the study.
+        history: read, and given what was settled.
+        record: of the study, as it was when this run began.
+        scorer: with the runs of the baseline.
+    """
+    warm = settle_warm_start(stage, history, record, scorer.trials)
+    near = [each.study for each in warm.facts]
+    plan = settle_plan(stage, history, record, expected_trials(scorer.task, scorer), near)
+    plays = settle_plays(stage, history, record, scorer, is_pruned=plan is not None)
+    return Settled(warm=warm if stage.file.search.warm_start != "off" else None, prune=plan, plays=plays)
+
+
+def settle_plays(stage: Stage, history: History, record: StudyRecord, scorer: Scorer, *, is_pruned: bool) -> PlayPhase:
+    """The plays that this study tries, as they were settled when it began: free disk space changes, and a resume must not."""
+    kept = record.verdict.plays
+    if kept is not None:
+        return PlayPhase(kept.plan, left_out=dict(kept.left_out))
+    table = stage.file.search
+    is_wanted = table.plays == "on" or (table.plays == "auto" and table.searcher == "auto" and not is_pruned)
+    if not is_wanted or not isinstance(stage.target, PlayingTarget):
+        return PlayPhase()
+    phase = planned(scorer.task, stage.target.plays(stage.workload.context, _latency_s(scorer)))
+    verdict = replace(history.study(record.id).verdict, plays=phase.summary(scorer.task, scorer))
+    history.update_study(record.id, verdict=verdict)
+    return phase
+
+
+def _latency_s(scorer: Scorer) -> float:
+    """Mean duration of an operation under the found settings; 0 when unknown."""
+    found = [t.measurement.latency_mean_ms.estimate for t in scorer.trials if t.measurement is not None]
+    return found[0] / 1000 if found and math.isfinite(found[0]) else 0.0

@@ -1,0 +1,41 @@
+"""Task of a stage: the part of a study file and of an open target that the flow of a study decides by."""
+
+from __future__ import annotations
+
+from trimtab.flow import ProofOptions, SearchOptions, Task
+from trimtab.study.stage import Stage
+
+__all__ = ["task_of"]
+
+
+def task_of(stage: Stage) -> Task:
+    """What is to be done on `stage`."""
+    file = stage.file
+    search, proof = file.search, file.proof
+    return Task(
+        space=stage.space,
+        baseline=stage.baseline,
+        advice=stage.advice,
+        objective=stage.objective,
+        budget=file.budget,
+        context=stage.workload.context,
+        seed=file.study.seed,
+        search=SearchOptions(
+            searcher=search.searcher,
+            options=file.searcher_options,
+            baseline_every=search.baseline_every,
+            patience=search.patience,
+        ),
+        proof=ProofOptions(
+            min_gain=proof.min_gain,
+            min_pairs=proof.min_pairs,
+            max_pairs=proof.max_pairs,
+            advice=proof.advice,
+            tolerance=proof.tolerance,
+            max_noise=proof.max_noise,
+            ablate=proof.ablate,
+            ablation_share=proof.ablation_share,
+        ),
+        regression_budget_s=file.guard.regression_budget_s,
+        lock_reasons={name: stage.states[name].lock_reason for name in stage.space.knobs},
+    )
