@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.options import history_option, json_option, print_json, recover_first, say, state_option
+from trimtab.cli.options import history_option, json_option, print_json, say, state_option
 from trimtab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ def command(
     if study_file is None and name.endswith(".toml"):
         study_file = Path(name)
         name = load_study_file(study_file).study.name
-    recover_first(state_dir)
     with read_history_at(history_url, state_dir) as history:
         record = find_study(history, name)
     config = winner_of(record)
@@ -62,7 +61,7 @@ def command(
             say(f"  {change.knob}: {change.current} → {change.proposed}{late}")
         return yes or _says_yes(name)
 
-    effective = apply_winner(record, file, state_dir, agrees=agrees)
+    effective = apply_winner(record, file, state_dir, agrees=agrees, say=say)
     if effective is None:
         say("nothing was changed")
         raise click.exceptions.Abort

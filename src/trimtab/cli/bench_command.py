@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.options import json_option, print_json, recover_first, state_option, study_file_argument
+from trimtab.cli.options import json_option, print_json, state_option, study_file_argument
 
 if TYPE_CHECKING:
     from trimtab.report import BenchProgress
@@ -75,7 +75,6 @@ def command(
     from trimtab.study import load_study_file
 
     file, settings = load_study_file(study_file), _settings(pairs, config_file)
-    recover_first(state_dir)
     with BenchProgress(every_second=verbose) as progress:
         if slo_text is None:
             show = _measured(file, state_dir, settings, runs, progress, as_json)

@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
-
-if TYPE_CHECKING:
-    from trimtab.study import Recovered
 
 __all__ = [
     "SCHEMA_VERSION",
     "history_option",
     "json_option",
     "print_json",
-    "recover_first",
     "say",
     "state_option",
     "study_file_argument",
@@ -86,23 +82,6 @@ def print_json(data: dict[str, Any]) -> None:
     from trimtab.jsonable import strict
 
     click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **strict(data)}, indent=2, ensure_ascii=False))
-
-
-def recover_first(state_dir: Path) -> list[Recovered]:
-    """What every command that changes a server does first: nothing new begins over something half done.
-
-    What cannot be undone stands in the way of a change of the same server only (see `Journal.begin`).
-    """
-    from trimtab.study import recover
-
-    found, stuck = recover(state_dir)
-    tell_news(state_dir)  # of a dead-man that was waited for
-    for done in found:
-        say(f"a killed study={done.study!r} had left target={done.target!r} changed: {done.action}")
-    for each in stuck:
-        say(f"study={each.study!r} is still open on target={each.target!r}: {each.error.message}")
-        say("see `trimtab recover --show`")
-    return found
 
 
 def toml_text(value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trimtab.cli.options import history_option, json_option, print_json, recover_first, say, state_option
+from trimtab.cli.options import history_option, json_option, print_json, say, state_option
 
 if TYPE_CHECKING:
     from trimtab.study import StudyFile
@@ -55,7 +55,6 @@ def command(
     if file is not None and history_url is not None and design is not None:
         file = file.model_copy(update={"study": file.study.model_copy(update={"history": history_url})})
     if file is not None and design is not None:
-        recover_first(state_dir)
         name = _measured(file, state_dir, design, runs, again, quiet)
         if not name:
             return 130
@@ -107,9 +106,8 @@ def _measured(file: StudyFile, state_dir: Path, design: str, runs: int | None, a
     from trimtab.report import Progress
     from trimtab.study import run_design
 
-    recover_first(state_dir)
     with Progress(Console(stderr=True, quiet=quiet)) as progress:
-        record, trials = run_design(file, state_dir, progress, kind=design, runs=runs, again=again)
+        record, trials = run_design(file, state_dir, progress, kind=design, runs=runs, again=again, say=say)
     if record.status != "ranked":
         say(f"interrupted after {len(trials)} trials; the same command goes on")
         return ""

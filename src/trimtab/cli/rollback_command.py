@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from trimtab.cli.options import json_option, print_json, recover_first, state_option
+from trimtab.cli.options import json_option, print_json, say, state_option
 
 __all__ = ["command"]
 
@@ -28,10 +28,7 @@ def command(name: str, state_dir: Path, as_json: bool, leave: bool) -> int:
         else:
             click.echo(f"study {name} is not rolled back any more; the files as found lie in {folder}")
         return 0
-    for done in recover_first(state_dir):
-        if (done.study, done.purpose) == (name, "rollback"):  # one that was killed: it is finished now
-            return _show(done.target, done.files, done.action, as_json)
-    taken = rollback(name, state_dir)
+    taken = rollback(name, state_dir, say=say)
     return _show(taken.target, taken.files, taken.action, as_json)
 
 

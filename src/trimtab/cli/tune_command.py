@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from trimtab.cli.options import json_option, print_json, recover_first, say, state_option, study_file_argument
+from trimtab.cli.options import json_option, print_json, say, state_option, study_file_argument
 
 __all__ = ["command"]
 
@@ -40,11 +40,10 @@ def command(
     from trimtab.report import Progress, print_report, to_json, write_html
     from trimtab.study import remember_file, tune
 
-    recover_first(state_dir)
     remember_file(state_dir, file.study.name, study_file)
     console = Console(stderr=True, quiet=quiet)
     with Progress(console) as progress:
-        record, trials = tune(file, state_dir, progress, again=again)
+        record, trials = tune(file, state_dir, progress, again=again, say=say)
     if html is not None:
         write_html(record, trials, html)
     if as_json:

@@ -11,6 +11,7 @@ from trimtab.measure import Interval, NoiseFloor, noise_floor, pooled_interval, 
 from trimtab.records import Objective, Role, Status, Trial
 from trimtab.space import Config, Value
 from trimtab.study.file import StudyFile, guarding_of
+from trimtab.study.first import recover_first
 from trimtab.study.stage import Stage, open_stage
 from trimtab.trial import TrialListener, TrialRoom
 
@@ -90,11 +91,14 @@ def bench(
 ) -> BenchResult:
     """Measures the running config, or it with `settings` over it, `n_runs` times; leaves the target as found.
 
+    What a killed Trimtab has left is taken back first; `say` is told of it, and of progress.
+
     Raises:
         UsageError, SpaceError: a knob or value that is not legal; nothing was touched.
         TargetError: the target cannot be reached.
         LoadError: a run failed; the message has its reason.
     """
+    recover_first(state_dir, say)
     with open_stage(file, state_dir) as stage, stage.target.lock(f"trimtab bench {file.study.name}"):
         config = parse_settings(stage, settings)
         stage.workload.prepare(stage.target.endpoint(), say)

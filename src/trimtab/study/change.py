@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import ApplyError, UsageError
+from trimtab.study.first import recover_first
 from trimtab.study.rollback_point import above, applied_points, file_of, keep_point, point_of
 from trimtab.trial import commit, take_back
 
@@ -70,13 +71,14 @@ def apply_winner(
     state_dir: Path,
     *,
     agrees: Callable[[Proposal], bool] = lambda proposal: True,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Mapping[str, Any] | None:
     """Sets the winner to stay; returns what the target says is in effect. Undone by `rollback`.
 
     Which server that is, and what restarts it, is read from the user's own study file: the history, which may have come
     from somebody else, says no more than the settings. They must meet every constraint on the server of now. `agrees` sees
     what would change; None, and nothing done, when it says no. The journal is open while it happens: a death in the
-    middle is undone by the dead-man, or by `recover`.
+    middle is undone by the dead-man, or by `recover`. What a killed Trimtab has left is taken back first, which `say` is told.
 
     Raises:
         UsageError: there is no proven winner, it is applied already, or the file's target is of another kind.
@@ -86,6 +88,7 @@ def apply_winner(
 
     config = winner_of(record)
     _require_same_kind(record, file)
+    recover_first(state_dir, say)
     applied = point_of(state_dir, record.name)
     if applied is not None:
         raise UsageError(
@@ -153,13 +156,18 @@ def _changes(states: Mapping[str, KnobState], config: Config) -> list[Change]:
     return found
 
 
-def rollback(name: str, state_dir: Path) -> RolledBack:
+def rollback(name: str, state_dir: Path, *, say: Callable[[str], None] = lambda text: None) -> RolledBack:
     """Takes back what `apply_winner` set and still stands; what somebody else has changed since is left, and told.
+
+    What a killed Trimtab has left is taken back first, which `say` is told; a rollback that was killed is finished by that.
 
     Raises:
         UsageError: nothing of that study is applied, or another one was applied on top of it.
         TargetError: the rollback point cannot be read, or something of ours still stands.
     """
+    for found in recover_first(state_dir, say):
+        if (found.study, found.purpose) == (name, "rollback"):
+            return RolledBack(found.target, found.files, found.action)
     point = point_of(state_dir, name)
     if point is None:
         applied = [each.study for each in applied_points(state_dir)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from trimtab.study.begin import (
     run_flow,
 )
 from trimtab.study.file import ProofTable, SearchTable, StudyFile, guarding_of
+from trimtab.study.first import recover_first
 from trimtab.study.rank import design_name
 from trimtab.study.stage import Stage, build_target, build_workload, open_stage
 from trimtab.study.task import task_of
@@ -37,9 +38,16 @@ __all__ = ["run_design"]
 
 
 def run_design(
-    file: StudyFile, state_dir: Path, listener: TuneListener, *, kind: str, runs: int | None = None, again: bool = False
+    file: StudyFile,
+    state_dir: Path,
+    listener: TuneListener,
+    *,
+    kind: str,
+    runs: int | None = None,
+    again: bool = False,
+    say: Callable[[str], None] | None = None,
 ) -> tuple[StudyRecord, list[Trial]]:
-    """Makes, or goes on with, the runs of a design over the knobs of `file`.
+    """Makes, or goes on with, the runs of a design over the knobs of `file`; what a killed Trimtab has left is taken back first.
 
     Args:
         file: the study.
@@ -49,6 +57,7 @@ def run_design(
         runs: how many configs to measure, baselines not counted; None: as many as the design needs. More than a finished
             design has adds a further batch to it; fewer than one that was begun change nothing.
         again: begin a new design.
+        say: told of what was taken back; the listener when None.
 
     Returns:
         The design's record and its trials. One whose runs are all there is returned as it is.
@@ -62,6 +71,7 @@ def run_design(
     build_target(file, state_dir)
     name = design_name(file.study.name, kind)
     fingerprint = _fingerprint(file, kind)
+    recover_first(state_dir, say or listener.phase)
     with open_history_at(file.study.history, state_dir) as history:
         found = None if again else history.find_study(name, is_own=True)
         if found is not None and found.fingerprint != fingerprint:

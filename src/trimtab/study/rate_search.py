@@ -18,6 +18,7 @@ from trimtab.records import Fault, MetricConstraint, Objective, Role, Status, Tr
 from trimtab.report import measurement_to_json
 from trimtab.study.benching import bench_room, parse_settings
 from trimtab.study.file import StudyFile
+from trimtab.study.first import recover_first
 from trimtab.study.stage import open_stage
 from trimtab.trial import TrialListener
 from trimtab.workload import RatedWorkload
@@ -227,11 +228,14 @@ def find_rate(
 ) -> RateResult:
     """The highest rate at which the running config, or it with `settings` over it, keeps `slo`; leaves the target as found.
 
+    What a killed Trimtab has left is taken back first; `say` is told of it, and of progress.
+
     Raises:
         UsageError, SpaceError: a knob or value that is not legal, or a workload that cannot run at a rate.
         TargetError: the target cannot be reached.
         LoadError: no rate keeps the SLO, or a probe could not be made.
     """
+    recover_first(state_dir, say)
     with open_stage(file, state_dir) as stage, stage.target.lock(f"trimtab bench {file.study.name}"):
         workload = stage.workload
         if not isinstance(workload, RatedWorkload):

@@ -4,6 +4,7 @@ its history; at the end the target is as it was found."""
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from trimtab.study.begin import (
     run_flow,
 )
 from trimtab.study.file import StudyFile, guarding_of
+from trimtab.study.first import recover_first
 from trimtab.study.prune_plan import check_pruning
 from trimtab.study.settle import settle
 from trimtab.study.stage import Stage, build_target, build_workload, open_stage
@@ -36,15 +38,21 @@ __all__ = ["tune"]
 
 
 def tune(
-    file: StudyFile, state_dir: Path, listener: TuneListener, *, again: bool = False
+    file: StudyFile,
+    state_dir: Path,
+    listener: TuneListener,
+    *,
+    again: bool = False,
+    say: Callable[[str], None] | None = None,
 ) -> tuple[StudyRecord, list[Trial]]:
-    """Runs or resumes the study of `file`.
+    """Runs or resumes the study of `file`; what a killed Trimtab has left is taken back first.
 
     Args:
         file: the study.
         state_dir: journal, locks, history.
         listener: told of everything.
         again: start a new study even when the newest one of that name is finished or can be resumed.
+        say: told of what was taken back; the listener when None.
 
     Returns:
         The study's record with its verdict, and its trials. A finished study of the same file is returned as it is.
@@ -56,6 +64,7 @@ def tune(
     build_target(file, state_dir)
     require_enough_time(file)
     fingerprint = fingerprint_of(file, build_workload(file))
+    recover_first(state_dir, say or listener.phase)
     history = open_history_at(file.study.history, state_dir)
     try:
         found = None if again else history.find_study(file.study.name, is_own=True)

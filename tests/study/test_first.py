@@ -1,0 +1,104 @@
+"""Whoever calls what changes a server, from the command line or not: nothing begins over what a killed Trimtab has left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.fakes import FakeStudy
+from trimtab.errors import UsageError
+from trimtab.space import Config
+from trimtab.study import (
+    Slo,
+    apply_winner,
+    bench,
+    find_rate,
+    load_study_file,
+    open_changes,
+    rollback,
+    run_design,
+)
+from trimtab.testing.fake_workload import FakeRatedWorkload
+from trimtab.trial import Journal, own_to_json
+from trimtab.trial.entry import APPLY
+
+TOLD = "a killed study='dead' had left target='db' changed: restored as it was found"
+
+
+def _left_by_a_killed_tuner(fake: FakeStudy) -> None:
+    """Another process opens a journal entry, sets cache=999, and dies."""
+    state, target = fake.path / "state", fake.target
+    child = os.fork()
+    if child == 0:
+        entry = Journal(state).begin(target.snapshot(), study="dead", purpose="tune")
+        own = own_to_json(target.announce(Config({"cache": 999})))
+        entry.note(APPLY, {"target": target.name, "changes": {"cache": 999}, "own": own})
+        os._exit(0)
+    assert os.waitpid(child, 0) == (child, 0)
+    target.disk.running["cache"] = target.disk.configured["cache"] = 999
+    assert [entry.study for entry in open_changes(state)] == ["dead"]
+
+
+def _tune(fake: FakeStudy, said: list[str]) -> None:
+    record, _ = fake.tune(say=said.append)
+    assert record.baseline["cache"] == 128
+
+
+def _bench(fake: FakeStudy, said: list[str]) -> None:
+    bench(_file(fake), fake.path / "state", settings={}, n_runs=1, listener=fake.listener, say=said.append)
+
+
+def _find_rate(fake: FakeStudy, said: list[str]) -> None:
+    fake.workload = FakeRatedWorkload(lambda: 1000.0, noise_sd=0.0)
+    find_rate(
+        _file(fake), fake.path / "state", slo=Slo.parse("p99 <= 20ms"), settings={}, listener=fake.listener,
+        say=said.append,
+    )  # fmt: skip
+
+
+def _design(fake: FakeStudy, said: list[str]) -> None:
+    record, _ = run_design(
+        _file(fake), fake.path / "state", fake.listener, kind="lhs", runs=12, say=said.append
+    )  # fmt: skip
+    assert record.baseline["cache"] == 128
+
+
+def _rollback(fake: FakeStudy, said: list[str]) -> None:
+    with pytest.raises(UsageError, match="nothing of study='fake' is applied"):
+        rollback("fake", fake.path / "state", say=said.append)
+
+
+def _file(fake: FakeStudy) -> Any:
+    path = fake.path / "study.toml"
+    path.write_text(fake.text, encoding="utf-8")
+    return load_study_file(path)
+
+
+@pytest.mark.parametrize("begin", [_tune, _bench, _find_rate, _design, _rollback])
+def test_what_a_killed_tuner_left_is_taken_back_first(
+    fake: FakeStudy, begin: Callable[[FakeStudy, list[str]], None]
+) -> None:
+    said: list[str] = []
+    _left_by_a_killed_tuner(fake)
+    begin(fake, said)
+    assert said[0] == TOLD
+    assert fake.target.values["cache"] == 128
+    assert open_changes(fake.path / "state") == []
+
+
+def test_apply_takes_it_back_first_as_well(fake: FakeStudy) -> None:
+    record, _ = fake.tune()
+    said: list[str] = []
+    _left_by_a_killed_tuner(fake)
+    apply_winner(record, _file(fake), fake.path / "state", say=said.append)
+    assert said == [TOLD]
+    assert {name: fake.target.values[name] for name in record.verdict.config} == dict(record.verdict.config)
+
+
+def test_without_a_word_of_its_own_the_listener_is_told(fake: FakeStudy) -> None:
+    _left_by_a_killed_tuner(fake)
+    fake.tune()
+    assert fake.listener.phases[0] == TOLD
