@@ -112,6 +112,20 @@ def sql(folder: Path, text: str, **settings: Any) -> SqlWorkload:
 COLUMN = {"id": {"type": "column", "table": "item", "column": "id"}}
 
 
+def test_a_sample_has_each_value_as_often_as_the_table(shop: Endpoint) -> None:
+    server = server_of(shop)
+    numbers = "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 900)"
+    with server.connect() as session:
+        session.execute("CREATE TABLE orders (status VARCHAR(20))")
+        session.execute(f"INSERT INTO orders {numbers} SELECT IF(i % 2, 'done', i % 50) FROM n")
+        found = server.sample(session, ["orders"], "status", 200)
+        assert len(found) == 200
+        assert 70 < found.count("done") < 130
+        assert len(set(found)) > 15
+        assert server.sample(session, ["orders"], "status", 200) == found
+        session.execute("DROP TABLE orders")
+
+
 def test_own_statements_with_sampled_parameters(shop: Endpoint, tmp_path: Path) -> None:
     workload = sql(tmp_path, "SELECT price FROM item WHERE id = :id;", parameters=COLUMN)
     log = load(workload, shop)

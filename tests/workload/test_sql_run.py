@@ -11,6 +11,7 @@ import pytest
 from tests.workload.runs import Leftovers, counts, execute, load, quiet, row, to_the_end
 from trimtab.errors import LoadError, UsageError
 from trimtab.records import Endpoint
+from trimtab.workload.server import postgresql, server_of
 from trimtab.workload.sql import SqlWorkload
 
 pytestmark = pytest.mark.service
@@ -160,6 +161,43 @@ def test_rollback_leaves_nothing(emptied: Endpoint, tmp_path: Path) -> None:
     assert log.error_classes == {}, log.errors
     query = "SELECT count(*), (SELECT name FROM customers WHERE id = 3) FROM seen"
     assert row(emptied, SHOP, query) == (0, "name 1")
+
+
+def test_a_sample_has_each_value_as_often_as_the_table(shop: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    execute(
+        shop,
+        SHOP,
+        "CREATE TABLE orders (id int, status text)",
+        "INSERT INTO orders SELECT i, CASE i % 2 WHEN 0 THEN 'done' ELSE 'is ' || i % 50 END FROM generate_series(1, 50000) i",
+        "ANALYZE orders",
+        "CREATE VIEW of_orders AS SELECT * FROM orders",
+    )
+    server = server_of(shop.with_database(SHOP))
+    with server.connect() as session:
+        for table, n_pages in (
+            ("orders", 2000),
+            ("of_orders", 2000),
+            ("orders", 50),
+        ):  # the last one reads a part of it
+            monkeypatch.setattr(postgresql, "_SAMPLED_PAGES", n_pages)
+            found = server.sample(session, [table], "status", 400)
+            assert len(found) == 400
+            assert len(set(found)) > 20
+            assert 150 < found.count("done") < 250
+            assert server.sample(session, [table], "status", 400) == found
+        assert "TABLESAMPLE" in server._pages(session, '"orders"', 100)  # type: ignore[attr-defined]
+        assert server._pages(session, '"of_orders"', 100) == ""  # type: ignore[attr-defined]
+
+
+def test_columns_are_sampled_once_for_all_runs(
+    emptied: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parameters = {"id": {"type": "column", "table": "customers", "column": "id"}}
+    workload = own(tmp_path, {"read": "SELECT name FROM customers WHERE id = :id;"}, parameters=parameters)
+    workload.prepare(emptied, quiet)
+    monkeypatch.setattr(postgresql.PostgresServer, "sample", None)
+    assert counts(load(workload, emptied))["read"] > 10
+    assert counts(load(workload.with_rate(200.0), emptied))["read"] > 10
 
 
 def test_undo_runs_before_each_run_and_after_the_last(emptied: Endpoint, tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import resource
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +19,23 @@ from trimtab.workload.scripts import ScriptText
 from trimtab.workload.server import Server, Session, server_of
 
 if TYPE_CHECKING:
+    from trimtab._native import Frame as NativeFrame
     from trimtab._native import Load, Model, Mysql, Postgres, RunLog, Scripts, Ycsb, YcsbRows
 
-__all__ = ["EngineRun", "ScriptPart", "check_scripts", "compile_scripts", "driver_of", "start_load", "to_second_log"]
+__all__ = [
+    "EngineRun",
+    "ScriptPart",
+    "allow_files",
+    "check_scripts",
+    "compile_scripts",
+    "driver_of",
+    "start_load",
+    "to_frame",
+    "to_second_log",
+]
+
+_OWN_FILES = 256
+"""Open files besides the load's connections: the store, logs, the target's own connections, libraries."""
 
 ScriptPart = tuple[str, ScriptText, Sequence[Mapping[str, Any]], str]
 """A transaction type: "own", "pgbench" or "builtin"; its text; its generators; what stands around its statements."""
@@ -35,23 +50,7 @@ class EngineRun:
 
     def frame(self, timeout_s: float) -> Frame | None:
         """The next one-second frame; None when the run has ended or nothing came within `timeout_s`."""
-        frame = self._load.frame(timeout_s)
-        if frame is None:
-            return None
-        return Frame(
-            second=frame.second,
-            n_ok=frame.n_ok,
-            n_error=frame.n_error,
-            credited=frame.credited,
-            n_timed_out=frame.n_timed_out,
-            n_shed=frame.n_shed,
-            response_p50_us=frame.response_p50_us,
-            response_p95_us=frame.response_p95_us,
-            response_p99_us=frame.response_p99_us,
-            lateness_p99_us=frame.lateness_p99_us,
-            backlog=frame.backlog,
-            client_cpu_s=frame.client_cpu_s,
-        )
+        return to_frame(self._load.frame(timeout_s))
 
     @property
     def is_done(self) -> bool:
@@ -67,6 +66,13 @@ class EngineRun:
         if self._final is None:
             self._final = to_second_log(self._load.stop())
         return self._final
+
+
+def to_frame(frame: NativeFrame | None) -> Frame | None:
+    """The engine's own frame with all that it shows; None for None."""
+    if frame is None:
+        return None
+    return Frame(**{field.name: getattr(frame, field.name) for field in fields(Frame)})
 
 
 def to_second_log(log: RunLog) -> SecondLog:
@@ -160,6 +166,7 @@ def start_load(
     """
     from trimtab._native import Load, Model
 
+    allow_files(users)
     try:
         load = Load(
             driver=driver,
@@ -182,6 +189,24 @@ def start_load(
             hint="try the statements by hand on this database",
         ) from error
     return EngineRun(load)
+
+
+def allow_files(n_connections: int) -> None:
+    """Raises this process's limit of open files where so many connections need it.
+
+    Raises:
+        LoadError: the hard limit, which only an administrator raises, is too low.
+    """
+    needed = n_connections + _OWN_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise LoadError(
+            f"users={n_connections} need {needed} open files, and this process may have {hard}",
+            hint="raise the limit (ulimit -Hn, or LimitNOFILE of the service), or take fewer users",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def compile_scripts(

@@ -11,7 +11,7 @@ from trimtab.errors import LoadError
 from trimtab.measure import QueryLog
 from trimtab.records import Endpoint
 from trimtab.workload.base import Frame
-from trimtab.workload.engine_run import driver_of
+from trimtab.workload.engine_run import driver_of, to_frame
 
 if TYPE_CHECKING:
     from trimtab._native import Load, RunLog, Stream
@@ -28,10 +28,7 @@ class SqlRun:
 
     def frame(self, timeout_s: float) -> Frame | None:
         """The next one-second frame; None when the run has ended or nothing came within `timeout_s`."""
-        frame = self._load.frame(timeout_s)
-        if frame is None:
-            return None
-        return Frame(second=frame.second, n_ok=frame.n_ok, n_error=frame.n_error, credited=frame.credited)
+        return to_frame(self._load.frame(timeout_s))
 
     @property
     def is_done(self) -> bool:

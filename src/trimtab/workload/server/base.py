@@ -153,7 +153,8 @@ class Server(ABC):
 
     @abstractmethod
     def sample(self, session: Session, table: Sequence[str], column: str, limit: int) -> list[str]:
-        """Values of a column as text, spread over the table, in an order that repeats on unchanged data."""
+        """The column's values in a random sample of the rows, as text: a value comes as often as the table has it. The next
+        call repeats it on unchanged data."""
 
     def free_bytes(self, session: Session) -> int | None:
         """Free bytes where the server keeps its data; None when they cannot be seen from here."""

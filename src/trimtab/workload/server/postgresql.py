@@ -27,6 +27,9 @@ _COPY_MARK = 724_700
 """A connection limit that limits nothing tells our copies from other databases: unlike a comment, it is set in the very
 statement that makes the copy, so that no kill leaves one without it."""
 
+_SAMPLED_PAGES, _SAMPLED_ROWS = 2000, 20
+"""Of a large table: pages that a sample reads at least, and rows for each one that is kept."""
+
 _REASONS: tuple[tuple[type[psycopg.Error], Reason], ...] = (
     (errors.DiskFull, "disk_full"),
     (errors.ReadOnlySqlTransaction, "read_only"),
@@ -204,10 +207,23 @@ class PostgresServer(Server):
             session.execute(text)
 
     def sample(self, session: Session, table: Sequence[str], column: str, limit: int) -> list[str]:
-        """Ordered by a hash: the same rows each time, whatever the server's own order is."""
+        """Ordered by a hash of the whole row: the same rows each time, and a value as often as the table has it.
+
+        Of a large table pages are drawn first, so that it is not read as a whole; a few thousand at least, for the rows of one
+        page often belong together.
+        """
         where, what = ".".join(self.quote(part) for part in table), self.quote(column)
         rows = session.execute(
-            f"SELECT v FROM (SELECT {what}::text AS v FROM {where} WHERE {what} IS NOT NULL) s"
-            f" ORDER BY hashtext(v), v LIMIT {limit:d}"
+            f"SELECT {what}::text FROM {where} s{self._pages(session, where, limit)} WHERE {what} IS NOT NULL"
+            f" ORDER BY hashtext(s::text), s::text LIMIT {limit:d}"
         )
         return [str(row[0]) for row in rows]
+
+    def _pages(self, session: Session, where: str, limit: int) -> str:
+        """The clause that draws pages of a table which has far more than `limit` rows; "" for others, and for views."""
+        facts = session.execute(
+            "SELECT relkind IN ('r', 'm'), reltuples, relpages FROM pg_class WHERE oid = to_regclass(%s)", (where,)
+        )
+        has_pages, n_rows, n_pages = facts[0] if facts else (False, 0.0, 0)
+        wanted = max(_SAMPLED_PAGES / max(1, n_pages), _SAMPLED_ROWS * limit / max(1.0, n_rows))
+        return f" TABLESAMPLE SYSTEM ({100 * wanted:.6f}) REPEATABLE (1)" if has_pages and wanted < 0.5 else ""

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from trimtab.errors import LoadError, UsageError
 from trimtab.records import Context, DataRights, Endpoint
@@ -44,12 +44,19 @@ class SqlWorkload(EngineWorkload):
 
     def __init__(self, settings: SqlSettings) -> None:
         super().__init__(settings, RunDatabase(settings.database, settings.start_state == "template"))
+        self._parameters: list[dict[str, Any]] | None = None
         if not self.is_read_only and not settings.start_state:
             raise UsageError(
                 f"the scripts of [workload] write to database={settings.database}, and start_state is not set",
                 hint='choose how every trial gets the same start state: "rollback" (transactions are rolled back), "template" '
                 '(each trial on a fresh copy), "undo" (your script), or "none"; or read_only = true if they do not write',
             )
+
+    def with_rate(self, rate_per_s: float) -> Self:
+        """See `EngineWorkload`; with the same values of columns."""
+        other = super().with_rate(rate_per_s)
+        other._parameters = self._parameters
+        return other
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], *, directory: Path = Path()) -> SqlWorkload:
@@ -146,7 +153,11 @@ class SqlWorkload(EngineWorkload):
 
     def _parts(self, there: Endpoint) -> list[ScriptPart]:
         settings = self.settings
-        parameters = native_generators(there, settings.generators)
+        if (
+            self._parameters is None
+        ):  # once: a sample reads much, and must not stand between a restart and a measurement
+            self._parameters = native_generators(there, settings.generators)
+        parameters = self._parameters
         wrap = "rollback" if settings.start_state == "rollback" else "commit" if settings.in_transaction else "none"
         return [("own", script, parameters, wrap) for script in settings.scripts]
 

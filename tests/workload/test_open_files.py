@@ -1,0 +1,34 @@
+"""The limit of open files: raised for many users where it may be, and told where it may not."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+
+import pytest
+
+from trimtab.errors import LoadError
+from trimtab.workload.engine_run import allow_files
+
+
+@pytest.fixture(autouse=True)
+def as_found() -> Iterator[tuple[int, int]]:
+    found = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield found
+    resource.setrlimit(resource.RLIMIT_NOFILE, found)
+
+
+def test_the_soft_limit_is_raised_as_far_as_needed(as_found: tuple[int, int]) -> None:
+    hard = as_found[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, hard))
+    allow_files(16)
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 300
+    allow_files(1000)
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (1256, hard)
+
+
+def test_a_hard_limit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (1024, 4096))
+    with pytest.raises(LoadError, match="users=5000 need 5256 open files, and this process may have 4096") as caught:
+        allow_files(5000)
+    assert "ulimit -Hn" in str(caught.value.hint)
