@@ -120,7 +120,7 @@ def test_a_searcher_named_in_the_study_file_searches(name: str, place: Path, sta
             study = Study(task_of(mine), _searched)
             reason = drive(
                 study,
-                room_measure(room, study.scorer, mine.plan, _Silent()),
+                room_measure(room, study.scorer, mine, _Silent()),
                 recorded=Recorded((), lambda line: None),
                 keep=lambda trial: history.add_trial(record.id, trial),
                 listener=_Silent(),

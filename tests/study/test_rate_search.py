@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from tests.fakes import FakeStudy
 from trimtab.errors import LoadError, UsageError
+from trimtab.flow import Steps
+from trimtab.flow.rate import Probe, search_rate
+from trimtab.history import open_history_at
+from trimtab.report.headline import headline
 from trimtab.study import RateResult, Slo, find_rate, load_study_file
-from trimtab.study.rate_search import Probe, search_rate
 from trimtab.testing.fake_workload import FakeRatedWorkload
 from trimtab.trial.guarding import Guarding
 
 SLO = Slo.parse("p99 <= 20ms")
+
+
+def searched(probe: Callable[[float], Probe]) -> RateResult:
+    """What the search comes to when `probe` answers at once."""
+
+    def answered(rate: float) -> Steps[Probe]:
+        yield from ()
+        return probe(rate)
+
+    with pytest.raises(StopIteration) as end:
+        next(search_rate(SLO, answered))
+    result: RateResult = end.value.value
+    return result
 
 
 @pytest.mark.parametrize("true", [1.5, 7.0, 100.0, 312.0, 5_000.0, 123_456.0])
@@ -25,7 +42,7 @@ def test_finds_the_edge_within_five_per_cent(true: float) -> None:
         rates.append(rate)
         return Probe(rate, rate <= true, "" if rate <= true else "late")
 
-    result = search_rate(SLO, probe)
+    result = searched(probe)
     assert result.rate_per_s <= true < result.broken_at_per_s
     assert result.broken_at_per_s / result.rate_per_s <= 1.06
     assert result.limit == "server"
@@ -39,25 +56,25 @@ def test_repeats_near_a_noisy_edge() -> None:
     found = []
     for _ in range(40):
         # The edge wobbles by 5 % from probe to probe.
-        result = search_rate(SLO, lambda rate: Probe(rate, rate <= 1000 * math.exp(rng.normal(0, 0.05)), "late"))
+        result = searched(lambda rate: Probe(rate, rate <= 1000 * math.exp(rng.normal(0, 0.05)), "late"))
         found.append(result.rate_per_s)
     assert np.median(found) == pytest.approx(1000, rel=0.05)
     assert np.quantile(found, 0.9) < 1100
 
 
 def test_no_limit_at_all() -> None:
-    result = search_rate(SLO, lambda rate: Probe(rate, True))
+    result = searched(lambda rate: Probe(rate, True))
     assert (result.rate_per_s, result.broken_at_per_s, result.limit) == (5e6, math.inf, "none")
 
 
 def test_generator_at_its_end_is_said() -> None:
-    result = search_rate(SLO, lambda rate: Probe(rate, rate < 900, "busy", by_generator=rate >= 900))
+    result = searched(lambda rate: Probe(rate, rate < 900, "busy", by_generator=rate >= 900))
     assert result.limit == "generator"
 
 
 def test_no_rate_keeps_it() -> None:
     with pytest.raises(LoadError) as raised:
-        search_rate(SLO, lambda rate: Probe(rate, False, "latency_p99=31 ms"))
+        searched(lambda rate: Probe(rate, False, "latency_p99=31 ms"))
     assert raised.value.message == "no rate keeps latency_p99 <= 20 ms: at 1/s latency_p99=31 ms"
     assert raised.value.hint == "this is what the server takes without any queue; ask for a longer time"
 
@@ -135,6 +152,24 @@ def test_on_a_queue_with_a_known_edge(fake: FakeStudy, rated: FakeRatedWorkload)
     # Every probe began from the same data.
     assert rated.resets.count("clean") == 1
     assert len(rated.resets) - 1 == len(rated.seeds) == len(result.probes)
+
+
+def test_the_probes_are_kept_as_a_study_of_their_own(fake: FakeStudy, rated: FakeRatedWorkload) -> None:
+    result, _ = found(fake, cache="256MB")
+    with open_history_at(None, fake.path / "state") as history:
+        (summary,) = history.summaries()
+        record, trials = history.study(summary.id), history.trials(summary.id)
+    assert (record.name, record.status, record.objective) == ("fake.rate", "benched", "throughput")
+    assert [t.measurement.throughput for t in trials if t.measurement] == [
+        p.measurement.throughput for p in result.probes if p.measurement
+    ]
+    bench = record.verdict.bench
+    assert bench is not None
+    assert dict(bench.settings) == {"cache": 256}
+    assert (bench.slo, bench.rate_per_s, bench.limit) == (SLO.text, result.rate_per_s, "server")
+    assert headline(record, trials, None) == (
+        f"Your config with 1 other setting keeps {SLO.text} up to {result.rate_per_s:g}/s ({len(trials)} probes)."
+    )
 
 
 def test_overload_breaks_any_slo(fake: FakeStudy, rated: FakeRatedWorkload) -> None:

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from trimtab.errors import UsageError
+from trimtab.flow import explore
 from trimtab.history import History, StudyRecord, load_format, space_to_json
 from trimtab.records import Machine, Role, Status, Trial
 from trimtab.search import SearchProblem, create
+from trimtab.search.warm import WarmLog
 from trimtab.space import Knob, KnobKind, Space
 from trimtab.study.replay import Replay, find_recorded, make_replay
 from trimtab.study.search_bench import bench_search
@@ -155,12 +157,11 @@ def test_the_same_benchmark_gives_the_same_scores(replay: Replay) -> None:
 
 def test_a_searcher_is_not_better_than_its_equal(replay: Replay, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same searcher under two names: no difference, and none is claimed."""
-    from trimtab.study import search_bench
 
-    def same(name: str, problem: SearchProblem) -> object:
+    def same(name: str, problem: SearchProblem, log: WarmLog) -> object:
         return create("random", problem)
 
-    monkeypatch.setattr(search_bench, "create", same)
+    monkeypatch.setattr(explore, "warmed", same)
     found = bench_search(replay, searchers=("random", "lhs"), n_trials=10, n_repeats=6)
     assert found.beaten == ()
     assert found.p_values == {"random": 1.0}

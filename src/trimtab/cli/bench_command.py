@@ -101,10 +101,10 @@ def _rate_found(
     file: StudyFile, state_dir: Path, settings: dict[str, str], text: str, progress: BenchProgress, as_json: bool
 ) -> Callable[[], None]:
     """Searches; the result shows the rate."""
-    from trimtab.study import Slo, find_rate
+    from trimtab.study import Slo, find_rate, rate_to_json
 
     r = find_rate(file, state_dir, slo=Slo.parse(text), settings=settings, listener=progress, say=progress.say)
     if as_json:
-        return lambda: print_json({"find_rate": r.to_json()})
+        return lambda: print_json({"find_rate": rate_to_json(r)})
     limit = _LIMITS[r.limit].format(broken=r.broken_at_per_s)
     return lambda: click.echo(f"{r.slo.text}: kept up to {r.rate_per_s:g}/s; {limit}")

@@ -32,7 +32,7 @@ def query_options(function: F) -> F:
             click.option("--target", metavar="KIND", help="Kind of the target: postgresql, mysql, …"),
             click.option("--version", metavar="VERSION", help='Part of the server\'s version text: "18.", "MariaDB".'),
             click.option("--workload", metavar="WORKLOAD", help='Part of the workload\'s text: "tpch".'),
-            click.option("--status", metavar="STATUS", help="running, proven, no_improvement, interrupted, stopped or ranked."),
+            click.option("--status", metavar="STATUS", help="A status: running, proven, ranked, benched, ... (see history.md)."),
             click.option("--since", metavar="WHEN", help="Begun on or after this day (2026-05-31) or time (2026-05-31T12:00)."),
             click.option("--until", metavar="WHEN", help="Begun before this day or time."),
             click.option("--like-machine", metavar="MACHINE",

@@ -48,6 +48,7 @@ class Ask:
         effort: how long to measure.
         early_stop: ends the run where it is clearly worse; None: never.
         searcher: name of the searcher that wants it; "" for none.
+        rate_per_s: of an open loop; None: as the workload itself says.
         number: of the trial, given by the study when it hands the ask out.
     """
 
@@ -56,6 +57,7 @@ class Ask:
     effort: Effort = Effort.QUICK
     early_stop: EarlyStop | None = None
     searcher: str = ""
+    rate_per_s: float | None = None
     number: int = -1
 
 

@@ -7,6 +7,7 @@ the rest is kept for its proof.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,6 +27,7 @@ from trimtab.units import format_percent
 
 __all__ = [
     "REFINE_RUNS",
+    "asked",
     "early_stop",
     "expected_trials",
     "explore",
@@ -163,6 +165,27 @@ def explore(task: Task, scorer: Scorer, searcher: Searcher, log: WarmLog | None 
         if trial.status is Status.INFRASTRUCTURE:
             what = trial.reason.partition("\n")[0]
             say(f"trial {trial.number}: {what}; it counts in the budget, and teaches the searcher nothing")
+
+
+def asked(task: Task, note: Callable[[Trial | None], None]) -> Callable[[Scorer], Steps[None]]:
+    """The flow that only asks a searcher, as often as the budget of trials says: searchers are compared by it.
+
+    Args:
+        task: its budget is in trials.
+        note: given the best trial, by the searcher's own account, after each.
+    """
+
+    def flow(scorer: Scorer) -> Steps[None]:
+        searcher = start_searcher(task, task.budget.trials)
+        searcher.tell((yield Ask(config=task.baseline, role=Role.BASELINE)))
+        for _ in range(task.budget.trials or 0):
+            if searcher.is_exhausted:
+                return
+            config = searcher.ask()[0]
+            searcher.tell((yield Ask(config=config, role=Role.SEARCH, searcher=task.search.searcher)))
+            note(searcher.best())
+
+    return flow
 
 
 def _said(searcher: PruningSearcher, scorer: Scorer) -> bool:

@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from trimtab.history.likeness import ALIKE, machine_likeness
     from trimtab.history.place import find_studies, find_study, open_history_at, place_of, read_history_at
     from trimtab.history.query import StudyQuery
-    from trimtab.history.record import STUDY_STATUSES, Event, StudyCopy, StudyRecord, StudySummary, TrialSummary
+    from trimtab.history.record import (
+        BENCHED,
+        STUDY_STATUSES,
+        Event,
+        StudyCopy,
+        StudyRecord,
+        StudySummary,
+        TrialSummary,
+    )
     from trimtab.history.space import knobs_from_json, read_space, space_from_json, space_to_json
     from trimtab.history.store import History
     from trimtab.history.typed import from_json, read_verdict, verdict_to_json
@@ -26,7 +34,7 @@ else:
             "likeness": "ALIKE machine_likeness",
             "place": "find_studies find_study open_history_at place_of read_history_at",
             "query": "StudyQuery",
-            "record": "STUDY_STATUSES Event StudyCopy StudyRecord StudySummary TrialSummary",
+            "record": "BENCHED STUDY_STATUSES Event StudyCopy StudyRecord StudySummary TrialSummary",
             "space": "knobs_from_json read_space space_from_json space_to_json",
             "store": "History",
             "typed": "from_json read_verdict verdict_to_json",
@@ -36,6 +44,7 @@ else:
 
 __all__ = [
     "ALIKE",
+    "BENCHED",
     "STUDY_STATUSES",
     "Arrival",
     "Arrivals",

@@ -9,10 +9,14 @@ from typing import Any
 from trimtab.records import Context, Machine, Role, Status, Trial, Verdict
 from trimtab.space import Config
 
-__all__ = ["STUDY_STATUSES", "Event", "StudyCopy", "StudyRecord", "StudySummary", "TrialSummary"]
+__all__ = ["BENCHED", "STUDY_STATUSES", "Event", "StudyCopy", "StudyRecord", "StudySummary", "TrialSummary"]
 
-STUDY_STATUSES = ("running", "proven", "no_improvement", "interrupted", "stopped", "ranked")
-"""What a study can be: at work, with a proven winner, without one, cut off (resumable), ended by hand, a design that is whole."""
+BENCHED = "benched"
+"""Status of a measurement of one config (`trimtab bench`), from its beginning on: never resumed, and no prior for a study."""
+
+STUDY_STATUSES = ("running", "proven", "no_improvement", "interrupted", "stopped", "ranked", BENCHED)
+"""What a study can be: at work, with a proven winner, without one, cut off (resumable), ended by hand, a design that is whole,
+a measurement of one config."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trimtab.records.trial import Context, Fault, Role, Status, Trial
     from trimtab.records.verdict import (
         AblationSummary,
+        BenchSummary,
         Condition,
         DesignPlan,
         DriftPoint,
@@ -45,7 +46,8 @@ else:
             "prior": "KnobPrior Play Prior",
             "rights": "DataRights",
             "trial": "Context Fault Role Status Trial",
-            "verdict": "AblationSummary Condition DesignPlan DriftPoint DriftSummary DroppedKnob GainInterval KeptRanks "
+            "verdict": "AblationSummary BenchSummary Condition DesignPlan DriftPoint DriftSummary DroppedKnob GainInterval "
+            "KeptRanks "
             "KnobChange KnobWorth MemoryUse PastTrials PlaysSummary PruneLevel PrunePlan PruneSummary TriedPlay Verdict "
             "WarmStartSummary WarmStudy",
         },
@@ -54,6 +56,7 @@ else:
 __all__ = [
     "METRICS",
     "AblationSummary",
+    "BenchSummary",
     "Condition",
     "Context",
     "DataRights",

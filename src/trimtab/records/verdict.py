@@ -16,6 +16,7 @@ from trimtab.space import Config, Value
 
 __all__ = [
     "AblationSummary",
+    "BenchSummary",
     "Condition",
     "DesignPlan",
     "DriftPoint",
@@ -302,11 +303,33 @@ class DesignPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BenchSummary:
+    """What a measurement of one config showed.
+
+    Attributes:
+        settings: what was set beside the running config; empty for the running config itself.
+        value: the objective over all runs; None for a search of a rate.
+        noise: relative standard deviation from run to run; None for fewer than two runs.
+        slo: promise about the latency whose highest rate was searched; "" for plain runs.
+        rate_per_s, broken_at_per_s: highest rate that kept it, and the lowest above that broke it; None when there is none.
+        limit: what broke it: "server", "generator" or "none"; "" for plain runs.
+    """
+
+    settings: Config = field(default_factory=lambda: Config({}))
+    value: GainInterval | None = None
+    noise: float | None = None
+    slo: str = ""
+    rate_per_s: float | None = None
+    broken_at_per_s: float | None = None
+    limit: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The result of a study; docs/reference/history.md describes each field. Equal to `Verdict()` while nothing is known.
 
     Attributes:
-        result: "better", "no_improvement", "interrupted" or "design"; "" while the study runs.
+        result: "better", "no_improvement", "interrupted", "design" or "bench"; "" while the study runs.
     """
 
     result: str = ""
@@ -335,6 +358,7 @@ class Verdict:
     pruned: PruneSummary | None = None
     warm_start: WarmStartSummary | None = None
     design: DesignPlan | None = None
+    bench: BenchSummary | None = None
     importance: KeptRanks | None = None
     memory: MemoryUse | None = None
     unlocked: tuple[str, ...] = ()

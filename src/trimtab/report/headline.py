@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trimtab.records import Objective, Trial, Verdict
 from trimtab.report.facts import Gain, TrialRow
-from trimtab.report.words import counted, first_line, percent_text, ratio_text
+from trimtab.report.words import counted, first_line, number_text, percent_text, ratio_text
 
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
@@ -34,8 +34,25 @@ def headline(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None)
     design = study.verdict.design
     if result == "design" and design is not None:
         return f"A design of {counted(design.n_runs, 'run')} to rank knobs: `trimtab rank {study.name}` shows what it says."
+    if study.status == "benched":
+        return _benched(study, len(trials))
     state = "Interrupted" if result == "interrupted" or study.status in ("interrupted", "stopped") else "Not finished"
     return f"{state} after {counted(len(trials), 'trial')}: {_so_far(best)}."
+
+
+def _benched(study: StudyRecord, n_trials: int) -> str:
+    """What `trimtab bench` measured."""
+    bench, verdict = study.verdict.bench, study.verdict
+    if bench is None:
+        return f"A measurement of one config that ended before its time, after {counted(n_trials, 'run')}."
+    n_set = len(bench.settings)
+    what = f"Your config with {counted(n_set, 'other setting')}" if n_set else "Your config"
+    if bench.slo:
+        return f"{what} keeps {bench.slo} up to {number_text(bench.rate_per_s)}/s ({counted(n_trials, 'probe')})."
+    value = bench.value
+    shown = number_text(value.estimate if value is not None else None)
+    ends = f", {number_text(value.low)} to {number_text(value.high)}" if value is not None and value.high else ""
+    return f"{what}: {verdict.metric} {shown}{verdict.unit} ({counted(n_trials, 'run')}{ends})."
 
 
 def _better(study: StudyRecord) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trimtab.study.file import Budget, StudyFile, load_study_file
     from trimtab.study.grant import grant_sql
     from trimtab.study.rank import Ranked, design_name, make_rankers, rank_study
-    from trimtab.study.rate_search import RateResult, Slo, find_rate
+    from trimtab.study.rate_search import RateResult, Slo, find_rate, rate_to_json
     from trimtab.study.recovery import (
         Recovered,
         Stuck,
@@ -47,7 +47,7 @@ else:
             "file": "Budget StudyFile load_study_file",
             "grant": "grant_sql",
             "rank": "Ranked design_name make_rankers rank_study",
-            "rate_search": "RateResult Slo find_rate",
+            "rate_search": "RateResult Slo find_rate rate_to_json",
             "recovery": "Recovered Stuck applied extract leave leave_applied open_changes recover shown",
             "remembered": "remember_file remembered_file",
             "stage": "Stage build_target build_workload open_stage",
@@ -91,6 +91,7 @@ __all__ = [
     "open_changes",
     "open_stage",
     "rank_study",
+    "rate_to_json",
     "recover",
     "remember_file",
     "remembered_file",

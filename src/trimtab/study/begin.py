@@ -16,7 +16,7 @@ from trimtab.errors import HistoryError, UsageError
 from trimtab.flow import Scorer, Steps, Study, Task
 from trimtab.flow.baseline import N_BASELINE_FIRST
 from trimtab.history import History, StudyRecord, space_to_json
-from trimtab.records import Trial
+from trimtab.records import Objective, Trial
 from trimtab.study.drive import Recorded, StudyListener, drive, room_measure
 from trimtab.study.file import StudyFile, guarding_of, plan_of
 from trimtab.study.kept import kept_settings
@@ -87,18 +87,27 @@ def require_enough_time(file: StudyFile) -> None:
         )
 
 
-def new_record(history: History, stage: Stage, fingerprint: str, *, name: str | None = None) -> StudyRecord:
-    """A new study in the history, of what the stage shows; named as in its file unless `name` is given."""
+def new_record(
+    history: History,
+    stage: Stage,
+    fingerprint: str,
+    *,
+    name: str | None = None,
+    status: str = "running",
+    objective: Objective | None = None,
+) -> StudyRecord:
+    """A new study in the history, of what the stage shows; name and objective are those of its file unless they are given."""
     return history.create_study(
         name=name or stage.file.study.name,
         settings=kept_settings(stage.file, stage.workload),
         space=space_to_json(stage.space),
-        objective=str(stage.objective),
+        objective=str(objective or stage.objective),
         baseline=stage.baseline,
         machine=stage.machine,
         context=stage.workload.context,
         fingerprint=fingerprint,
         created_at=time.time(),
+        status=status,
     )
 
 
@@ -164,7 +173,7 @@ def run_flow(
         study = Study(task, flow, say=listener.phase, numbers_from=recorded.next_number)
         result = drive(
             study,
-            room_measure(room, study.scorer, stage.plan, listener),
+            room_measure(room, study.scorer, stage, listener),
             recorded=recorded,
             keep=lambda trial: history.add_trial(record.id, trial),
             listener=listener,

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
-from trimtab.errors import LoadError, UsageError
+from trimtab.errors import UsageError
+from trimtab.flow import Scorer, Steps, Study
+from trimtab.flow.bench import repeated
+from trimtab.history import BENCHED, History, open_history_at
 from trimtab.measure import Interval, NoiseFloor, noise_floor, pooled_interval, positive
-from trimtab.records import Objective, Role, Status, Trial
+from trimtab.records import BenchSummary, GainInterval, Objective, Role, Trial, Verdict
 from trimtab.space import Config, Value
+from trimtab.study.begin import new_record
+from trimtab.study.drive import Recorded, drive, room_measure
 from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.first import recover_first
 from trimtab.study.stage import Stage, open_stage
+from trimtab.study.task import task_of
+from trimtab.study.verdict import wall_of
 from trimtab.trial import TrialListener, TrialRoom
 
-__all__ = ["BenchResult", "bench", "bench_room", "parse_settings"]
+__all__ = ["BenchResult", "bench", "parse_settings", "run_bench"]
 
-_HINTS = {
-    Status.INFRASTRUCTURE: "this run shows nothing about the server: lower the load, or free cores for the generator",
-    Status.FAILED_LOAD: "make the workload run on the server as it is, or lower its rate",
-}
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +67,50 @@ def parse_settings(stage: Stage, texts: dict[str, str]) -> Config:
     return stage.space.validate(stage.space.canonical(stage.baseline.replace(values)))
 
 
-def bench_room(
-    stage: Stage, state_dir: Path, objective: Objective, listener: TrialListener, say: Callable[[str], None]
-) -> TrialRoom:
-    """Where configs are measured without a study: the target is as found when it is left."""
-    return TrialRoom(
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """Of a measurement of one config people hear what its flow says."""
+
+    say: Callable[[str], None]
+
+    def phase(self, text: str) -> None:
+        self.say(text)
+
+    def trial_started(self, number: int, role: Role, changed: dict[str, str]) -> None:
+        pass
+
+    def trial_ended(self, trial: Trial, best_gain: float | None, time_left_s: float | None) -> None:
+        pass
+
+
+def run_bench(
+    stage: Stage,
+    flow: Callable[[Scorer], Steps[T]],
+    concluded: Callable[[T], BenchSummary],
+    history: History,
+    state_dir: Path,
+    *,
+    name: str,
+    objective: Objective,
+    listener: TrialListener,
+    say: Callable[[str], None],
+) -> T:
+    """Drives a flow that is no search, as a study of its own in the history; leaves the target as found.
+
+    Args:
+        stage: its data is prepared.
+        flow: what to measure.
+        concluded: what the flow returned, as the history keeps it.
+        history: given the study, and every trial before the next one starts.
+        state_dir: journal.
+        name: of the study, which is a new one.
+        objective: what counts, and what the trials must meet.
+        listener: told of steps and seconds.
+        say: told of progress.
+    """
+    record = new_record(history, stage, "", name=name, status=BENCHED, objective=objective)
+    study = Study(replace(task_of(stage), objective=objective), flow, say=say)
+    with TrialRoom(
         stage.target,
         stage.workload,
         stage.space,
@@ -77,7 +122,24 @@ def bench_room(
         listener=listener,
         guarding=guarding_of(stage.file, state_dir),
         say=say,
+    ) as room:
+        result = drive(
+            study,
+            room_measure(room, study.scorer, stage, _Heard(say)),
+            recorded=Recorded((), say),
+            keep=lambda trial: history.add_trial(record.id, trial),
+            listener=_Heard(say),
+        )
+    verdict = Verdict(
+        result="bench",
+        metric=objective.metric,
+        objective=str(objective),
+        unit=objective.unit,
+        bench=concluded(result),
+        wall_s=wall_of(study.scorer.trials, prepare_s=0.0, wall_s=0.0),
     )
+    history.update_study(record.id, verdict=verdict)
+    return result
 
 
 def bench(
@@ -91,33 +153,50 @@ def bench(
 ) -> BenchResult:
     """Measures the running config, or it with `settings` over it, `n_runs` times; leaves the target as found.
 
-    What a killed Trimtab has left is taken back first; `say` is told of it, and of progress.
+    What a killed Trimtab has left is taken back first; `say` is told of it, and of progress. The history keeps the runs as a
+    study of their own, named as the file's with ".bench" behind it.
 
     Raises:
         UsageError, SpaceError: a knob or value that is not legal; nothing was touched.
         TargetError: the target cannot be reached.
         LoadError: a run failed; the message has its reason.
+        HistoryError: the runs cannot be kept.
     """
+    name, objective = f"{file.study.name}.bench", file.objective
     recover_first(state_dir, say)
-    with open_stage(file, state_dir) as stage, stage.target.lock(f"trimtab bench {file.study.name}"):
+    with (
+        open_history_at(file.study.history, state_dir) as history,
+        open_stage(file, state_dir) as stage,
+        stage.target.lock(f"trimtab bench {file.study.name}"),
+    ):
         config = parse_settings(stage, settings)
-        stage.workload.prepare(stage.target.endpoint(), say)
-        trials = []
-        with bench_room(stage, state_dir, stage.objective, listener, say) as room:
-            for number in range(n_runs):
-                trial = room.run(
-                    config, number=number, role=Role.BENCH, plan=stage.plan, seed=file.study.seed, hand_over=True
-                )
-                if trial.status is not Status.OK or trial.measurement is None:
-                    raise LoadError(
-                        f"run {number + 1} ended as {trial.status}: {trial.reason}", hint=_HINTS.get(trial.status)
-                    )
-                trials.append(trial)
-                say(
-                    f"run {number + 1} of {n_runs}: {stage.objective.value(trial.measurement).estimate:.4g}{stage.objective.unit}"
-                )
-        values = [stage.objective.value(t.measurement) for t in trials if t.measurement is not None]
         changes = Config({name: config[name] for name in config.difference(stage.baseline)})
-        means = [v.estimate for v in values]
-        value = values[0] if len(values) == 1 else positive(pooled_interval(means))
-        return BenchResult(changes, stage.objective, tuple(trials), value, noise_floor(means))
+        stage.workload.prepare(stage.target.endpoint(), say)
+
+        def concluded(trials: tuple[Trial, ...]) -> BenchSummary:
+            value, noise = _value(objective, trials), _noise(objective, trials)
+            return BenchSummary(
+                settings=changes,
+                value=GainInterval.of(value),
+                noise=noise.relative_sd if noise.n >= 2 and math.isfinite(noise.relative_sd) else None,
+            )
+
+        trials = run_bench(
+            stage, repeated(config, n_runs), concluded, history, state_dir, name=name, objective=objective,
+            listener=listener, say=say,
+        )  # fmt: skip
+    return BenchResult(changes, objective, trials, _value(objective, trials), _noise(objective, trials))
+
+
+def _values(objective: Objective, trials: Sequence[Trial]) -> list[Interval]:
+    return [objective.value(trial.measurement) for trial in trials if trial.measurement is not None]
+
+
+def _value(objective: Objective, trials: Sequence[Trial]) -> Interval:
+    """Mean over the runs with an interval from their scatter; of a single run its own."""
+    values = _values(objective, trials)
+    return values[0] if len(values) == 1 else positive(pooled_interval([value.estimate for value in values]))
+
+
+def _noise(objective: Objective, trials: Sequence[Trial]) -> NoiseFloor:
+    return noise_floor([value.estimate for value in _values(objective, trials)])

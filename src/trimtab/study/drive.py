@@ -16,7 +16,9 @@ from typing import Protocol, TypeVar
 
 from trimtab.flow import Ask, Effort, Scorer, Stopped, Study
 from trimtab.records import Role, Trial
+from trimtab.study.stage import Stage
 from trimtab.trial import Interrupted, MeasurePlan, TrialRoom, Yardstick
+from trimtab.workload import RatedWorkload
 
 __all__ = ["Recorded", "StudyListener", "drive", "pair_plan", "room_measure"]
 
@@ -117,15 +119,17 @@ def _ask_s(started: float) -> float:
     return time.monotonic() - started
 
 
-def room_measure(room: TrialRoom, scorer: Scorer, plan: MeasurePlan, listener: StudyListener) -> Callable[[Ask], Trial]:
-    """Makes the trials of a study in `room`: by `plan`, and with the latest runs of the baseline for its guards."""
+def room_measure(room: TrialRoom, scorer: Scorer, stage: Stage, listener: StudyListener) -> Callable[[Ask], Trial]:
+    """Makes the trials of a study in `room`: by the plan of `stage`, with the latest runs of the baseline for its guards."""
     task = scorer.task
-    plans = {Effort.QUICK: plan, Effort.PAIR: pair_plan(plan)}
+    plans = {Effort.QUICK: stage.plan, Effort.PAIR: pair_plan(stage.plan)}
 
     def measure(ask: Ask) -> Trial:
         knobs = task.space.knobs
         changed = {name: knobs[name].format(ask.config[name]) for name in ask.config.difference(task.baseline)}
         listener.trial_started(ask.number, ask.role, changed)
+        if ask.rate_per_s is not None and isinstance(stage.workload, RatedWorkload):
+            room.use(stage.workload.with_rate(ask.rate_per_s))
         room.guarding.yardstick = Yardstick.of(tuple(scorer.baselines))
         return room.run(
             ask.config,

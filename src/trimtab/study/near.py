@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from trimtab.history import History, StudyRecord, StudySummary, knobs_from_json, machine_likeness
+from trimtab.history import BENCHED, History, StudyRecord, StudySummary, knobs_from_json, machine_likeness
 from trimtab.records import Context, Machine, Objective, Role, Trial
 from trimtab.space import Knob, Space
 
@@ -118,6 +118,8 @@ def _work(trials: Iterable[Trial]) -> dict[str, float]:
 def nearest(history: History, task: Task, *, except_id: int, names: Sequence[str] = (), most: int = 3) -> list[Near]:
     """Past studies of the same kind of target, nearest first; with `names` the newest of each of these, however near.
 
+    A measurement of one config (`trimtab bench`) is none: it has no loss against a baseline.
+
     Args:
         history: read only.
         task: what is to be tuned.
@@ -125,7 +127,8 @@ def nearest(history: History, task: Task, *, except_id: int, names: Sequence[str
         names: studies that the user has named; none: whatever is `NEAR` enough.
         most: studies returned at most, when none is named.
     """
-    summaries = [s for s in history.summaries() if s.id != except_id and (names or s.target == task.target)]
+    every = [s for s in history.summaries() if s.id != except_id and s.status != BENCHED]
+    summaries = [s for s in every if names or s.target == task.target]
     if names:
         newest = {s.name: s.id for s in summaries if s.name in names}
         chosen = list(newest.values())

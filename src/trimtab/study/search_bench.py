@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.errors import UsageError
+from trimtab.flow import Budget, SearchOptions, Study, Task
+from trimtab.flow.explore import asked
 from trimtab.plugins import names as plugin_names
-from trimtab.search import SearchProblem, create
+from trimtab.records import Objective, Trial
 from trimtab.study.replay import Replay
 
 __all__ = ["DEFAULT_SEARCHERS", "SearchBench", "SearcherScore", "bench_search"]
@@ -161,30 +163,29 @@ def _score(name: str, replay: Replay, n_trials: int, n_repeats: int) -> Searcher
 
 def _run(name: str, replay: Replay, n_trials: int, seed: int) -> tuple[list[float], float, list[float]]:
     """Share after each trial, share of trials that failed, seconds of each ask."""
-    searcher = create(
-        name,
-        SearchProblem(
-            space=replay.space, baseline=replay.baseline, context=replay.context, seed=seed, budget_trials=n_trials
-        ),
+    task = Task(
+        space=replay.space, baseline=replay.baseline, advice=replay.baseline, objective=Objective("throughput"),
+        budget=Budget(trials=n_trials), context=replay.context, seed=seed, search=SearchOptions(searcher=name),
     )  # fmt: skip
-    rng = np.random.default_rng([seed, 77])
-    searcher.tell(replay.trial(replay.baseline, 0, rng))
     shares: list[float] = []
-    seconds: list[float] = []
-    n_failed = 0
-    for number in range(1, n_trials + 1):
-        if searcher.is_exhausted:
-            shares += [shares[-1] if shares else 0.0] * (n_trials + 1 - number)
-            break
-        started = time.perf_counter()
-        config = searcher.ask()[0]
-        seconds.append(time.perf_counter() - started)
-        trial = replay.trial(config, number, rng)
-        n_failed += trial.loss is None
-        searcher.tell(trial)
-        best = searcher.best()
+
+    def note(best: Trial | None) -> None:
         gain = 0.0 if best is None else replay.true_loss(best.config) / replay.optimum
         shares.append(min(1.0, max(0.0, gain)))
+
+    study, seconds = Study(task, asked(task, note)), list[float]()
+    rng = np.random.default_rng([seed, 77])
+    while True:
+        started = time.perf_counter()
+        asks = study.next()
+        if study.is_over:
+            break
+        (ask,) = asks
+        if ask.number:
+            seconds.append(time.perf_counter() - started)
+        study.tell(replay.trial(ask.config, ask.number, rng))
+    n_failed = sum(trial.loss is None for trial in study.scorer.trials[1:])
+    shares += [shares[-1] if shares else 0.0] * (n_trials - len(shares))
     return shares, n_failed / max(1, len(seconds)), seconds or [0.0]
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 
 from trimtab.errors import UsageError
 from trimtab.flow.warm import WarmStart, kept_past
-from trimtab.history import History, StudyRecord, TrialSummary, find_study, knobs_from_json
+from trimtab.history import BENCHED, History, StudyRecord, TrialSummary, find_study, knobs_from_json
 from trimtab.records import Role, Trial, WarmStudy
 from trimtab.search import PastStudy, fitted
 from trimtab.space import Config, Space
@@ -42,6 +42,11 @@ def check_warm_start(stage: Stage, history: History, record: StudyRecord) -> Non
         if other.id == record.id:
             raise UsageError(
                 f"search.warm_start names {name!r}, the study itself", hint="name other studies of the history"
+            )
+        if other.status == BENCHED:
+            raise UsageError(
+                f"search.warm_start names {name!r}, a measurement of one config",
+                hint="name studies made by `trimtab tune`",
             )
         if not set(knobs_from_json(other.space)) & set(stage.space.knobs):
             raise UsageError(

@@ -1,0 +1,107 @@
+"""bench: the runs are a study of their own in the history, which nothing takes for more than it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes import FakeStudy
+from trimtab.errors import LoadError, UsageError
+from trimtab.history import BENCHED, History, open_history_at
+from trimtab.records import Role
+from trimtab.report import render_html, report_text, to_json
+from trimtab.report.headline import headline
+from trimtab.space import Config
+from trimtab.study import bench, load_study_file, rank_study
+from trimtab.study.benching import BenchResult
+
+
+def benched(fake: FakeStudy, n_runs: int = 3, **settings: str) -> BenchResult:
+    file = fake.path / "study.toml"
+    file.write_text(fake.text, encoding="utf-8")
+    return bench(
+        load_study_file(file), fake.path / "state", settings=settings, n_runs=n_runs, listener=fake.listener,
+        say=fake.listener.phase,
+    )  # fmt: skip
+
+
+def history_of(fake: FakeStudy) -> History:
+    return open_history_at(None, fake.path / "state")
+
+
+def test_every_run_is_in_the_history(fake: FakeStudy) -> None:
+    result = benched(fake, cache="256MB")
+    with history_of(fake) as history:
+        (summary,) = history.summaries()
+        record, trials = history.study(summary.id), history.trials(summary.id)
+    assert (summary.name, summary.status, summary.n_trials) == ("fake.bench", BENCHED, 3)
+    assert tuple(trials) == result.trials
+    assert {t.role for t in trials} == {Role.BENCH}
+    kept = record.verdict.bench
+    assert kept is not None
+    assert (kept.settings, kept.noise) == (Config({"cache": 256}), result.noise.relative_sd)
+    assert kept.value is not None
+    assert (kept.value.estimate, kept.value.low) == (result.value.estimate, result.value.low)
+
+
+def test_it_shows_as_what_it_is(fake: FakeStudy) -> None:
+    benched(fake, n_runs=2)
+    with history_of(fake) as history:
+        (summary,) = history.summaries(None)
+        record, trials = history.study(summary.id), history.trials(summary.id)
+    sentence = headline(record, trials, None)
+    assert sentence.startswith("Your config: throughput ")
+    assert "2 runs" in sentence
+    assert sentence in report_text(record, trials)
+    assert to_json(record, trials)["study"]["status"] == "benched"
+    assert sentence in render_html(record, trials)
+
+
+def test_runs_before_one_that_fails_are_kept(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake.workload.noise_sd = 0.0
+    start = type(fake.workload).start
+
+    def failing(self: object, *args: object, **options: object) -> object:
+        fake.workload.error_share = 0.5 if len(fake.workload.seeds) else 0.0
+        return start(self, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(fake.workload), "start", failing)
+    with pytest.raises(LoadError, match="run 2 ended as failed_load"):
+        benched(fake)
+    with history_of(fake) as history:
+        (summary,) = history.summaries()
+        record, trials = history.study(summary.id), history.trials(summary.id)
+    assert (summary.status, len(trials)) == (BENCHED, 2)
+    assert headline(record, trials, None) == "A measurement of one config that ended before its time, after 2 runs."
+
+
+def test_tune_neither_resumes_it_nor_starts_from_it(fake: FakeStudy) -> None:
+    benched(fake)
+    fake.text = fake.text.replace('name = "fake"', 'name = "fake.bench"', 1) + '\n[search]\nwarm_start = "auto"\n'
+    record, trials = fake.tune()
+    assert record.status == "proven"
+    assert not any(t.role is Role.BENCH for t in trials)
+    assert record.verdict.warm_start is not None
+    assert record.verdict.warm_start.studies == ()
+
+
+def test_a_warm_start_that_names_it_is_refused(fake: FakeStudy) -> None:
+    benched(fake)
+    fake.text += '\n[search]\nwarm_start = ["fake.bench"]\n'
+    with pytest.raises(
+        UsageError, match="search.warm_start names 'fake.bench', a measurement of one config"
+    ) as refused:
+        fake.tune()
+    assert refused.value.hint == "name studies made by `trimtab tune`"
+
+
+def test_it_cannot_be_ranked(fake: FakeStudy) -> None:
+    benched(fake)
+    with history_of(fake) as history, pytest.raises(UsageError, match="too few|none|no "):
+        rank_study(history, "fake.bench")
+
+
+def test_each_bench_is_a_study_of_its_own(fake: FakeStudy) -> None:
+    benched(fake, n_runs=1)
+    benched(fake, n_runs=1)
+    with history_of(fake) as history:
+        assert [(s.name, s.n_trials) for s in history.summaries()] == [("fake.bench", 1)] * 2
