@@ -28,12 +28,12 @@ def test_bench_shows_labels_and_speaks_every_second(run: Run, study: FakeStudy) 
     ran = run("bench", "study.toml", "--runs", "1", "-v")
     assert ran.code == 0
     assert "update" in ran.out
-    assert ran.err.count("/s done, goodput") == 5
+    assert ran.err.count("/s done, goodput") == 7
     assert "every run starts from the same data: made afresh, 250ms before each run (a fake)" in ran.err
 
 
 def test_bench_of_a_generator_at_its_end_is_invalid(run: Run, study: FakeStudy) -> None:
-    study.workload = FakeRatedWorkload(lambda: 1000.0, log_changes={"n_threads": 1, "client_cpu_s": np.full(5, 0.99)})
+    study.workload = FakeRatedWorkload(lambda: 1000.0, log_changes={"n_threads": 1, "client_cpu_s": np.full(7, 0.99)})
     ran = run("bench", "study.toml", "--runs", "1")
     assert (ran.code, ran.out) == (4, "")
     assert ran.err.endswith(
@@ -46,7 +46,7 @@ def test_bench_of_a_wrong_answer_is_invalid(run: Run, study: FakeStudy) -> None:
     study.workload = FakeRatedWorkload(lambda: 1000.0, error_share=0.002, error_class="validation")
     ran = run("bench", "study.toml", "--runs", "1")
     assert ran.code == 4
-    assert "error: run 1 ended as failed_load: 10 answers of the server were wrong (validation 10)" in ran.err
+    assert "error: run 1 ended as failed_load: 14 answers of the server were wrong (validation 14)" in ran.err
     assert "hint: make the workload run on the server as it is, or lower its rate" in ran.err
 
 

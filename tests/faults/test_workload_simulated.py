@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 __all__ = ["fake"]
 
-PLAN = MeasurePlan(window_s=6, window_max_s=6, warmup_floor_s=2, warmup_cap_s=20)
+PLAN = MeasurePlan(window_s=6, window_max_s=6, warmup_floor_s=0, warmup_cap_s=20)
 ROOT = Path(__file__).parents[2]
 NAMES = ("cache", "sort_memory")
 

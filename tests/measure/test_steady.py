@@ -41,6 +41,14 @@ def test_at_most_half_is_cut(values: list[float]) -> None:
     assert 0 <= warmup_end(np.array(values)) <= len(values) / 2
 
 
+def test_the_window_never_begins_before_the_floor() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        detector = fed(rng.poisson(2000, 60).astype(float), floor_s=6)
+        assert detector.is_steady
+        assert detector.warmup_s >= 6
+
+
 def test_a_level_series_is_steady_at_the_floor() -> None:
     rng = np.random.default_rng(1)
     seen = [fed(100 * (1 + 0.05 * rng.standard_normal(60))).observed_s for _ in range(100)]

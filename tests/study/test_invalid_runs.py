@@ -37,7 +37,7 @@ class _Full:
         self.value = value
 
     def __len__(self) -> int:
-        return 5
+        return 7
 
     def __getitem__(self, where: slice) -> np.ndarray:
         return np.full(where.stop - where.start, self.value)

@@ -184,7 +184,7 @@ def test_config_may_be_set(fake: FakeStudy, rated: FakeRatedWorkload) -> None:
 
 
 def test_a_generator_too_small_for_the_first_rate_ends_it(fake: FakeStudy, rated: FakeRatedWorkload) -> None:
-    rated.log_changes["client_cpu_s"] = np.full(5, 0.95)
+    rated.log_changes["client_cpu_s"] = np.full(7, 0.95)
     with pytest.raises(LoadError) as raised:
         found(fake)
     assert raised.value.message == (

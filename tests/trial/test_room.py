@@ -18,7 +18,7 @@ from trimtab.testing.fake_workload import FakeRatedWorkload, FakeWorkload
 from trimtab.trial import Interrupted, Journal, MeasurePlan, TrialRoom
 from trimtab.workload import Frame, StartState
 
-PLAN = MeasurePlan(window_s=5, window_max_s=5, warmup_floor_s=2, warmup_cap_s=10)
+PLAN = MeasurePlan(window_s=5, window_max_s=5, warmup_floor_s=0, warmup_cap_s=10)
 NAMES = ("cache", "sort_memory", "page_cost", "workers", "compile", "method")
 
 

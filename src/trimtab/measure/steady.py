@@ -107,8 +107,8 @@ class SteadyDetector:
 
     @property
     def warmup_s(self) -> float:
-        """Where the window may begin: the cut found by the rule, else all that was seen."""
-        return self.observed_s if self._cut is None else float(self._cut)
+        """Where the window may begin: the cut found by the rule, never before the floor; else all that was seen."""
+        return self.observed_s if self._cut is None else max(float(self._cut), self._floor_s)
 
 
 def _steady_cut(frames: Floats) -> int | None:

@@ -103,27 +103,47 @@ class LoadResult:
 
 @dataclass(slots=True)
 class _Window:
-    """State of one run while its frames come in: one credited value per second, from the run's start."""
+    """State of one run while its frames come in: one credited value per second, from the run's start.
+
+    In an open loop the schedule holds the throughput up from the first second on, whatever the server does: there the response
+    time (its p95 of each second) must be steady, too, and known as precisely.
+    """
 
     plan: MeasurePlan
     steady: SteadyDetector
+    slow: SteadyDetector
     frames: list[float] = field(default_factory=list)
+    p95_ms: list[float] = field(default_factory=list)
     started: int | None = None
+    is_open: bool = False
 
     @property
     def credited(self) -> list[float]:
         """Seconds inside the window so far."""
         return [] if self.started is None else self.frames[self.started :]
 
+    @property
+    def is_steady(self) -> bool:
+        """Whether the rule found the run steady; False when the cap ended the warm-up."""
+        return all(detector.is_steady for detector, _ in self._detectors)
+
+    @property
+    def _detectors(self) -> list[tuple[SteadyDetector, list[float]]]:
+        """Each with its series."""
+        return [(self.steady, self.frames), *([(self.slow, self.p95_ms)] if self.is_open else [])]
+
     def take(self, frame: Frame, early_stop: EarlyStop | None) -> End | None:
         """Learns from one frame; says how the run ends, or None to go on."""
         self.frames.append(frame.credited)
+        self.p95_ms.append(frame.response_p95_us / 1e3)
+        self.is_open = frame.is_open
         fresh = [frame.credited]
         if self.started is None:
-            if not self.steady.update(frame.credited):
+            are_over = [detector.update(series[-1]) for detector, series in self._detectors]
+            if not all(are_over):
                 return None
             # The rule may find that the series was steady for some seconds already: they count.
-            self.started = math.ceil(self.steady.warmup_s)
+            self.started = math.ceil(max(detector.warmup_s for detector, _ in self._detectors))
             fresh = self.credited
         if early_stop is not None and any(early_stop.update(value) for value in fresh):
             return End.STOPPED_EARLY
@@ -136,7 +156,11 @@ class _Window:
             return False
         if self.plan.window_max_s <= self.plan.window_s:
             return True
-        return batch_means_interval(np.asarray(self.credited)).relative_half_width <= self.plan.precision
+        widths = [
+            batch_means_interval(np.asarray(series[self.started :])).relative_half_width
+            for _, series in self._detectors
+        ]
+        return max(widths) <= self.plan.precision
 
 
 def measure_load(
@@ -170,7 +194,7 @@ def measure_load(
     with watch:
         run = workload.start(endpoint, seed=seed, duration_s=plan.longest_s + 2.0)
         try:
-            window = _Window(plan, SteadyDetector(floor_s=plan.warmup_floor_s, cap_s=plan.warmup_cap_s))
+            window = _Window(plan, _detector(plan), _detector(plan))
             end, breach = _follow(run, window, early_stop, watch, is_interrupted, on_frame)
         finally:
             log = run.stop()
@@ -178,8 +202,12 @@ def measure_load(
     if window.started is None or not window.credited:
         return LoadResult(end, None, log.duration_s, 0.0, log.errors, classes, breach, watch.peaks)
     bounds = (float(window.started), float(len(window.frames)))
-    measurement = summarise(log, window_s=bounds, is_steady=window.steady.is_steady)
+    measurement = summarise(log, window_s=bounds, is_steady=window.is_steady)
     return LoadResult(end, measurement, bounds[0], bounds[1] - bounds[0], log.errors, classes, breach, watch.peaks)
+
+
+def _detector(plan: MeasurePlan) -> SteadyDetector:
+    return SteadyDetector(floor_s=plan.warmup_floor_s, cap_s=plan.warmup_cap_s)
 
 
 def _follow(

@@ -34,6 +34,7 @@ class Frame:
         lateness_p99_us: how late the generator itself was.
         backlog: requests of an open loop that wait for a free user at the second's end.
         client_cpu_s: CPU seconds that the generator used within this second.
+        is_open: whether requests come by a schedule: then `credited` follows the schedule, however slow the server is.
     """
 
     second: int
@@ -48,6 +49,7 @@ class Frame:
     lateness_p99_us: int = 0
     backlog: int = 0
     client_cpu_s: float = 0.0
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)

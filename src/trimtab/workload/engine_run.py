@@ -44,13 +44,13 @@ ScriptPart = tuple[str, ScriptText, Sequence[Mapping[str, Any]], str]
 class EngineRun:
     """A running load (a `LoadRun`); `stop` is idempotent, and the log stays readable after it."""
 
-    def __init__(self, load: Load) -> None:
-        self._load = load
+    def __init__(self, load: Load, *, is_open: bool = False) -> None:
+        self._load, self._is_open = load, is_open
         self._final: SecondLog | None = None
 
     def frame(self, timeout_s: float) -> Frame | None:
         """The next one-second frame; None when the run has ended or nothing came within `timeout_s`."""
-        return to_frame(self._load.frame(timeout_s))
+        return to_frame(self._load.frame(timeout_s), is_open=self._is_open)
 
     @property
     def is_done(self) -> bool:
@@ -68,11 +68,12 @@ class EngineRun:
         return self._final
 
 
-def to_frame(frame: NativeFrame | None) -> Frame | None:
+def to_frame(frame: NativeFrame | None, *, is_open: bool = False) -> Frame | None:
     """The engine's own frame with all that it shows; None for None."""
     if frame is None:
         return None
-    return Frame(**{field.name: getattr(frame, field.name) for field in fields(Frame)})
+    shown = {field.name: getattr(frame, field.name) for field in fields(Frame) if field.name != "is_open"}
+    return Frame(**shown, is_open=is_open)
 
 
 def to_second_log(log: RunLog) -> SecondLog:
@@ -156,6 +157,7 @@ def start_load(
     duration_s: float,
     operation_timeout_s: float,
     model: Model | None = None,
+    is_open: bool = False,
     seed: int = 0,
     max_tries: int = 1,
 ) -> EngineRun:
@@ -188,7 +190,7 @@ def start_load(
             f"the load cannot start: endpoint={endpoint}: {error}",
             hint="try the statements by hand on this database",
         ) from error
-    return EngineRun(load)
+    return EngineRun(load, is_open=is_open)
 
 
 def allow_files(n_connections: int) -> None:

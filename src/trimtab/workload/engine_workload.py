@@ -70,6 +70,7 @@ class EngineWorkload(ABC):
             endpoint=there,
             users=load.users,
             model=load.native(),
+            is_open=load.is_open,
             duration_s=duration_s,
             operation_timeout_s=self.settings.operation_timeout_s,
             seed=seed,
