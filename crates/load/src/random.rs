@@ -20,6 +20,24 @@ impl Random {
         Self { state: mix(mix(seed.wrapping_add(STEP)) ^ mix(stream.wrapping_add(1).wrapping_mul(STEP))) }
     }
 
+    /// What user `user` chooses: its operations, their keys and values.
+    #[must_use]
+    pub fn of_choices(seed: u64, user: u32) -> Self {
+        Self::new(seed, u64::from(user))
+    }
+
+    /// When the requests of an open loop's worker are due.
+    #[must_use]
+    pub fn of_arrivals(seed: u64, worker: u32) -> Self {
+        Self::new(seed, (1 << 32) + u64::from(worker))
+    }
+
+    /// How long user `user` thinks: a stream of its own, else its pauses would follow from the keys that it draws.
+    #[must_use]
+    pub fn of_pauses(seed: u64, user: u32) -> Self {
+        Self::new(seed, (2 << 32) + u64::from(user))
+    }
+
     /// The published generator in this very state.
     #[must_use]
     pub fn in_state(state: u64) -> Self {
@@ -116,5 +134,23 @@ mod tests {
         assert_eq!(first(7, 3), first(7, 3));
         let all: std::collections::HashSet<u64> = (0..50).flat_map(|a| (0..50).map(move |b| first(a, b))).collect();
         assert_eq!(all.len(), 2_500);
+    }
+
+    #[test]
+    fn pauses_do_not_follow_from_choices() {
+        let (mut after_low, mut after_high, mut n_low) = (0.0, 0.0, 0);
+        let n = 20_000;
+        for user in 0..n {
+            let (mut choices, mut pauses) = (Random::of_choices(1, user), Random::of_pauses(1, user));
+            if choices.between(1, 100_000) <= 50_000 {
+                after_low += pauses.exponential();
+                n_low += 1;
+            } else {
+                after_high += pauses.exponential();
+            }
+        }
+        let means = (after_low / f64::from(n_low), after_high / f64::from(n - n_low));
+        assert!((means.0 - 1.0).abs() < 0.04 && (means.1 - 1.0).abs() < 0.04, "{means:?}");
+        assert_ne!(Random::of_arrivals(1, 0).bits(), Random::of_choices(1, 0).bits());
     }
 }

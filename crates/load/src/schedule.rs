@@ -43,8 +43,7 @@ impl Schedule {
         let spread = match open.arrivals {
             Arrivals::Poisson => {
                 let share = f64::from(place.n_own()) / f64::from(place.n_users);
-                // Users' own streams have the numbers below 2^32.
-                let random = Random::new(seed, (1 << 32) + u64::from(place.worker));
+                let random = Random::of_arrivals(seed, place.worker);
                 Spread::Poisson { random, share, n: 0.0 }
             }
             Arrivals::Uniform => Spread::Uniform { k: 0, place },

@@ -159,7 +159,7 @@ pub(crate) async fn run<D: Driver>(job: Job<D>, mut commands: mpsc::UnboundedRec
     let mut tasks = JoinSet::new();
     for (slot, (session, source)) in sessions.into_iter().zip(sources).enumerate() {
         let seat = Seat::new(Rc::clone(&room), slot);
-        let random = Random::new(seed, u64::from(users[slot]));
+        let random = Random::of_pauses(seed, users[slot]);
         tasks.spawn_local(User::new(driver.clone(), session, source, seat, manners, random).run());
     }
     let pacer = tokio::task::spawn_local({

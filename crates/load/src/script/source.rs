@@ -225,7 +225,7 @@ impl Sources<SqlRequest> for ScriptSources {
                 slot.value = Scalar::Int(value);
             }
         }
-        let state = State { slots: names, rng: Random::new(seed, user.into()), zipf: Zipf::new(1, 1.0) };
+        let state = State { slots: names, rng: Random::of_choices(seed, user), zipf: Zipf::new(1, 1.0) };
         let user = own::User { number: user, users: compiled.users, counters: vec![0; compiled.n_counters as usize] };
         Box::new(ScriptSource::new(Arc::clone(compiled), state, user))
     }

@@ -103,7 +103,7 @@ impl Operations {
         let scan_lengths =
             LengthChooser::new(workload.scan_lengths, workload.scan_length_min, workload.scan_length_max);
         let bounds = cumulate(workload.proportions.as_array());
-        Self { random: Random::new(seed, u64::from(user)), bounds, keys, scan_lengths, shared }
+        Self { random: Random::of_choices(seed, user), bounds, keys, scan_lengths, shared }
     }
 
     /// Draws the next one; `None` when more inserts are under way than the window of [`Acknowledged`] holds.
