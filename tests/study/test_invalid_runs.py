@@ -84,7 +84,7 @@ def test_a_study_whose_generator_is_too_small_says_so(fake: FakeStudy) -> None:
     )
     assert (
         raised.value.hint
-        == "lower the load, or give the generator free cores or real-time priority; `trimtab bench` shows it"
+        == "lower the load, or give the generator `threads`, free cores or real-time priority; `trimtab bench` shows it"
     )
 
 

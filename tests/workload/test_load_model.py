@@ -63,6 +63,9 @@ def test_another_rate_is_a_steady_open_loop() -> None:
     ("settings", "message", "hint"),
     [
         ({"user": 3}, r"unknown key in \[workload.load\]: user=3", "did you mean users?"),
+        ({"threads": 0}, r"\[workload.load\] threads=0 is out of range", 'use "auto", or a whole number from 1 to 256'),
+        ({"threads": "many"}, r"threads='many' is out of range", 'use "auto", or a whole number from 1 to 256'),
+        ({"threads": True}, r"threads=True is out of range", 'use "auto", or a whole number from 1 to 256'),
         ({"users": 10_001}, r"users=10001 is out of range", "use a whole number from 1 to 10000"),
         ({"users": 0}, r"users=0 is out of range", "use a whole number from 1 to 10000"),
         ({"users": True}, r"users=True is out of range", "use a whole number from 1 to 10000"),
@@ -106,3 +109,12 @@ def test_no_table() -> None:
     with pytest.raises(UsageError, match=r"\[workload.load\]=16 is not a table") as raised:
         LoadModel.from_settings(16)  # type: ignore[arg-type]
     assert raised.value.hint == "write it as in: load = { users = 16 }"
+
+
+def test_threads_of_the_generator() -> None:
+    auto = LoadModel.from_settings({"users": 100})
+    assert [auto.n_threads(cores) for cores in (1, 2, 7, 8, 64)] == [1, 1, 1, 2, 16]
+    assert LoadModel.from_settings({"users": 3, "threads": "auto"}).n_threads(64) == 3  # never more than users
+    assert LoadModel.from_settings({"users": 100, "threads": 5}).n_threads(2) == 5
+    assert LoadModel.from_settings({"users": 2, "threads": 5}).n_threads(2) == 2
+    assert LoadModel.from_settings({"users": 9, "threads": 5}).with_rate(50.0).threads == 5

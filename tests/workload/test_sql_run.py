@@ -200,6 +200,13 @@ def test_columns_are_sampled_once_for_all_runs(
     assert counts(load(workload.with_rate(200.0), emptied))["read"] > 10
 
 
+def test_several_threads_share_the_users(emptied: Endpoint, tmp_path: Path) -> None:
+    workload = own(tmp_path, {"read": "SELECT 1;"}, load={"users": 4, "threads": 2})
+    log = load(workload, emptied)
+    assert log.n_threads == 2
+    assert counts(log)["read"] > 10
+
+
 def test_undo_runs_before_each_run_and_after_the_last(emptied: Endpoint, tmp_path: Path) -> None:
     (tmp_path / "undo.sql").write_text("DELETE FROM seen; UPDATE customers SET name = 'name ' || id / 3;")
     script = {"write": "INSERT INTO seen (v) VALUES (1);\nUPDATE customers SET name = 'x' WHERE id = :id;"}

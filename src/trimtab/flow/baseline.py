@@ -25,7 +25,7 @@ def measure_baseline(task: Task) -> Steps[None]:
             is_ours = trial.status is Status.INFRASTRUCTURE
             raise LoadError(
                 f"the baseline itself cannot be measured: {trial.status}: {trial.reason}",
-                hint="lower the load, or give the generator free cores or real-time priority; `trimtab bench` shows it"
+                hint="lower the load, or give the generator `threads`, free cores or real-time priority; `trimtab bench` shows it"
                 if is_ours
                 else "make the workload run on the server as it is; `trimtab bench` shows it",
             )

@@ -158,6 +158,7 @@ def start_load(
     operation_timeout_s: float,
     model: Model | None = None,
     is_open: bool = False,
+    threads: int = 1,
     seed: int = 0,
     max_tries: int = 1,
 ) -> EngineRun:
@@ -179,6 +180,7 @@ def start_load(
             operation_timeout_s=operation_timeout_s,
             seed=seed,
             max_tries=max_tries,
+            threads=threads,
         )
     except ConnectionError as error:
         raise LoadError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
@@ -71,6 +72,7 @@ class EngineWorkload(ABC):
             users=load.users,
             model=load.native(),
             is_open=load.is_open,
+            threads=load.n_threads(len(os.sched_getaffinity(0))),
             duration_s=duration_s,
             operation_timeout_s=self.settings.operation_timeout_s,
             seed=seed,

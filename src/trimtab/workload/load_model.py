@@ -2,6 +2,7 @@
 
 [workload.load]
 users = 16                # connections that are kept busy (closed), or that requests are spread over (open)
+threads = "auto"          # of the generator; auto: one for each four cores
 model = "closed"          # the next request when the last one is answered; "open": when it is due
 think = "10ms"            # closed: pause between an answer and the next request
 rate = 2000               # open: requests per second, whatever the server does
@@ -28,12 +29,17 @@ MAX_RATE_PER_S = 5_000_000
 """No machine of today sends more from one process; a larger number is a slip of the pen."""
 
 MAX_USERS = 10_000
+MAX_THREADS = 256
+_CORES_PER_THREAD = 4
+"""A server spends 20 to 60 microseconds on an operation on which the generator spends 6 to 12: a thread for each four cores keeps
+up with it, and takes little from it where both share a machine."""
+
 DEFAULT_USERS = 16
 
 _NAME = "[workload.load]"
 _CLOSED_KEYS = ("think", "think_time")
 _OPEN_KEYS = ("rate", "arrivals", "profile", "backlog", "backlog_age")
-_KEYS = ("users", "model", *_CLOSED_KEYS, *_OPEN_KEYS)
+_KEYS = ("users", "threads", "model", *_CLOSED_KEYS, *_OPEN_KEYS)
 _PROFILE_KEYS = {"step": ("kind", "steps"), "ramp": ("kind", "to", "over"), "sine": ("kind", "amplitude", "period")}
 
 
@@ -84,6 +90,7 @@ class LoadModel:
 
     Attributes:
         users: connections.
+        threads: of the generator, which share the users; 0: as many as this machine's cores suggest.
         is_open: whether requests come by a schedule (open loop) and not after the last answer (closed loop).
         think_s: closed loop: pause of a user before its next request.
         is_think_exponential: whether that pause is exponential with mean `think_s`, and not always the same.
@@ -94,6 +101,7 @@ class LoadModel:
     """
 
     users: int = DEFAULT_USERS
+    threads: int = 0
     is_open: bool = False
     think_s: float = 0.0
     is_think_exponential: bool = False
@@ -114,16 +122,19 @@ class LoadModel:
             raise UsageError(f"{_NAME}={settings!r} is not a table", hint="write it as in: load = { users = 16 }")
         table = Table(settings, _NAME, _KEYS)
         users = table.integer("users", DEFAULT_USERS, 1, MAX_USERS)
+        threads = _threads(table)
         model = table.choice("model", ("closed", "open"), "open" if "rate" in table else "closed")
         _refuse_keys_of_the_other(table, model)
         if model == "closed":
             return cls(
                 users=users,
+                threads=threads,
                 think_s=table.seconds("think", "10ms", -1e-9) if "think" in table else 0.0,
                 is_think_exponential=table.choice("think_time", ("fixed", "exponential"), "fixed") == "exponential",
             )
         return cls(
             users=users,
+            threads=threads,
             is_open=True,
             rate_per_s=_rate(table, "rate"),
             arrivals=cast(Literal["poisson", "uniform"], table.choice("arrivals", ("poisson", "uniform"), "poisson")),
@@ -142,6 +153,11 @@ class LoadModel:
         return replace(
             self, is_open=True, rate_per_s=_rate(table, "rate"), profile=None, think_s=0.0, is_think_exponential=False
         )
+
+    def n_threads(self, n_cores: int) -> int:
+        """Threads of the generator on a machine of so many cores."""
+        wanted = self.threads or max(1, n_cores // _CORES_PER_THREAD)
+        return min(wanted, self.users)
 
     def native(self) -> Model:
         """As the engine takes it."""
@@ -168,6 +184,17 @@ class LoadModel:
             return f"open loop of {self.rate_per_s:g}/s ({self.arrivals}{changing}) over {self.users} users"
         think = f" that think for {self.think_s * 1e3:g} ms" if self.think_s else ""
         return f"closed loop of {self.users} users{think}"
+
+
+def _threads(table: Table) -> int:
+    asked = table.values.get("threads", "auto")
+    if asked == "auto":
+        return 0
+    if isinstance(asked, bool) or not isinstance(asked, int) or not 1 <= asked <= MAX_THREADS:
+        raise UsageError(
+            f"{_NAME} threads={asked!r} is out of range", hint=f'use "auto", or a whole number from 1 to {MAX_THREADS}'
+        )
+    return asked
 
 
 def _refuse_keys_of_the_other(table: Table, model: str) -> None:
