@@ -38,7 +38,7 @@ def test_bench_of_a_generator_at_its_end_is_invalid(run: Run, study: FakeStudy) 
     assert (ran.code, ran.out) == (4, "")
     assert ran.err.endswith(
         "error: run 1 ended as infrastructure: invalid run: the load generator used 99 % of its core (limit 80 %)\n"
-        "hint: this run says nothing about the server: lower the load, or give the generator `threads` or free cores\n"
+        "hint: this run says nothing about the server: lower the load, or give the generator threads or free cores\n"
     )
 
 

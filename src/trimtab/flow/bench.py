@@ -13,7 +13,7 @@ from trimtab.space import Config
 __all__ = ["repeated"]
 
 _HINTS = {
-    Status.INFRASTRUCTURE: "this run says nothing about the server: lower the load, or give the generator `threads` or free cores",
+    Status.INFRASTRUCTURE: "this run says nothing about the server: lower the load, or give the generator threads or free cores",
     Status.FAILED_LOAD: "make the workload run on the server as it is, or lower its rate",
 }
 
