@@ -15,6 +15,15 @@ from trimtab.workload.server.base import Reason, Server, ServerError, Session
 
 __all__ = ["MysqlServer", "pieces"]
 
+_NOT_COPIED = {
+    "foreign keys": "SELECT COUNT(*) FROM information_schema.referential_constraints WHERE constraint_schema = %s",
+    "triggers": "SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = %s",
+    "views": "SELECT COUNT(*) FROM information_schema.views WHERE table_schema = %s",
+    "procedures and functions": "SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema = %s",
+    "generated columns": "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = %s AND extra LIKE '%% GENERATED'",
+}
+"""What CREATE TABLE ... LIKE and INSERT ... SELECT leave behind, or fail at."""
+
 _MARK = "trimtab_copy"
 """A table that tells our copies from other databases; it is made first, and an empty database is nobody's loss."""
 
@@ -170,7 +179,12 @@ class MysqlServer(Server):
         session.execute(f"DROP DATABASE IF EXISTS {self.quote(database)}")
 
     def clone(self, session: Session, source: str, copy: str) -> None:
-        """Table by table, by the server itself."""
+        """Table by table, by the server itself.
+
+        Raises:
+            LoadError: the database has what such a copy would leave behind: a load on it would show something else.
+        """
+        _require_plain_tables(session, source)
         self.create(session, copy)
         session.execute(f"CREATE TABLE {self.quote(copy)}.{self.quote(_MARK)} (made int) ENGINE=InnoDB")
         # Both checks stay on: without them MariaDB loads an empty table in bulk, which sorts all rows in files first and takes
@@ -223,6 +237,16 @@ class MysqlServer(Server):
             f"SELECT CAST({what} AS CHAR) FROM {where} WHERE {what} IS NOT NULL ORDER BY RAND(1) LIMIT {limit:d}"
         )
         return [str(row[0]) for row in rows]
+
+
+def _require_plain_tables(session: Session, database: str) -> None:
+    counted = {what: int(session.execute(query, (database,))[0][0]) for what, query in _NOT_COPIED.items()}
+    found = [f"{what}: {n}" for what, n in counted.items() if n]
+    if found:
+        raise LoadError(
+            f"database={database} cannot be copied as a whole ({', '.join(found)})",
+            hint='choose start_state = "rollback" or "undo", or give a database of plain tables',
+        )
 
 
 def pieces(chunks: Iterable[bytes], largest: int) -> Iterator[bytes]:
