@@ -210,3 +210,27 @@ def test_pairs_with_a_pool_agree_with_its_p_value() -> None:
         key=lambda interval: abs(interval.low),
     )
     assert last.low == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_standard_error_is_that_of_the_mean() -> None:
+    two = anytime_interval(np.array([1.0, 2.0]))
+    assert two.se == pytest.approx(math.sqrt(0.5 / 1 / 2))
+    pooled = anytime_interval(np.array([1.0, 2.0]), pool=NoisePool(squares=1.5, df=3.0))
+    assert pooled.se == pytest.approx(math.sqrt((0.5 + 1.5) / (1 + 3) / 2))
+    assert math.isnan(anytime_interval(np.array([1.0])).se)
+
+
+def test_equal_pairs_are_no_evidence() -> None:
+    sequence = PairedSequence(is_maximised=True)
+    for _ in range(3):
+        sequence.add(10.0, 10.0)
+    assert sequence.comparison().p_value == 1.0
+
+
+@pytest.mark.parametrize("is_maximised", [True, False])
+def test_as_bad_as_the_border_is_not_stopped(is_maximised: bool) -> None:
+    incumbent = Interval(10.0, 10.0, 10.0, 0.95, 0.0, 5)
+    stop = EarlyStop(incumbent, is_maximised=is_maximised, margin=0.0)
+    assert not any(stop.update(10.0) for _ in range(20))
+    worse = EarlyStop(incumbent, is_maximised=is_maximised, margin=0.0)
+    assert any(worse.update(9.0 if is_maximised else 11.0) for _ in range(20))
