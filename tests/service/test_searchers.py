@@ -13,7 +13,8 @@ import pytest
 from tests.needs import require
 from trimtab import plugins
 from trimtab.flow import Ask, Scorer, Steps, Study
-from trimtab.flow.explore import explore, start_searcher
+from trimtab.flow.explore import explore
+from trimtab.flow.start import start_searcher
 from trimtab.history import History, space_to_json
 from trimtab.records import Role
 from trimtab.study import load_study_file

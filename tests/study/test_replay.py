@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from trimtab.errors import UsageError
-from trimtab.flow import explore
+from trimtab.flow import start
 from trimtab.history import History, StudyRecord, load_format, space_to_json
 from trimtab.records import Machine, Role, Status, Trial
 from trimtab.search import SearchProblem, create
@@ -161,7 +161,7 @@ def test_a_searcher_is_not_better_than_its_equal(replay: Replay, monkeypatch: py
     def same(name: str, problem: SearchProblem, log: WarmLog) -> object:
         return create("random", problem)
 
-    monkeypatch.setattr(explore, "warmed", same)
+    monkeypatch.setattr(start, "warmed", same)
     found = bench_search(replay, searchers=("random", "lhs"), n_trials=10, n_repeats=6)
     assert found.beaten == ()
     assert found.p_values == {"random": 1.0}

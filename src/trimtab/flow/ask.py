@@ -34,8 +34,8 @@ class Effort(StrEnum):
 
     QUICK = "quick"
     """As short as the plan allows; the search has many runs to make."""
-    PAIR = "pair"
-    """A run of a pair: a comparison is not the place to save seconds."""
+    LONG = "long"
+    """The longest window: for a comparison, and where a run costs more than its window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,33 +7,29 @@ the rest is kept for its proof.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from trimtab.flow.ablate import ablation_allowance
-from trimtab.flow.ask import Ask, Steps
+from trimtab.flow.ask import Ask, Effort, Steps
 from trimtab.flow.baseline import N_BASELINE_FIRST
+from trimtab.flow.passes import PassesSearcher
 from trimtab.flow.prune import IMPROVEMENT, PruningSearcher
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
-from trimtab.flow.warm import WarmStart
 from trimtab.measure import EarlyStop, Interval
-from trimtab.records import Prior, PrunePlan, Role, Status, Trial
-from trimtab.search import FallbackSearcher, GuardedSearcher, Searcher, SearchProblem
-from trimtab.search.warm import WarmLog, warmed
+from trimtab.records import Role, Status, Trial
+from trimtab.search import FallbackSearcher, Searcher
+from trimtab.search.warm import WarmLog
 from trimtab.space import Config
 from trimtab.units import format_percent
 
 __all__ = [
     "REFINE_RUNS",
-    "asked",
     "early_stop",
     "expected_trials",
     "explore",
     "finish_reserve_s",
     "mean_loss",
-    "start_searcher",
 ]
 
 _STOP_MARGIN = 0.10
@@ -81,41 +77,6 @@ def expected_trials(task: Task, scorer: Scorer) -> int | None:
     return max(1, int(left / cost * every / (every + 1)))
 
 
-def start_searcher(
-    task: Task,
-    budget_trials: int | None,
-    plan: PrunePlan | None = None,
-    warm: WarmStart | None = None,
-    log: WarmLog | None = None,
-    prior: Prior | None = None,
-) -> GuardedSearcher | PruningSearcher:
-    """The searcher that the study file names; over few knobs first when `plan` says so, from the past that `warm` holds.
-
-    `log` is told what becomes of that past; `prior` is what the plays lead to expect.
-
-    Raises:
-        UsageError: unknown searcher or option.
-        InternalError: the searcher is a plug-in and broken.
-    """
-    warm = warm or WarmStart()
-    problem = SearchProblem(
-        space=task.space,
-        baseline=task.baseline,
-        advice=() if task.advice == task.baseline else (task.advice,),
-        starts=warm.starts,
-        prior=prior or Prior(),
-        past=warm.past,
-        context=task.context,
-        seed=task.seed,
-        budget_trials=budget_trials,
-        options=task.search.options,
-    )
-    table, log = task.search, log or WarmLog()
-    if plan is None:
-        return warmed(table.searcher, problem, log)
-    return PruningSearcher(problem, plan, partial(warmed, table.searcher, log=log), patience=table.patience)
-
-
 def finish_reserve_s(task: Task, budget_s: float, mean_cost_s: float) -> float:
     """Seconds to keep back for what comes after the search."""
     arms = 3 if task.proof.advice is True else 2
@@ -153,13 +114,14 @@ def explore(task: Task, scorer: Scorer, searcher: Searcher, log: WarmLog | None 
         trial = yield Ask(
             config=config,
             role=role,
+            effort=searcher.effort if isinstance(searcher, PassesSearcher) else Effort.QUICK,
             # A ranking needs to know how bad a bad config is.
             early_stop=None if role is Role.DESIGN else early_stop(task, scorer),
             searcher=table.searcher,
         )
         steady.tell(trial)
         progress.take(trial)
-        if isinstance(searcher, PruningSearcher):
+        if isinstance(searcher, PruningSearcher | PassesSearcher):
             progress.since = 0 if _said(searcher, scorer) or searcher.is_ranking else progress.since
         n_search += 1
         if trial.status is Status.INFRASTRUCTURE:
@@ -167,29 +129,8 @@ def explore(task: Task, scorer: Scorer, searcher: Searcher, log: WarmLog | None 
             say(f"trial {trial.number}: {what}; it counts in the budget, and teaches the searcher nothing")
 
 
-def asked(task: Task, note: Callable[[Trial | None], None]) -> Callable[[Scorer], Steps[None]]:
-    """The flow that only asks a searcher, as often as the budget of trials says: searchers are compared by it.
-
-    Args:
-        task: its budget is in trials.
-        note: given the best trial, by the searcher's own account, after each.
-    """
-
-    def flow(scorer: Scorer) -> Steps[None]:
-        searcher = start_searcher(task, task.budget.trials)
-        searcher.tell((yield Ask(config=task.baseline, role=Role.BASELINE)))
-        for _ in range(task.budget.trials or 0):
-            if searcher.is_exhausted:
-                return
-            config = searcher.ask()[0]
-            searcher.tell((yield Ask(config=config, role=Role.SEARCH, searcher=task.search.searcher)))
-            note(searcher.best())
-
-    return flow
-
-
-def _said(searcher: PruningSearcher, scorer: Scorer) -> bool:
-    """Passes on what the pruning has decided; whether it has decided anything."""
+def _said(searcher: PruningSearcher | PassesSearcher, scorer: Scorer) -> bool:
+    """Passes on what has been decided on the way; whether anything has."""
     lines = searcher.news()
     for line in lines:
         scorer.say(line)

@@ -110,7 +110,7 @@ def noise_pool(scorer: Scorer, duels: Sequence[Duel]) -> NoisePool:
     return NoisePool(borrowed * max(squares / df, 2 * _LEAST_NOISE**2), borrowed)
 
 
-def believable(config: Config, role: Role, effort: Effort = Effort.PAIR) -> Steps[Trial]:
+def believable(config: Config, role: Role, effort: Effort = Effort.LONG) -> Steps[Trial]:
     """A trial, made again a few times when a fault that was not the config's made it worthless."""
     trial = yield Ask(config=config, role=role, effort=effort)
     for _ in range(_MAX_INVALID_TRIALS):

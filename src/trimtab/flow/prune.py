@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -23,6 +21,7 @@ from trimtab.errors import InternalError, UsageError
 from trimtab.importance import Consensus, RankProblem, check_ranks, make_design, rank_knobs
 from trimtab.records import PruneLevel, PrunePlan, PruneSummary, Role, Status, Trial
 from trimtab.search import Ledger, Searcher, SearchProblem
+from trimtab.search.narrowed import NarrowedSearcher
 from trimtab.space import Config
 
 __all__ = ["IMPROVEMENT", "PruningSearcher", "first_level_runs", "tuning_order"]
@@ -72,11 +71,11 @@ class PruningSearcher:
         self._ledger = Ledger(problem.space, self._held)
         self._first = deque(self._first_level())
         self._trials: list[Trial] = []
-        self._inner: Searcher | None = None
+        self._inner: NarrowedSearcher | None = None
         self._news: list[str] = []
         self._levels: list[PruneLevel] = []
         self._note = ""
-        self._unexplained, self._spread = 1.0, 0.0
+        self._unexplained = 1.0
         self._n_asked = self._since = 0
         self._best = self._best_before = math.inf
         self._is_widening = True
@@ -142,14 +141,14 @@ class PruningSearcher:
         inner = self._inner
         if inner is None:
             raise InternalError("the second level of a pruned search has no searcher")
-        return self._problem.space.canonical(self._held.replace(inner.ask(1)[0]))
+        return inner.ask(1)[0]
 
     def tell(self, trial: Trial) -> None:
         """Learns from `trial`; the searcher of the second level sees it through the knobs that it tunes."""
         if self._ledger.tell(trial) is not None:
             self._learn(trial)
-        elif trial.status is Status.INFRASTRUCTURE:
-            self._pass_on(trial)
+        elif trial.status is Status.INFRASTRUCTURE and self._inner is not None:
+            self._inner.tell(trial)
 
     def _learn(self, trial: Trial) -> None:
         self._trials.append(trial)
@@ -157,7 +156,8 @@ class PruningSearcher:
             self._since += 1
         if trial.is_feasible and trial.loss is not None and trial.loss < self._best - IMPROVEMENT:
             self._best, self._since = trial.loss, 0
-        self._pass_on(trial)
+        if self._inner is not None:
+            self._inner.tell(trial)
 
     def best(self) -> Trial | None:
         """The most precise trial of the config with the least mean loss; None before the first acceptable one."""
@@ -243,37 +243,18 @@ class PruningSearcher:
         self.tuned = self.order[:n]
         self._levels.append(PruneLevel(n_knobs=len(self.tuned), n_trials_before=len(self._trials)))
         self._since, self._best_before = 0, self._best
-        space = problem.space.subspace(self.tuned, self._held)
         budget = problem.budget_trials
-        self._inner = self._make(
-            replace(
-                problem,
-                space=space,
-                baseline=_narrowed(self._held, self.tuned),
-                advice=[space.repair(_narrowed(config, self.tuned)) for config in problem.advice],
-                budget_trials=None if budget is None else max(1, budget - self._n_asked + 1),
-                options={name: self._narrowed_option(value) for name, value in problem.options.items()},
-            )
+        self._inner = NarrowedSearcher(
+            problem,
+            self.tuned,
+            self._held,
+            self._make,
+            budget_trials=None if budget is None else max(1, budget - self._n_asked + 1),
+            spread=self._spread_outside(),
+            same_as_held=problem.baseline,
         )
-        self._spread = self._spread_outside()
         for trial in self._trials:
-            self._pass_on(trial)
-
-    def _narrowed_option(self, value: Any) -> Any:
-        """Of a table by knob the part that the second level knows; any other value as it is."""
-        if not isinstance(value, Mapping) or not set(value) <= set(self._problem.space.knobs):
-            return value
-        return {name: part for name, part in value.items() if name in self.tuned}
-
-    def _pass_on(self, trial: Trial) -> None:
-        """Tells the searcher of the second level; what knobs outside its sight did to the loss counts as noise."""
-        if self._inner is None:
-            return
-        seen = _narrowed(trial.config, self.tuned)
-        if trial.config in (self._problem.baseline, self._problem.space.canonical(self._held.replace(seen))):
-            self._inner.tell(replace(trial, config=seen))
-        elif trial.is_feasible:
-            self._inner.tell(replace(trial, config=seen, loss_se=math.hypot(trial.loss_se or 0.0, self._spread)))
+            self._inner.tell(trial)
 
     def _spread_outside(self) -> float:
         """Standard deviation of the loss that knobs outside the first ones may explain."""
@@ -283,10 +264,6 @@ class PruningSearcher:
     def _say(self, line: str) -> None:
         self._news.append(line)
         self._note = line
-
-
-def _narrowed(config: Mapping[str, Any], names: tuple[str, ...]) -> Config:
-    return Config({name: config[name] for name in names})
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from trimtab.flow.plays import PlayPhase
 from trimtab.flow.warm import WarmStart
-from trimtab.records import PrunePlan
+from trimtab.records import PassesPlan, PrunePlan
 
 __all__ = ["Settled"]
 
@@ -18,9 +18,11 @@ class Settled:
     Attributes:
         warm: what past studies give; None when it is not asked for.
         prune: plan of the pruning; None when nothing is pruned.
+        passes: plan of a search in passes; None for one over all knobs at once.
         plays: the plays to try first.
     """
 
     warm: WarmStart | None = None
     prune: PrunePlan | None = None
+    passes: PassesPlan | None = None
     plays: PlayPhase = field(default_factory=PlayPhase)

@@ -10,12 +10,14 @@ from collections.abc import Callable
 
 from trimtab.flow.ask import Steps, Stopped
 from trimtab.flow.baseline import measure_baseline
-from trimtab.flow.explore import expected_trials, explore, mean_loss, start_searcher
+from trimtab.flow.explore import expected_trials, explore, mean_loss
 from trimtab.flow.finish import finish
+from trimtab.flow.passes import PassesSearcher
 from trimtab.flow.prune import PruningSearcher
 from trimtab.flow.refine import refine
 from trimtab.flow.score import Scorer
 from trimtab.flow.settled import Settled
+from trimtab.flow.start import start_searcher
 from trimtab.flow.task import Task
 from trimtab.flow.verdict import Outcome, make_verdict
 from trimtab.flow.warm import WarmStart
@@ -64,13 +66,14 @@ def _phases(task: Task, scorer: Scorer, outcome: Outcome, settle: Callable[[Scor
 def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled) -> Steps[None]:
     """The search, from what was settled."""
     log, warm = WarmLog(), settled.warm or WarmStart()
-    searcher = start_searcher(task, expected_trials(task, scorer), settled.prune, warm, log, settled.plays.prior(task))
+    searcher = start_searcher(task, expected_trials(task, scorer), settled, log)
     scorer.say("searching")
     for line in filter(None, (warm.describe(), searcher.describe())):
         scorer.say(line)
     try:
         outcome.stop_reason = yield from explore(task, scorer, searcher, log)
     finally:
+        outcome.passes = searcher.summary() if isinstance(searcher, PassesSearcher) else None
         outcome.pruned = searcher.summary() if isinstance(searcher, PruningSearcher) else None
         outcome.warm_start = settled.warm.summary(log) if settled.warm is not None else None
 

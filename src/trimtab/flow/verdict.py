@@ -21,6 +21,7 @@ from trimtab.records import (
     GainInterval,
     KnobChange,
     KnobWorth,
+    PassesSummary,
     PruneSummary,
     Role,
     Verdict,
@@ -42,6 +43,7 @@ class Outcome:
     proof: Proof | None = None
     worth: dict[str, Worth] = field(default_factory=dict)
     pruned: PruneSummary | None = None
+    passes: PassesSummary | None = None
     warm_start: WarmStartSummary | None = None
     plays: PlayPhase = field(default_factory=PlayPhase)
     is_interrupted: bool = False
@@ -66,6 +68,7 @@ def make_verdict(task: Task, scorer: Scorer, outcome: Outcome) -> Verdict:
         drift=_drift(scorer),
         unlocked=_unlocked(task),
         pruned=outcome.pruned,
+        passes=outcome.passes,
         warm_start=outcome.warm_start,
     )
     if outcome.warm_start is not None and verdict.result != "interrupted":

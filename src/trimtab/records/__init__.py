@@ -26,6 +26,9 @@ if TYPE_CHECKING:
         KnobChange,
         KnobWorth,
         MemoryUse,
+        PassesPlan,
+        PassesSummary,
+        PassSummary,
         PastTrials,
         PlaysSummary,
         PruneLevel,
@@ -48,7 +51,8 @@ else:
             "trial": "Context Fault Role Status Trial",
             "verdict": "AblationSummary BenchSummary Condition DesignPlan DriftPoint DriftSummary DroppedKnob GainInterval "
             "KeptRanks "
-            "KnobChange KnobWorth MemoryUse PastTrials PlaysSummary PruneLevel PrunePlan PruneSummary TriedPlay Verdict "
+            "KnobChange KnobWorth MemoryUse PassSummary PassesPlan PassesSummary PastTrials PlaysSummary PruneLevel "
+            "PrunePlan PruneSummary TriedPlay Verdict "
             "WarmStartSummary WarmStudy",
         },
     )
@@ -75,6 +79,9 @@ __all__ = [
     "MemoryUse",
     "MetricConstraint",
     "Objective",
+    "PassSummary",
+    "PassesPlan",
+    "PassesSummary",
     "PastTrials",
     "Play",
     "PlaysSummary",

@@ -27,6 +27,9 @@ __all__ = [
     "KnobChange",
     "KnobWorth",
     "MemoryUse",
+    "PassSummary",
+    "PassesPlan",
+    "PassesSummary",
     "PastTrials",
     "PlaysSummary",
     "PruneLevel",
@@ -235,6 +238,51 @@ class PruneSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PassesPlan:
+    """What a search in passes settles before it begins.
+
+    Attributes:
+        kind: "restart-first" or "alternate".
+        room: trials that the search will have, of the cost of a run of the baseline; None when that is not known.
+        unit_cost_s: what such a run costs; 0: every trial counts as one.
+    """
+
+    kind: str
+    room: int | None = None
+    unit_cost_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassSummary:
+    """What one pass brought and cost.
+
+    Attributes:
+        name: "restart" or "reload": what its knobs need.
+        knobs: that it searched.
+        trials: that it made, runs of the baseline not counted.
+        cost_s: seconds that they took, runs of the baseline included.
+        gain: how many times better the best config was after it than before it, by the search's own measurements.
+        has_gained: whether that is more than 1 % and more than the noise of the best config.
+    """
+
+    name: str
+    knobs: tuple[str, ...]
+    trials: int
+    cost_s: float
+    gain: float
+    has_gained: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassesSummary:
+    """A search in passes: its plan, the passes in order (none while only the plan is settled), and why they ended."""
+
+    plan: PassesPlan
+    passes: tuple[PassSummary, ...] = ()
+    end: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WarmStudy:
     """One past study that served: how near it is (0 to 1, with its parts), and what became of its prior.
 
@@ -356,6 +404,7 @@ class Verdict:
     worth: Mapping[str, KnobWorth] = field(default_factory=dict)
     plays: PlaysSummary | None = None
     pruned: PruneSummary | None = None
+    passes: PassesSummary | None = None
     warm_start: WarmStartSummary | None = None
     design: DesignPlan | None = None
     bench: BenchSummary | None = None

@@ -27,6 +27,7 @@ from trimtab.report.facts import (
 )
 from trimtab.report.headline import headline
 from trimtab.report.lines import ablation_text, dropped_groups, line_worths, path_points
+from trimtab.report.passes import PassRow, passes_note, passes_rows
 from trimtab.report.plays import PlayRow, left_out_plays, play_rows
 from trimtab.report.pruned import pruned_lines
 from trimtab.report.values import ValueTexts
@@ -58,6 +59,7 @@ class Summary:
         metric, unit: of the objective; `objective` is its full text.
         gain: of the proven winner; None when there is none.
         settings: what the winner changes.
+        passes: of a search in passes, what each brought and cost; `passes_end`: why there was no further one.
         plays: what an expert would try and what it brought, in the order tried; empty where no play was.
         plays_left_out: (plays, why they were not tried).
         lines: what each of them is worth, the most valuable first; empty when that was not measured.
@@ -91,6 +93,8 @@ class Summary:
     stop_reason: str
     warm_start: tuple[str, ...]
     pruned: tuple[str, ...]
+    passes: tuple[PassRow, ...]
+    passes_end: str
     plays: tuple[PlayRow, ...]
     plays_left_out: tuple[tuple[str, str], ...]
     gain: Gain | None
@@ -171,6 +175,8 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
         stop_reason=first_line(verdict.stop_reason),
         warm_start=warm_lines(verdict),
         pruned=pruned_lines(verdict),
+        passes=passes_rows(verdict),
+        passes_end=passes_note(verdict),
         plays=play_rows(verdict),
         plays_left_out=left_out_plays(verdict),
         gain=Gain.of(verdict.gain) if is_better else None,

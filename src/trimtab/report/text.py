@@ -88,9 +88,7 @@ def _sections(summary: Summary, explanation: Explanation) -> Iterator[Renderable
         yield from _titled("Acceptance conditions", _conditions(summary))
     if summary.rows:
         yield from _titled("Which knobs explain the result", _explanation(explanation))
-    if summary.plays:
-        yield from _titled("What was tried and what it brought", _plays(summary))
-    yield from _titled("The trials", _tried(summary))
+    yield from _search(summary)
     if summary.labels:
         yield from _titled(f"By operation: yours (before) and {summary.after_name} (after)", _labels_table(summary))
     if summary.memory is not None:
@@ -225,6 +223,34 @@ def _plays(summary: Summary) -> RenderableType:
     note = "Each was measured once with the plays kept before it, and compared with them: an indication, not a proof."
     left_out = [f"Not tried: {names} ({reason})" for names, reason in summary.plays_left_out]
     return Group(table, Text("\n".join([note, *left_out]), style="dim"))
+
+
+def _search(summary: Summary) -> Iterator[RenderableType]:
+    """How the search went."""
+    if summary.passes:
+        yield from _titled("What each pass of the search brought and cost", _passes(summary))
+    if summary.plays:
+        yield from _titled("What was tried and what it brought", _plays(summary))
+    yield from _titled("The trials", _tried(summary))
+
+
+def _passes(summary: Summary) -> RenderableType:
+    """One row a pass; each went on from the best config of those before it."""
+    table = _table("pass", "searched", "trials", "time", "brought", right=("trials", "time", "brought"))
+    for row in summary.passes:
+        table.add_row(
+            Text(str(row.number)),
+            Text(row.what),
+            Text(str(row.trials)),
+            Text(row.cost),
+            Text(row.brought, style="green" if row.has_gained else "dim"),
+        )
+    note = "By the best config after the pass and before it, as the search measured them: an indication, not a proof."
+    return Group(table, Text("\n".join(filter(None, [note, _ended(summary.passes_end)])), style="dim"))
+
+
+def _ended(why: str) -> str:
+    return f"No further pass: {why}." if why else ""
 
 
 def _tried(summary: Summary) -> RenderableType:

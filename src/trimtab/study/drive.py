@@ -20,7 +20,7 @@ from trimtab.study.stage import Stage
 from trimtab.trial import Interrupted, MeasurePlan, TrialRoom, Yardstick
 from trimtab.workload import RatedWorkload
 
-__all__ = ["Recorded", "StudyListener", "drive", "pair_plan", "room_measure"]
+__all__ = ["Recorded", "StudyListener", "drive", "long_plan", "room_measure"]
 
 T = TypeVar("T")
 
@@ -122,7 +122,7 @@ def _ask_s(started: float) -> float:
 def room_measure(room: TrialRoom, scorer: Scorer, stage: Stage, listener: StudyListener) -> Callable[[Ask], Trial]:
     """Makes the trials of a study in `room`: by the plan of `stage`, with the latest runs of the baseline for its guards."""
     task = scorer.task
-    plans = {Effort.QUICK: stage.plan, Effort.PAIR: pair_plan(stage.plan)}
+    plans = {Effort.QUICK: stage.plan, Effort.LONG: long_plan(stage.plan)}
 
     def measure(ask: Ask) -> Trial:
         knobs = task.space.knobs
@@ -145,6 +145,6 @@ def room_measure(room: TrialRoom, scorer: Scorer, stage: Stage, listener: StudyL
     return measure
 
 
-def pair_plan(plan: MeasurePlan) -> MeasurePlan:
-    """Each run of a pair sees the window's longest form: a comparison is not the place to save seconds."""
+def long_plan(plan: MeasurePlan) -> MeasurePlan:
+    """The window's longest form: a comparison is not the place to save seconds, nor is a run that has cost a restart."""
     return replace(plan, window_s=max(plan.window_s, plan.window_max_s / 2), precision=0.005)

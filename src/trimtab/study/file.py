@@ -166,6 +166,11 @@ class SearchTable(BaseModel):
         "auto",
         description='try first what an expert would try for this kind of load: "auto" (with searcher "auto"), "on", "off"',
     )
+    passes: Literal["one", "restart-first", "alternate"] = Field(
+        "one",
+        description='"one": search all settings at once; "restart-first": those that need a restart with few long trials, then '
+        'the others with many short ones; "alternate": again and again, until a pass brings nothing',
+    )
     round_values: bool = Field(
         True, description="try only values that a person would write (384MB, 15min, 0.005); false: every value"
     )
@@ -257,6 +262,8 @@ class StudyFile(BaseModel):
             data["search"].pop("round_values")  # as studies searched before there was this key
         if data["search"]["plays"] == "off":
             data["search"].pop("plays")  # likewise
+        if data["search"]["passes"] == "one":
+            data["search"].pop("passes")  # likewise
         data.pop("guard")
         if catalogs := self._catalogs():
             data["catalogs"] = catalogs
@@ -352,6 +359,11 @@ def load_study_file(path: Path) -> StudyFile:
         raise UsageError(
             f"search.ranks={file.search.ranks!r} has no effect while search.prune is off",
             hint='add prune = "auto" to [search], or how many knobs to tune',
+        )
+    if file.search.passes != "one" and file.search.prune != "off":
+        raise UsageError(
+            f"search.passes={file.search.passes!r} and search.prune={file.search.prune!r} both divide the settings",
+            hint="use one of them",
         )
     if file.proof.min_pairs > file.proof.max_pairs:
         raise UsageError(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trimtab.errors import UsageError
 from trimtab.flow import Budget, SearchOptions, Study, Task
-from trimtab.flow.explore import asked
+from trimtab.flow.start import asked
 from trimtab.plugins import names as plugin_names
 from trimtab.records import Objective, Trial
 from trimtab.study.replay import Replay

@@ -9,6 +9,7 @@ from trimtab.flow import Scorer, Settled
 from trimtab.flow.explore import expected_trials
 from trimtab.flow.plays import PlayPhase, planned
 from trimtab.history import History, StudyRecord
+from trimtab.records import PassesPlan, PassesSummary
 from trimtab.study.prune_plan import settle_plan
 from trimtab.study.stage import Stage
 from trimtab.study.warm_start import settle_warm_start
@@ -30,7 +31,31 @@ def settle(stage: Stage, history: History, record: StudyRecord, scorer: Scorer) 
     near = [each.study for each in warm.facts]
     plan = settle_plan(stage, history, record, expected_trials(scorer.task, scorer), near)
     plays = settle_plays(stage, history, record, scorer, is_pruned=plan is not None)
-    return Settled(warm=warm if stage.file.search.warm_start != "off" else None, prune=plan, plays=plays)
+    passes = settle_passes(stage, history, record, scorer)
+    return Settled(warm=warm if stage.file.search.warm_start != "off" else None, prune=plan, passes=passes, plays=plays)
+
+
+def planned_passes(stage: Stage, scorer: Scorer | None) -> PassesPlan | None:
+    """The passes that the study file asks for, by what the baseline cost; None for one over all knobs."""
+    kind = stage.file.search.passes
+    if kind == "one":
+        return None
+    if scorer is None:
+        return PassesPlan(kind=kind)
+    unit_s = scorer.mean_cost_s if stage.file.budget.seconds is not None else 0.0
+    return PassesPlan(kind=kind, room=expected_trials(scorer.task, scorer), unit_cost_s=unit_s)
+
+
+def settle_passes(stage: Stage, history: History, record: StudyRecord, scorer: Scorer) -> PassesPlan | None:
+    """The plan of the passes, as it was settled when the study began: its budget may be another one now."""
+    kept = record.verdict.passes
+    if kept is not None:
+        return kept.plan
+    plan = planned_passes(stage, scorer)
+    if plan is not None:
+        verdict = replace(history.study(record.id).verdict, passes=PassesSummary(plan=plan))
+        history.update_study(record.id, verdict=verdict)
+    return plan
 
 
 def settle_plays(stage: Stage, history: History, record: StudyRecord, scorer: Scorer, *, is_pruned: bool) -> PlayPhase:

@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from trimtab.errors import HistoryError
-from trimtab.flow.explore import start_searcher
+from trimtab.flow import Settled
+from trimtab.flow.start import start_searcher
 from trimtab.flow.tuning import tuning
 from trimtab.history import BENCHED, History, StudyRecord, open_history_at
 from trimtab.records import Trial, Verdict
@@ -27,7 +28,7 @@ from trimtab.study.begin import (
 from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.first import recover_first
 from trimtab.study.prune_plan import check_pruning
-from trimtab.study.settle import settle
+from trimtab.study.settle import planned_passes, settle
 from trimtab.study.stage import Stage, build_target, build_workload, open_stage
 from trimtab.study.task import task_of
 from trimtab.study.verdict import complete_verdict, wall_of
@@ -91,7 +92,9 @@ def _run(
     task = task_of(stage)
     check_pruning(stage, history, record)
     check_warm_start(stage, history, record)
-    start_searcher(task, None)  # a wrong searcher or option must show before anything is measured
+    start_searcher(
+        task, None, Settled(passes=planned_passes(stage, None))
+    )  # a wrong searcher or option must show before anything is measured
     listener.study_started(stage.file.study.name, stage.file.budget.seconds)
     guarding_of(stage.file, state_dir).switch.require_off()
     history.update_study(record.id, status="running")
@@ -124,6 +127,7 @@ def _with_settled(verdict: Verdict, history: History, record: StudyRecord) -> Ve
     return replace(
         verdict,
         pruned=verdict.pruned or kept.pruned,
+        passes=verdict.passes or kept.passes,
         warm_start=verdict.warm_start or kept.warm_start,
         plays=verdict.plays or kept.plays,
     )

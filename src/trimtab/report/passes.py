@@ -1,0 +1,62 @@
+"""What each pass of a search in passes brought and cost, one row each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimtab.records import PassSummary, Verdict
+from trimtab.report.words import clean, counted, first_line, percent_text
+from trimtab.units import format_duration
+
+__all__ = ["PassRow", "passes_note", "passes_rows"]
+
+_KINDS = {"restart": "need a restart", "reload": "take effect at once"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassRow:
+    """One pass, as people read it.
+
+    Attributes:
+        number: from 1 on.
+        what: how many knobs it searched, and what they need.
+        knobs: their names.
+        trials, cost_s: that it made, and seconds that they took; `cost` as text.
+        gain: how many times as fast the best config was after it as before it; by single runs, so it flatters.
+        has_gained: whether that is more than the noise; `brought` says it in words.
+    """
+
+    number: int
+    what: str
+    knobs: tuple[str, ...]
+    trials: int
+    cost_s: float
+    cost: str
+    gain: float
+    has_gained: bool
+    brought: str
+
+
+def passes_rows(verdict: Verdict) -> tuple[PassRow, ...]:
+    """The passes in order; nothing for a search over all knobs at once."""
+    passes = () if verdict.passes is None else verdict.passes.passes
+    return tuple(_row(number, each) for number, each in enumerate(passes, 1))
+
+
+def _row(number: int, each: PassSummary) -> PassRow:
+    return PassRow(
+        number=number,
+        what=f"{counted(len(each.knobs), 'knob')} that {_KINDS.get(each.name, clean(each.name))}",
+        knobs=tuple(clean(name) for name in each.knobs),
+        trials=each.trials,
+        cost_s=each.cost_s,
+        cost=format_duration(each.cost_s),
+        gain=each.gain,
+        has_gained=each.has_gained,
+        brought=f"+{percent_text(each.gain - 1)}" if each.has_gained else "nothing",
+    )
+
+
+def passes_note(verdict: Verdict) -> str:
+    """Why the passes ended, "" when they did not, or there were none."""
+    return "" if verdict.passes is None else first_line(verdict.passes.end)

@@ -1,0 +1,97 @@
+"""NarrowedSearcher: some knobs of a space are searched, all others are held; told of trials of the whole space."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from trimtab.records import Trial
+from trimtab.search.searcher import Searcher, SearchProblem
+from trimtab.space import Config
+
+__all__ = ["NarrowedSearcher"]
+
+
+class NarrowedSearcher:
+    """A `Searcher` over the whole space that asks only for configs in which the other knobs are as they are held.
+
+    Args:
+        problem: of the whole space.
+        names: knobs that are searched.
+        held: a feasible config of the whole space; the knobs that are not named stay as they are in it.
+        make: the searcher for the problem over the named knobs.
+        budget_trials: to be expected of this search; None when not known.
+        spread: standard deviation of the loss that knobs outside may explain: a trial in which others differ is told with so
+            much more noise. None: such a trial is not told, for it shows another place.
+        same_as_held: a config that counts as `held` although it differs: a baseline outside the space, which was repaired.
+
+    Attributes:
+        names: as given.
+    """
+
+    def __init__(
+        self,
+        problem: SearchProblem,
+        names: Sequence[str],
+        held: Config,
+        make: Callable[[SearchProblem], Searcher],
+        *,
+        budget_trials: int | None,
+        spread: float | None,
+        same_as_held: Config | None = None,
+    ) -> None:
+        self.names = tuple(names)
+        self._space, self._held, self._spread, self._same = problem.space, held, spread, same_as_held
+        space = problem.space.subspace(self.names, held)
+        self._inner = make(
+            replace(
+                problem,
+                space=space,
+                baseline=_narrowed(held, self.names),
+                advice=[space.repair(_narrowed(config, self.names)) for config in problem.advice],
+                budget_trials=budget_trials,
+                options={name: self._narrowed_option(problem, value) for name, value in problem.options.items()},
+            )
+        )
+
+    @property
+    def is_exhausted(self) -> bool:
+        """As the searcher within."""
+        return self._inner.is_exhausted
+
+    @property
+    def is_converged(self) -> bool:
+        """As the searcher within."""
+        return self._inner.is_converged
+
+    def ask(self, n: int = 1) -> list[Config]:
+        """`n` configs of the whole space."""
+        return [self._whole(config) for config in self._inner.ask(n)]
+
+    def tell(self, trial: Trial) -> None:
+        """Learns from a trial of the whole space through the knobs that are searched."""
+        seen = _narrowed(trial.config, self.names)
+        if trial.config in (self._same, self._whole(seen)):
+            self._inner.tell(replace(trial, config=seen))
+        elif self._spread is not None and trial.is_feasible:
+            self._inner.tell(replace(trial, config=seen, loss_se=math.hypot(trial.loss_se or 0.0, self._spread)))
+
+    def best(self) -> Trial | None:
+        """The best trial of the searcher within, as a config of the whole space."""
+        found = self._inner.best()
+        return None if found is None else replace(found, config=self._whole(found.config))
+
+    def _whole(self, config: Mapping[str, Any]) -> Config:
+        return self._space.canonical(self._held.replace(dict(config)))
+
+    def _narrowed_option(self, problem: SearchProblem, value: Any) -> Any:
+        """Of a table by knob the part that the searcher within knows; any other value as it is."""
+        if not isinstance(value, Mapping) or not set(value) <= set(problem.space.knobs):
+            return value
+        return {name: part for name, part in value.items() if name in self.names}
+
+
+def _narrowed(config: Mapping[str, Any], names: Sequence[str]) -> Config:
+    return Config({name: config[name] for name in names})
