@@ -152,7 +152,7 @@ class Study(Generic[T]):
         """
         lane = self._lane_of(trial)
         if lane is None:
-            raise InternalError(f"trial {trial.number} ({trial.role}) was told and not asked for")
+            raise InternalError(f"trial {trial.number} ({trial.role}) answers nothing that was asked for")
         asked = lane.ask
         if asked is not None and trial.number != asked.number and asked.number == self._next_number - 1:
             self._next_number -= 1  # the number was not used
