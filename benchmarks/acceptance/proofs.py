@@ -46,8 +46,8 @@ def prove_changes(
 ) -> Proof:
     """One proof of the running config with `changes` over it; the server is as it was found afterwards."""
     file, heard = load_study_file(study), listener or Listener()
-    with open_stage(file, state_dir) as stage, stage.target.lock("acceptance"):
-        stage.workload.prepare(stage.target.endpoint(), heard.phase)
+    with open_stage(file, state_dir) as stage, stage.stack.lock("acceptance"):
+        stage.workload.prepare(stage.stack.endpoint(), heard.phase)
         with History.open(state_dir / "history.db") as history:
             record = new_record(history, stage, fingerprint_of(file, stage.workload))
             task, candidate = task_of(stage), stage.baseline.replace(changes)

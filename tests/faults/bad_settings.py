@@ -98,7 +98,7 @@ def gate_lifted() -> Iterator[None]:
 
 def try_one(bench: Bench, settings: Mapping[str, str]) -> Tried:
     """Sets them, lets the product rescue the server, and takes back what was accepted."""
-    target, snapshot = bench.target, bench.room.snapshot
+    target, snapshot = bench.target, bench.snapshot
     started = time.monotonic()
     try:
         target.apply(Config({name: _value(bench, name, text) for name, text in settings.items()}))

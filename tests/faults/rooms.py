@@ -16,6 +16,7 @@ from trimtab.records import Role, Trial
 from trimtab.space import Value
 from trimtab.study import load_study_file, open_stage
 from trimtab.study.stage import Stage
+from trimtab.systems import Snapshot
 from trimtab.systems.postgresql import PostgresTarget
 from trimtab.trial import Journal, MeasurePlan, TrialRoom, undo
 from trimtab.workload import Frame
@@ -46,9 +47,14 @@ class Bench:
 
     @property
     def target(self) -> PostgresTarget:
-        target = self.stage.target
+        target = self.stage.stack.tiers[0].target
         assert isinstance(target, PostgresTarget)
         return target
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The target as the room found it."""
+        return self.room._opened.snapshot
 
     def step(self, name: str) -> None:
         self.n_loads += name == "load"
@@ -71,11 +77,11 @@ def open_bench(place: Place) -> Iterator[Bench]:
     """The study of `place`, its target locked and snapshotted, its data ready; all given back at the end."""
     with mock.patch.dict(os.environ, place.environment):
         file = load_study_file(place.study)
-        with open_stage(file, place.state) as stage, stage.target.lock("test"):
-            stage.workload.prepare(stage.target.endpoint(), lambda text: None)
+        with open_stage(file, place.state) as stage, stage.stack.lock("test"):
+            stage.workload.prepare(stage.stack.endpoint(), lambda text: None)
             said: list[str] = []
             room = TrialRoom(
-                stage.target, stage.workload, stage.space, stage.baseline,
+                stage.stack, stage.workload, stage.space, stage.baseline,
                 objective=stage.objective, state_dir=place.state, study="faults", say=said.append,
             )  # fmt: skip
             bench = Bench(place, stage, room, said)

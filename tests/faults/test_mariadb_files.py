@@ -173,7 +173,7 @@ def test_C6_C7_mariadb_mode_owner_and_every_byte_of_a_file_are_kept(own_maria: M
         assert applied.effective == CHANGES
         assert stat.S_IMODE(include.stat().st_mode) == 0o640
         assert include.read_bytes().startswith(content + b"\n")
-        target_of(bench).restore(bench.room.snapshot)
+        target_of(bench).restore(bench.snapshot)
     check_invariants(own_maria, before)
 
 

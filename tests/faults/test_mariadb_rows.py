@@ -92,8 +92,8 @@ def gate_lifted(*names: str) -> Iterator[None]:
 
 
 def target_of(bench: Bench) -> MysqlTarget:
-    assert isinstance(bench.stage.target, MysqlTarget)
-    return bench.stage.target
+    assert isinstance(bench.stage.stack.tiers[0].target, MysqlTarget)
+    return bench.stage.stack.tiers[0].target
 
 
 def kill(place: MariaPlace, number: int = signal.SIGKILL) -> None:
@@ -141,7 +141,7 @@ def test_D1_mariadb_a_redo_log_that_could_not_be_made_is_taken_away(maria: Maria
     before = take_picture(maria.server)
     leftover = maria.server.data_dir / LEFTOVER
     with open_bench(maria) as bench:
-        snapshot = bench.room.snapshot
+        snapshot = bench.snapshot
         kill(maria)
         while maria.server.pid is not None:
             time.sleep(0.01)
@@ -170,7 +170,7 @@ def test_D1_mariadb_last_resort_is_the_command_line(maria: MariaPlace, caplog: p
     before = take_picture(maria.server)
     other = maria.server.folder / "conf.d" / "yy-other.cnf"
     with open_bench(maria) as bench:
-        snapshot = bench.room.snapshot
+        snapshot = bench.snapshot
         target_of(bench).apply(Config(CHANGES))
         kill(maria)
         other.write_text("[mysqld]\nthread_stack = 70368744177664\n")
@@ -194,14 +194,14 @@ def test_C5_mariadb_a_server_that_was_stopped_is_not_started_into_files_that_oth
             time.sleep(0.01)
         other.write_text("[mysqld]\nthread_stack = 70368744177664\n")
         other.chmod(0o644)
-        done = target_of(bench).restore(bench.room.snapshot)
+        done = target_of(bench).restore(bench.snapshot)
         assert maria.server.pid is None
         assert any(
             "the server is down, and its option files were changed by somebody else" in text for text in done.left
         )
         assert not maria.server.include_file.exists(), "our own file is taken back all the same"
         other.unlink()
-        target_of(bench).restore(bench.room.snapshot)
+        target_of(bench).restore(bench.snapshot)
         target_of(bench).health()
     check_invariants(maria, before)
 
@@ -311,7 +311,7 @@ def test_D7_mariadb_zombie_and_a_stale_pid_file(maria: MariaPlace) -> None:
         try:
             daemon._pid_file.write_text(f"{stranger.pid}\n")
             assert again.pid is None, "a stranger was taken for the server"
-            target_of(bench).restore(bench.room.snapshot)
+            target_of(bench).restore(bench.snapshot)
             target_of(bench).health()
             assert stranger.poll() is None, "the stranger was harmed"
         finally:
@@ -371,7 +371,7 @@ def test_D12_mariadb_open_transaction_does_not_hold_a_restart_up(maria: MariaPla
             session.execute("SET autocommit = 0")
             session.execute("INSERT INTO test.sink VALUES (1)")
             assert target_of(bench).apply(Config(CHANGES)).restarted
-        target_of(bench).restore(bench.room.snapshot)
+        target_of(bench).restore(bench.snapshot)
     check_invariants(maria, before)
 
 
@@ -387,7 +387,7 @@ def test_D12_mariadb_immediate_stop_only_with_consent(maria: MariaPlace, consent
                 with pytest.raises(TargetError, match="does not stop: pid=") as caught:
                     target_of(bench)._reach.restart()
                 assert "immediate_stop = true" in str(caught.value.hint)
-        target_of(bench).restore(bench.room.snapshot)
+        target_of(bench).restore(bench.snapshot)
     check_invariants(maria, before)
 
 
@@ -411,7 +411,7 @@ def test_D14_mariadb_what_it_clamps_silently_is_recorded(maria: MariaPlace) -> N
                 continue
             assert shown[name] == target_of(bench).states()[name].running
             assert shown[name] != value
-        target_of(bench).restore(bench.room.snapshot)
+        target_of(bench).restore(bench.snapshot)
     print(f"\nD14: asked {asked}, effective {shown}")
     assert {"max_connections", "thread_stack", "table_open_cache"} <= set(shown)
     check_invariants(maria, before)
@@ -426,7 +426,7 @@ def test_D15_mariadb_what_waits_for_a_restart_is_never_brought_into_force(own_ma
     check_invariants(own_maria, before, ran=ran, code=3, cause="wait for a restart: back_log")
     own_maria.write(target="allow_restart = false", knobs=KNOBS[:2])
     with open_bench(own_maria) as bench:
-        assert bench.room.snapshot is not None
+        assert bench.snapshot is not None
     other.unlink()
     own_maria.write()
     own_maria.server.query("SET GLOBAL expire_logs_days = 3")

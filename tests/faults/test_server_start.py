@@ -209,7 +209,7 @@ def test_D12_open_transaction_does_not_hold_a_restart_up(place_18: Place) -> Non
         applied = bench.target.apply(Config({"shared_buffers": 3000}))
         session.close()
         assert applied.restarted
-        bench.target.restore(bench.room.snapshot)
+        bench.target.restore(bench.snapshot)
     check_invariants(place_18, before, recovers=False)
 
 
@@ -232,5 +232,5 @@ def test_D12_immediate_stop_only_with_consent(place_18: Place, consent: bool) ->
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(row[0]), signal.SIGCONT)
             session.close()
-        bench.target.restore(bench.room.snapshot)
+        bench.target.restore(bench.snapshot)
     check_invariants(place_18, before, recovers=False)

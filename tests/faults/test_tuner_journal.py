@@ -16,6 +16,7 @@ from trimtab.errors import ApplyError
 from trimtab.space import Config
 from trimtab.study import load_study_file
 from trimtab.study.stage import build_target
+from trimtab.systems import Stack, Tier
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.trial import Journal, commit
 from trimtab.trial.lines import encode_line, read_lines
@@ -76,9 +77,9 @@ def test_T2_second_target_fails_and_the_first_is_as_it_was(own_place_18: Place) 
         try:
             with real.lock("test"), pytest.raises(ApplyError, match="the fake server did not start"):
                 commit(
-                    [(real, Config({"work_mem": 8192, "shared_buffers": 3000})), (other, Config({"cache": 256}))],
-                    study="stack", state_dir=own_place_18.state, keep=lambda found, ours: None,
-                    file=own_place_18.state / "none",
+                    Stack([Tier(name=real.name, target=real), Tier(name="other", target=other)]),
+                    Config({f"{real.name}.work_mem": 8192, f"{real.name}.shared_buffers": 3000, "other.cache": 256}),
+                    study="stack", state_dir=own_place_18.state, keep=lambda found, ours: None, file=own_place_18.state / "none",
                 )  # fmt: skip
         finally:
             real.close()

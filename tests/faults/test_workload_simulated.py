@@ -21,6 +21,7 @@ from trimtab.errors import LoadError
 from trimtab.measure import Buckets, SecondLog
 from trimtab.records import Endpoint, Objective, Role, Status, Trial
 from trimtab.space import Config, Space
+from trimtab.systems import Stack
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.testing.fake_workload import FakeRatedWorkload, FakeRun, FakeWorkload
 from trimtab.trial import Journal, MeasurePlan, TrialRoom
@@ -50,7 +51,7 @@ class Bench:
     @contextmanager
     def room(self) -> Iterator[TrialRoom]:
         room = TrialRoom(
-            self.target, self.workload, self.space, self.baseline, objective=Objective("throughput"),
+            Stack.of(self.target), self.workload, self.space, self.baseline, objective=Objective("throughput"),
             state_dir=self.path, study="test",
         )  # fmt: skip
         with room:

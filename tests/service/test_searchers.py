@@ -85,7 +85,7 @@ def stage(place: Path) -> Iterator[Stage]:
     """One open server with its data for all searchers."""
     (place / "study.toml").write_text(STUDY.format(searcher="random", options=""))
     with open_stage(load_study_file(place / "study.toml"), place / "state") as stage:
-        build_workload(stage.file).prepare(stage.target.endpoint(), lambda line: None)
+        build_workload(stage.file).prepare(stage.stack.endpoint(), lambda line: None)
         yield stage
 
 
@@ -115,7 +115,7 @@ def test_a_searcher_named_in_the_study_file_searches(name: str, place: Path, sta
             created_at=0.0,
         )
         with TrialRoom(
-            stage.target, stage.workload, stage.space, stage.baseline,
+            stage.stack, stage.workload, stage.space, stage.baseline,
             objective=stage.objective, state_dir=place / "state", study=name,
         ) as room:  # fmt: skip
             study = Study(task_of(mine), _searched)

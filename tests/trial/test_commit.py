@@ -9,7 +9,7 @@ import pytest
 
 from trimtab.errors import ApplyError, RestoreError
 from trimtab.space import Config
-from trimtab.systems import Own, Snapshot
+from trimtab.systems import Own, Snapshot, Stack, Tier
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.trial import Journal, commit
 from trimtab.trial.lines import read_lines
@@ -20,8 +20,16 @@ CONFIG = Config({"cache": 256, "sort_memory": 8})
 NOWHERE = Path("/nowhere/at/all")
 
 
-def keep_nothing(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> None:
-    """For tests that roll nothing back."""
+def keep_nothing(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> Path:
+    return NOWHERE
+
+
+def stack(*targets: FakeTarget) -> Stack:
+    return Stack([Tier(name=target.name, target=target) for target in targets])
+
+
+def both(*names: str) -> Config:
+    return Config({f"{name}.{knob}": value for name in names for knob, value in CONFIG.items()})
 
 
 def outcome(state: Path) -> str:
@@ -33,9 +41,14 @@ def outcome(state: Path) -> str:
 def test_all_targets_are_changed(tmp_path: Path) -> None:
     first, second = FakeTarget("first"), FakeTarget("second")
     effective = commit(
-        [(first, CONFIG), (second, CONFIG)], study="stack", state_dir=tmp_path, keep=keep_nothing, file=NOWHERE
+        stack(first, second),
+        both("first", "second"),
+        study="stack",
+        state_dir=tmp_path,
+        keep=keep_nothing,
+        file=NOWHERE,
     )
-    assert [dict(one) for one in effective] == [dict(CONFIG), dict(CONFIG)]
+    assert dict(effective) == dict(both("first", "second"))
     assert (first.values["cache"], second.values["cache"]) == (256, 256)
     assert Journal(tmp_path).open_entries() == []
     assert outcome(tmp_path) == "applied"
@@ -47,12 +60,12 @@ def test_when_one_fails_all_are_as_they_were(tmp_path: Path) -> None:
     found = [dict(target.values) for target in (first, second, third)]
     with pytest.raises(ApplyError, match="the fake server did not start"):
         commit(
-            [(first, CONFIG), (second, CONFIG), (third, CONFIG)],
+            stack(first, second, third), both("first", "second", "third"),
             study="stack", state_dir=tmp_path, keep=keep_nothing, file=NOWHERE,
         )  # fmt: skip
     assert [dict(target.values) for target in (first, second, third)] == found
     assert "apply" not in third.calls
-    assert outcome(tmp_path).startswith("not applied: the fake server did not start")
+    assert outcome(tmp_path).startswith("not applied: second: the fake server did not start")
 
 
 def test_when_one_cannot_be_taken_back_the_others_are_and_the_entry_stays(tmp_path: Path) -> None:
@@ -62,7 +75,7 @@ def test_when_one_cannot_be_taken_back_the_others_are_and_the_entry_stays(tmp_pa
     found = dict(first.values)
     with pytest.raises(RestoreError, match="could not be applied .*, and not be taken back either: second: ") as caught:
         commit(
-            [(first, CONFIG), (second, CONFIG), (third, CONFIG)],
+            stack(first, second, third), both("first", "second", "third"),
             study="stack", state_dir=tmp_path, keep=keep_nothing, file=NOWHERE,
         )  # fmt: skip
     assert "`trimtab recover --show`" in str(caught.value.hint)
@@ -75,7 +88,6 @@ def test_when_one_cannot_be_taken_back_the_others_are_and_the_entry_stays(tmp_pa
 def test_a_rollback_point_that_cannot_be_kept_undoes_the_change(tmp_path: Path) -> None:
     target = FakeTarget("first")
     found = dict(target.values)
-
     file = tmp_path / "point.json"
 
     def full_disk(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> None:
@@ -83,6 +95,6 @@ def test_a_rollback_point_that_cannot_be_kept_undoes_the_change(tmp_path: Path) 
         raise ApplyError("no room for it")
 
     with pytest.raises(ApplyError, match="no room for it"):
-        commit([(target, CONFIG)], study="s", state_dir=tmp_path, keep=full_disk, file=file)
+        commit(Stack.of(target), CONFIG, study="s", state_dir=tmp_path, keep=full_disk, file=file)
     assert dict(target.values) == found
     assert not file.exists()

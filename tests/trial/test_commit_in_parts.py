@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.trial.test_commit import both, stack
 from trimtab.errors import LockedError, RestoreError
 from trimtab.space import Config
-from trimtab.systems import Own, Snapshot
+from trimtab.systems import Own, Snapshot, Stack
 from trimtab.testing.fake_target import Disk, FakeTarget
 from trimtab.trial import DeadMan, Journal, commit, undo
 from trimtab.trial.entry import APPLIED, own_to_json
@@ -56,10 +57,15 @@ def test_what_the_dead_man_took_back_between_two_targets_is_set_again(
 
     monkeypatch.setattr(DeadMan, "settle", settle)
     effective = commit(
-        [(first, CONFIG), (second, CONFIG)], study="stack", state_dir=tmp_path, keep=keep_nothing, file=NOWHERE
+        stack(first, second),
+        both("first", "second"),
+        study="stack",
+        state_dir=tmp_path,
+        keep=keep_nothing,
+        file=NOWHERE,
     )
     assert [first.values["cache"], second.values["cache"]] == [256, 256]
-    assert [dict(one) for one in effective] == [dict(CONFIG), dict(CONFIG)]
+    assert dict(effective) == dict(both("first", "second"))
     assert Journal(tmp_path).open_entries() == []
 
 
@@ -78,7 +84,7 @@ def test_what_the_dead_man_took_back_after_the_last_target_is_set_again(
         return len(asked) == 1
 
     monkeypatch.setattr(DeadMan, "is_firing", is_firing)
-    commit([(target, CONFIG)], study="one", state_dir=tmp_path, keep=keep_nothing, file=NOWHERE)
+    commit(Stack.of(target), CONFIG, study="one", state_dir=tmp_path, keep=keep_nothing, file=NOWHERE)
     assert target.values["cache"] == 256
     assert len(asked) == 2
     assert Journal(tmp_path).open_entries() == []
@@ -130,7 +136,7 @@ def test_the_rollback_point_is_noted_before_it_is_written(tmp_path: Path) -> Non
         seen.extend(str(detail["file"]) for step, detail in entry.steps() if step == REMOVE)
         point.touch()
 
-    commit([(target, CONFIG)], study="one", state_dir=tmp_path, keep=keep, file=point)
+    commit(Stack.of(target), CONFIG, study="one", state_dir=tmp_path, keep=keep, file=point)
     assert seen == [str(point)]
     assert point.exists()
 

@@ -11,7 +11,7 @@ from trimtab import __version__
 from trimtab.errors import TargetError
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.space import Config
-from trimtab.systems import Target
+from trimtab.systems import Stack, Target, Tier
 from trimtab.testing.fake_workload import FakeWorkload
 from trimtab.trial.counting import complete, counted, versions_of
 from trimtab.trial.load import End, LoadResult
@@ -33,7 +33,7 @@ class Counting:
 
 
 def run_on(target: object) -> LoadResult:
-    return counted(cast(Target, target), lambda *_, **__: RESULT, 1, seed=2)
+    return counted(Stack([Tier(name="x", target=cast(Target, target))]), lambda *_, **__: RESULT, 1, seed=2)
 
 
 def test_counters_stand_before_and_after() -> None:
@@ -50,7 +50,7 @@ def test_a_target_that_is_gone_does_not_end_the_trial(answers: tuple[Any, ...], 
 
 
 def test_a_target_that_counts_nothing() -> None:
-    assert run_on(object()) is RESULT
+    assert run_on(object()) == RESULT
 
 
 def test_a_trial_is_completed() -> None:

@@ -12,7 +12,7 @@ from trimtab.errors import UsageError
 from trimtab.host import VolumeUse
 from trimtab.measure import Interval, Measurement
 from trimtab.records import Status
-from trimtab.systems import Vitals
+from trimtab.systems import Stack, Tier, Vitals
 from trimtab.trial import Guarding, GuardLimits, Guardrails, Interrupted, KillSwitch, Yardstick
 from trimtab.trial.guard import Breach, shortage
 from trimtab.workload import Frame
@@ -276,7 +276,8 @@ def test_a_target_that_cannot_be_watched_is_guarded_by_its_load_alone(tmp_path: 
         pass
 
     guarding = Guarding(GuardLimits(), tmp_path / "stop")
-    assert guarding.shortage(Plain()) == ""  # type: ignore[arg-type]
-    with guarding.watch(Plain(), is_baseline=False, max_error_rate=0.01) as watch:  # type: ignore[arg-type]
+    plain = Stack([Tier(name="plain", target=Plain())])  # type: ignore[arg-type]
+    assert guarding.shortage(plain) == ""
+    with guarding.watch(plain, is_baseline=False, max_error_rate=0.01) as watch:
         assert watch.second(frame(), in_window=True) is None
     assert watch.peaks == {}

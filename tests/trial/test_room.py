@@ -13,6 +13,7 @@ import pytest
 from trimtab.errors import LoadError, RestoreError
 from trimtab.records import Endpoint, Objective, Role, Status, Trial
 from trimtab.space import Config, Space
+from trimtab.systems import Stack
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.testing.fake_workload import FakeRatedWorkload, FakeWorkload
 from trimtab.trial import Interrupted, Journal, MeasurePlan, TrialRoom
@@ -52,7 +53,7 @@ class Bench:
     @contextmanager
     def room(self, **options: Any) -> Iterator[TrialRoom]:
         with TrialRoom(
-            self.target,
+            Stack.of(self.target),
             self.workload,
             self.space,
             self.baseline,

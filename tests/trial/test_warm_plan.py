@@ -9,6 +9,7 @@ import pytest
 
 from trimtab.records import Objective, Role
 from trimtab.space import Config, Space
+from trimtab.systems import Stack
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.testing.fake_workload import FakeWorkload
 from trimtab.trial import MeasurePlan, TrialRoom, room
@@ -40,7 +41,7 @@ def test_only_a_restart_makes_the_target_cold(tmp_path: Path, monkeypatch: pytes
     baseline = Config({name: states[name].running for name in NAMES})
     changes: list[dict[str, Any]] = [{}, {"sort_memory": 8}, {"cache": 256}, {"cache": 256, "compile": False}, {}]
     with TrialRoom(
-        target, FakeWorkload(target.speed), Space([states[name].knob for name in NAMES]), baseline,
+        Stack.of(target), FakeWorkload(target.speed), Space([states[name].knob for name in NAMES]), baseline,
         objective=Objective.parse("throughput"), state_dir=tmp_path, study="warm",
     ) as trials:  # fmt: skip
         for number, change in enumerate(changes):

@@ -87,9 +87,9 @@ def trial(study: Path, state: Path, configs: list[dict[str, Any]]) -> None:
     """What `tune` does to a server, without a load."""
     for done in recover(state)[0]:
         print(f"recovered: {done.action}", file=sys.stderr)
-    with _stage(study, state) as stage, stage.target.lock("meanwhile"):
+    with _stage(study, state) as stage, stage.stack.lock("meanwhile"):
         room = TrialRoom(
-            stage.target, FakeWorkload(lambda: 100.0), stage.space, stage.baseline, objective=stage.objective,
+            stage.stack, FakeWorkload(lambda: 100.0), stage.space, stage.baseline, objective=stage.objective,
             state_dir=state, study="meanwhile", say=lambda text: print(text, file=sys.stderr),
         )  # fmt: skip
         with room:

@@ -19,12 +19,13 @@ def command(study_file: Path, state_dir: Path, as_json: bool) -> int:
     """Print a rule-based config for this server and workload, ready for its configuration file. Measures and changes nothing."""
     from trimtab.space import Config
     from trimtab.study import load_study_file, open_stage
+    from trimtab.study.fragments import as_one_text
 
     with open_stage(load_study_file(study_file), state_dir) as stage:
         changed = stage.advice.difference(stage.baseline)
         config = Config({name: stage.advice[name] for name in changed})
-        fragment = stage.target.fragment(config)
-        memory = stage.target.memory(stage.workload.context).to_json(stage.advice)
+        fragment = as_one_text(stage.stack.fragments(config), is_one=stage.stack.is_one)
+        memory = stage.stack.memory(stage.workload.context).to_json(stage.advice)
     if as_json:
         print_json({"config": dict(config), "fragment": fragment, "memory": memory})
         return 0

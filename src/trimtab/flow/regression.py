@@ -13,7 +13,7 @@ no measurement  u (apply + load + restore) where the config is to blame: nobody 
 
 from __future__ import annotations
 
-from trimtab.records import Role, Trial
+from trimtab.records import Role, Trial, seconds_of
 
 __all__ = ["RegressionMeter"]
 
@@ -45,7 +45,7 @@ class RegressionMeter:
         if m is None:
             steps = ("apply", "warmup", "measure", "failed", "restore")
             is_own = trial.status.is_config_fault
-            return trial.context.clients * sum(cost.get(step, 0.0) for step in steps) if is_own else 0.0
+            return trial.context.clients * sum(seconds_of(cost, step) for step in steps) if is_own else 0.0
         if not self._baselines:
             return 0.0
         throughput, latency_ms = (sum(column) / len(column) for column in zip(*self._baselines, strict=True))

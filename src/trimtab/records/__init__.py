@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trimtab.records.objective import METRICS, MetricConstraint, Objective
     from trimtab.records.prior import KnobPrior, Play, Prior
     from trimtab.records.rights import DataRights
-    from trimtab.records.trial import Context, Fault, Role, Status, Trial
+    from trimtab.records.trial import Context, Fault, Role, Status, Trial, seconds_of
     from trimtab.records.verdict import (
         AblationSummary,
         BenchSummary,
@@ -48,7 +48,7 @@ else:
             "objective": "METRICS MetricConstraint Objective",
             "prior": "KnobPrior Play Prior",
             "rights": "DataRights",
-            "trial": "Context Fault Role Status Trial",
+            "trial": "Context Fault Role Status Trial seconds_of",
             "verdict": "AblationSummary BenchSummary Condition DesignPlan DriftPoint DriftSummary DroppedKnob GainInterval "
             "KeptRanks "
             "KnobChange KnobWorth MemoryUse PassSummary PassesPlan PassesSummary PastTrials PlaysSummary PruneLevel "
@@ -96,4 +96,5 @@ __all__ = [
     "Verdict",
     "WarmStartSummary",
     "WarmStudy",
+    "seconds_of",
 ]

@@ -11,7 +11,7 @@ from trimtab.measure import Measurement
 from trimtab.redact import hide_literals
 from trimtab.space import Config, Value
 
-__all__ = ["Context", "Fault", "Role", "Status", "Trial"]
+__all__ = ["Context", "Fault", "Role", "Status", "Trial", "seconds_of"]
 
 
 class Status(StrEnum):
@@ -107,7 +107,8 @@ class Trial:
         loss: log-ratio against the drift-corrected baseline, less is better (see `Objective`); None unless measured.
         loss_se: standard error of `loss`; None when unknown.
         excess: how far the objective's constraints were missed (0: all met).
-        cost_s: seconds by step: "preflight", "apply", "reset", "warmup", "measure", "other", "failed", "restore", "ask".
+        cost_s: seconds by step: "preflight", "apply", "reset", "warmup", "measure", "other", "failed", "restore", "ask";
+            of a stack, "apply.NAME" for each of its targets.
         started_at: seconds since the epoch.
         searcher: name of the searcher that asked for it; "" for none.
         fault: what failed; NONE when nothing did, and in trials stored before there was this field.
@@ -149,3 +150,8 @@ class Trial:
     def is_feasible(self) -> bool:
         """Measured, finite, and with all constraints of the objective met."""
         return self.status.is_measured and self.excess == 0.0 and self.loss is not None and math.isfinite(self.loss)
+
+
+def seconds_of(cost_s: Mapping[str, float], step: str) -> float:
+    """What a step cost, over all targets of a stack."""
+    return sum(seconds for name, seconds in cost_s.items() if name == step or name.startswith(f"{step}."))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.records import MemoryUse, Objective, Role, Status, Trial, Verdict
+from trimtab.records import MemoryUse, Objective, Role, Status, Trial, Verdict, seconds_of
 from trimtab.report.against_advice import advice_line
 from trimtab.report.facts import (
     Contender,
@@ -365,7 +365,7 @@ def _memory(use: MemoryUse | None) -> Memory | None:
 def _wall(verdict: Verdict, trials: Sequence[Trial]) -> tuple[tuple[TimeShare, ...], float, float]:
     split = dict(verdict.wall_s)
     if not split:
-        split = {step: sum(trial.cost_s.get(step, 0.0) for trial in trials) for step in _STEPS}
+        split = {step: sum(seconds_of(trial.cost_s, step) for trial in trials) for step in _STEPS}
     # The data is prepared once, before the study proper; as a share it would hide what the trials cost.
     prepare_s = split.pop("prepare", 0.0)
     total = max(split.pop("total", 0.0), sum(split.values()))

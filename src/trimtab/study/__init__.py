@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         shown,
     )
     from trimtab.study.remembered import remember_file, remembered_file
-    from trimtab.study.stage import Stage, build_target, build_workload, open_stage
+    from trimtab.study.stage import Stage, build_stack, build_target, build_workload, open_stage
     from trimtab.study.template import study_text
     from trimtab.study.tuning import tune
 else:
@@ -50,7 +50,7 @@ else:
             "rate_search": "RateResult Slo find_rate rate_to_json",
             "recovery": "Recovered Stuck applied extract leave leave_applied open_changes recover shown",
             "remembered": "remember_file remembered_file",
-            "stage": "Stage build_target build_workload open_stage",
+            "stage": "Stage build_stack build_target build_workload open_stage",
             "template": "study_text",
             "tuning": "tune",
         },
@@ -74,6 +74,7 @@ __all__ = [
     "applied",
     "apply_winner",
     "bench",
+    "build_stack",
     "build_target",
     "build_workload",
     "checks_of",

@@ -132,7 +132,7 @@ def open_room(
 ) -> Iterator[TrialRoom]:
     """Where the trials of the study `name` are made; the target is as it was found when this is left."""
     with TrialRoom(
-        stage.target,
+        stage.stack,
         stage.workload,
         stage.space,
         stage.baseline,

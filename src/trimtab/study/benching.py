@@ -111,7 +111,7 @@ def run_bench(
     record = new_record(history, stage, "", name=name, status=BENCHED, objective=objective)
     study = Study(replace(task_of(stage), objective=objective), flow, say=say)
     with TrialRoom(
-        stage.target,
+        stage.stack,
         stage.workload,
         stage.space,
         stage.baseline,
@@ -167,11 +167,11 @@ def bench(
     with (
         open_history_at(file.study.history, state_dir) as history,
         open_stage(file, state_dir) as stage,
-        stage.target.lock(f"trimtab bench {file.study.name}"),
+        stage.stack.lock(f"trimtab bench {file.study.name}"),
     ):
         config = parse_settings(stage, settings)
         changes = Config({name: config[name] for name in config.difference(stage.baseline)})
-        stage.workload.prepare(stage.target.endpoint(), say)
+        stage.workload.prepare(stage.stack.endpoint(), say)
 
         def concluded(trials: tuple[Trial, ...]) -> BenchSummary:
             value, noise = _value(objective, trials), _noise(objective, trials)

@@ -95,24 +95,31 @@ def apply_winner(
             f"study={record.name!r} is already applied, since {_time(applied.applied_at)}",
             hint=f"take it back first: trimtab rollback {record.name}",
         )
-    with open_stage(file, state_dir) as stage, stage.target.lock(f"trimtab apply {record.name}"):
+    with open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab apply {record.name}"):
         _require_fit(stage, config)
-        target = stage.target
-        if not agrees(Proposal(tuple(_changes(stage.states, config)), target.where())):
+        if not agrees(Proposal(tuple(_changes(stage.states, config)), stage.stack.where())):
             return None
         commit(
-            [(target, config)],
+            stage.stack,
+            config,
             study=record.name,
             state_dir=state_dir,
             keep=lambda found, owns: keep_point(state_dir, record.name, found, owns),
             file=file_of(state_dir, record.name),
+            context=stage.workload.context,
         )
-        states = target.states()
+        states = stage.stack.states()
         return {name: states[name].running for name in config}
 
 
 def _require_same_kind(record: StudyRecord, file: StudyFile) -> None:
     kinds = [sorted(str(table.get("kind")) for table in each.values()) for each in (file.target, _tables(record))]
+    names = [sorted(each) for each in (file.target, _tables(record))]
+    if kinds[0] == kinds[1] and len(names[0]) > 1 and names[0] != names[1]:
+        raise UsageError(
+            f"the study file's targets are {', '.join(names[0])}, and the study's were {', '.join(names[1])}",
+            hint="give the file of the study whose winner is to be applied",
+        )
     if kinds[0] != kinds[1]:
         raise UsageError(
             f"the study file's target is of kind={', '.join(kinds[0])}, and the study's was {', '.join(kinds[1])}",

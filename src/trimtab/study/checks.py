@@ -28,7 +28,7 @@ class Check:
 
 def checks_of(stage: Stage) -> list[Check]:
     """The target's own checks, and those of the workload, the space, the user and the running config. Changes nothing."""
-    found = list(stage.target.doctor())
+    found = list(stage.stack.doctor())
     context, space = stage.workload.context, stage.space
     found.append(("workload", True, f"{context.workload}, {counted(context.clients, 'client')}"))
     size = f"{counted(len(space.knobs), 'knob')}, {counted(len(space.constraints), 'constraint')}"

@@ -30,7 +30,7 @@ from trimtab.study.begin import (
 from trimtab.study.file import ProofTable, SearchTable, StudyFile, guarding_of
 from trimtab.study.first import recover_first
 from trimtab.study.rank import design_name
-from trimtab.study.stage import Stage, build_target, build_workload, open_stage
+from trimtab.study.stage import Stage, build_stack, build_workload, open_stage
 from trimtab.study.task import task_of
 from trimtab.study.verdict import wall_of
 
@@ -68,7 +68,7 @@ def run_design(
     """
     if kind not in DESIGNS:
         raise UsageError(f"unknown design={kind!r}", hint=f"use one of: {', '.join(DESIGNS)}")
-    build_target(file, state_dir)
+    build_stack(file, state_dir)
     name = design_name(file.study.name, kind)
     fingerprint = _fingerprint(file, kind)
     recover_first(state_dir, say or listener.phase)
@@ -81,7 +81,7 @@ def run_design(
             )
         if found is not None and found.status == "ranked" and (runs or 0) <= _n_planned(found):
             return found, history.trials(found.id)
-        with open_stage(file, state_dir) as stage, stage.target.lock(f"trimtab rank {name}"):
+        with open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab rank {name}"):
             guarding_of(file, state_dir).switch.require_off()
             design, batches = _designed(stage, kind, found, runs)
             stage = replace(stage, file=_with_budget(file, len(design.configs)))
@@ -146,7 +146,7 @@ def _run(
     listener.study_started(record.name, None)
     with first_signal_is_polite() as is_interrupted:
         listener.phase("preparing the data")
-        prepare_s = stage.workload.prepare(stage.target.endpoint(), listener.phase).duration_s
+        prepare_s = stage.workload.prepare(stage.stack.endpoint(), listener.phase).duration_s
         started = time.monotonic()
         flow = design_runs(task, configs)
         verdict, trials = run_flow(stage, task, flow, history, record, state_dir, listener, is_interrupted)

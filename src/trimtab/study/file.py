@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from trimtab.errors import UsageError
 from trimtab.flow import Budget
 from trimtab.records import Objective
+from trimtab.study.stack_table import StackTable, check_targets, flat, own_table, tiers_of
 from trimtab.trial import Guarding, GuardLimits, MeasurePlan
 from trimtab.units import parse_duration, parse_size
 
@@ -26,6 +27,7 @@ __all__ = [
     "MeasureTable",
     "ProofTable",
     "SearchTable",
+    "StackTable",
     "StudyFile",
     "StudyTable",
     "guarding_of",
@@ -191,6 +193,12 @@ class SearchTable(BaseModel):
         description='past studies to start from: "auto" (the most similar in the history), "off", or their names',
     )
 
+    @field_validator("ranges", "advice", mode="before")
+    @classmethod
+    def _by_target(cls, value: object) -> object:
+        """`db.work_mem = ...` is a table in TOML, and a name here."""
+        return flat(value) if isinstance(value, dict) else value
+
     @field_validator("prune", mode="before")
     @classmethod
     def _is_prune(cls, prune: object) -> object:
@@ -220,6 +228,7 @@ class StudyFile(BaseModel):
     study: StudyTable
     target: dict[str, dict[str, Any]] = Field(description="one table per target: [target.NAME]")
     workload: dict[str, Any]
+    stack: StackTable | None = None
     search: SearchTable = SearchTable()
     measure: MeasureTable = MeasureTable()
     proof: ProofTable = ProofTable()
@@ -265,9 +274,20 @@ class StudyFile(BaseModel):
         if data["search"]["passes"] == "one":
             data["search"].pop("passes")  # likewise
         data.pop("guard")
+        if self.stack is None:
+            data.pop("stack")  # as in files of one target
         if catalogs := self._catalogs():
             data["catalogs"] = catalogs
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def tiers(self) -> dict[str, tuple[str, ...]]:
+        """Target -> targets that it needs, from the bottom of the stack up."""
+        return tiers_of(self.target)
+
+    def table_of(self, target: str) -> dict[str, Any]:
+        """The table of a target as its kind reads it: with the budget of the stack, and without what only the stack knows."""
+        return own_table(self.target, target, self.stack)
 
     def _catalogs(self) -> dict[str, str]:
         """Target -> digest of the catalogue that its table names; the target says so itself when there is none to read."""
@@ -292,6 +312,7 @@ _TABLES: Mapping[str, type[BaseModel]] = {
     "proof": ProofTable,
     "guard": GuardTable,
     "search": SearchTable,
+    "stack": StackTable,
 }
 
 
@@ -336,24 +357,22 @@ def load_study_file(path: Path) -> StudyFile:
     """Reads and checks a study file; the plug-ins' own tables are checked when they are built.
 
     Raises:
-        UsageError: unreadable, no TOML, unknown or missing key, value out of range, no or several targets.
+        UsageError: unreadable, no TOML, unknown or missing key, value out of range, no target.
     """
     try:
         file = StudyFile.model_validate(_read(path))
     except ValidationError as error:
         raise _explain(path, error) from error
     file._directory = path.absolute().parent
-    if len(file.target) != 1:
-        raise UsageError(
-            f"{path.name} has {len(file.target)} targets={sorted(file.target)}; this version tunes one at a time",
-            hint="keep one [target.NAME] table",
-        )
+    if not file.target:
+        raise UsageError(f"{path.name} has no target", hint="add a [target.NAME] table")
     for table in (file.workload, *file.target.values()):
         if not isinstance(table.get("kind"), str):
             raise UsageError(
                 f"a [target.NAME] or [workload] table in {path.name} lacks 'kind'",
                 hint='add kind = "postgresql" or kind = "tpch"',
             )
+    check_targets(file.target, file.workload, file.stack)
     _ = file.objective, file.budget, plan_of(file), file.guard.limits, file.guard.regression_budget_s
     if file.search.ranks is not None and file.search.prune == "off":
         raise UsageError(

@@ -19,6 +19,8 @@ def kept_settings(file: StudyFile, workload: Workload) -> dict[str, Any]:
     `workload["statements"]` holds label -> digest, or text, of each script.
     """
     settings = redact_settings(file.model_dump(mode="json"))
+    if settings["stack"] is None:
+        settings.pop("stack")
     texts = workload.texts if isinstance(workload, ScriptedWorkload) else {}
     if file.study.keep_query_text:
         statements = dict(texts)

@@ -47,7 +47,7 @@ def find_rate(
     with (
         open_history_at(file.study.history, state_dir) as history,
         open_stage(file, state_dir) as stage,
-        stage.target.lock(f"trimtab bench {file.study.name}"),
+        stage.stack.lock(f"trimtab bench {file.study.name}"),
     ):
         workload = stage.workload
         if not isinstance(workload, RatedWorkload):
@@ -58,7 +58,7 @@ def find_rate(
         config = parse_settings(stage, settings)
         changes = Config({name: config[name] for name in config.difference(stage.baseline)})
         workload.with_rate(START_PER_S)  # what it refuses shows before anything is changed
-        workload.prepare(stage.target.endpoint(), say)
+        workload.prepare(stage.stack.endpoint(), say)
         return run_bench(
             stage,
             rate_search(slo, config),

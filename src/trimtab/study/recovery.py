@@ -201,7 +201,7 @@ def _shown(entry: Entry, snapshot: Snapshot) -> OpenEntry:
         pid=entry.pid,
         is_alive=entry.is_owner_alive,
         failure=entry.failure,
-        may_restart=entry.n_restarts < MAX_RESTARTS,
+        may_restart=entry.n_restarts(snapshot.target) < MAX_RESTARTS,
         files=tuple(snapshot.files),
         knobs=knobs,
         note=note,

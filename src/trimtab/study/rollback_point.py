@@ -14,8 +14,8 @@ from pathlib import Path
 
 from trimtab.errors import TargetError, UsageError
 from trimtab.host import is_running, is_word, read_state_file, require_own_folder, sync_folder
-from trimtab.systems import Own, Snapshot
-from trimtab.trial import is_same_server, own_from_json, own_to_json, snapshot_from_json, snapshot_to_json
+from trimtab.systems import Own, Snapshot, is_same_server
+from trimtab.trial import own_from_json, own_to_json, snapshot_from_json, snapshot_to_json
 from trimtab.trial.lines import encode_line, read_lines, write_new_file
 
 __all__ = ["RollbackPoint", "above", "applied_points", "file_of", "keep_point", "point_of", "sweep_points"]

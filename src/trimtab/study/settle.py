@@ -13,7 +13,6 @@ from trimtab.records import PassesPlan, PassesSummary
 from trimtab.study.prune_plan import settle_plan
 from trimtab.study.stage import Stage
 from trimtab.study.warm_start import settle_warm_start
-from trimtab.systems import PlayingTarget
 
 __all__ = ["settle"]
 
@@ -65,9 +64,10 @@ def settle_plays(stage: Stage, history: History, record: StudyRecord, scorer: Sc
         return PlayPhase(kept.plan, left_out=dict(kept.left_out))
     table = stage.file.search
     is_wanted = table.plays == "on" or (table.plays == "auto" and table.searcher == "auto" and not is_pruned)
-    if not is_wanted or not isinstance(stage.target, PlayingTarget):
+    plays = stage.stack.plays(stage.workload.context, _latency_s(scorer)) if is_wanted else None
+    if plays is None:
         return PlayPhase()
-    phase = planned(scorer.task, stage.target.plays(stage.workload.context, _latency_s(scorer)))
+    phase = planned(scorer.task, plays)
     verdict = replace(history.study(record.id).verdict, plays=phase.summary(scorer.task, scorer))
     history.update_study(record.id, verdict=verdict)
     return phase

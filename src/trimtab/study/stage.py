@@ -1,9 +1,8 @@
-"""Stage: everything a study needs, built from its file: target, workload, space, baseline and advice."""
+"""Stage: everything a study needs, built from its file: targets, workload, space, baseline and advice."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,22 +12,23 @@ from trimtab import plugins
 from trimtab.errors import UsageError
 from trimtab.records import Machine, Objective
 from trimtab.space import Config, Constraint, Knob, KnobKind, Space, Value, base_value
-from trimtab.study.file import StudyFile, plan_of
-from trimtab.systems import KnobState, Target, require_open
+from trimtab.space.expression import names_in, parse
+from trimtab.study.file import StackTable, StudyFile, plan_of
+from trimtab.systems import KnobState, Stack, Target, Tier
 from trimtab.trial import MeasurePlan
 from trimtab.units import parse_value
 from trimtab.workload import Workload
 
-__all__ = ["Stage", "build_target", "build_workload", "open_stage"]
+__all__ = ["Stage", "build_stack", "build_target", "build_workload", "open_stage"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """An open target with its workload and what may change.
+    """The open targets with their workload and what may change.
 
     Attributes:
         file: the study file.
-        target: open; closed by `open_stage`.
+        stack: open; closed by `open_stage`.
         workload: not yet prepared.
         states: the live catalogue.
         space: the study's knobs and constraints; contains the baseline and the advice. Its defaults are the running values,
@@ -40,7 +40,7 @@ class Stage:
     """
 
     file: StudyFile
-    target: Target
+    stack: Stack
     workload: Workload
     states: Mapping[str, KnobState]
     space: Space
@@ -55,20 +55,59 @@ class Stage:
         return self.file.objective
 
 
-def _table(tables: Mapping[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
-    return next(iter(tables.items()))
-
-
-def build_target(file: StudyFile, state_dir: Path) -> Target:
-    """The study's target, not yet open.
+def build_stack(file: StudyFile, state_dir: Path) -> Stack:
+    """The study's targets, not yet open.
 
     Raises:
         UsageError: unknown kind, or a table its plug-in refuses.
     """
-    name, table = _table(file.target)
-    plugin = plugins.load("targets", table["kind"])
-    target: Target = plugin.from_settings(name, table, state_dir=state_dir, directory=file.directory)
-    return target
+    tiers = []
+    for name, needs in file.tiers.items():
+        table = file.table_of(name)
+        plugin = plugins.load("targets", table["kind"])
+        target: Target = plugin.from_settings(name, table, state_dir=state_dir, directory=file.directory)
+        tiers.append(Tier(name=name, target=target, needs=needs))
+    rules = file.stack or StackTable()
+    return Stack(tiers, memory=rules.memory, constraints=rules.constraints, driven=file.workload.get("target", ""))
+
+
+def build_target(file: StudyFile, state_dir: Path) -> Target:
+    """The target that the study's load drives, not yet open.
+
+    Raises:
+        UsageError: unknown kind, a table its plug-in refuses, or several targets and [workload] names none.
+    """
+    stack = build_stack(file, state_dir)
+    if not stack.is_one and "target" not in file.workload:
+        raise _which(stack.tiers)
+    return stack.driven.target
+
+
+def _which(tiers: Sequence[Tier]) -> UsageError:
+    return UsageError(
+        "the study has several targets, and which of them the load drives is not said",
+        hint=f"add to [workload]: target = {' or '.join(repr(tier.name) for tier in tiers)}".replace("'", '"'),
+    )
+
+
+def _driving(file: StudyFile, stack: Stack, workload: Workload) -> Stack:
+    """The stack with the load on the only tier that it can drive, or on the one that the study names.
+
+    Raises:
+        UsageError: it can drive none, or several.
+    """
+    spoken = {tier: tier.target.endpoint().protocol for tier in stack.tiers}
+    tiers = (stack.driven,) if "target" in file.workload else stack.tiers
+    fitting = [tier for tier in tiers if spoken[tier] in workload.protocols]
+    if len(fitting) > 1:
+        raise _which(fitting)
+    if not fitting:
+        tier = tiers[-1]
+        raise UsageError(
+            f"workload kind={workload.kind!r} cannot drive target kind={tier.target.kind!r}",
+            hint=f"it speaks {', '.join(workload.protocols)}; the target speaks {spoken[tier]}",
+        )
+    return stack.driving(fitting[0].name)
 
 
 def build_workload(file: StudyFile) -> Workload:
@@ -78,53 +117,48 @@ def build_workload(file: StudyFile) -> Workload:
         UsageError: unknown kind, or a table its plug-in refuses.
     """
     plugin = plugins.load("workloads", file.workload["kind"])
-    workload: Workload = plugin.from_settings(file.workload, directory=file.directory)
+    table = {key: value for key, value in file.workload.items() if key != "target"}
+    workload: Workload = plugin.from_settings(table, directory=file.directory)
     return workload
 
 
 @contextmanager
 def open_stage(file: StudyFile, state_dir: Path) -> Iterator[Stage]:
-    """Opens the target (which changes nothing), reads its catalogue, and builds the space.
+    """Opens the targets (which changes nothing), reads their catalogues, and builds the space.
 
     Raises:
         UsageError: a table is wrong, or workload and target do not fit.
         SpaceError: a constraint is wrong, or nothing satisfies them.
-        TargetError: the target cannot be reached or read.
+        TargetError: a target cannot be reached or read.
     """
-    target, workload = build_target(file, state_dir), build_workload(file)
-    target.open()
+    stack, workload = build_stack(file, state_dir), build_workload(file)
+    stack.open()
     try:
-        protocol = target.endpoint().protocol
-        if protocol not in workload.protocols:
-            raise UsageError(
-                f"workload kind={workload.kind!r} cannot drive target kind={target.kind!r}",
-                hint=f"it speaks {', '.join(workload.protocols)}; the target speaks {protocol}",
-            )
-        states = target.states()
-        names = target.selection(workload.context)
-        space, baseline = _space(file, target, workload, states, names)
-        known = _advice(file, target, workload, states, space)
+        stack = _driving(file, stack, workload)
+        states = stack.states()
+        names = stack.selection(workload.context)
+        space, baseline = _space(file, stack, workload, states, names)
+        known = _advice(file, stack, workload, states, space)
         yield Stage(
             file=file,
-            target=target,
+            stack=stack,
             workload=workload,
             states=states,
             space=space,
             baseline=baseline,
             advice=space.repair(space.canonical(baseline.replace(known))),
-            machine=target.machine(),
+            machine=stack.machine(),
             plan=plan_of(file),
         )
     finally:
-        target.close()
+        stack.close()
 
 
 def _space(
-    file: StudyFile, target: Target, workload: Workload, states: Mapping[str, KnobState], names: tuple[str, ...]
+    file: StudyFile, stack: Stack, workload: Workload, states: Mapping[str, KnobState], names: tuple[str, ...]
 ) -> tuple[Space, Config]:
     if not names:
         raise UsageError("the study has no knob to tune", hint="see `trimtab knobs` for what is locked, and why")
-    require_open(names, states)
     for table, keys in (("ranges", file.search.ranges), ("advice", file.search.advice)):
         for name in keys:
             if name not in names:
@@ -136,7 +170,7 @@ def _space(
                 )
     running = {name: states[name].running for name in names}
     constraints = [
-        *target.constraints(names, workload.context),
+        *stack.constraints(names, workload.context),
         *(Constraint(text, name=f"search.constraints[{index}]") for index, text in enumerate(file.search.constraints)),
     ]
     ranged = {name: _ranged(states[name], file.search.ranges.get(name)) for name in names}
@@ -163,8 +197,8 @@ def _written(file: StudyFile, knob: Knob) -> tuple[Value, ...]:
 
 def _fixed(states: Mapping[str, KnobState], names: tuple[str, ...]) -> dict[str, Any]:
     """Running values, in base units, of the knobs outside the space that a condition of one inside speaks of."""
-    conditions = " ".join(states[name].knob.condition or "" for name in names)
-    spoken_of = set(re.findall(r"\w+", conditions)) & set(states) - set(names)
+    conditions = [condition for name in names if (condition := states[name].knob.condition) is not None]
+    spoken_of = {each.name for text in conditions for each in names_in(parse(text))} & set(states) - set(names)
     return {name: base_value(states[name].knob, states[name].running) for name in spoken_of}
 
 
@@ -196,13 +230,11 @@ def _number(knob: Knob, text: str | int | float, table: str) -> int | float:
     return round(value) if knob.kind is KnobKind.INTEGER else value
 
 
-def _advice(
-    file: StudyFile, target: Target, workload: Workload, states: Mapping[str, KnobState], space: Space
-) -> Config:
+def _advice(file: StudyFile, stack: Stack, workload: Workload, states: Mapping[str, KnobState], space: Space) -> Config:
     """The user's own advice when the study file has one, else the target's rules; over knobs of the space only."""
     if file.search.advice:
         return Config({name: _advised(space.knobs[name], value) for name, value in file.search.advice.items()})
-    advice = target.advise(workload.context)
+    advice = stack.advise(workload.context)
     return Config({name: _nearest(space.knobs[name], value) for name, value in advice.items() if name in space.knobs})
 
 

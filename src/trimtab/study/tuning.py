@@ -27,13 +27,13 @@ from trimtab.study.begin import (
 )
 from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.first import recover_first
+from trimtab.study.fragments import write_fragments
 from trimtab.study.prune_plan import check_pruning
 from trimtab.study.settle import planned_passes, settle
-from trimtab.study.stage import Stage, build_target, build_workload, open_stage
+from trimtab.study.stage import Stage, build_stack, build_workload, open_stage
 from trimtab.study.task import task_of
 from trimtab.study.verdict import complete_verdict, wall_of
 from trimtab.study.warm_start import check_warm_start
-from trimtab.systems import ForensicTarget
 
 __all__ = ["tune"]
 
@@ -62,7 +62,7 @@ def tune(
         UsageError, SpaceError, TargetError, LoadError, HistoryError: nothing is changed then, or it has been undone.
     """
     # A slip in the file must show as itself, and not as "another study" of a known name.
-    build_target(file, state_dir)
+    build_stack(file, state_dir)
     require_enough_time(file)
     fingerprint = fingerprint_of(file, build_workload(file))
     recover_first(state_dir, say or listener.phase)
@@ -78,7 +78,7 @@ def tune(
             )
         if found is not None and found.status in ("proven", "no_improvement"):
             return found, history.trials(found.id)
-        with open_stage(file, state_dir) as stage, stage.target.lock(f"trimtab tune {file.study.name}"):
+        with open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab tune {file.study.name}"):
             record = found or new_record(history, stage, fingerprint)
             require_same_baseline(record, stage)
             return _run(stage, history, record, state_dir, listener)
@@ -100,18 +100,19 @@ def _run(
     history.update_study(record.id, status="running")
     flow = tuning(task, partial(settle, stage, history, record))
     with first_signal_is_polite() as is_interrupted:
-        for note in stage.target.notes() if isinstance(stage.target, ForensicTarget) else ():
+        for note in stage.stack.notes():
             listener.phase(note)
         listener.phase("preparing the data")
-        prepare_s = stage.workload.prepare(stage.target.endpoint(), listener.phase).duration_s
+        prepare_s = stage.workload.prepare(stage.stack.endpoint(), listener.phase).duration_s
         started = time.monotonic()
         verdict, trials = run_flow(stage, task, flow, history, record, state_dir, listener, is_interrupted)
         wall = wall_of(trials, prepare_s=prepare_s, wall_s=time.monotonic() - started)
         verdict = replace(complete_verdict(_with_settled(verdict, history, record), stage), wall_s=wall)
         status = {"better": "proven", "no_improvement": "no_improvement"}.get(verdict.result, "interrupted")
         if verdict.fragment:
-            path = _write_fragment(state_dir, record.name, verdict.fragment)
-            verdict = replace(verdict, fragment_path=str(path))
+            fragments = stage.stack.fragments(verdict.config)
+            paths = write_fragments(state_dir, record.name, fragments, is_one=stage.stack.is_one)
+            verdict = replace(verdict, fragment_path=", ".join(map(str, paths)))
         history.update_study(record.id, status=status, verdict=verdict)
         if status != "interrupted":
             listener.phase("ranking the knobs")
@@ -137,10 +138,3 @@ def _keep_ranks(history: History, record: StudyRecord, verdict: Verdict, trials:
     """Which knobs explain the gain, once and for all reports: ranking takes seconds."""
     ranks = kept_ranks(explain(replace(record, verdict=verdict), trials), len(trials))
     history.update_study(record.id, verdict=replace(verdict, importance=ranks))
-
-
-def _write_fragment(state_dir: Path, name: str, fragment: str) -> Path:
-    path = state_dir / "results" / f"{name}.conf"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(fragment, encoding="utf-8")
-    return path

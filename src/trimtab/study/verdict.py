@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from trimtab.records import MemoryUse, Trial, Verdict
+from trimtab.records import MemoryUse, Trial, Verdict, seconds_of
+from trimtab.study.fragments import as_one_text
 from trimtab.study.stage import Stage
 
 __all__ = ["complete_verdict", "wall_of"]
@@ -17,14 +18,14 @@ def complete_verdict(verdict: Verdict, stage: Stage) -> Verdict:
     """With the memory, the ready file and the commands of its winner, when it has one; the stage is restored, but still open."""
     if verdict.candidate is None:
         return verdict
-    memory, name = stage.target.memory(stage.workload.context), stage.file.study.name
+    memory, name = stage.stack.memory(stage.workload.context), stage.file.study.name
     return replace(
         verdict,
         memory=MemoryUse(
             baseline=memory.to_json(stage.baseline),
             winner=memory.to_json(verdict.candidate),
         ),
-        fragment=stage.target.fragment(verdict.config),
+        fragment=as_one_text(stage.stack.fragments(verdict.config), is_one=stage.stack.is_one),
         apply_command=f"trimtab apply {name}",
         undo_command=f"trimtab rollback {name}",
     )
@@ -39,7 +40,7 @@ def wall_of(trials: Iterable[Trial], *, prepare_s: float, wall_s: float) -> Mapp
         wall_s: from the first trial of this run to the restored target, without the preparation.
     """
     trials = tuple(trials)
-    split = {step: sum(t.cost_s.get(step, 0.0) for t in trials) for step in _STEPS}
+    split = {step: sum(seconds_of(t.cost_s, step) for t in trials) for step in _STEPS}
     known = sum(split.values())
     total = max(wall_s, known)
     return {**split, "prepare": prepare_s, "other": total - known, "total": total}

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from trimtab.systems.gate import check_harmless, require_open
     from trimtab.systems.grant import GrantingTarget
     from trimtab.systems.memory import MemoryModel
+    from trimtab.systems.same_server import is_same_server
+    from trimtab.systems.stack import Stack
+    from trimtab.systems.tier import Step, Tier, bottom_first
 else:
     __getattr__ = deferred(
         __name__,
@@ -37,6 +40,9 @@ else:
             "gate": "check_harmless require_open",
             "grant": "GrantingTarget",
             "memory": "MemoryModel",
+            "same_server": "is_same_server",
+            "stack": "Stack",
+            "tier": "Step Tier bottom_first",
         },
     )
 
@@ -55,12 +61,17 @@ __all__ = [
     "PlayingTarget",
     "Restarts",
     "Snapshot",
+    "Stack",
+    "Step",
     "Symptom",
     "Target",
+    "Tier",
     "Undone",
     "Vitals",
     "Watchable",
     "always",
+    "bottom_first",
     "check_harmless",
+    "is_same_server",
     "require_open",
 ]

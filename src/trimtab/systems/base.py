@@ -258,6 +258,7 @@ class Vitals:
         oom_kills: processes of the target that the kernel has killed because memory ran out, since its start.
         volumes: the file systems that the target writes to.
         lag_s: seconds that the slowest standby is behind; None without standbys, too.
+        memory_by_tier: of a stack, `memory_bytes` tier by tier; {} of a single target.
     """
 
     memory_bytes: int | None = None
@@ -268,6 +269,7 @@ class Vitals:
     oom_kills: int | None = None
     volumes: tuple[VolumeUse, ...] = ()
     lag_s: float | None = None
+    memory_by_tier: Mapping[str, int] = field(default_factory=dict)
 
 
 @runtime_checkable

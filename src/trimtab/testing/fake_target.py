@@ -129,18 +129,21 @@ class FakeTarget:
     def from_settings(
         cls, name: str, settings: Mapping[str, Any], *, state_dir: Path, directory: Path | None = None
     ) -> FakeTarget:
-        """A target from a table with `memory_mib`, `unlock` and `knobs`.
+        """A target from a table with `memory_mib` (or `memory`, in bytes), `unlock` and `knobs`.
 
         Raises:
             UsageError: another key.
         """
-        known = {"kind", "memory_mib", "unlock", "knobs"}
+        known = {"kind", "memory", "memory_mib", "unlock", "knobs"}
         for key in settings:
             if key not in known:
                 raise UsageError(
                     f"unknown key {key!r} in [target.{name}]", hint=f"the keys are: {', '.join(sorted(known))}"
                 )
-        return cls(name, **{key: value for key, value in settings.items() if key != "kind"})
+        table = {key: value for key, value in settings.items() if key not in ("kind", "memory")}
+        if "memory" in settings:
+            table["memory_mib"] = int(settings["memory"]) // _MIB
+        return cls(name, **table)
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot, *, state_dir: Path, disk: Disk | None = None) -> FakeTarget:

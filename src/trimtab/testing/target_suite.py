@@ -30,6 +30,7 @@ from trimtab.systems import (
     KnobState,
     Own,
     Snapshot,
+    Stack,
     Target,
     Watchable,
     check_harmless,
@@ -280,14 +281,15 @@ class TargetSuite:
         ours: list[Own] = []
         rollback_file: Path = state_dir / "rollback-of-the-suite"
 
-        def keep(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> None:
+        def keep(snapshots: Sequence[Snapshot], owns: Sequence[Own]) -> Path:
             found.extend(snapshots)
             ours.extend(owns)
+            return rollback_file
 
         effective = commit(
-            [(target, subject.changes)], study="suite", state_dir=state_dir, keep=keep, file=rollback_file
+            Stack.of(target), subject.changes, study="suite", state_dir=state_dir, keep=keep, file=rollback_file
         )
-        assert effective == [dict(subject.changes)]
+        assert effective == dict(subject.changes)
         if subject.restart is not None:
             subject.restart()
         assert _touched(subject, target) == {**before, **subject.changes}
@@ -306,9 +308,13 @@ class TargetSuite:
         before = _touched(subject, target)
         with pytest.raises(TargetError, match="stay"):
             commit(
-                [(target, subject.changes)], study="suite", state_dir=state_dir, keep=lambda found, ours: None,
+                Stack.of(target),
+                subject.changes,
+                study="suite",
+                state_dir=state_dir,
+                keep=lambda found, ours: None,
                 file=state_dir / "none",
-            )  # fmt: skip
+            )
         assert _touched(subject, target) == before
 
     # --- crash and rescue ---

@@ -9,7 +9,6 @@ from trimtab.trial.commit import commit, take_back
 from trimtab.trial.deadman import DeadMan
 from trimtab.trial.entry import (
     Entry,
-    is_same_server,
     own_from_json,
     own_to_json,
     snapshot_from_json,
@@ -56,7 +55,6 @@ __all__ = [
     "TrialRoom",
     "Yardstick",
     "commit",
-    "is_same_server",
     "measure_load",
     "own_from_json",
     "own_to_json",

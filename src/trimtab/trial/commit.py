@@ -1,27 +1,30 @@
-"""Commit: configs set to stay on one or several targets, all of them or none; and the same taken back."""
+"""Commit: a config set to stay on all tiers of a stack, or on none; and the same taken back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import LockedError, RestoreError, TargetError, TrimtabError
-from trimtab.systems import Own, Snapshot, Target
+from trimtab.systems import Own, Snapshot
+from trimtab.trial.change import Goal, change, memory_detail, put_back
 from trimtab.trial.deadman import DeadMan
-from trimtab.trial.entry import APPLIED, APPLY, FAILED, Entry, own_to_json
+from trimtab.trial.entry import APPLIED, FAILED, Entry, own_to_json
 from trimtab.trial.journal import Journal
 from trimtab.trial.signals import signals_wait
-from trimtab.trial.undo import REMOVE, restarts_of, undo, ways_out
+from trimtab.trial.undo import REMOVE, undo, ways_out
 
 if TYPE_CHECKING:
+    from trimtab.records import Context
     from trimtab.space import Config, Value
+    from trimtab.systems import Stack, Step
 
 __all__ = ["Keep", "commit", "take_back"]
 
 Keep = Callable[[Sequence[Snapshot], Sequence[Own]], object]
-"""Makes durable what a rollback needs: the targets as they were, and what is ours on them."""
+"""Writes the file that a rollback needs: the targets as they were, and what is ours on them."""
 
 _CLAIM_S = 300.0
 _MAX_REPEATS = 3
@@ -43,55 +46,54 @@ def _watched(entry: Entry) -> Iterator[DeadMan]:
 
 
 def commit(
-    changes: Sequence[tuple[Target, Config]], *, study: str, state_dir: Path, keep: Keep, file: Path
-) -> list[Mapping[str, Value]]:
-    """Sets each config on its target, to stay: all of them, or none.
+    stack: Stack, config: Config, *, study: str, state_dir: Path, keep: Keep, file: Path, context: Context | None = None
+) -> Mapping[str, Value]:
+    """Sets `config` on all tiers, to stay: on all of them, or none.
 
-    The dead-man watches over the whole of it, until the entry is closed: had it to take back one target of several because
+    The dead-man watches over the whole of it, until the entry is closed: had it to take back one tier of several because
     the tuner stood still, all are set again.
 
     Args:
-        changes: open targets, locked by the caller, in the order in which they are changed.
+        stack: open, and locked by the caller.
+        config: by the stack's names.
         study: name for the journal.
         state_dir: where the journal lives.
-        keep: writes `file`, for a rollback.
-        file: noted before it is written, so that no death leaves it behind when the change is undone.
+        keep: writes `file`; it is given the tiers in the order in which they were changed.
+        file: what a rollback needs; removed when the change is undone.
+        context: of the load, which decides what the tiers take of their machine's memory; None: one client.
 
     Returns:
-        What is in effect, target by target.
+        What is in effect.
 
     Raises:
-        ApplyError, TargetError: one of them could not be changed; all are as they were.
-        RestoreError: one of them could not be changed, and one not be put back: the journal entry stays open.
+        ApplyError, TargetError: a tier could not be changed; all are as they were.
+        RestoreError: one could not be changed, and one not be put back: the journal entry stays open.
     """
-    from trimtab.systems import check_harmless
+    stack.preflight(config)
+    models = stack.models(context if context is not None else _one_client())
+    entry = Journal(state_dir).begin(*stack.snapshots(), study=study, purpose="apply")
+    found = {snapshot.target: snapshot for snapshot in entry.snapshots}
+    tried: dict[str, None] = {}
 
-    for target, config in changes:
-        check_harmless(config)
-        target.preflight(config)
-    entry = Journal(state_dir).begin(*(target.snapshot() for target, _ in changes), study=study, purpose="apply")
+    def detail(step: Step) -> dict[str, Any]:
+        old = {name: found[step.tier.name].values.get(name) for name in step.config}
+        return {"changes": dict(step.config), "old": old, **memory_detail(step)}
+
+    def once() -> Mapping[str, Value]:
+        goal = Goal(config=config, now={}, models=models, stays=True)
+        done = change(stack, goal, entry, detail=detail, announced=lambda step: tried.update({step.tier.name: None}))
+        snapshots = [found[name] for name in done.owns]
+        entry.note(
+            REMOVE, {"file": str(file)}
+        )  # before it is written: a death in between leaves no rollback of nothing
+        keep(snapshots, list(done.owns.values()))
+        return done.effective
+
     with _watched(entry) as deadman:
-        tried: dict[str, tuple[Target, Snapshot]] = {}
-
-        def change() -> list[Mapping[str, Value]]:
-            effective, owns = [], []
-            for (target, config), snapshot in zip(changes, entry.snapshots, strict=True):
-                old = {name: snapshot.values.get(name) for name in config}
-                detail = {"target": target.name, "changes": dict(config), "old": old}
-                entry.note(APPLY, {**detail, "own": own_to_json(target.announce(config))})
-                tried[target.name] = (target, snapshot)
-                applied = target.apply(config, stays=True)
-                entry.note(APPLIED, {"target": target.name, "own": own_to_json(applied.own)})
-                effective.append(applied.effective)
-                owns.append(applied.own)
-            entry.note(REMOVE, {"file": str(file)})
-            keep(entry.snapshots, owns)
-            return effective
-
         try:
             for _ in range(_MAX_REPEATS):
                 deadman.wait_ready()
-                effective = deadman.guard(change)
+                effective = deadman.guard(once)
                 if _closed(entry, deadman):
                     return effective
             raise TargetError(
@@ -99,8 +101,14 @@ def commit(
                 hint="is the machine overloaded or suspended? TRIMTAB_DEADMAN sets another time",
             )
         except BaseException as error:
-            _give_up(entry, list(tried.values()), deadman, error)
+            _give_up(stack, entry, tried, deadman, error)
             raise
+
+
+def _one_client() -> Context:
+    from trimtab.records import Context
+
+    return Context("", clients=1)
 
 
 def _closed(entry: Entry, deadman: DeadMan) -> bool:
@@ -112,32 +120,23 @@ def _closed(entry: Entry, deadman: DeadMan) -> bool:
     return False
 
 
-def _give_up(entry: Entry, tried: Sequence[tuple[Target, Snapshot]], deadman: DeadMan, error: BaseException) -> None:
-    """Puts back what was changed before the failure, the last first; every target is tried."""
+def _give_up(stack: Stack, entry: Entry, tried: Collection[str], deadman: DeadMan, error: BaseException) -> None:
+    """Puts back what was changed before the failure; every tier is tried."""
     reason = error.message if isinstance(error, TrimtabError) else type(error).__name__
     entry.note_if_possible("restore", {"why": reason})
-    failed, left = [], []
-    for target, snapshot in reversed(tried):
-        own, restarts = entry.own(target.name), restarts_of(entry, target.name)
-        try:
-            done = deadman.guard(
-                lambda t=target, s=snapshot, o=own, r=restarts: t.restore(s, o, restarts=r),  # type: ignore[misc]
-                even_alone=True,
-            )
-            left += done.left
-        except TargetError as trouble:
-            failed.append(f"{target.name}: {trouble.message}")
-    if failed:
-        entry.note_if_possible(FAILED, {"error": "; ".join(failed)})
+    try:
+        done = deadman.guard(lambda: put_back(stack, entry, only=tried, own_of=entry.own), even_alone=True)
+    except TargetError as trouble:
+        entry.note_if_possible(FAILED, {"error": trouble.message})
         raise RestoreError(
-            f"the settings could not be applied ({reason}), and not be taken back either: {'; '.join(failed)}",
+            f"the settings could not be applied ({reason}), and not be taken back either: {trouble.message}",
             hint=ways_out(entry.study),
         ) from error
     with suppress(OSError):
         for step, detail in entry.steps():
             if step == REMOVE:
                 Path(str(detail["file"])).unlink(missing_ok=True)
-    entry.close(f"not applied: {reason}" + (f"; left as it is: {'; '.join(left)}" if left else ""))
+    entry.close(f"not applied: {reason}" + (f"; left as it is: {'; '.join(done.left)}" if done.left else ""))
 
 
 def take_back(snapshots: Sequence[Snapshot], owns: Sequence[Own], *, study: str, state_dir: Path, file: Path) -> str:

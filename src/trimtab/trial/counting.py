@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib import metadata
@@ -11,28 +12,28 @@ from typing import Any
 from trimtab import __version__
 from trimtab.errors import TrimtabError
 from trimtab.records import Trial
-from trimtab.systems import CountingTarget, Target
+from trimtab.systems import CountingTarget, Stack
 from trimtab.trial.load import LoadResult
 from trimtab.workload import Workload
 
 __all__ = ["complete", "counted", "versions_of"]
 
 
-def counted(target: Target, run: Callable[..., LoadResult], *arguments: Any, **options: Any) -> LoadResult:
-    """The result of `run`, with what the target counted before and after it, where it counts anything."""
-    if not isinstance(target, CountingTarget):
-        return run(*arguments, **options)
-    before = _counters(target)
+def counted(stack: Stack, run: Callable[..., LoadResult], *arguments: Any, **options: Any) -> LoadResult:
+    """The result of `run`, with what the tiers counted before and after it, where any counts anything."""
+    before = _counters(stack)
     result = run(*arguments, **options)
-    return replace(result, counters_before=before, counters_after=_counters(target))
+    return replace(result, counters_before=before, counters_after=_counters(stack))
 
 
-def _counters(target: CountingTarget) -> dict[str, float]:
-    try:
-        return dict(target.counters())
-    except TrimtabError:
+def _counters(stack: Stack) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for tier in stack.tiers:
         # A target that is down shows in the trial's status: a missing count says nothing beside it.
-        return {}
+        with suppress(TrimtabError):
+            if isinstance(tier.target, CountingTarget):
+                found |= {tier.full(name): value for name, value in tier.target.counters().items()}
+    return found
 
 
 def complete(trial: Trial, result: LoadResult | None) -> Trial:

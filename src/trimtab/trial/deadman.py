@@ -37,6 +37,7 @@ T = TypeVar("T")
 _SILENCE_S = 30.0
 _READY_S = 20.0
 _RESTORE_S = 600.0
+"""For each target: a server may have a log to replay."""
 _END_S = 10.0
 _CLAIM_S = 300.0
 _MAX_REPEATS = 3
@@ -103,11 +104,14 @@ class _Heart:
 class DeadMan:
     """See the module. Made by `start`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], beats: int, status: int, silence: float) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], beats: int, status: int, silence: float, n_targets: int = 1
+    ) -> None:
         self._process = process
         self._beats = beats
         self._status = status
         self._silence_s = silence
+        self._patience_s = _RESTORE_S * n_targets
         self._heart = _Heart(beats, min(silence / 4, 1.0))
         self._is_ready = False
         self._has_fired = False
@@ -148,7 +152,7 @@ class DeadMan:
             os.close(status_out)
             os.close(secrets_in)
             os.close(secrets_out)
-        return cls(process, beats_out, status_in, silence)
+        return cls(process, beats_out, status_in, silence, len(entry.snapshots))
 
     @property
     def pid(self) -> int:
@@ -187,7 +191,7 @@ class DeadMan:
             if word != b"R":
                 continue
             has_fired = self._has_fired = True
-            if self._read(_RESTORE_S) != b"D":
+            if self._read(self._patience_s) != b"D":
                 raise RestoreError(
                     "Trimtab was stopped for too long, and the dead-man could not put the server back",
                     hint="run `trimtab recover`; it says how to do it by hand when it cannot either",

@@ -28,7 +28,6 @@ __all__ = [
     "RETRY",
     "TRIED",
     "Entry",
-    "is_same_server",
     "lines_of",
     "own_from_json",
     "own_to_json",
@@ -97,17 +96,6 @@ def own_from_json(table: Mapping[str, Any]) -> Own:
         return own
     except TypeError as error:
         raise TargetError(f"the journal does not say what was changed: {error}", hint=BY_HAND) from error
-
-
-def is_same_server(one: Snapshot, other: Snapshot) -> bool:
-    """Whether two snapshots are of one server: by its own identifier where both know it, else by where it is."""
-    if one.kind != other.kind:
-        return False
-    identifiers = [str(each.picture.get("identifier", "")) for each in (one, other)]
-    if all(identifiers):
-        return identifiers[0] == identifiers[1]
-    keys = [each.reach.get("folder") or each.reach.get("url") or each.target for each in (one, other)]
-    return bool(keys[0] == keys[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,11 +214,12 @@ class Entry:
                 text = str(detail.get("error", ""))
         return text
 
-    @property
-    def n_restarts(self) -> int:
-        """How often an undo has restarted a target since the last change; one that failed after it counts for all."""
+    def n_restarts(self, target: str) -> int:
+        """How often an undo has restarted a target since its last change; one that failed after it counts for all."""
         n_tried, has_failed = 0, False
-        for step, _ in self.steps():
+        for step, detail in self.steps():
+            if detail.get("target", target) != target:
+                continue
             if step in (APPLY, RESTORED, RETRY):
                 n_tried, has_failed = 0, False
             elif step == TRIED:
@@ -288,7 +277,9 @@ class Entry:
         self._finish(outcome, by)
 
     def _finish(self, outcome: str, by: str) -> None:
-        changes: Mapping[str, Any] = next((d["changes"] for _, d in reversed(self.steps()) if "changes" in d), {})
+        by_target = {str(d.get("target")): d["changes"] for _, d in self.steps() if "changes" in d}
+        is_one = len(self.snapshots) == 1
+        changes = {n if is_one else f"{t}.{n}": value for t, table in by_target.items() for n, value in table.items()}
         line = {
             "study": self.study,
             "purpose": self.purpose,

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 
 from trimtab.errors import ApplyError, ForeignChangeError, RestoreError, TargetError
 from trimtab.records import Fault, Status, Trial
-from trimtab.systems import Disturbance, Evidence, ForensicTarget, Target, Undone
+from trimtab.systems import Disturbance, Evidence, Stack, Undone
 
-__all__ = ["Diagnosis", "Sentinel", "diagnose", "retried", "stuck", "told"]
+__all__ = ["Diagnosis", "Sentinel", "cleared", "diagnose", "retried", "stuck", "told"]
 
 _SHOWN_SYMPTOMS = 2
 _UNKNOWN = "it left no word of why"
@@ -117,15 +117,21 @@ def stuck(error: ForeignChangeError, trouble: RestoreError) -> ForeignChangeErro
     )
 
 
-class Sentinel:
-    """Asks a target for evidence and for what others did to it; a target that cannot tell has neither."""
+def cleared(error: RestoreError) -> RestoreError:
+    """The error of a restore that failed after a config had: the config is not to blame."""
+    text = "the target does not run with its last good config either, so that the environment is at fault and not the config"
+    return error if text in error.message else RestoreError(f"{text}: {error.message}", hint=error.hint)
 
-    def __init__(self, target: Target) -> None:
-        self._target = target if isinstance(target, ForensicTarget) else None
+
+class Sentinel:
+    """Asks a stack for evidence and for what others did to it; one that cannot tell has neither."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack if stack.is_forensic else None
 
     def refused(self, error: ApplyError) -> Diagnosis:
         """Of a config that could not be applied; the target is back with its last good one."""
-        evidence = self._target.evidence() if self._target is not None else Evidence(log=error.log_excerpt)
+        evidence = self._stack.evidence() if self._stack is not None else Evidence(log=error.log_excerpt)
         return diagnose(error.message, evidence, known=error.fault)
 
     def examine(self, status: Status, reason: str) -> Diagnosis:
@@ -138,10 +144,10 @@ class Sentinel:
             spoilt = self.after()
             if spoilt is not None:
                 return Diagnosis(spoilt.fault, Status.INFRASTRUCTURE, spoilt.text)
-        if self._target is None:
+        if self._stack is None:
             fault = Fault.CONFIG if status is Status.CRASHED else Fault.NONE if status.is_measured else Fault.LOAD
             return Diagnosis(fault, status, reason)
-        evidence = self._target.evidence()
+        evidence = self._stack.evidence()
         if status.is_measured:
             has_died = any(symptom.is_death for symptom in evidence.symptoms)
             return (
@@ -184,7 +190,7 @@ class Sentinel:
         self.after()
 
     def _first(self, but: Fault | None = None) -> Disturbance | None:
-        found = self._target.disturbances() if self._target is not None else ()
+        found = self._stack.disturbances() if self._stack is not None else ()
         for disturbance in found:
             if disturbance.stops:
                 raise ForeignChangeError(disturbance.text, hint=disturbance.hint or None)

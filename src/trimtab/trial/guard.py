@@ -254,7 +254,8 @@ class Guardrails:
         allowed = self._limits.memory * limit
         if used <= allowed:
             return None
-        reason = f"stopped: memory={_of_limit(used, limit)} (limit {format_percent(self._limits.memory)} of it)"
+        grew = _grew_most(first, now)
+        reason = f"stopped: memory={_of_limit(used, limit)} (limit {format_percent(self._limits.memory)} of it){grew}"
         return self._blame(True, reason, "memory", used / allowed - 1)
 
     def _available(self, first: Vitals, now: Vitals) -> Breach | None:
@@ -326,6 +327,13 @@ def _of_limit(used: int | None, limit: int | None) -> str:
     if used is None or limit is None:
         return "not known"
     return f"{format_size(used)} of a budget of {format_size(limit)}"
+
+
+def _grew_most(first: Vitals, now: Vitals) -> str:
+    """Of a stack, the tier that has grown most since the run began."""
+    grown = {tier: _grown(first.memory_by_tier.get(tier), size) for tier, size in now.memory_by_tier.items()}
+    most = max(grown, key=grown.__getitem__, default="")
+    return f"; {most} grew most, by {format_size(grown[most])}" if most and grown[most] > 0 else ""
 
 
 def _grown(before: int | None, now: int | None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trimtab.systems import Target, Watchable
+from trimtab.systems import Stack
 from trimtab.trial.guard import GuardLimits, Guardrails, Yardstick, shortage
 from trimtab.trial.stop import KillSwitch
 from trimtab.trial.watch import Watch
@@ -13,7 +13,7 @@ __all__ = ["Guarding"]
 
 
 class Guarding:
-    """What a study allows its trials to do to the target.
+    """What a study allows its trials to do to the targets.
 
     Attributes:
         limits: see `GuardLimits`.
@@ -26,20 +26,20 @@ class Guarding:
         self.switch = KillSwitch(stop_file)
         self.yardstick: Yardstick | None = None
 
-    def watch(self, target: Target, *, is_baseline: bool, max_error_rate: float) -> Watch:
+    def watch(self, stack: Stack, *, is_baseline: bool, max_error_rate: float) -> Watch:
         """The guards of one run; alive inside the `with` block of what is returned."""
-        source = target if isinstance(target, Watchable) else None
+        source = stack.watch if stack.watch.sees else None
         return Watch(
             Guardrails(self.limits, max_error_rate=max_error_rate, yardstick=self.yardstick, is_baseline=is_baseline),
             source,
             self.limits.interval_s,
         )
 
-    def shortage(self, target: Target) -> str:
+    def shortage(self, stack: Stack) -> str:
         """Why no config may be applied now; "" when one may."""
-        if not isinstance(target, Watchable):
+        if not stack.watch.sees:
             return ""
         try:
-            return shortage(target.vitals(), self.limits)
+            return shortage(stack.watch.vitals(), self.limits)
         finally:
-            target.unwatch()
+            stack.watch.unwatch()

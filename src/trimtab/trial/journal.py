@@ -23,8 +23,8 @@ from typing import Any
 
 from trimtab.errors import TargetError
 from trimtab.host import is_running, is_word, process_mark, require_own_folder, sync_folder
-from trimtab.systems import Snapshot
-from trimtab.trial.entry import BY_HAND, Entry, is_same_server, lines_of, snapshot_from_json, snapshot_to_json
+from trimtab.systems import Snapshot, is_same_server
+from trimtab.trial.entry import BY_HAND, Entry, lines_of, snapshot_from_json, snapshot_to_json
 from trimtab.trial.lines import encode_line, write_new_file
 
 __all__ = ["SCHEMA_VERSION", "Journal"]

@@ -1,11 +1,11 @@
 """TrialRoom: one trial, check → journal → apply → reset → warm up → measure → restore; the only place through which the world
 changes while a study runs.
 
-    with TrialRoom(target, workload, space, baseline, ...) as room:      # journals the target as found
+    with TrialRoom(stack, workload, space, baseline, ...) as room:       # journals the targets as found
         trial = room.run(config, number=0, role=Role.BASELINE)
-    # here the target is as it was found, whatever happened
+    # here they are as they were found, whatever happened
 
-A successful trial may hand the target over to the next one (`hand_over=True`): the next apply then changes one config
+A successful trial may hand the targets over to the next one (`hand_over=True`): the next apply then changes one config
 into the other with one restart in place of two. A failed one is undone at once.
 """
 
@@ -24,12 +24,13 @@ from trimtab.errors import ApplyError, ForeignChangeError, LoadError, RestoreErr
 from trimtab.measure import EarlyStop
 from trimtab.records import Fault, Objective, Role, Status, Trial
 from trimtab.space import Config, Space, Value
-from trimtab.systems import Snapshot, Target, Undone, check_harmless
+from trimtab.systems import MemoryModel, Stack, Step, Undone
+from trimtab.trial.change import Changed, Goal, change, put_back, step_detail
 from trimtab.trial.counting import complete, counted, versions_of
 from trimtab.trial.deadman import DeadMan
 from trimtab.trial.draft import Draft
-from trimtab.trial.entry import APPLIED, APPLY, FAILED, RESTORED, Entry, own_to_json
-from trimtab.trial.forensics import Diagnosis, Sentinel, retried, stuck, told
+from trimtab.trial.entry import FAILED, Entry
+from trimtab.trial.forensics import Diagnosis, Sentinel, cleared, retried, stuck, told
 from trimtab.trial.guard import GuardLimits
 from trimtab.trial.guarding import Guarding
 from trimtab.trial.journal import Journal
@@ -40,7 +41,6 @@ from trimtab.trial.pause import unless_paused
 from trimtab.trial.signals import signals_wait
 from trimtab.trial.start_state import StartStates
 from trimtab.trial.stop import Interrupted
-from trimtab.trial.undo import restarts_of
 from trimtab.workload import Workload
 
 __all__ = ["Interrupted", "TrialListener", "TrialRoom"]
@@ -51,10 +51,10 @@ _MAX_INVALID_RETRIES = 1
 
 
 class TrialRoom:
-    """Runs trials on one target; restores it when left.
+    """Runs trials on a stack; restores it when left.
 
     Args:
-        target: open and locked by the caller.
+        stack: open and locked by the caller.
         workload: prepared by the caller.
         space: of the study.
         baseline: running values of the space's knobs; what equals them is not set, so that it stays as it was found.
@@ -70,7 +70,7 @@ class TrialRoom:
 
     def __init__(
         self,
-        target: Target,
+        stack: Stack,
         workload: Workload,
         space: Space,
         baseline: Config,
@@ -84,7 +84,7 @@ class TrialRoom:
         guarding: Guarding | None = None,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self._target = target
+        self._stack = stack
         self._workload = workload
         self._space = space
         self._baseline = baseline
@@ -96,19 +96,23 @@ class TrialRoom:
         self._is_interrupted = is_interrupted
         self.guarding = guarding or Guarding(GuardLimits(), state_dir / "stop")
         self._say = say
-        self._start_states = StartStates(target, say)
+        self._start_states = StartStates(stack, say)
         self._entry: Entry | None = None
         self._deadman: DeadMan | None = None
         self._is_changed = False
         self._is_warm = False
         """Whether the target has run a load since it was last started, for all that is known."""
-        self._sentinel = Sentinel(target)
+        self._sentinel = Sentinel(stack)
+        self._set = Config({})
+        """What is set over the values as found, when nothing has failed since."""
+        self._models: Mapping[str, MemoryModel] = {}
         self._has_failed = False
         self._outcome = "restored"
         self._is_stuck = False
 
     def __enter__(self) -> Self:
-        self._entry = self._journal.begin(self._target.snapshot(), study=self._study, purpose=self._purpose)
+        self._models = self._stack.models(self._workload.context)
+        self._entry = self._journal.begin(*self._stack.snapshots(), study=self._study, purpose=self._purpose)
         try:
             self._deadman = DeadMan.start(self._entry)
         except TargetError:
@@ -140,11 +144,6 @@ class TrialRoom:
             raise RuntimeError("TrialRoom is used outside its with block")
         return self._deadman
 
-    @property
-    def snapshot(self) -> Snapshot:
-        """The target as found."""
-        return self._opened.snapshot
-
     def use(self, workload: Workload) -> None:
         """The trials from here on run `workload`: the same data, for instance at another rate."""
         self._workload = workload
@@ -171,7 +170,7 @@ class TrialRoom:
         except RestoreError as error:
             self._opened.note_if_possible(FAILED, {"error": error.message})
             if self._has_failed:
-                raise _cleared(error) from error
+                raise cleared(error) from error
             raise
         if done.left:
             self._outcome = done.text
@@ -182,12 +181,9 @@ class TrialRoom:
 
     def _take_back(self) -> Undone:
         """The one way back; afterwards nothing is ours."""
-        restarts = restarts_of(self._opened, self._target.name)
-        done = self._guard.guard(
-            lambda: self._target.restore(self._opened.snapshot, restarts=restarts), even_alone=True
-        )
+        done = self._guard.guard(lambda: put_back(self._stack, self._opened), even_alone=True)
         self._is_changed = False
-        self._opened.note_if_possible(RESTORED, {"target": self._target.name})
+        self._set = Config({})
         return done
 
     def _resync(self) -> None:
@@ -322,10 +318,9 @@ class TrialRoom:
             violations = self._space.violations(config)
             if violations:
                 return Status.INFEASIBLE, "; ".join(violations), Fault.CONFIG
-            if full := self.guarding.shortage(self._target):
+            if full := self.guarding.shortage(self._stack):
                 return Status.INFRASTRUCTURE, full, Fault.RESOURCE
-            check_harmless(changes)
-            self._target.preflight(changes)
+            self._stack.preflight(changes)
         except ApplyError as error:
             fault = Fault(error.fault or Fault.CONFIG)
             return (Status.REJECTED if fault is Fault.CONFIG else Status.INFRASTRUCTURE), error.message, fault
@@ -339,23 +334,32 @@ class TrialRoom:
         self._listener.step("apply")
         changes = self._changes(config)
         self._guard.wait_ready()
-        old = {name: self._baseline[name] for name in changes}
-        method = sorted({str(self._space.knobs[name].restart) for name in changes})
-        own = own_to_json(self._target.announce(changes))
-        detail = {"trial": number, "changes": dict(changes), "old": old, "method": method}
-        self._opened.note(APPLY, {"target": self._target.name, **detail, "own": own})
-        self._is_changed = True
-        started = time.monotonic()
+        before = self._set
+
+        def once() -> Changed:
+            nonlocal before
+            goal = Goal(config=changes, now=before, models=self._models)
+            before = Config({})  # made again, it is after the dead-man has put all back
+            return change(
+                self._stack,
+                goal,
+                self._opened,
+                detail=lambda step: {"trial": number, **step_detail(step, self._baseline, self._space)},
+                announced=self._announced,
+                spent=lambda step, seconds: costs.add(step.tier.full_step("apply"), seconds),
+            )
+
         try:
-            applied = self._guard.guard(lambda: self._target.apply(changes))
-            self._opened.note(APPLIED, {"target": self._target.name, "own": own_to_json(applied.own)})
-            self._is_warm = self._is_warm and not applied.restarted
-            return dict(applied.effective)
+            done = self._guard.guard(once)
         except RestoreError:
             self._has_failed = True
             raise
-        finally:
-            costs.add("apply", time.monotonic() - started)
+        self._set = changes
+        self._is_warm = self._is_warm and not done.restarted
+        return dict(done.effective)
+
+    def _announced(self, step: Step) -> None:
+        self._is_changed = True
 
     def _load(
         self, plan: MeasurePlan, seed: int, early_stop: EarlyStop | None, is_baseline: bool, costs: Costs
@@ -402,14 +406,14 @@ class TrialRoom:
 
     def _measure(self, plan: MeasurePlan, seed: int, early_stop: EarlyStop | None, is_baseline: bool) -> LoadResult:
         return counted(
-            self._target,
+            self._stack,
             measure_load,
             self._workload,
-            self._target.endpoint(),
+            self._stack.endpoint(),
             plan,
             seed=seed,
             early_stop=early_stop,
-            watch=self.guarding.watch(self._target, is_baseline=is_baseline, max_error_rate=plan.max_error_rate),
+            watch=self.guarding.watch(self._stack, is_baseline=is_baseline, max_error_rate=plan.max_error_rate),
             is_interrupted=lambda: self._is_interrupted() or self.guarding.switch.is_on,
             on_frame=self._listener.second,
         )
@@ -417,9 +421,9 @@ class TrialRoom:
     def _sickness(self) -> str | None:
         """The target's own words when it is not well, None when it is."""
         try:
-            self._target.health()
+            self._stack.health()
         except TargetError as error:
-            return _with_log(error.message, self._target.log_excerpt())
+            return _with_log(error.message, self._stack.log_excerpt())
         return None
 
     def _judge(self, result: LoadResult, plan: MeasurePlan) -> tuple[Status, str]:
@@ -430,13 +434,8 @@ class TrialRoom:
         status, reason = judge(result, plan, self._objective)
         if status is Status.FAILED_LOAD and "connect" in result.error_classes:
             # The server is back by now, but it had thrown its clients out: its own words say why.
-            reason = _with_log(reason, self._target.log_excerpt())
+            reason = _with_log(reason, self._stack.log_excerpt())
         return status, reason
-
-
-def _cleared(error: RestoreError) -> RestoreError:
-    text = "the target does not run with its last good config either, so that the environment is at fault and not the config"
-    return error if text in error.message else RestoreError(f"{text}: {error.message}", hint=error.hint)
 
 
 def _with_log(message: str, log_excerpt: str) -> str:

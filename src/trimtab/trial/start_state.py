@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from trimtab.errors import TrimtabError
-from trimtab.systems import Target
+from trimtab.systems import Stack
 from trimtab.trial.listener import Costs
 from trimtab.units import format_duration
 from trimtab.workload import ResettableWorkload, StartState, Workload
@@ -15,15 +15,15 @@ __all__ = ["StartStates"]
 
 
 class StartStates:
-    """Those of the runs on one target.
+    """Those of the runs on one stack.
 
     Args:
-        target: open.
+        stack: open.
         say: told once how every run gets the same start state, and when its data could not be removed.
     """
 
-    def __init__(self, target: Target, say: Callable[[str], None]) -> None:
-        self._target = target
+    def __init__(self, stack: Stack, say: Callable[[str], None]) -> None:
+        self._stack = stack
         self._say = say
         self._has_told = False
 
@@ -32,7 +32,7 @@ class StartStates:
         if not isinstance(workload, ResettableWorkload):
             return False
         started = time.monotonic()
-        state = workload.reset(self._target.endpoint(), self._say)
+        state = workload.reset(self._stack.endpoint(), self._say)
         if state is None:
             return False
         costs.add("reset", time.monotonic() - started)
@@ -46,7 +46,7 @@ class StartStates:
         if not self._has_told or not isinstance(workload, ResettableWorkload):
             return
         try:
-            workload.clean_up(self._target.endpoint())
+            workload.clean_up(self._stack.endpoint())
         except TrimtabError as error:
             self._say(f"the data of the last run is still on the server: {error.message}")
 

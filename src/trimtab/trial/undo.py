@@ -15,10 +15,10 @@ from trimtab import plugins
 from trimtab.errors import LockedError, RestoreError, TargetError
 from trimtab.host import read_state_file
 from trimtab.systems import Own, Restarts, Snapshot, Target, Undone
-from trimtab.trial.entry import FAILED, MAX_RESTARTS, RESTORED, TRIED, Entry
+from trimtab.trial.entry import APPLY, FAILED, MAX_RESTARTS, RESTORED, TRIED, Entry
 from trimtab.trial.lines import append_line, read_lines
 
-__all__ = ["REMOVE", "reattach", "restarts_of", "take_news", "tell_later", "undo", "ways_out"]
+__all__ = ["REMOVE", "reattach", "restarts_of", "take_news", "tell_later", "undo", "ways_back", "ways_out"]
 
 REMOVE = "remove when undone"
 """Step that names a file of the state directory which has lost its meaning once the entry is undone."""
@@ -41,6 +41,26 @@ def ways_out(study: str) -> str:
     )
 
 
+def ways_back(entry: Entry) -> tuple[Snapshot, ...]:
+    """The targets of `entry` in the order in which they are put back: those that then take less memory first, the lower first.
+
+    Where the journal does not say what a target takes, the last that was changed is the first.
+    """
+    grows: dict[str, bool | None] = {snapshot.target: False for snapshot in entry.snapshots}
+    n_told = 0
+    for step, detail in entry.steps():
+        name = str(detail.get("target"))
+        if step == APPLY:
+            memory = detail.get("memory")
+            grows[name] = None if memory is None else float(memory["found"]) > float(memory["now"])
+            n_told += memory is not None
+        elif step == RESTORED:
+            grows[name] = False
+    if not n_told or None in grows.values():
+        return tuple(reversed(entry.snapshots))
+    return tuple(sorted(entry.snapshots, key=lambda snapshot: bool(grows[snapshot.target])))
+
+
 def restarts_of(entry: Entry, target: str) -> Restarts:
     """Asked by an undo before a restart: writes it down, once for each undo, and refuses one too many."""
     has_asked = False
@@ -49,7 +69,7 @@ def restarts_of(entry: Entry, target: str) -> Restarts:
         nonlocal has_asked
         if has_asked:
             return
-        if entry.n_restarts >= MAX_RESTARTS:
+        if entry.n_restarts(target) >= MAX_RESTARTS:
             raise RestoreError(
                 f"target={target!r} needs a restart, which was tried already and did not help: {entry.failure}",
                 hint=ways_out(entry.study),
@@ -79,7 +99,7 @@ def undo(entry: Entry, *, holder: str, is_tuner_gone: bool = True) -> str:
         return "nothing was taken back yet; the config stays applied"
     done: list[Undone] = []
     failed: list[TargetError] = []
-    for snapshot in reversed(entry.snapshots):
+    for snapshot in ways_back(entry):
         try:
             done.append(_restore(entry, snapshot, holder if is_tuner_gone else None))
         except TargetError as error:
@@ -122,7 +142,7 @@ def _told(entry: Entry, failed: Sequence[TargetError]) -> TargetError:
 def _text(entry: Entry, done: Sequence[Undone]) -> str:
     text = "; ".join(dict.fromkeys(each.text for each in done))
     damage = f"; {entry.n_damaged} damaged lines of its journal were skipped" if entry.n_damaged else ""
-    if not any("changes" in detail or "own" in detail for _, detail in entry.steps()):
+    if not any(detail.keys() & {"changes", "own"} for _, detail in entry.steps()):
         return f"{text}; its journal shows no change before the end{damage}"
     return f"{text}{damage}"
 

@@ -1,0 +1,28 @@
+"""Whether two snapshots are of one server, or of two that share a file."""
+
+from __future__ import annotations
+
+import os
+
+from trimtab.systems.base import Snapshot
+
+__all__ = ["is_same_server", "shared_file"]
+
+
+def is_same_server(one: Snapshot, other: Snapshot) -> bool:
+    """Whether two snapshots are of one server: by its own identifier where both know it, else by where it is."""
+    if one.kind != other.kind:
+        return False
+    identifiers = [str(each.picture.get("identifier", "")) for each in (one, other)]
+    if all(identifiers):
+        return identifiers[0] == identifiers[1]
+    keys = [each.reach.get("folder") or each.reach.get("url") or each.target for each in (one, other)]
+    return bool(keys[0] == keys[1])
+
+
+def shared_file(one: Snapshot, other: Snapshot) -> str:
+    """A file of both; "" when there is none. Only absolute paths say which file they mean."""
+    mine, theirs = (
+        {os.path.realpath(path): path for path in each.files if os.path.isabs(path)} for each in (one, other)
+    )
+    return next((path for real, path in mine.items() if real in theirs), "")

@@ -1,0 +1,230 @@
+"""kill -9 at every step of a change of three targets, and of the way back: all are changed, or all are as they were found.
+
+Each run is a process of its own that ends itself at the n-th step; the targets live in files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimtab.space import Config
+from trimtab.study.recovery import recover
+from trimtab.study.rollback_point import file_of, keep_point, point_of
+from trimtab.systems import Snapshot, Stack, Tier
+from trimtab.testing.fake_target import Disk, FakeTarget
+from trimtab.trial import DeadMan, Journal, commit, take_back
+
+NAMES = ("db", "app", "web")
+CONFIG = Config({"db.cache": 64, "db.method": "ring", "app.cache": 900, "web.cache": 300, "web.workers": 4})
+MOST_POINTS = 400
+
+
+class Fuse:
+    """Ends the process at the n-th step; 0: never."""
+
+    left = 0
+
+    @classmethod
+    def step(cls) -> None:
+        if cls.left == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        cls.left = max(0, cls.left - 1)
+
+
+class KeptTarget(FakeTarget):
+    """A fake server whose state is a file: what a death of the tuner leaves is what the next process finds."""
+
+    folder = Path()
+
+    def __init__(self, name: str) -> None:
+        self._file = self.folder / f"{name}.json"
+        disk = Disk(**json.loads(self._file.read_text())) if self._file.exists() else Disk()
+        super().__init__(name, disk=disk)
+        self._keep()
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot, *, state_dir: Path, disk: Disk | None = None) -> KeptTarget:
+        return cls(snapshot.target)
+
+    def _keep(self) -> None:
+        partial = self._file.with_suffix(".partial")
+        partial.write_text(json.dumps({**asdict(self.disk), "holder": ""}))
+        partial.rename(self._file)
+
+    def apply(self, config: Config, *, stays: bool = False) -> Any:
+        Fuse.step()
+        before = dict(self.disk.running)
+        applied = super().apply(config, stays=stays)
+        after, self.disk.running = self.disk.running, before
+        self._keep()  # its files are written, and it does not use them yet
+        Fuse.step()
+        self.disk.running = after
+        self._keep()
+        Fuse.step()
+        return applied
+
+    def restore(self, *arguments: Any, **more: Any) -> Any:
+        Fuse.step()
+        done = super().restore(*arguments, **more)
+        Fuse.step()
+        self._keep()
+        Fuse.step()
+        return done
+
+
+class NoDeadMan:
+    """In place of the dead-man: here it is `recover` that has to put things right."""
+
+    @classmethod
+    def start(cls, entry: Any) -> NoDeadMan:
+        return cls()
+
+    def guard(self, change: Callable[[], Any], *, even_alone: bool = False) -> Any:
+        return change()
+
+    def wait_ready(self) -> None:
+        pass
+
+    def is_firing(self) -> bool:
+        return False
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def _kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KeptTarget, "folder", tmp_path)
+    module = import_module("trimtab.trial.undo")
+    monkeypatch.setattr(module, "reattach", lambda snapshot, state_dir: KeptTarget(snapshot.target))
+    monkeypatch.setattr(import_module("trimtab.trial.commit"), "DeadMan", NoDeadMan)
+    for name in ("trimtab.trial.entry", "trimtab.trial.journal", "trimtab.study.rollback_point"):
+        for function in ("append_line", "write_new_file"):
+            if hasattr(import_module(name), function):
+                monkeypatch.setattr(import_module(name), function, _fused(getattr(import_module(name), function)))
+
+
+def _fused(write: Callable[..., Any]) -> Callable[..., Any]:
+    def fused(*arguments: Any, **more: Any) -> Any:
+        Fuse.step()
+        found = write(*arguments, **more)
+        Fuse.step()
+        return found
+
+    return fused
+
+
+def killed_at(n: int, act: Callable[[], object]) -> bool:
+    """Whether a process of its own that does `act` was killed at its n-th step (else it ended well)."""
+    pid = os.fork()
+    if not pid:
+        Fuse.left = n
+        try:
+            act()
+        except BaseException:  # noqa: BLE001 - the parent tells what ended it
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, f"it failed at n={n}"
+    return os.WIFSIGNALED(status)
+
+
+def apply(state: Path) -> None:
+    stack = Stack([Tier(name=name, target=KeptTarget(name)) for name in NAMES])
+    commit(
+        stack,
+        CONFIG,
+        study="s",
+        state_dir=state,
+        keep=lambda found, owns: keep_point(state, "s", found, owns),
+        file=file_of(state, "s"),
+    )
+
+
+def roll_back(state: Path) -> None:
+    point = point_of(state, "s")
+    assert point is not None
+    take_back(point.snapshots, point.owns, study="s", state_dir=state, file=point.path)
+
+
+def values() -> dict[str, Any]:
+    return {f"{name}.{knob}": value for name in NAMES for knob, value in KeptTarget(name).disk.running.items()}
+
+
+@contextmanager
+def ground(path: Path, number: int) -> Iterator[Path]:
+    KeptTarget.folder = path / str(number)
+    KeptTarget.folder.mkdir()
+    yield KeptTarget.folder / "state"
+
+
+def settled(state: Path) -> bool:
+    """After `recover`: whether the study stands applied; nothing is open, and nothing is half."""
+    _, stuck = recover(state)
+    assert not stuck
+    assert Journal(state).open_entries() == []
+    return point_of(state, "s") is not None
+
+
+def test_killed_at_every_step_of_an_apply(tmp_path: Path) -> None:
+    n_applied = n_undone = 0
+    for n in range(1, MOST_POINTS):
+        with ground(tmp_path, n) as state:
+            found = values()
+            was_killed = killed_at(n, lambda state=state: apply(state))  # type: ignore[misc]
+            is_applied = settled(state)
+            assert values() == ({**found, **CONFIG} if is_applied else found), f"half a change after a kill at step {n}"
+            n_applied, n_undone = n_applied + is_applied, n_undone + (not is_applied)
+            if not was_killed:
+                break
+    assert not was_killed
+    assert n > 30, "the sweep must reach every line of the journal and every target"
+    assert n_undone > 20
+    assert n_applied >= 1
+
+
+def test_killed_at_every_step_of_a_rollback(tmp_path: Path) -> None:
+    for n in range(1, MOST_POINTS):
+        with ground(tmp_path, n) as state:
+            found = values()
+            apply(state)
+            was_killed = killed_at(n, lambda state=state: roll_back(state))  # type: ignore[misc]
+            is_applied = settled(state)
+            assert values() == ({**found, **CONFIG} if is_applied else found), (
+                f"half a rollback after a kill at step {n}"
+            )
+            if not was_killed:
+                break
+    assert not was_killed
+    assert n > 15
+
+
+@pytest.mark.parametrize("first", [12, 18, 24, 30])
+def test_killed_again_at_every_step_of_the_recovery(tmp_path: Path, first: int) -> None:
+    for n in range(1, MOST_POINTS):
+        with ground(tmp_path, n) as state:
+            found = values()
+            assert killed_at(first, lambda state=state: apply(state))  # type: ignore[misc]
+            was_killed = killed_at(n, lambda state=state: recover(state))  # type: ignore[misc]
+            is_applied = settled(state)
+            assert values() == ({**found, **CONFIG} if is_applied else found), (
+                f"half a recovery after a kill at step {n}"
+            )
+            if not was_killed:
+                break
+    assert not was_killed
+
+
+def test_the_dead_man_is_the_real_one_elsewhere() -> None:
+    assert hasattr(DeadMan, "guard")
+    assert {name for name in vars(NoDeadMan) if not name.startswith("_")} <= set(vars(DeadMan))
