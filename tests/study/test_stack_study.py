@@ -1,0 +1,240 @@
+"""A study file with several targets: read, tuned, applied, rolled back and recovered; and the files that cannot be."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes import STUDY, FakeStudy
+from trimtab import plugins
+from trimtab.errors import ApplyError, SpaceError, UsageError
+from trimtab.study import apply_winner, build_stack, checks_of, load_study_file, open_stage, rollback
+from trimtab.study.stage import build_target
+from trimtab.testing.fake_target import FakeTarget
+
+TARGETS = """
+[target.web]
+kind = "fake"
+knobs = ["workers", "method"]
+needs = ["app"]
+
+[target.app]
+kind = "fake"
+knobs = ["cache", "workers"]
+needs = ["db"]
+
+[target.db]
+kind = "fake"
+knobs = ["cache", "sort_memory", "method"]
+
+[stack]
+memory = "800MiB"
+constraints = ["web.workers <= app.workers"]
+"""
+TEXT = STUDY.replace('[target.db]\nkind = "fake"\n', TARGETS).replace(
+    '[workload]\nkind = "fake"', '[workload]\nkind = "fake"\ntarget = "db"'
+)
+
+
+class ThreeFakes(FakeStudy):
+    """The study over three fake targets that live as long as it does."""
+
+    def __init__(self, base: FakeStudy) -> None:
+        super().__init__(path=base.path, target=base.target, listener=base.listener, text=TEXT)
+        self.targets = {name: FakeTarget(name) for name in ("web", "app")} | {"db": self.target}
+        self.workload = base.workload
+
+    def made(self, name: str, settings: dict[str, Any], **more: Any) -> FakeTarget:
+        fresh = FakeTarget.from_settings(name, settings, state_dir=Path())
+        known = self.targets[name]
+        known._knobs, known._memory_mib = fresh._knobs, fresh._memory_mib
+        return known
+
+    @property
+    def values(self) -> dict[str, Any]:
+        return {name: dict(target.values) for name, target in self.targets.items()}
+
+    def file(self) -> Any:
+        path = self.path / "study.toml"
+        path.write_text(self.text, encoding="utf-8")
+        return load_study_file(path)
+
+
+@pytest.fixture
+def three(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> ThreeFakes:
+    study = ThreeFakes(fake)
+    load = plugins.load
+
+    class Target:
+        from_settings = staticmethod(study.made)
+
+        @staticmethod
+        def from_snapshot(snapshot: Any, *, state_dir: Path) -> FakeTarget:
+            return study.targets[snapshot.target]
+
+    monkeypatch.setattr(
+        plugins, "load", lambda group, name: Target if (group, name) == ("targets", "fake") else load(group, name)
+    )
+    return study
+
+
+def test_the_space_of_a_stack(three: ThreeFakes) -> None:
+    with open_stage(three.file(), three.path / "state") as stage:
+        assert [tier.name for tier in stage.stack.tiers] == ["db", "app", "web"]
+        assert stage.stack.driven.name == "db"
+        assert list(stage.space.knobs) == [
+            "db.cache", "db.sort_memory", "db.method", "app.cache", "app.workers", "web.workers", "web.method",
+        ]  # fmt: skip
+        labels = [constraint.label for constraint in stage.space.constraints]
+        assert labels == ["memory budget", "stack.constraints[0]"]
+        assert stage.space.is_feasible(stage.advice)
+        assert stage.stack.kind == "fake+fake+fake"
+        assert [check.check for check in checks_of(stage)][:3] == ["db: server", "app: server", "web: server"]
+
+
+def test_a_stack_is_tuned_applied_and_rolled_back(three: ThreeFakes) -> None:
+    found = three.values
+    three.text = three.text.replace("12 trials", "16 trials")
+    record, trials = three.tune()
+    assert three.values == found
+    assert record.status in ("proven", "no_improvement")
+    assert {name.partition(".")[0] for trial in trials for name in trial.effective} == {"db", "app", "web"}
+    assert all("apply" not in trial.cost_s for trial in trials)
+    assert any("apply.app" in trial.cost_s for trial in trials)
+    assert record.verdict.wall_s["apply"] >= 0
+    assert record.status == "proven", "the fake database has much to gain"
+    config = record.verdict.config
+    tiers = {name.partition(".")[0] for name in config}
+    for tier in tiers:
+        text = (three.path / "state" / "results" / f"fake.{tier}.conf").read_text()
+        assert all(f"{name.partition('.')[2]} = " in text for name in config if name.startswith(f"{tier}."))
+    assert all(f"[target.{tier}]" in record.verdict.fragment for tier in tiers)
+    state = three.path / "state"
+    effective = apply_winner(record, three.file(), state)
+    assert effective is not None
+    assert {name: effective[name] for name in config} == dict(config)
+    rollback("fake", state)
+    assert three.values == found
+
+
+def test_a_resumed_study_of_a_stack_measures_nothing_again(three: ThreeFakes) -> None:
+    record, _ = three.tune()
+    assert three.tune()[0].id == record.id
+
+
+def test_a_tier_that_fails_while_a_winner_is_applied_takes_all_back(three: ThreeFakes) -> None:
+    three.text = three.text.replace("12 trials", "16 trials")
+    record, _ = three.tune()
+    found = three.values
+    three.targets["db"]._crash_when = lambda values: True
+    with pytest.raises(ApplyError, match="^db: the fake server did not start"):
+        apply_winner(record, three.file(), three.path / "state")
+    assert three.values == found
+
+
+# --- files that cannot be ---
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('needs = ["app"]', 'needs = ["os"]', r"\[target.web\] needs names 'os', which is no target of this study"),
+        ('needs = ["app"]', 'needs = "app"', r"\[target.web\] needs='app' is no list of targets"),
+        ('needs = ["db"]', 'needs = ["web"]', "need each other in a circle"),
+        ("[target.web]", '[target."../x"]', "cannot be named so"),
+        ('target = "db"', 'target = "os"', "workload.target='os' is no target of this study"),
+        ("[target.db]\n", '[target.db]\nmemory = "1GiB"\n', r"\[target.db\] memory='1GiB': targets of one study share"),
+        ('"800MiB"', '"much"', "stack.memory='much' in study.toml: size='much' is not a number"),
+        ('"800MiB"', '"0B"', "must be more than nothing"),
+        ("[stack]\n", "[stack]\nmemori = 1\n", r"unknown key 'stack.memori'"),
+    ],
+)
+def test_a_file_that_contradicts_itself(three: ThreeFakes, old: str, new: str, message: str) -> None:
+    three.text = three.text.replace(old, new, 1)
+    with pytest.raises(UsageError, match=message):
+        three.file()
+
+
+def test_the_target_of_the_load_must_be_named_where_several_fit(three: ThreeFakes) -> None:
+    three.text = three.text.replace('target = "db"\n', "")
+    with (
+        pytest.raises(UsageError, match="which of them the load drives is not said") as caught,
+        open_stage(three.file(), three.path / "state"),
+    ):
+        pass
+    assert caught.value.hint == 'add to [workload]: target = "db" or "app" or "web"'
+    with pytest.raises(UsageError, match="which of them the load drives"):
+        build_target(three.file(), three.path / "state")
+    assert all(target.calls[-1] == "close" for target in three.targets.values())
+
+
+def test_a_load_that_cannot_drive_its_target(three: ThreeFakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(three.workload), "protocols", ("http",))
+    with (
+        pytest.raises(UsageError, match="workload kind='fake' cannot drive target kind='fake'"),
+        open_stage(three.file(), three.path / "state"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("os.workers <= 3", "there is no target 'os'"),
+        ("app.nothing <= 3", "target 'app' has no knob 'nothing'"),
+        ("workers <= 3", "says not of which target"),
+    ],
+)
+def test_a_constraint_that_names_what_is_not_there(three: ThreeFakes, rule: str, message: str) -> None:
+    three.text = three.text.replace("web.workers <= app.workers", rule)
+    with pytest.raises(UsageError, match=message), open_stage(three.file(), three.path / "state"):
+        pass
+
+
+def test_a_budget_that_cannot_hold(three: ThreeFakes) -> None:
+    three.text = three.text.replace("800MiB", "220MiB")  # three reserves of 64 MiB, and the least of every cache
+    with pytest.raises(SpaceError, match="memory budget"), open_stage(three.file(), three.path / "state"):
+        pass
+
+
+def test_ranges_of_a_stack_are_written_without_quotes(three: ThreeFakes) -> None:
+    three.text += '\n[search.ranges]\ndb.cache = ["64MB", "256MB"]\n"app.cache" = ["32MB", "64MB"]\n'
+    with open_stage(three.file(), three.path / "state") as stage:
+        assert (stage.space.knobs["db.cache"].low, stage.space.knobs["db.cache"].high) == (64, 256)
+        assert (stage.space.knobs["app.cache"].low, stage.space.knobs["app.cache"].high) == (32, 64)
+
+
+def test_two_targets_that_are_one_server(three: ThreeFakes) -> None:
+    three.targets["web"].disk = three.targets["app"].disk
+    with (
+        pytest.raises(UsageError, match="targets 'app' and 'web' are one server"),
+        open_stage(three.file(), three.path / "state"),
+    ):
+        pass
+
+
+def test_the_fingerprint_knows_the_stack(three: ThreeFakes) -> None:
+    one = three.file().fingerprint
+    three.text = three.text.replace("800MiB", "900MiB")
+    assert three.file().fingerprint != one
+
+
+def test_the_fingerprint_of_one_target_is_what_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    assert load_study_file(path).fingerprint == FINGERPRINT
+
+
+def test_a_stack_of_one_knows_no_prefix(fake: FakeStudy) -> None:
+    (fake.path / "study.toml").write_text(STUDY)
+    stack = build_stack(load_study_file(fake.path / "study.toml"), fake.path / "state")
+    assert stack.is_one
+    assert "cache" in stack.states()
+    assert import_module("trimtab.study.fragments").as_one_text({"db": "x = 1\n"}, is_one=True) == "x = 1\n"
+
+
+FINGERPRINT = "1ec0fa88a2698e4a"
+"""As the version before there were stacks made it of `STUDY`."""
