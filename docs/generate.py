@@ -22,6 +22,7 @@ from trimtab import plugins
 from trimtab.cli.group import COMMANDS, trimtab
 from trimtab.cli.options import toml_text
 from trimtab.study.file import GuardTable, MeasureTable, ProofTable, SearchTable, StudyTable
+from trimtab.study.stack_table import StackTable
 from trimtab.systems.mysql import classes as mysql_classes
 from trimtab.systems.mysql import overlay as mysql_overlay
 from trimtab.systems.mysql.settings import Settings as MysqlSettings
@@ -138,8 +139,33 @@ def study_file_page() -> str:
     for target, names in _targets().items():
         kinds = " or ".join(f'"{name}"' for name in names)
         lines += _table(f"[target.NAME] with kind = {kinds}", target.SETTINGS, skip=("kind",))
+    lines += [
+        "## Several targets",
+        "",
+        "A study may have several `[target.NAME]` tables: a stack, tuned as one ([how to](../how-to/tune-a-stack.md)).",
+        "Their settings are called `NAME.setting` everywhere. Each of these tables takes one more key, and `memory` is written",
+        "once, in `[stack]`.",
+        "",
+        *_markdown(
+            "| key | default | meaning |",
+            [
+                [
+                    "`needs`",
+                    "the tables below it in the file",
+                    "names of the targets that must serve before this one does; changes go from the bottom of the stack up",
+                ]
+            ],
+        ),
+        "",
+    ]
+    lines += _table("[stack]", StackTable)
     lines += ["## [workload]", "", "| kind | keys |", "| --- | --- |"]
     lines += [f"| `{name}` | see [its page]({name}.md) |" for name in plugins.names("workloads")] + [""]
+    lines += [
+        'In a study with several targets, `target = "NAME"` says which of them the load drives;',
+        "it is required where the load could drive more than one.",
+        "",
+    ]
     lines += _table("[search]", SearchTable)
     for name in plugins.names("searchers"):
         if options := plugins.load("searchers", name).OPTIONS:
