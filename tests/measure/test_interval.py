@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from trimtab.errors import UsageError
 from trimtab.measure import Interval, batch_means_interval, pooled_interval, positive, ratio_interval
+from trimtab.measure.interval import long_run_se
 
 from .runs import ar1
 
@@ -129,3 +130,27 @@ def test_rates_without_an_error_or_above_0_have_ends_all_the_same(
     assert rate.low >= ends[0]
     assert rate.high <= ends[1]
     assert rate.low <= rate.estimate <= rate.high
+
+
+def test_the_error_of_a_ratio_is_that_of_its_residuals() -> None:
+    counts = np.array([10.0, 20.0, 30.0, 40.0, 50.0, 60.0])
+    exact = ratio_interval(3.0 * counts, counts)  # each block has the same ratio
+    assert (exact.estimate, exact.low, exact.high) == pytest.approx((3.0, 3.0, 3.0))
+
+
+def test_two_values_have_one_degree_of_freedom_and_hence_ends() -> None:
+    for interval in (pooled_interval([1.0, 2.0]), batch_means_interval([1.0, 2.0])):
+        assert math.isfinite(interval.low)
+        assert math.isfinite(interval.high)
+    pair = pooled_interval([1.0, 2.0])
+    assert pair.se == pytest.approx(0.5)
+    assert pair.high - 1.5 == pytest.approx(12.706 * 0.5, rel=1e-4)
+
+
+def test_the_long_run_error_of_a_cosine_is_known() -> None:
+    """One degree of freedom: the projection on the first cosine, raised by 1 + 1/k."""
+    k = 8
+    wave = np.cos(np.pi * (np.arange(k) + 0.5) / k)
+    se, dof = long_run_se(wave, max_dof=1)
+    assert dof == 1
+    assert se == pytest.approx(math.sqrt(2 / k) * float(wave @ wave) / math.sqrt(k) * (1 + 1 / k))

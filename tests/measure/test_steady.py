@@ -94,3 +94,8 @@ def test_no_warmup_asked_for() -> None:
 def test_bad_bounds() -> None:
     with pytest.raises(UsageError, match=r"floor_s=9 and cap_s=5 must hold 0 <= floor_s <= cap_s"):
         SteadyDetector(9, 5)
+
+
+def test_four_frames_are_enough_and_three_are_not() -> None:
+    detector = SteadyDetector(floor_s=0, cap_s=60)
+    assert [detector.update(100.0) for _ in range(4)] == [False, False, False, True]

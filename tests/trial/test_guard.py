@@ -281,3 +281,24 @@ def test_a_target_that_cannot_be_watched_is_guarded_by_its_load_alone(tmp_path: 
     with guarding.watch(plain, is_baseline=False, max_error_rate=0.01) as watch:
         assert watch.second(frame(), in_window=True) is None
     assert watch.peaks == {}
+
+
+def test_swapping_before_the_trial_counts_for_nothing() -> None:
+    guard = guards()
+    assert guard.vitals(vitals(swapped_bytes=10 * GIB)) is None
+    assert guard.vitals(vitals(swapped_bytes=10 * GIB + 100 * MIB)) is None
+
+
+@pytest.mark.parametrize(("failed", "is_ended"), [(3, False), (4, True)])
+def test_a_few_failures_alone_end_no_warm_up(failed: int, is_ended: bool) -> None:
+    frames = [frame(second, ok=0, failed=failed if second else 2) for second in range(3)]  # 2 + 2n: 8 or 10
+    assert (broken_by(guards(), frames, in_window=False) is not None) is is_ended
+
+
+def test_who_grew_by_just_half_of_it_is_blamed() -> None:
+    guard = guards()
+    guard.grown_bytes = lambda: 500 * MIB
+    assert guard.vitals(vitals(volumes=(volume(0, 1500),))) is None
+    breach = guard.vitals(vitals(volumes=(volume(1000, 1500),)))
+    assert breach is not None
+    assert breach.status is Status.CRASHED
