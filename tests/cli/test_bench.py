@@ -23,6 +23,15 @@ def test_bench_measures_and_leaves_the_target_as_found(run: Run, study: FakeStud
     assert len(data["runs"]) == 2
 
 
+def test_the_history_shows_a_bench_as_what_it_is(run: Run, study: FakeStudy) -> None:
+    assert run("bench", "study.toml", "--set", "cache=256MB", "--runs", "2").code == 0
+    (listed,) = json.loads(run("history", "query", "--status", "benched", "--json").out)["studies"]
+    assert "fake.bench  benched  " in run("history", "list").out
+    assert (listed["name"], listed["status"], listed["n_trials"]) == ("fake.bench", "benched", 2)
+    assert "bench" in run("history", "show", "fake.bench").out
+    assert "Your config with 1 other setting: throughput " in run("report", "fake.bench").out
+
+
 def test_bench_shows_labels_and_speaks_every_second(run: Run, study: FakeStudy) -> None:
     study.workload = FakeRatedWorkload(lambda: 1000.0)
     ran = run("bench", "study.toml", "--runs", "1", "-v")

@@ -11,8 +11,9 @@ from trimtab.records import Role
 from trimtab.report import render_html, report_text, to_json
 from trimtab.report.headline import headline
 from trimtab.space import Config
-from trimtab.study import bench, load_study_file, rank_study
+from trimtab.study import apply_winner, bench, load_study_file, rank_study
 from trimtab.study.benching import BenchResult
+from trimtab.trial import Interrupted
 
 
 def benched(fake: FakeStudy, n_runs: int = 3, **settings: str) -> BenchResult:
@@ -72,6 +73,30 @@ def test_runs_before_one_that_fails_are_kept(fake: FakeStudy, monkeypatch: pytes
         record, trials = history.study(summary.id), history.trials(summary.id)
     assert (summary.status, len(trials)) == (BENCHED, 2)
     assert headline(record, trials, None) == "A measurement of one config that ended before its time, after 2 runs."
+
+
+def test_the_stop_file_ends_it_and_leaves_the_target_as_found(fake: FakeStudy) -> None:
+    found = dict(fake.target.values)
+
+    def stop(text: str) -> None:
+        if text.startswith("run 1 of 3"):
+            (fake.path / "state" / "stop").touch()
+
+    fake.listener.on_phase = stop
+    with pytest.raises(Interrupted, match="stopped by the kill switch"):
+        benched(fake, cache="256MB")
+    assert dict(fake.target.values) == found
+    with history_of(fake) as history:
+        (summary,) = history.summaries()
+    assert (summary.status, summary.n_trials) == (BENCHED, 1)
+
+
+def test_what_was_only_measured_is_not_applied(fake: FakeStudy) -> None:
+    benched(fake, n_runs=1, cache="256MB")
+    with history_of(fake) as history:
+        record = history.study(history.summaries()[0].id)
+    with pytest.raises(UsageError, match="study='fake.bench' has no proven winner: its status is 'benched'"):
+        apply_winner(record, load_study_file(fake.path / "study.toml"), fake.path / "state")
 
 
 def test_tune_neither_resumes_it_nor_starts_from_it(fake: FakeStudy) -> None:
