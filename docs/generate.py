@@ -23,13 +23,10 @@ from trimtab.cli.group import COMMANDS, trimtab
 from trimtab.cli.options import toml_text
 from trimtab.study.file import GuardTable, MeasureTable, ProofTable, SearchTable, StudyTable
 from trimtab.study.stack_table import StackTable
-from trimtab.systems.mysql import classes as mysql_classes
-from trimtab.systems.mysql import overlay as mysql_overlay
 from trimtab.systems.mysql.settings import Settings as MysqlSettings
 from trimtab.systems.overlay import OverlayKnob
-from trimtab.systems.postgresql import classes as postgresql_classes
-from trimtab.systems.postgresql import overlay as postgresql_overlay
 from trimtab.systems.postgresql.settings import Settings as PostgresSettings
+from trimtab.systems.server_catalog import server_catalog
 
 DOCS = Path(__file__).parent
 
@@ -185,7 +182,7 @@ def _range(knob: OverlayKnob) -> str:
 
 def _postgresql_knobs() -> list[str]:
     rows = []
-    for name, knob in postgresql_overlay.load_overlay().knob.items():
+    for name, knob in server_catalog("postgresql").knob.items():
         change = knob.restart if not knob.restart_until else f"restart to {knob.restart_until}, then reload"
         versions = f"{knob.since}+" if knob.since > 13 else ""
         rows.append([f"`{name}`", knob.unit, _range(knob), change, versions, ", ".join(knob.sets), knob.doc])
@@ -193,10 +190,10 @@ def _postgresql_knobs() -> list[str]:
 
 
 def _mysql_knobs() -> list[str]:
-    names = {None: "", "mariadb": "MariaDB", "mysql": "MySQL"}
+    names = {"": "", "mariadb": "MariaDB", "mysql": "MySQL"}
     rows = [
         [f"`{name}`", knob.unit, _range(knob), knob.safety.value, names[knob.only], ", ".join(knob.sets), knob.doc]
-        for name, knob in mysql_overlay.load_overlay().knob.items()
+        for name, knob in server_catalog("mysql").knob.items()
     ]
     return _markdown("| knob | unit | useful range; special values | safety class | only | sets | what it is |", rows)
 
@@ -211,12 +208,12 @@ def parts(page: str) -> Mapping[str, list[str]]:
         return {
             "knobs": _postgresql_knobs(),
             "settings": _settings(PostgresSettings, ("kind",)),
-            "forbidden": _listed(postgresql_classes.FORBIDDEN),
+            "forbidden": _listed(server_catalog("postgresql").forbidden),
         }
     return {
         "knobs": _mysql_knobs(),
         "settings": _settings(MysqlSettings, ("kind",)),
-        "forbidden": _listed(mysql_classes.FORBIDDEN),
+        "forbidden": _listed(server_catalog("mysql").forbidden),
     }
 
 

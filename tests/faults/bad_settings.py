@@ -20,6 +20,7 @@ from tests.faults.place import Place
 from tests.faults.rooms import Bench, open_bench
 from trimtab.errors import ApplyError, TargetError, UsageError
 from trimtab.space import Config, Value
+from trimtab.systems.server_catalog import ServerCatalog
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "recovery.md"
 START, END = "<!-- bad settings -->\n", "<!-- end of bad settings -->\n"
@@ -89,9 +90,9 @@ class Tried:
 def gate_lifted() -> Iterator[None]:
     """Everything may be set, as if no check existed."""
     with (
-        mock.patch("trimtab.systems.postgresql.target.check_config"),
-        mock.patch("trimtab.systems.server.check_config"),
-        mock.patch("trimtab.systems.postgresql.autoconf.FORBIDDEN", frozenset()),
+        mock.patch("trimtab.systems.catalogued.check_config"),
+        mock.patch("trimtab.systems.system.check_config"),
+        mock.patch.object(ServerCatalog, "forbidden_reason", return_value=""),
     ):
         yield
 

@@ -24,7 +24,7 @@ from trimtab.study import load_study_file
 from trimtab.study.change import rollback
 from trimtab.study.recovery import recover
 from trimtab.study.stage import build_target, build_workload
-from trimtab.systems.postgresql.overlay import parse_overlay
+from trimtab.systems.server_catalog import parse_server_catalog
 from trimtab.trial import Journal
 
 
@@ -258,7 +258,7 @@ def test_S4_hostile_state_history_and_catalogue_files(tmp_path: Path) -> None:
     """Every kept input that is hostile by intent: refused with one clear message, nothing run, nothing kept."""
     hostile = {
         "study": lambda path: _study(write(tmp_path / "study.toml", path.read_bytes())),
-        "overlay": lambda path: parse_overlay(path.read_text(encoding="utf-8", errors="replace")),
+        "overlay": lambda path: parse_server_catalog(path.read_text(encoding="utf-8", errors="replace")),
         "journal": lambda path: _recovered(tmp_path, path),
         "rollback": lambda path: _rolled_back(tmp_path, path),
         "history": lambda path: _imported(tmp_path, path),

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from tests.faults.fuzz import EVIL, FUZZ, SCALARS, mutations, seeds, taken_in, texts
 from trimtab.records import Objective
-from trimtab.space import Config, Constraint, Knob, KnobKind, Space
+from trimtab.space import Config, Constraint, Knob, KnobKind, Space, amount
 from trimtab.study import Budget
-from trimtab.systems.expression import evaluate as evaluate_bound
-from trimtab.systems.postgresql.overlay import parse_overlay
+from trimtab.systems.server_catalog import parse_server_catalog
 from trimtab.units import parse_duration, parse_size, parse_value
 from trimtab.workload.engine_run import compile_scripts
 from trimtab.workload.scripts import ScriptText
@@ -28,7 +27,7 @@ from trimtab.workload.sql.generators import parse_generators
 @FUZZ
 @given(data=mutations(seeds("overlay")))
 def test_overlays_that_are_damaged(data: tuple[Path, bytes]) -> None:
-    taken_in(lambda: parse_overlay(data[1].decode(errors="replace")))
+    taken_in(lambda: parse_server_catalog(data[1].decode(errors="replace")))
 
 
 WORDS = st.sampled_from(
@@ -108,7 +107,7 @@ def test_objectives(text: str) -> None:
 @FUZZ
 @given(PHRASES)
 def test_bounds_of_overlays(text: str) -> None:
-    taken_in(lambda: evaluate_bound(text, {"memory": 1e9, "cores": 4.0}))
+    taken_in(lambda: amount(text, {"memory": 1e9, "cores": 4.0}))
 
 
 @FUZZ

@@ -84,8 +84,8 @@ def own_maria(make_maria: Callable[[bool], MariaPlace]) -> MariaPlace:
 def gate_lifted(*names: str) -> Iterator[None]:
     """No check stands between a config and the server, and `names` are knobs like all others."""
     with (
-        mock.patch("trimtab.systems.mysql.target.check_config"),
-        mock.patch("trimtab.systems.server.check_config"),
+        mock.patch("trimtab.systems.catalogued.check_config"),
+        mock.patch("trimtab.systems.system.check_config"),
         mock.patch("trimtab.systems.mysql.target.curated_for", lambda f: {**curated_for(f), **dict.fromkeys(names)}),
     ):
         yield

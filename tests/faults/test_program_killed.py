@@ -49,9 +49,9 @@ warmup_cap = "1s"
 BENCH = ("bench", "study.toml", "--runs", "1", "--set", "hz=50", "--set", "io_threads=2")
 TARGET = "trimtab.systems.program.target:ProgramTarget"
 POINTS = (
-    f"{TARGET}._into_effect:before:1",
+    "trimtab.systems.file_change:_Change.take_effect:before:1",
     f"{TARGET}.apply:after:1",
-    "trimtab.systems.program.undo:_file_back:after:1",
+    "trimtab.systems.file_undo:Undo._file_back:after:1",
 )
 """The file is written, and not read; all is made; the file is back, and the server not restarted."""
 

@@ -23,8 +23,7 @@ from trimtab.errors import ApplyError, SpaceError
 from trimtab.space import Knob, KnobKind, SafetyClass
 from trimtab.systems import KnobState, check_harmless, require_open
 from trimtab.systems.gate import check_config, harm_of
-from trimtab.systems.postgresql.classes import FORBIDDEN
-from trimtab.systems.postgresql.overlay import load_overlay
+from trimtab.systems.postgresql.catalogue import CATALOG
 
 X_CLASS = (
     # PostgreSQL
@@ -68,7 +67,7 @@ def test_what_runs_code_or_names_files_is_known_by_name_for_every_target(name: s
 
 
 def test_nothing_that_is_curated_does_harm() -> None:
-    assert [name for name in load_overlay().knob if harm_of(name)] == []
+    assert [name for name in CATALOG.knob if harm_of(name)] == []
     harmless = ("innodb_buffer_pool_size", "innodb_log_file_size", "innodb_file_per_table", "max_binlog_size", "vm.swappiness",
                 "net.core.somaxconn", "UseG1GC", "MaxHeapSize", "MaxRequestWorkers", "sort_buffer_size", "net.ipv4.tcp_rmem",
                 "preload_buffer_size", "innodb_io_capacity", "storage.wiredTiger.cacheSizeGB", "db.work_mem", "web.KeepAlive",
@@ -110,7 +109,7 @@ def states() -> dict[str, KnobState]:
         reason = "" if safety in (SafetyClass.PERFORMANCE, SafetyClass.FORBIDDEN) else "locked"
         found[knob.name] = KnobState(knob=knob, running="a", lock_reason=reason)
     # a catalogue that was tampered with: open, of the harmless class, and still refused
-    for name in (*sorted(FORBIDDEN)[:40], "plperl.on_init", "init_connect"):
+    for name in (*sorted(CATALOG.forbidden)[:40], "plperl.on_init", "init_connect"):
         found[name] = KnobState(knob=replace(text, name=name, safety=SafetyClass.FORBIDDEN), running="a")
     for name in ("archive_command", "shared_preload_libraries", "log_directory"):
         found[name] = KnobState(knob=replace(text, name=name), running="a", is_curated=True)
@@ -141,7 +140,7 @@ def test_nothing_that_passes_the_gate_is_locked_or_of_the_x_class(values: dict[s
         state = states()[name]
         assert not state.lock_reason
         assert state.knob.safety is SafetyClass.PERFORMANCE
-        assert name not in FORBIDDEN
+        assert name not in CATALOG.forbidden
         assert not harm_of(name)
         own = state.knob.cast(value)
         assert own is not None
@@ -162,7 +161,7 @@ def test_no_study_is_over_a_locked_knob(names: list[str]) -> None:
 
 
 @LONG
-@given(st.sets(st.sampled_from(sorted(load_overlay().knob)), min_size=1), st.lists(st.sampled_from(list(SafetyClass))))
+@given(st.sets(st.sampled_from(sorted(CATALOG.knob)), min_size=1), st.lists(st.sampled_from(list(SafetyClass))))
 def test_no_unlocking_in_a_study_file_opens_the_x_class(names: set[str], classes: list[SafetyClass]) -> None:
     from trimtab.errors import UsageError
     from trimtab.systems.postgresql.settings import read_settings
@@ -174,7 +173,7 @@ def test_no_unlocking_in_a_study_file_opens_the_x_class(names: set[str], classes
         assert {SafetyClass.FORBIDDEN, SafetyClass.PERFORMANCE} & set(classes)
         return
     assert "forbidden" not in unlocked
-    assert not names & FORBIDDEN
+    assert not names & CATALOG.forbidden
 
 
 def hostile() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -13,11 +13,11 @@ import pytest
 from trimtab.errors import TargetError
 from trimtab.records import Fault
 from trimtab.space import Knob, KnobKind
-from trimtab.systems import KnobState
-from trimtab.systems.postgresql import forensics
+from trimtab.systems import KnobState, evidence
+from trimtab.systems.evidence import Forensics, classified
+from trimtab.systems.picture import Picture, differences
+from trimtab.systems.postgresql.catalogue import CATALOG
 from trimtab.systems.postgresql.disk import disk_use
-from trimtab.systems.postgresql.foreign import Picture, differences
-from trimtab.systems.postgresql.forensics import Forensics, classify
 from trimtab.systems.postgresql.reach import Reach
 from trimtab.systems.postgresql.session import is_cut_off
 
@@ -40,7 +40,7 @@ LINES = [
 
 @pytest.mark.parametrize(("line", "fault"), LINES)
 def test_lines_are_classified(line: str, fault: Fault) -> None:
-    (found,) = classify(f"2026-01-01 00:00:00.000 UTC [12] {line}\n")
+    (found,) = classified(f"2026-01-01 00:00:00.000 UTC [12] {line}\n", CATALOG.log)
     assert found.fault is fault
     assert found.text == line
 
@@ -55,7 +55,7 @@ def test_lines_are_classified(line: str, fault: Fault) -> None:
     ],
 )
 def test_lines_that_say_nothing_are_left_out(line: str) -> None:
-    assert classify(line) == []
+    assert classified(line, CATALOG.log) == []
 
 
 def _state(name: str, running: int, unit: str = "MB") -> KnobState:
@@ -86,10 +86,12 @@ def test_disk_needs_are_bytes_and_no_limit_is_infinite() -> None:
 
 
 LEFT = Picture(
-    identifier="7",
-    timeline=1,
-    is_standby=False,
-    started_at="monday",
+    who={"identifier": "7", "timeline": 1, "is_standby": False},
+    role="a primary",
+    calls="system_identifier",
+    instance="monday",
+    began="monday",
+    ours=frozenset({"postgresql.auto.conf"}),
     files={"/a": "1"},
     settings={"x": ("1", "default")},
 )
@@ -98,14 +100,15 @@ LEFT = Picture(
 @pytest.mark.parametrize(
     ("changes", "text", "stops"),
     [
-        ({"identifier": "8"}, "another server answers here: system_identifier=8, it was 7", True),
-        ({"is_standby": True}, "the server's role has changed (failover): it is a standby now, it was a primary", True),
-        ({"timeline": 2}, "the server's timeline has changed (failover): timeline=2, it was 1", True),
+        ({"who": {"identifier": "8"}}, "another server answers here: system_identifier=8, it was 7", True),
+        ({"role": "a standby"}, "the server's role has changed (failover): it is a standby now, it was a primary", True),
+        ({"who": {"timeline": 2}}, "the server's timeline has changed (failover): timeline=2, it was 1", True),
         ({"files": {"/a": "2"}}, "file='/a' was changed by somebody else", True),
         ({"files": {"/a": "1", "/b": "1"}}, "file='/b' was added by somebody else", True),
         ({"files": {}}, "file='/a' was removed by somebody else", True),
         ({"settings": {"x": ("2", "command line")}}, "somebody else changed settings: x=2 (command line), it was 1", True),
-        ({"started_at": "tuesday"}, "the server was restarted by somebody else: it started at tuesday, not at monday", False),
+        ({"instance": "tuesday", "began": "tuesday"},
+         "the server was restarted by somebody else: it started at tuesday, not at monday", False),
     ],
 )  # fmt: skip
 def test_differences_are_told(changes: dict[str, object], text: str, stops: bool) -> None:
@@ -117,8 +120,10 @@ def test_differences_are_told(changes: dict[str, object], text: str, stops: bool
 def test_our_own_restart_and_our_own_file_are_no_difference() -> None:
     auto = {"/d/postgresql.auto.conf": "new", "/a": "2"}
     values = {name: getattr(LEFT, name) for name in Picture.__dataclass_fields__}
-    ours = Picture(**{**values, "started_at": "tuesday", "files": auto}).after_own_change(LEFT)
+    ours = Picture(**{**values, "instance": "tuesday", "files": auto}).after_own_change(LEFT)
     assert ours.files == {"/d/postgresql.auto.conf": "new", "/a": "1"}, "what we do not change stays as it was"
+    gone = Picture(**{**values, "files": {"/a": "1"}}).after_own_change(ours)
+    assert gone.files == {"/a": "1"}, "seen by SQL alone, a file of ours without entries is none"
 
 
 @dataclass
@@ -152,13 +157,13 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(forensics, "time", clock)
+    monkeypatch.setattr(evidence, "time", clock)
     return clock
 
 
 def _waited(clock: Clock, server: LoggingServer, *, then: str = "", after_s: float = 0.2) -> float:
     """Seconds that passed until the wait ended; the log gets `then` after `after_s`."""
-    found = Forensics(cast(Reach, server))
+    found = Forensics(cast(Reach, server), CATALOG.log, "server")
     found.mark()
 
     def write() -> None:
@@ -186,7 +191,7 @@ def test_a_cut_off_session_is_waited_for_until_the_log_says_why(tmp_path: Path, 
         "LOG:  server process (PID 11) was terminated by signal 11: Segmentation fault\n"
     )  # of an earlier config
     waited_s = _waited(clock, LoggingServer(log), then=f"2026-01-01 00:00:00.000 UTC [1] {line}\n")
-    assert 0.2 <= waited_s < 0.2 + 2 * forensics._POLL_S
+    assert 0.2 <= waited_s < 0.2 + 2 * evidence._POLL_S
 
 
 def test_the_wait_for_a_reason_ends_without_one(tmp_path: Path, clock: Clock) -> None:
@@ -194,7 +199,7 @@ def test_the_wait_for_a_reason_ends_without_one(tmp_path: Path, clock: Clock) ->
     log.touch()
     shutdown = 'LOG:  received fast shutdown request\nLOG:  background worker "x" (PID 9) exited with exit code 1\n'
     waited_s = _waited(clock, LoggingServer(log), then=shutdown, after_s=0.0)
-    assert forensics._REASON_S <= waited_s < forensics._REASON_S + 2 * forensics._POLL_S
+    assert evidence._REASON_S <= waited_s < evidence._REASON_S + 2 * evidence._POLL_S
 
 
 def test_nothing_is_waited_for_that_cannot_come(tmp_path: Path, clock: Clock) -> None:
@@ -202,7 +207,7 @@ def test_nothing_is_waited_for_that_cannot_come(tmp_path: Path, clock: Clock) ->
     log = tmp_path / "server.log"
     log.touch()
     gone = LoggingServer(log)
-    found = Forensics(cast(Reach, gone))
+    found = Forensics(cast(Reach, gone), CATALOG.log, "server")
     found.mark()
     gone.pid = None
     began = clock.now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +10,11 @@ import pytest
 
 from trimtab.records import Context
 from trimtab.space import Config, Constraint, Space
+from trimtab.systems.base import KnobState
+from trimtab.systems.memory import MemoryModel
 from trimtab.systems.postgresql import PostgresTarget
-from trimtab.systems.postgresql.advice import advise
-from trimtab.systems.postgresql.memory import constraints, model
+from trimtab.systems.postgresql.catalogue import CATALOG
+from trimtab.systems.rules import advised, memory_of
 from trimtab.units import unit_factor
 
 pytestmark = pytest.mark.service
@@ -20,6 +23,10 @@ CONTEXT = Context("test", clients=12)
 MIB = 1 << 20
 NAMES = ("shared_buffers", "work_mem", "hash_mem_multiplier", "maintenance_work_mem", "temp_buffers", "wal_buffers",
          "autovacuum_work_mem", "autovacuum_max_workers")  # fmt: skip
+
+
+def _model(states: Mapping[str, KnobState], context: Context, budget_bytes: int) -> MemoryModel:
+    return memory_of(CATALOG, states, {"clients": float(context.clients)}, budget_bytes=budget_bytes)
 
 
 def test_the_sum_is_that_of_the_inequality(target: PostgresTarget) -> None:
@@ -36,7 +43,7 @@ def test_the_sum_is_that_of_the_inequality(target: PostgresTarget) -> None:
 
 
 def test_five_per_cent_are_reserved_of_a_large_budget(target: PostgresTarget) -> None:
-    assert model(target.states(), CONTEXT, 100 << 30).use({})["reserved"] == 5 << 30
+    assert _model(target.states(), CONTEXT, 100 << 30).use({})["reserved"] == 5 << 30
 
 
 def test_special_values_take_their_meaning(target: PostgresTarget) -> None:
@@ -58,7 +65,7 @@ def test_constraint_and_sum_agree(target: PostgresTarget, names: tuple[str, ...]
     bound = Space([states[name].knob for name in names], budget)
     verdicts = set()
     for config in free.sample(300, np.random.default_rng(7)):
-        use = model(states, CONTEXT, 1 << 30).use(config)
+        use = _model(states, CONTEXT, 1 << 30).use(config)
         fits = sum(use.values()) <= 1 << 30
         verdicts.add(fits)
         assert bound.is_feasible(config) == fits, (dict(config), use)
@@ -92,8 +99,8 @@ def test_advice_fits_ranges_orders_and_budget(target: PostgresTarget, memory: in
     context = Context("test", clients=clients)
     states = target.states()
     bounds = {"memory": float(memory), "cores": 8.0, "connections": 100.0, "disk": 1e11}
-    machine = replace(target.machine(), cores=8, disk=disk)
-    config = advise(states, context, bounds, machine)
+    facts = {**bounds, "clients": float(clients), "ssd": float(disk == "ssd"), "hdd": float(disk == "hdd")}
+    config = advised(CATALOG, states, facts, _model(states, context, memory))
     assert {"shared_buffers", "work_mem", "effective_cache_size", "max_wal_size"} <= set(config)
     assert config.get("random_page_cost") == {"ssd": 1.1, "hdd": 4.0, "": None}[disk]
     for name, value in config.items():
@@ -102,7 +109,7 @@ def test_advice_fits_ranges_orders_and_budget(target: PostgresTarget, memory: in
         assert knob.low is not None
         assert knob.high is not None
         assert knob.low <= value <= knob.high, name
-    use = model(states, context, memory)
+    use = _model(states, context, memory)
     floor = {name: states[name].knob.low or 0 for name in ("shared_buffers", "work_mem", "maintenance_work_mem")}
     assert use.total(config) <= memory or use.total(floor) > memory * 0.8
     values = {name: float(v) * float(unit_factor(states[name].knob.unit)[0]) for name, v in config.items()}
@@ -113,8 +120,11 @@ def test_advice_leaves_locked_knobs_alone(target: PostgresTarget) -> None:
     states = dict(target.states())
     states["shared_buffers"] = replace(states["shared_buffers"], lock_reason="needs a restart")
     bounds = {"memory": float(1 << 30), "cores": 8.0, "connections": 100.0, "disk": 1e11}
-    assert "shared_buffers" not in advise(states, CONTEXT, bounds, target.machine())
+    assert "shared_buffers" not in advised(
+        CATALOG, states, {**bounds, "clients": 12.0, "ssd": 0.0, "hdd": 0.0}, target.memory(CONTEXT)
+    )
 
 
 def test_constraints_need_no_open_target_twice(target: PostgresTarget) -> None:
-    assert constraints(NAMES, target.states(), CONTEXT, 1 << 30) == target.constraints(NAMES, CONTEXT)
+    budget = _model(target.states(), CONTEXT, 1 << 30).constraint(NAMES)
+    assert target.constraints(NAMES, CONTEXT)[0] == budget

@@ -9,38 +9,47 @@ import pytest
 
 from tests.systems.mysql_shapes import BINLOG_ADMIN, CONNECTION_ADMIN, MARIADB_ROWS, MYSQL_ROWS
 from trimtab.errors import ApplyError, TargetError, UsageError
-from trimtab.records import Context, DataRights, Machine
-from trimtab.space import Config, KnobKind, RestartClass, SafetyClass, Space
+from trimtab.records import Context, DataRights
+from trimtab.space import Config, Constraint, KnobKind, RestartClass, SafetyClass, Space
 from trimtab.systems.base import KnobState
-from trimtab.systems.mysql import advice, memory, preflight
-from trimtab.systems.mysql.catalogue import Facts, curated_for, knob_states, require_changeable, selected_names
-from trimtab.systems.mysql.classes import FORBIDDEN, forbidden_reason, safety_of
+from trimtab.systems.fragment import fragment_text
+from trimtab.systems.knobs import knob_states
+from trimtab.systems.memory import MemoryModel
+from trimtab.systems.mysql.catalogue import CATALOG, Facts, curated_for, require_changeable
 from trimtab.systems.mysql.flavour import read_flavour
-from trimtab.systems.mysql.fragment import fragment_text
 from trimtab.systems.mysql.grant import beyond_rights, grant_text
-from trimtab.systems.mysql.open_files import open_files_constraints
-from trimtab.systems.mysql.overlay import load_overlay, parse_overlay
 from trimtab.systems.mysql.settings import read_settings
 from trimtab.systems.mysql.values import is_same, option_text, sql_literal
 from trimtab.systems.mysql.variables import from_mariadb, from_mysql
-from trimtab.systems.orders import check_orders
+from trimtab.systems.rules import advised, check_memory, check_rules, constraints, memory_of
+from trimtab.systems.selection import select
+from trimtab.systems.server_catalog import parse_server_catalog
+from trimtab.systems.settings import ServerSettings
 
 MARIADB, MYSQL = read_flavour("10.11.19-MariaDB-0+deb12u1"), read_flavour("8.0.36")
 BOUNDS = {"memory": float(1 << 30), "cores": 4.0, "connections": 151.0, "disk": 1e11}
-HEAD = 'schema = 1\nkind = "mysql"\nversions = []\n'
+HEAD = 'schema = 2\nkind = "mysql"\nversions = []\n'
 CONTEXT = Context("suite", clients=8, read_share=0.5)
 
 
 def states(*, may_set: bool = True, no_restart: str = "", mapped: bool = False, **table: Any) -> dict[str, KnobState]:
     settings = read_settings("db", {"embedded": "mariadb"} | table)
     facts = Facts(MARIADB, may_set, False, mapped)
-    return knob_states(from_mariadb(MARIADB_ROWS), facts, BOUNDS, settings, no_restart)
+    return _states(MARIADB_ROWS, facts, settings, no_restart)
 
 
 def mysql_states() -> dict[str, KnobState]:
     settings = read_settings("db", {"url": "mysql://root@localhost/"})
     variables = from_mysql(MYSQL_ROWS, curated_for(MYSQL))
-    return knob_states(variables, Facts(MYSQL, True, False), BOUNDS, settings, "")
+    return knob_states(Facts(MYSQL, True, False).sight(variables), CATALOG, BOUNDS, settings, "")
+
+
+def _states(rows: Any, facts: Facts, settings: ServerSettings, no_restart: str = "") -> dict[str, KnobState]:
+    return knob_states(facts.sight(from_mariadb(rows)), CATALOG, BOUNDS, settings, no_restart)
+
+
+def _memory(found: dict[str, KnobState], clients: int = 8) -> MemoryModel:
+    return memory_of(CATALOG, found, {"clients": float(clients)}, budget_bytes=1 << 30)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +99,7 @@ def test_mariadb_tells_type_limits_and_restart_class() -> None:
 def test_a_default_at_the_limit_of_a_word_stands_for_the_running_value(largest: int) -> None:
     rows = [tuple(str(largest) if cell == "4294967295" else cell for cell in row) for row in MARIADB_ROWS]
     settings = read_settings("db", {"embedded": "mariadb"})
-    found = knob_states(from_mariadb(rows), Facts(MARIADB, True, False), BOUNDS, settings, "")
+    found = _states(rows, Facts(MARIADB, True, False), settings)
     assert found["innodb_io_capacity_max"].knob.default == 2000
     assert found["optimizer_search_depth"].knob.default == 62
 
@@ -138,7 +147,7 @@ def test_mariadb_11_wants_further_rights_for_some_knobs() -> None:
     assert "GRANT SUPER, BINLOG ADMIN, CONNECTION ADMIN, PROCESS" in grant_text(eleven, 3, None, "tuner")[0]
     settings = read_settings("db", {"embedded": "mariadb", "unlock": ["semantics"]})
     facts = Facts(eleven, True, False, beyond_rights=beyond_rights(eleven, super_only))
-    found = knob_states(from_mariadb(MARIADB_ROWS), facts, BOUNDS, settings, "")
+    found = _states(MARIADB_ROWS, facts, settings)
     assert "no BINLOG ADMIN or CONNECTION ADMIN privilege" in found["max_connections"].lock_reason
     assert found["innodb_io_capacity"].lock_reason == ""
 
@@ -160,9 +169,9 @@ def test_new_names_of_replication_variables_are_classed_as_the_old() -> None:
         ("rpl_semi_sync_master_enabled", "rpl_semi_sync_source_enabled"),
         ("rpl_semi_sync_slave_enabled", "rpl_semi_sync_replica_enabled"),
     ):
-        assert safety_of(new) is safety_of(old)
-        assert safety_of(new) is not SafetyClass.PERFORMANCE
-    assert forbidden_reason("replica_load_tmpdir") == forbidden_reason("slave_load_tmpdir") != ""
+        assert CATALOG.safety_of(new) is CATALOG.safety_of(old)
+        assert CATALOG.safety_of(new) is not SafetyClass.PERFORMANCE
+    assert CATALOG.forbidden_reason("replica_load_tmpdir") == CATALOG.forbidden_reason("slave_load_tmpdir") != ""
 
 
 def test_further_locks() -> None:
@@ -186,11 +195,15 @@ def test_who_may_change_nothing_is_told() -> None:
         require_changeable(states(may_set=False, no_restart="cannot"))
 
 
+def _selected(choice: Any, found: dict[str, KnobState], *, reads_only: bool = False) -> tuple[str, ...]:
+    return select(choice, found, CATALOG, reads_only=reads_only, skips_absent=False)
+
+
 def test_sets_and_names() -> None:
     found = states()
-    assert "sort_buffer_size" in selected_names("performance", found)
-    assert "innodb_io_capacity" not in selected_names("performance", found, reads_only=True)
-    assert selected_names(["thread_stack", "query_cache"], found) == (
+    assert "sort_buffer_size" in _selected("performance", found)
+    assert "innodb_io_capacity" not in _selected("performance", found, reads_only=True)
+    assert _selected(["thread_stack", "query_cache"], found) == (
         "thread_stack",
         "query_cache_type",
         "query_cache_size",
@@ -201,47 +214,49 @@ def test_sets_and_names() -> None:
         ("innodb_doublewrite", "knob='innodb_doublewrite' is locked: safety class durability"),
     ):
         with pytest.raises(UsageError) as caught:
-            selected_names([name], found)
+            _selected([name], found)
         assert caught.value.message.startswith(message)
 
 
 def test_the_overlay_holds_the_papers_and_the_classes() -> None:
-    overlay = load_overlay()
+    overlay = CATALOG
     assert len(overlay.knob) >= 60
     named = (
         "table_open_cache query_cache_size query_cache_limit sort_buffer_size thread_stack read_buffer_size max_connections"
         " thread_cache_size key_buffer_size innodb_buffer_pool_size max_allowed_packet"
     )
     assert set(named.split()) <= set(overlay.knob)
-    assert not FORBIDDEN & set(overlay.knob)
+    assert not CATALOG.forbidden & set(overlay.knob)
     locked = ("completion_type", "autocommit", "sql_mode", "sync_binlog", "innodb_doublewrite")
-    assert all(safety_of(name) is not SafetyClass.PERFORMANCE for name in locked)
-    assert safety_of("lower_case_table_names") is safety_of("skip_grant_tables") is SafetyClass.FORBIDDEN
-    assert forbidden_reason("skip_innodb") == "forbidden: can lock users or the tuner out"
-    assert forbidden_reason("general_log_file").endswith("names files that the server reads or writes")
+    assert all(CATALOG.safety_of(name) is not SafetyClass.PERFORMANCE for name in locked)
+    assert (
+        CATALOG.safety_of("lower_case_table_names") is CATALOG.safety_of("skip_grant_tables") is SafetyClass.FORBIDDEN
+    )
+    assert CATALOG.forbidden_reason("skip_innodb") == "forbidden: can lock users or the tuner out"
+    assert CATALOG.forbidden_reason("general_log_file").endswith("names files that the server reads or writes")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("not toml", "the knob overlay is not TOML"),
+        ("not toml", "the catalogue is not TOML"),
         (f'{HEAD}[knob.init_connect]\ndoc = "Runs at every login."', "forbidden knobs may not be"),
         (f'{HEAD}[knob.x]\ndoc = "Something or other."\nonly = "oracle"', "knob.x.only"),
     ],
 )
 def test_a_broken_overlay_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        parse_overlay(text)
+        parse_server_catalog(text)
 
 
 def test_the_memory_budget_counts_every_client() -> None:
     found = states()
-    one, two = (memory.model(found, Context("", clients=n), 1 << 30).use({}) for n in (1, 2))
+    one, two = (_memory(found, n).use({}) for n in (1, 2))
     assert two["sort_buffer_size"] == 2 * one["sort_buffer_size"] == 4 << 20
     assert one["innodb_buffer_pool_size"] == pytest.approx(134217728 * 1.05)
     assert one["temporary tables"] == 16 << 20
     names = ("innodb_buffer_pool_size", "sort_buffer_size", "innodb_io_capacity")
-    limits = memory.constraints(names, found, CONTEXT, 1 << 30)
+    limits = [_memory(found).constraint(names), *constraints(CATALOG, names, found, {})]
     space = Space([found[name].knob for name in names], limits)
     assert [limit.name for limit in limits] == ["memory budget", "innodb_io_capacity <= innodb_io_capacity_max"]
     base = {"innodb_buffer_pool_size": 128 << 20, "sort_buffer_size": 1 << 20, "innodb_io_capacity": 200}
@@ -250,34 +265,40 @@ def test_the_memory_budget_counts_every_client() -> None:
     assert space.violations(Config(base | {"innodb_io_capacity": 5000}))
 
 
+def _open_files(
+    names: tuple[str, ...], found: dict[str, KnobState], product: str, limit: int | None
+) -> tuple[Constraint, ...]:
+    facts = {} if limit is None else {"open_files": float(limit)}
+    return tuple(constraints(CATALOG, names, found, facts, product=product))
+
+
 def test_the_caches_of_tables_ask_for_no_more_files_than_the_server_may_open() -> None:
     found = states()
     tables, instances = (replace(found["table_open_cache"].knob, name=name, low=1, high=high, default=1)
                          for name, high in (("table_open_cache", 20000), ("table_open_cache_instances", 32)))  # fmt: skip
     found["table_open_cache_instances"] = replace(found["table_open_cache"], knob=instances, running=4)
     names = ("table_open_cache", "table_open_cache_instances")
-    (limit,) = open_files_constraints(names, found, "mariadb", 20000)
+    (limit,) = _open_files(names, found, "mariadb", 20000)
     space = Space([tables, instances], [limit])
     assert space.is_feasible(Config({"table_open_cache": 2000, "table_open_cache_instances": 4}))
     assert "open files" in space.violations(Config({"table_open_cache": 2000, "table_open_cache_instances": 5}))[0]
-    (of_mysql,) = open_files_constraints(names, found, "mysql", 20000)
+    (of_mysql,) = _open_files(names, found, "mysql", 20000)
     assert Space([tables, instances], [of_mysql]).is_feasible(
         Config({"table_open_cache": 9800, "table_open_cache_instances": 32})
     )
-    assert open_files_constraints(names, found, "mariadb", None) == ()
-    assert open_files_constraints(names, found, "mariadb", 16000) == ()  # the running config is beyond it
-    assert open_files_constraints(("sort_buffer_size",), found, "mariadb", 20000) == ()
+    assert _open_files(names, found, "mariadb", None) == ()
+    assert _open_files(names, found, "mariadb", 16000) == ()  # the running config is beyond it
+    assert _open_files(("sort_buffer_size",), found, "mariadb", 20000) == ()
 
 
 def test_the_rules_stay_inside_ranges_and_budget() -> None:
     found = states()
-    machine = Machine(cores=4, memory_bytes=1 << 34, disk="ssd")
-    config = advice.advise(found, CONTEXT, BOUNDS, machine)
+    config = advised(CATALOG, found, {**BOUNDS, "clients": 8.0, "ssd": 1.0, "hdd": 0.0}, _memory(found))
     assert config["query_cache_type"] == "OFF"
     assert config["query_cache_size"] == 0
     assert "key_buffer_size" not in config
     assert int(config["innodb_buffer_pool_size"]) % (8 << 20) == 0
-    assert memory.model(found, CONTEXT, 1 << 30).total(config) <= 1 << 30
+    assert _memory(found).total(config) <= 1 << 30
     for name, value in config.items():
         knob = found[name].knob
         assert value in knob.special or knob.low is None or knob.low <= value <= knob.high  # type: ignore[operator]
@@ -286,14 +307,12 @@ def test_the_rules_stay_inside_ranges_and_budget() -> None:
 def test_orders_and_memory_are_checked_before_anything() -> None:
     found = states()
     with pytest.raises(ApplyError, match="innodb_io_capacity=5000 is above innodb_io_capacity_max=2000"):
-        check_orders(memory.ORDERS, Config({"innodb_io_capacity": 5000}), found)
+        check_rules(CATALOG, Config({"innodb_io_capacity": 5000}), found, {})
     with pytest.raises(ApplyError, match="innodb_log_buffer_size=33554432 is above innodb_log_file_size=4194304"):
-        check_orders(
-            memory.ORDERS, Config({"innodb_log_buffer_size": 32 << 20, "innodb_log_file_size": 4 << 20}), found
-        )
-    with pytest.raises(ApplyError, match="the server would take memory="):
-        preflight.check_memory(Config({"innodb_buffer_pool_size": 2 << 30}), found, 1 << 30)
-    preflight.check_memory(Config({"innodb_io_capacity": 300}), found, 1 << 20)
+        check_rules(CATALOG, Config({"innodb_log_buffer_size": 32 << 20, "innodb_log_file_size": 4 << 20}), found, {})
+    with pytest.raises(ApplyError, match="a single client at work would take memory="):
+        check_memory(Config({"innodb_buffer_pool_size": 2 << 30}), _memory(found, 1))
+    check_memory(Config({"innodb_io_capacity": 300}), replace(_memory(found, 1), budget_bytes=1 << 20))
 
 
 def test_values_are_written_and_compared_as_the_server_does() -> None:
@@ -306,7 +325,8 @@ def test_values_are_written_and_compared_as_the_server_does() -> None:
 
 
 def test_the_fragment_says_what_it_was() -> None:
-    text = fragment_text(Config({"thread_stack": 262144, "query_cache_type": "ON"}), states())
+    config = Config({"thread_stack": 262144, "query_cache_type": "ON"})
+    text = fragment_text(config, states(), lambda _, value: option_text(value), ["[mysqld]"])
     assert text.splitlines()[0] == "[mysqld]"
     assert "Was 292kB; needs a restart. 256kB." in text
     assert "thread_stack = 262144\n" in text

@@ -10,10 +10,10 @@ import pytest
 from tests.needs import require
 from trimtab.errors import ForeignChangeError
 from trimtab.space import Config
+from trimtab.systems.knobs import Reading
 from trimtab.systems.mysql import MysqlTarget
-from trimtab.systems.mysql.change import is_resized
 from trimtab.systems.mysql.pending import starts_so
-from trimtab.systems.mysql.variables import Variable
+from trimtab.systems.mysql.set_global import is_resized
 
 pytestmark = [pytest.mark.service]
 
@@ -106,8 +106,8 @@ def test_the_end_of_a_resize_is_known(status: dict[str, str], is_done: bool) -> 
 def test_what_a_session_has_set_is_told_from_what_a_restart_would_lose(
     name: str, text: str, start: dict[str, str], expected: bool
 ) -> None:
-    variable = Variable(
+    variable = Reading(
         name=name, text=text, kind="integer" if text.isdigit() else "bool", default=None, low=None, high=None, block=1,
-        choices=(), is_dynamic=True, source="SET GLOBAL", path="",
+        choices=(), is_late=False, source="SET GLOBAL", file="",
     )  # fmt: skip
     assert starts_so(variable, start) is expected

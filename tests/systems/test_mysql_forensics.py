@@ -10,18 +10,20 @@ import pytest
 from trimtab.host import FileCopy
 from trimtab.records import Fault
 from trimtab.systems.base import Own
+from trimtab.systems.evidence import classified
 from trimtab.systems.files import file_digest
-from trimtab.systems.mysql.foreign import Picture, differences
-from trimtab.systems.mysql.forensics import classify
+from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.mysql.undo import _file_without
+from trimtab.systems.picture import Picture, differences
 
 LEFT = Picture(
-    identifier="fXdYp7ZW",
-    role="",
-    process="4711 boot:99",
-    started_s=100.0,
+    who={"identifier": "fXdYp7ZW", "role": ""},
+    role="a server that takes writes",
+    calls="server_uid",
+    instance="4711 boot:99",
+    began_s=100.0,
     files={"/etc/a.cnf": "1", "/etc/zz-trimtab.cnf": "2"},
-    ours="/etc/zz-trimtab.cnf",
+    ours=frozenset({"/etc/zz-trimtab.cnf"}),
     settings={"sort_buffer_size": ("2097152", "default"), "sql_mode": ("STRICT", "default")},
 )
 
@@ -52,19 +54,24 @@ LEFT = Picture(
     ],
 )  # fmt: skip
 def test_a_line_of_the_log_speaks_for_a_fault(line: str, fault: Fault) -> None:
-    (symptom,) = classify(f"2026-11-20 20:07:06 0 [Note] Plugin 'FEEDBACK' is disabled.\n{line}")
+    (symptom,) = classified(f"2026-11-20 20:07:06 0 [Note] Plugin 'FEEDBACK' is disabled.\n{line}", CATALOG.log)
     assert symptom.fault is fault
     assert "2026-11-20" not in symptom.text
 
 
 def test_ordinary_lines_say_nothing() -> None:
-    assert classify("2026-11-20 20:07:06 0 [Note] /usr/sbin/mariadbd: ready for connections.\nVersion: '10.11'") == []
+    assert (
+        classified(
+            "2026-11-20 20:07:06 0 [Note] /usr/sbin/mariadbd: ready for connections.\nVersion: '10.11'", CATALOG.log
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "text", "stops"),
     [
-        ({"identifier": "other"}, "another server answers here: server_uid=other, it was fXdYp7ZW", True),
+        ({"who": {"identifier": "other"}}, "another server answers here: server_uid=other, it was fXdYp7ZW", True),
         ({"role": "a replica"}, "it is a replica now, it was a server that takes writes", True),
         ({"files": {"/etc/a.cnf": "9", "/etc/zz-trimtab.cnf": "2"}}, "file='/etc/a.cnf' was changed by", True),
         ({"files": {"/etc/zz-trimtab.cnf": "2"}}, "file='/etc/a.cnf' was removed by somebody else", True),
@@ -74,8 +81,8 @@ def test_ordinary_lines_say_nothing() -> None:
             "somebody else changed settings: sort_buffer_size=1024 (SET GLOBAL), it was 2097152",
             True,
         ),
-        ({"process": "4712 boot:100"}, "the server was restarted by somebody else, or crashed", False),
-        ({"process": "", "started_s": 110.0}, "the server was restarted by somebody else, or crashed", False),
+        ({"instance": "4712 boot:100"}, "the server was restarted by somebody else, or crashed", False),
+        ({"instance": "", "began_s": 110.0}, "the server was restarted by somebody else, or crashed", False),
     ],
 )
 def test_what_somebody_else_did_is_told(change: dict[str, Any], text: str, stops: bool) -> None:
@@ -86,7 +93,7 @@ def test_what_somebody_else_did_is_told(change: dict[str, Any], text: str, stops
 
 
 def test_a_second_of_uptime_is_no_restart() -> None:
-    assert list(differences(replace(LEFT, process=""), replace(LEFT, process="", started_s=101.5))) == []
+    assert list(differences(replace(LEFT, instance=""), replace(LEFT, instance="", began_s=101.5))) == []
 
 
 def test_own_changes_are_not_foreign_and_others_stay_so() -> None:

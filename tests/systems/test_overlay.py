@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from importlib.resources import files
 
 import pytest
@@ -10,35 +11,36 @@ import pytest
 from trimtab.errors import UsageError
 from trimtab.records import Context
 from trimtab.space import Config, KnobKind, RestartClass, SafetyClass, Space
+from trimtab.systems.base import KnobState
 from trimtab.systems.postgresql import PostgresTarget
 from trimtab.systems.postgresql.autoconf import change_entries, file_faults, read_entries, reload_and_wait
-from trimtab.systems.postgresql.catalogue import major_version, read_rows, selected_names
-from trimtab.systems.postgresql.classes import FORBIDDEN, safety_of
-from trimtab.systems.postgresql.overlay import load_overlay, parse_overlay
+from trimtab.systems.postgresql.catalogue import CATALOG, major_version, read_rows
 from trimtab.systems.postgresql.values import is_same, setting_text
+from trimtab.systems.selection import select
+from trimtab.systems.server_catalog import parse_server_catalog
 
-HEAD = 'schema = 1\nkind = "postgresql"\nversions = [13, 18]\n'
+HEAD = 'schema = 2\nkind = "postgresql"\nversions = [13, 18]\n'
 KNOB = '[knob.work_mem]\ndoc = "Memory of one sort or hash step."\n'
 
 
 def test_there_are_at_least_ninety_performance_knobs() -> None:
-    knobs = load_overlay().knob.values()
+    knobs = CATALOG.knob.values()
     assert sum(knob.safety is SafetyClass.PERFORMANCE for knob in knobs) >= 90
 
 
 def test_the_default_set_is_of_a_size_that_can_be_searched() -> None:
-    sets = load_overlay().sets
+    sets = CATALOG.sets
     assert 25 <= len(sets["performance"]) <= 40
     assert {"performance", "memory", "planner", "wal", "vacuum", "io", "parallel", "all"} <= set(sets)
-    assert len(sets["all"]) == len(load_overlay().knob)
-    curated = load_overlay().knob
+    assert len(sets["all"]) == len(CATALOG.knob)
+    curated = CATALOG.knob
     assert all(curated[name].safety is SafetyClass.PERFORMANCE for name in sets["performance"])
 
 
-def test_forbidden_knobs_are_in_code_and_nowhere_else() -> None:
-    assert not FORBIDDEN & set(load_overlay().knob)
+def test_forbidden_knobs_are_not_curated() -> None:
+    assert not CATALOG.forbidden & set(CATALOG.knob)
     for name in ("archive_command", "session_preload_libraries", "listen_addresses", "data_checksums", "log_directory"):
-        assert safety_of(name) is SafetyClass.FORBIDDEN
+        assert CATALOG.safety_of(name) is SafetyClass.FORBIDDEN
 
 
 @pytest.mark.parametrize(
@@ -53,19 +55,19 @@ def test_forbidden_knobs_are_in_code_and_nowhere_else() -> None:
     ],
 )
 def test_dangerous_knobs_have_their_class(name: str, safety: str) -> None:
-    assert load_overlay().knob[name].safety.value == safety
+    assert CATALOG.knob[name].safety.value == safety
 
 
 def test_code_and_overlay_agree_on_classes() -> None:
-    for name, knob in load_overlay().knob.items():
-        assert safety_of(name) in (SafetyClass.PERFORMANCE, knob.safety), name
+    for name, knob in CATALOG.knob.items():
+        assert CATALOG.safety_of(name) in (SafetyClass.PERFORMANCE, knob.safety), name
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("[knob.x", "is not TOML"),
-        (HEAD.replace("1", "2", 1), "wrong at schema"),
+        (HEAD.replace("2", "1", 1), "wrong at schema"),
         (HEAD + '[knob.fsync]\ndoc = "short"\n', r"wrong at knob.fsync.doc"),
         (HEAD + KNOB + "lowest = 1\n", r"wrong at knob.work_mem.lowest: Extra inputs are not permitted"),
         (HEAD + KNOB + "low = 1\n", "low and high go together"),
@@ -86,19 +88,20 @@ def test_code_and_overlay_agree_on_classes() -> None:
 )
 def test_a_wrong_overlay_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        parse_overlay(text)
+        parse_server_catalog(text)
 
 
 def test_the_file_has_no_knob_twice_and_only_known_keys() -> None:
     text = (files("trimtab.catalog") / "postgresql.toml").read_text(encoding="utf-8")
-    assert set(tomllib.loads(text)) == {"schema", "kind", "versions", "knob"}
+    keys = "schema kind versions secret orders reserve shrinks standby knob constraint memory advice advice_when pinned never"
+    assert set(tomllib.loads(text)) == {*keys.split(), "safety", "log"}
 
 
 @pytest.mark.service
 def test_every_entry_is_known_to_the_server_in_its_versions_and_only_there(target: PostgresTarget) -> None:
     with target._reach.connect() as connection:
         rows, major = read_rows(connection), major_version(connection)
-    for name, knob in load_overlay().knob.items():
+    for name, knob in CATALOG.knob.items():
         assert (name in rows) == knob.is_known_in(major), name
 
 
@@ -107,7 +110,7 @@ def test_units_contexts_and_limits_are_the_servers(target: PostgresTarget) -> No
     states = target.states()
     with target._reach.connect() as connection:
         major = major_version(connection)
-    for name, overlay in load_overlay().knob.items():
+    for name, overlay in CATALOG.knob.items():
         if name not in states:
             continue
         state = states[name]
@@ -153,15 +156,21 @@ def test_the_server_takes_every_end_special_value_and_choice(target: PostgresTar
             rows = read_rows(connection)
         for name, text in wanted.items():
             if states[name].knob.restart is RestartClass.RELOAD and not rows[name].is_pending:
-                assert is_same(rows[name].value, _value(text, rows[name].vartype, states[name].knob.unit)), name
+                assert is_same(rows[name].value, _value(text, rows[name].kind, states[name].knob.unit)), name
 
 
-def _value(text: str, vartype: str, unit: str) -> bool | int | float | str:
+def _selected(
+    choice: str | tuple[str, ...], states: Mapping[str, KnobState], *, reads_only: bool = False
+) -> tuple[str, ...]:
+    return select(choice, states, CATALOG, reads_only=reads_only, skips_absent=True)
+
+
+def _value(text: str, kind: str, unit: str) -> bool | int | float | str:
     from trimtab.units import parse_value
 
-    if vartype in ("integer", "real"):
+    if kind in ("integer", "real"):
         return parse_value(text, unit)
-    return text == "on" if vartype == "bool" else text
+    return text == "on" if kind == "bool" else text
 
 
 @pytest.mark.service
@@ -186,8 +195,8 @@ def test_the_server_starts_with_all_lows_and_with_all_highs(target: PostgresTarg
 @pytest.mark.service
 def test_every_set_makes_a_space_that_holds_the_running_config(target: PostgresTarget) -> None:
     states, context = target.states(), Context("test", clients=12)
-    for choice in load_overlay().sets:
-        names = selected_names(choice, states)
+    for choice in CATALOG.sets:
+        names = _selected(choice, states)
         running = {n: states[n].running for n in names}
         space = Space(
             [states[n].knob for n in names],
@@ -200,10 +209,10 @@ def test_every_set_makes_a_space_that_holds_the_running_config(target: PostgresT
 
 def test_a_set_leaves_out_what_only_writes_feel_when_the_workload_only_reads(target: PostgresTarget) -> None:
     states = target.states()
-    reads = set(selected_names("performance", states, reads_only=True))
-    writes = set(selected_names("performance", states))
+    reads = set(_selected("performance", states, reads_only=True))
+    writes = set(_selected("performance", states))
     assert {"shared_buffers", "work_mem", "random_page_cost"} <= reads < writes
     assert {"max_wal_size", "commit_delay", "bgwriter_delay", "autovacuum_naptime"} <= writes - reads
-    assert selected_names(("planner", "max_wal_size"), states, reads_only=True)[-1] == "max_wal_size"
+    assert _selected(("planner", "max_wal_size"), states, reads_only=True)[-1] == "max_wal_size"
     context = Context(workload="reads", clients=4, read_share=1.0)
-    assert set(target.selection(context)) == set(selected_names("all", states))
+    assert set(target.selection(context)) == set(_selected("all", states))

@@ -8,11 +8,9 @@ from trimtab.errors import UsageError
 from trimtab.records import Context, Machine
 from trimtab.space import Knob, KnobKind, SafetyClass
 from trimtab.systems import KnobState
-from trimtab.systems.mysql.overlay import load_overlay as load_mysql
 from trimtab.systems.plays import fitting_plays, parse_plays, play_facts, shipped_plays
-from trimtab.systems.postgresql.overlay import load_overlay as load_postgresql
+from trimtab.systems.server_catalog import server_catalog
 
-_OVERLAYS = {"postgresql": load_postgresql, "mysql": load_mysql}
 _BOUNDS = {"memory": 2.0**30, "cores": 2.0, "connections": 100.0, "disk": 1e11}
 _FILE = """
 schema = 1
@@ -30,7 +28,7 @@ def _parsed(when: str = "", settings: str = "cache = 1") -> object:
 
 
 def _shipped(kind: str) -> object:
-    overlay = _OVERLAYS[kind]()
+    overlay = server_catalog(kind)
     locked = frozenset(name for name, knob in overlay.knob.items() if knob.safety is not SafetyClass.PERFORMANCE)
     return shipped_plays(kind, frozenset(overlay.knob), locked)
 

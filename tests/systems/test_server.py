@@ -1,18 +1,17 @@
-"""The change that every kind of database server makes in the same way: what it tells of its failures, and in which order."""
+"""The change that every kind of system makes in the same way: what it tells of its failures, and in which order."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from trimtab.errors import ApplyError, LockedError, TargetError
 from trimtab.records import Fault
-from trimtab.space import Config, Knob, Value
-from trimtab.systems.base import Applied, KnobState, Own, Restarts, Snapshot, Undone
-from trimtab.systems.refusal import LoginRefusedError
-from trimtab.systems.server import ServerTarget
+from trimtab.space import Config
+from trimtab.systems.base import KnobState, Snapshot, Undone
+from trimtab.systems.reach import LoginRefusedError
+from trimtab.systems.system import System
 
 BASE = Snapshot(target="db", kind="toy", reach={}, files={}, values={})
 
@@ -31,17 +30,44 @@ class Recorder:
         return call
 
 
-class Toy(ServerTarget[Any, Any]):
+class ToyChange:
+    """A change that writes down what is asked of it, and fails at `fails_at` with `error`."""
+
+    def __init__(self, calls: list[str], error: Exception | None, fails_at: str) -> None:
+        self._calls = calls
+        self._error = error
+        self._fails_at = fails_at
+
+    def __getattr__(self, name: str) -> Any:
+        def call() -> Any:
+            self._calls.append(name)
+            if self._error is not None and name == self._fails_at:
+                raise self._error
+            return {} if name == "effective" else False
+
+        return call
+
+
+class ToyChannel:
+    def __init__(self, calls: list[str], error: Exception | None, fails_at: str) -> None:
+        self.calls = calls
+        self._change = ToyChange(calls, error, fails_at)
+
+    def change(self, *_: object, **__: object) -> ToyChange:
+        return self._change
+
+
+class Toy(System[Any, Any]):
     """A server whose change fails with `error`."""
 
     kind = "toy"
 
-    def __init__(self, error: Exception | None) -> None:
+    def __init__(self, error: Exception | None, fails_at: str = "write") -> None:
         self.calls: list[str] = []
         recorder = Recorder(self.calls)
         super().__init__("db", None, recorder)
         self._lock, self._sentry = cast(Any, recorder), cast(Any, recorder)
-        self._error = error
+        self._channel = cast(Any, ToyChannel(self.calls, error, fails_at))
 
     def _look(self) -> None: ...
     def _version(self) -> str:
@@ -56,28 +82,29 @@ class Toy(ServerTarget[Any, Any]):
     def health(self) -> None:
         self.calls.append("health")
 
-    def _texts(self, knob: Knob, value: Value) -> tuple[str, ...]:
-        return (str(value),)
 
-    def _set(self, config: Config, states: Any, base: Snapshot, *, stays: bool) -> Applied:
-        self.calls.append("set")
-        if self._error is not None:
-            raise self._error
-        return Applied(effective={}, restarted=False, duration_s=0.0)
-
-    def _take_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> Undone:
-        self.calls.append("take_back")
+@pytest.fixture(autouse=True)
+def undo(monkeypatch: pytest.MonkeyPatch) -> None:
+    def take_back(channel: ToyChannel, *_: object) -> Undone:
+        channel.calls.append("take_back")
         return Undone()
 
-    @property
-    def _own_files(self) -> list[Path]:
-        return []
+    monkeypatch.setattr("trimtab.systems.system.take_back", take_back)
+
+
+def test_what_does_not_fit_is_told_only_when_nobody_else_has_written() -> None:
+    toy = Toy(ApplyError("not used", hint="look"), "check")
+    with pytest.raises(ApplyError, match="not used"):
+        toy.apply(Config({}))
+    assert toy.calls[4:6] == ["check", "require_ours"]
 
 
 def test_a_change_is_watched_checked_and_only_then_counts() -> None:
     toy = Toy(None)
     toy.apply(Config({}))
-    assert toy.calls == ["changing", "set", "health", "changed", "renew"]
+    assert toy.calls == [
+        "changing", "write", "take_effect", "must_restart", "check", "effective", "health", "changed", "renew",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -92,7 +119,7 @@ def test_a_failed_change_keeps_the_evidence_before_it_is_undone(error: TargetErr
     toy = Toy(error)
     with pytest.raises(ApplyError) as caught:
         toy.apply(Config({}))
-    assert toy.calls == ["changing", "set", "log_excerpt", "failed", "take_back", "restored", "renew"]
+    assert toy.calls == ["changing", "write", "log_excerpt", "failed", "take_back", "restored", "renew"]
     assert (caught.value.message, caught.value.hint, caught.value.fault) == (error.message, "look", fault)
     assert caught.value.log_excerpt == "the server's own words"
 

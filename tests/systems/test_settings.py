@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trimtab.errors import UsageError
-from trimtab.systems.expression import evaluate
+from trimtab.space import amount
 from trimtab.systems.postgresql import PostgresTarget
 from trimtab.systems.postgresql.settings import read_settings
 
@@ -72,12 +72,12 @@ def test_the_password_is_used_and_never_shown() -> None:
     ],
 )
 def test_range_arithmetic(text: str, value: float) -> None:
-    assert evaluate(text, {"memory": 1024.0, "cores": 4.0}) == value
+    assert amount(text, {"memory": 1024.0, "cores": 4.0}) == value
 
 
 @pytest.mark.parametrize(
-    "text", ["", "memory +", "other", "memory / 0", "open('x')", "memory.real", "[1]", "True", "min()"]
+    "text", ["", "memory +", "other", "memory / 0", "open('x')", "memory.real", "[1]", "'x'", "1e999", "min()"]
 )
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="cannot evaluate expression="):
-        evaluate(text, {"memory": 1024.0})
+        amount(text, {"memory": 1024.0})

@@ -22,7 +22,7 @@ def command() -> None:
 def check(file: Path, as_json: bool) -> int:
     """List everything that is wrong with a catalogue, and what to do about it. Changes nothing. Exit code 1: something is."""
     from trimtab.report.words import counted
-    from trimtab.systems.program.check import check_catalog
+    from trimtab.systems.catalog_check import check_catalog
 
     report = check_catalog(file)
     if as_json:

@@ -8,7 +8,7 @@ from trimtab.deferred import deferred
 
 if TYPE_CHECKING:
     from trimtab.space.axis import base_value
-    from trimtab.space.condition import is_true
+    from trimtab.space.condition import amount, is_true
     from trimtab.space.config import Config
     from trimtab.space.constraint import Constraint
     from trimtab.space.knob import Knob, KnobKind, RestartClass, SafetyClass, Value
@@ -18,7 +18,7 @@ else:
         __name__,
         {
             "axis": "base_value",
-            "condition": "is_true",
+            "condition": "amount is_true",
             "config": "Config",
             "constraint": "Constraint",
             "knob": "Knob KnobKind RestartClass SafetyClass Value",
@@ -35,6 +35,7 @@ __all__ = [
     "SafetyClass",
     "Space",
     "Value",
+    "amount",
     "base_value",
     "is_true",
 ]

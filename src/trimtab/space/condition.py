@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
 from trimtab.errors import SpaceError
-from trimtab.space.evaluate import Column, holds
+from trimtab.space.evaluate import Column, evaluate, holds
 from trimtab.space.expression import Node, Type, check, names_in, parse
 from trimtab.space.knob import Knob, Value
 from trimtab.units import Dimension
 
-__all__ = ["Condition", "as_column", "constant_type", "is_true", "ordered_conditions"]
+__all__ = ["Condition", "amount", "as_column", "constant_type", "is_true", "ordered_conditions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,43 @@ def is_true(text: str, facts: Mapping[str, float], dimensions: Mapping[str, Dime
     tree = parse(text)
     check(tree, {name: Type(dimension=dimensions[name]) for name in facts if name in dimensions}, text)
     return bool(holds(tree, {name: np.float64(value) for name, value in facts.items()}).all())
+
+
+def amount(text: str, facts: Mapping[str, Value]) -> float:
+    """The number that arithmetic in the constraint language gives, in base units: "min(memory / 4, 8GB)" in bytes.
+
+    Args:
+        text: the arithmetic.
+        facts: name -> value in base units, bare; texts stand for choices.
+
+    Raises:
+        SpaceError: it is not in the language, speaks of something that is no fact, or gives no finite number.
+    """
+    try:
+        known = tuple((name, facts[name]) for name in _parsed(text)[1] if name in facts)
+        return _amount(text, known)
+    except SpaceError as error:
+        hint = f"use + - * / min() max(), sizes (8MB), durations (30s), and: {', '.join(facts) or 'no names'}"
+        raise SpaceError(f"cannot evaluate expression={text[:200]!r}: {error.message}", hint=hint) from error
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> tuple[Node, tuple[str, ...]]:
+    """The tree, and the names in it."""
+    tree = parse(text)
+    return tree, tuple(dict.fromkeys(name.name for name in names_in(tree)))
+
+
+@lru_cache(maxsize=4096)
+def _amount(text: str, facts: tuple[tuple[str, Value], ...]) -> float:
+    """A catalogue asks the same of the same facts each time that its knobs are read."""
+    tree = _parsed(text)[0]
+    if check(tree, {name: constant_type(value) for name, value in facts}, text).is_text:
+        raise SpaceError("it is a text", hint="write a number")
+    found = float(np.asarray(evaluate(tree, {name: as_column(value) for name, value in facts})))
+    if not np.isfinite(found):
+        raise SpaceError(f"it is {found} on this machine", hint="keep it within the range of numbers")
+    return found
 
 
 def constant_type(value: Value) -> Type:

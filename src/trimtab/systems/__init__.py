@@ -9,22 +9,28 @@ from trimtab.deferred import deferred
 if TYPE_CHECKING:
     from trimtab.systems.base import (
         Applied,
-        CountingTarget,
         KnobState,
         Own,
-        PlayingTarget,
         Restarts,
         Snapshot,
         Target,
         Undone,
-        Vitals,
-        Watchable,
         always,
     )
-    from trimtab.systems.discovery import DiscoverableTarget, FoundServer
-    from trimtab.systems.forensic import Disturbance, Evidence, ForensicTarget, Symptom
+    from trimtab.systems.capabilities import (
+        CountingTarget,
+        DiscoverableTarget,
+        Disturbance,
+        Evidence,
+        ForensicTarget,
+        FoundServer,
+        GrantingTarget,
+        PlayingTarget,
+        Symptom,
+        Vitals,
+        Watchable,
+    )
     from trimtab.systems.gate import check_harmless, require_open
-    from trimtab.systems.grant import GrantingTarget
     from trimtab.systems.memory import MemoryModel
     from trimtab.systems.same_server import is_same_server
     from trimtab.systems.stack import Stack
@@ -33,12 +39,10 @@ else:
     __getattr__ = deferred(
         __name__,
         {
-            "base": "Applied CountingTarget KnobState Own PlayingTarget Restarts Snapshot Target Undone Vitals Watchable"
-            " always",
-            "discovery": "DiscoverableTarget FoundServer",
-            "forensic": "Disturbance Evidence ForensicTarget Symptom",
+            "base": "Applied KnobState Own Restarts Snapshot Target Undone always",
+            "capabilities": "CountingTarget DiscoverableTarget Disturbance Evidence ForensicTarget FoundServer GrantingTarget"
+            " PlayingTarget Symptom Vitals Watchable",
             "gate": "check_harmless require_open",
-            "grant": "GrantingTarget",
             "memory": "MemoryModel",
             "same_server": "is_same_server",
             "stack": "Stack",

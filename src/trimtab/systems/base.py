@@ -10,23 +10,18 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from trimtab.units import format_value
 
 if TYPE_CHECKING:
-    from trimtab.host import VolumeUse
-    from trimtab.records import Context, Endpoint, Machine, Play
+    from trimtab.records import Context, Endpoint, Machine
     from trimtab.space import Config, Constraint, Knob, Value
     from trimtab.systems.memory import MemoryModel
 
 __all__ = [
     "Applied",
-    "CountingTarget",
     "KnobState",
     "Own",
-    "PlayingTarget",
     "Restarts",
     "Snapshot",
     "Target",
     "Undone",
-    "Vitals",
-    "Watchable",
     "always",
 ]
 
@@ -243,66 +238,3 @@ class Target(Protocol):
     def fragment(self, config: Config) -> str: ...
     def lock(self, holder: str) -> AbstractContextManager[None]: ...
     def doctor(self) -> Sequence[tuple[str, bool, str]]: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vitals:
-    """What a target and its machine use at one moment; None (or nothing) where it cannot be seen.
-
-    Attributes:
-        memory_bytes: of the target's processes, shared memory once.
-        memory_limit_bytes: the budget that they share.
-        available_bytes: memory that the machine can still give without swapping.
-        swap_bytes: of the target's memory, what lies in swap.
-        swapped_bytes: moved to and from swap by the whole machine since its start.
-        oom_kills: processes of the target that the kernel has killed because memory ran out, since its start.
-        volumes: the file systems that the target writes to.
-        lag_s: seconds that the slowest standby is behind; None without standbys, too.
-        memory_by_tier: of a stack, `memory_bytes` tier by tier; {} of a single target.
-    """
-
-    memory_bytes: int | None = None
-    memory_limit_bytes: int | None = None
-    available_bytes: int | None = None
-    swap_bytes: int | None = None
-    swapped_bytes: int | None = None
-    oom_kills: int | None = None
-    volumes: tuple[VolumeUse, ...] = ()
-    lag_s: float | None = None
-    memory_by_tier: Mapping[str, int] = field(default_factory=dict)
-
-
-@runtime_checkable
-class CountingTarget(Protocol):
-    """A target that counts its own work.
-
-    * `counters()`: what it has counted so far, by name ("database.blks_read", "Innodb_pages_read"); differences of two calls
-      tell what a load made it do. Takes milliseconds, and changes nothing. Raises `TargetError` when it cannot be reached.
-    """
-
-    def counters(self) -> Mapping[str, float]: ...
-
-
-@runtime_checkable
-class PlayingTarget(Protocol):
-    """A target for which there are plays: what an expert would try.
-
-    * `plays(context, latency_s)`: those that fit the load and this server, the most promising first, over knobs that may be
-      changed; `latency_s` is the mean duration of an operation under the found settings. Changes nothing.
-    """
-
-    def plays(self, context: Context, latency_s: float) -> tuple[Play, ...]: ...
-
-
-@runtime_checkable
-class Watchable(Protocol):
-    """A target whose resources can be watched while a load runs; every method may be called from a thread of its own.
-
-    * `vitals()`: cheap enough for once a second; never raises, for the load itself shows whether the target is well.
-    * `data_bytes()`: what the target itself occupies on its volumes; may take seconds. None when it cannot be seen.
-    * `unwatch()`: gives back what `vitals` keeps open (a connection); idempotent, never waits long.
-    """
-
-    def vitals(self) -> Vitals: ...
-    def data_bytes(self) -> int | None: ...
-    def unwatch(self) -> None: ...

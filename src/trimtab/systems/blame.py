@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trimtab.errors import TargetError
-from trimtab.systems.forensic import Evidence, ForensicTarget
+from trimtab.systems.capabilities import Evidence, ForensicTarget
 from trimtab.systems.tier import Tier
 
 __all__ = ["evidence_of"]

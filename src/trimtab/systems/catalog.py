@@ -6,24 +6,22 @@ Schema 2. A person writes one for a system that Trimtab does not know, and needs
 from __future__ import annotations
 
 import math
-import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from trimtab.errors import SpaceError, UsageError
-from trimtab.space.condition import constant_type
+from trimtab.space.condition import amount, constant_type, is_true
 from trimtab.space.expression import check, names_in, parse
 from trimtab.systems.codec import CODECS, Codec, Template, codec_of
 from trimtab.systems.codec.scalar import SCALAR_ADDRESS
-from trimtab.systems.evidence import FaultLine
-from trimtab.systems.expression import evaluate
 from trimtab.systems.gate import harm_of_address
-from trimtab.systems.overlay import Overlay, OverlayKnob
-from trimtab.units import parse_value
+from trimtab.systems.overlay import Overlay, OverlayKnob, Written
+from trimtab.units import Dimension, parse_value
 
 __all__ = ["BOUNDS", "Catalog", "CatalogKnob", "Channel", "catalog_faults", "parse_catalog", "read_catalog"]
 
@@ -33,8 +31,6 @@ BOUNDS = ("memory", "cores", "disk")
 _EXAMPLE = {"memory": 1e9, "cores": 4.0, "disk": 1e11}
 _MAX_BYTES = 1 << 20
 _NUMBERS = ("integer", "real")
-
-Literal_ = str | int | float | bool
 
 
 class Channel(BaseModel):
@@ -85,7 +81,7 @@ class CatalogKnob(OverlayKnob):
     """
 
     type: Literal["integer", "real", "boolean", "choice", "ordinal"]
-    default: Literal_
+    default: Written
     hard: tuple[int | float, int | float] | None = None
     address: str = ""
     channel: str = ""
@@ -115,59 +111,24 @@ class CatalogKnob(OverlayKnob):
             raise ValueError(f"default={self.default!r} is not a number")
         for text in (self.low, self.high, self.default if is_number else None):
             try:
-                _ = evaluate(text, _EXAMPLE) if isinstance(text, str) else 0.0
+                _ = amount(text, _EXAMPLE) if isinstance(text, str) else 0.0
             except UsageError as error:
                 raise ValueError(f"{error.message}; {error.hint}") from error
         return self
 
 
-class _Text(BaseModel):
-    """A constraint: its text in the constraint language, and what messages call it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    text: str
-    name: str = ""
-
-
-class _Log(BaseModel):
-    """Words of the system's log that say why it failed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    prefix: str = ""
-    line: tuple[FaultLine, ...] = ()
-
-    @model_validator(mode="after")
-    def _has_patterns(self) -> Self:
-        for text in (self.prefix, *(line.log for line in self.line)):
-            try:
-                re.compile(text)
-            except re.error as error:
-                raise ValueError(f"{text!r} is not a regular expression: {error}") from error
-        return self
-
-
 class Catalog(Overlay[CatalogKnob]):
-    """The whole file.
+    """The whole file; see `Overlay`.
 
     Attributes:
         channel: name -> file.
         knob: name -> knob.
-        constraint: what must hold between knobs.
-        memory: consumer -> bytes, in the constraint language, summed against the memory budget.
-        advice: knob -> a value to try first, or arithmetic over memory, cores, disk and clients.
         units: suffix in the files -> what it means ("mb" -> "1MB").
-        log: see `_Log`.
     """
 
-    schema_: Literal[2] = Field(alias="schema")  # type: ignore[assignment]
-    versions: tuple[Any, ...] = ()
     channel: dict[str, Channel] = Field(min_length=1)
     knob: dict[str, CatalogKnob] = Field(min_length=1)
-    constraint: tuple[_Text, ...] = ()
-    memory: dict[str, str] = Field(default_factory=dict)
-    advice: dict[str, Literal_] = Field(default_factory=dict)
     units: dict[str, str] = Field(default_factory=dict)
-    log: _Log = _Log()
 
     def channel_of(self, name: str) -> str:
         """The name of the channel that a knob is written to."""
@@ -186,14 +147,22 @@ class Catalog(Overlay[CatalogKnob]):
         yield from self._unit_faults()
         for name, text in (*((each.name or each.text, each.text) for each in self.constraint), *self.memory.items()):
             yield from self._text_faults(name, text)
-        for name, value in self.advice.items():
+        yield from self._advice_faults()
+
+    def _advice_faults(self) -> Iterator[tuple[str, str]]:
+        for where, name in self.named():
+            if name not in self.knob:
+                yield f"{where} names {name!r}: there is no such knob", "name a knob of this catalogue"
+        facts = {**_EXAMPLE, "clients": 4.0, "ssd": 1.0, "hdd": 0.0}
+        for name, value in (each for table in self.advices() for each in table.items()):
             if name not in self.knob:
                 yield f"[advice] {name}={value!r}: there is no such knob", "name a knob of this catalogue"
             elif isinstance(value, str) and self.knob[name].type in _NUMBERS:
-                try:
-                    evaluate(value, {**_EXAMPLE, "clients": 4.0})
-                except UsageError as error:
-                    yield f"[advice] {name}: {error.message}", error.hint or ""
+                yield from _fault(f"[advice] {name}", partial(amount, value, facts))
+        yield from _fault("reserve", partial(amount, self.reserve, _EXAMPLE))
+        for more in self.advice_when:
+            known = dict.fromkeys(facts, Dimension.NUMBER)
+            yield from _fault("[[advice_when]] when", partial(is_true, more.when, facts, known))
 
     def _address_faults(self) -> Iterator[tuple[str, str]]:
         taken: dict[tuple[str, str], str] = {}
@@ -268,6 +237,13 @@ class Catalog(Overlay[CatalogKnob]):
             check(tree, types, text)
         except SpaceError as error:
             yield f"{name!r}: {error.message}", error.hint or "docs/reference/space.md has the language"
+
+
+def _fault(where: str, evaluate: Callable[[], object]) -> Iterator[tuple[str, str]]:
+    try:
+        evaluate()
+    except SpaceError as error:
+        yield f"{where}: {error.message}", error.hint or ""
 
 
 def _first_words(error: Mapping[str, Any]) -> tuple[str, str]:

@@ -1,20 +1,24 @@
-"""The curated overlay of a kind of target: what its catalog/KIND.toml says of each knob, checked when it is loaded."""
+"""What every catalogue says, of a user's program and of the kinds that Trimtab ships alike, checked when it is loaded: knobs with
+their useful ranges, what must hold between them, memory, advice, and the words of the system's log.
+"""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
-from importlib.resources import files
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from trimtab.errors import InternalError, UsageError
-from trimtab.space import SafetyClass
-from trimtab.systems.expression import evaluate
+from trimtab.errors import UsageError
+from trimtab.space import SafetyClass, amount
 from trimtab.units import unit_factor
 
-__all__ = ["Bounds", "Overlay", "OverlayKnob", "parse_overlay", "shipped_overlay"]
+__all__ = ["Bounds", "FaultLine", "LogWords", "Overlay", "OverlayKnob", "Rule", "Written"]
+
+Written = str | int | float | bool
+"""A value of a catalogue: a number in the knob's unit, arithmetic in base units, or a choice."""
 
 _EXPRESSION_NAMES = {"memory": 1e9, "cores": 4.0, "connections": 100.0, "disk": 1e11}
 
@@ -65,7 +69,7 @@ class OverlayKnob(BaseModel):
         step = unit_factor(self.unit)[0]
 
         def bound(value: int | float | str | None) -> float:
-            return evaluate(value, names) / step if isinstance(value, str) else float(value or 0)
+            return amount(value, names) / step if isinstance(value, str) else float(value or 0)
 
         return bound(self.low), bound(self.high)
 
@@ -73,28 +77,132 @@ class OverlayKnob(BaseModel):
 K = TypeVar("K", bound=OverlayKnob)
 
 
-class Overlay(BaseModel, Generic[K]):
-    """The whole file.
+class Rule(BaseModel):
+    """What must hold between knobs, in the constraint language.
 
     Attributes:
-        FORBIDDEN: knobs of this kind of target that are never set, so that nobody may curate them.
+        text: the condition; a rule that names a knob which this system lacks, or a fact that is not known, is left out.
+        name: what messages call it.
+        says: in words, for a rule that is checked before a change and is no constraint of the search.
+        only: the product that it holds for; "" for all.
+        use: "search" for one that bounds the search alone, and only where the running config keeps it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    text: str
+    name: str = ""
+    says: str = ""
+    only: str = ""
+    use: Literal["both", "search"] = "both"
+
+
+class FaultLine(BaseModel):
+    """Words of the system's log.
+
+    Attributes:
+        log: regular expression over one line, its messages in English.
+        fault: what they speak for.
+        sqlstate: the same by error code, where a line shows it.
+        own: of a resource: the line itself shows that the system's own settings asked for too much.
+        death: the system, or a process of it, died of it: what is measured meanwhile does not count.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    log: str
+    fault: Literal["config", "resource", "environment"]
+    sqlstate: str = ""
+    own: bool = False
+    death: bool = False
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Finds it in a line; a code stands before the severity (`%e ` in log_line_prefix) or after it (verbose errors)."""
+        code = rf"|\b{self.sqlstate} [A-Z]+: |: +{self.sqlstate}: " if self.sqlstate else ""
+        return re.compile(f"{self.log}{code}")
+
+
+class LogWords(BaseModel):
+    """Words of the system's log that say why it failed; the first line of the catalogue that fits counts.
+
+    Attributes:
+        prefix: what precedes the words of a line.
+        by_stop: of a symptom that says that the system was stopped.
+        by_kill: of one that the kernel tells better, which knows who killed.
+        first_words, last_words: of the first, or the last, line that may say why the system ended, when no other is known.
+        dead_process: with the number of a process of the system that has died as its group.
+        session_end: of a line about a session that has ended: who was cut off waits for it.
+        line: the lines.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    prefix: str = ""
+    by_stop: str = "(?!)"
+    by_kill: str = "(?!)"
+    first_words: str = ""
+    last_words: str = ""
+    dead_process: str = ""
+    session_end: str = ""
+    line: tuple[FaultLine, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_patterns(self) -> LogWords:
+        own = (
+            self.prefix,
+            self.by_stop,
+            self.by_kill,
+            self.first_words,
+            self.last_words,
+            self.dead_process,
+            self.session_end,
+        )
+        for text in (*own, *(line.log for line in self.line)):
+            try:
+                re.compile(text)
+            except re.error as error:
+                raise ValueError(f"{text!r} is not a regular expression: {error}") from error
+        return self
+
+
+class AdviceWhen(BaseModel):
+    """Advice for where a condition holds, over memory, cores, disk, clients, ssd and hdd (1 or 0)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    when: str
+    settings: dict[str, Written] = Field(min_length=1)
+
+
+class Overlay(BaseModel, Generic[K]):
+    """A whole catalogue.
+
+    Attributes:
+        kind: name of the system.
+        versions: that it was written for.
+        knob: name -> knob.
+        orders: pairs of knobs of which the first may not be above the second.
+        constraint: what else must hold between knobs.
+        memory: consumer -> bytes, in the constraint language, summed against the memory budget; a consumer of whose knobs the
+            system lacks one is left out.
+        reserve: of the memory budget, what is kept for the operating system and the system itself.
+        advice: knob -> a value to try first.
+        advice_when: more of it, under conditions.
+        shrinks: knobs of it that are made smaller, in this order, until it fits into the memory budget.
+        log: see `LogWords`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    FORBIDDEN: ClassVar[frozenset[str]] = frozenset()
-
-    schema_: Literal[1] = Field(alias="schema")
+    schema_: Literal[2] = Field(alias="schema")
     kind: str
-    versions: tuple[Any, ...]
+    versions: tuple[Any, ...] = ()
     knob: dict[str, K]
-
-    @model_validator(mode="after")
-    def _check_names(self) -> Self:
-        bad = sorted(self.FORBIDDEN & set(self.knob))
-        if bad:
-            raise ValueError(f"forbidden knobs may not be curated: {', '.join(bad)}")
-        return self
+    orders: tuple[tuple[str, str], ...] = ()
+    constraint: tuple[Rule, ...] = ()
+    memory: dict[str, str] = Field(default_factory=dict)
+    reserve: str = "0"
+    advice: dict[str, Written] = Field(default_factory=dict)
+    advice_when: tuple[AdviceWhen, ...] = ()
+    shrinks: tuple[str, ...] = ()
+    log: LogWords = LogWords()
 
     @property
     def sets(self) -> Mapping[str, tuple[str, ...]]:
@@ -105,33 +213,11 @@ class Overlay(BaseModel, Generic[K]):
                 named.setdefault(group, []).append(name)
         return {group: tuple(names) for group, names in named.items()}
 
+    def advices(self) -> tuple[Mapping[str, Written], ...]:
+        """What is advised always, and then what is advised under conditions."""
+        return (self.advice, *(each.settings for each in self.advice_when))
 
-O = TypeVar("O", bound=Overlay[Any])  # noqa: E741 - the type of a whole overlay
-
-
-def parse_overlay(text: str, model: type[O]) -> O:
-    """Reads and checks an overlay.
-
-    Raises:
-        UsageError: it is no TOML, or breaks the schema; the message names the first fault.
-    """
-    try:
-        return model.model_validate(tomllib.loads(text))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"the knob overlay is not TOML: {error}") from error
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"the knob overlay is wrong at {where}: {first['msg']}") from error
-
-
-def shipped_overlay(kind: str, model: type[O]) -> O:
-    """The overlay that Trimtab ships for `kind`.
-
-    Raises:
-        InternalError: the shipped file is broken.
-    """
-    try:
-        return parse_overlay((files("trimtab.catalog") / f"{kind}.toml").read_text(encoding="utf-8"), model)
-    except UsageError as error:
-        raise InternalError(error.message) from error
+    def named(self) -> Iterator[tuple[str, str]]:
+        """(where, knob) of each knob that orders and shrinks speak of."""
+        yield from (("orders", name) for pair in self.orders for name in pair)
+        yield from (("shrinks", name) for name in self.shrinks)

@@ -18,9 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from trimtab.errors import InternalError, SpaceError, UsageError
 from trimtab.records import Context, Machine, Play
-from trimtab.space import Value, is_true
+from trimtab.space import Value, amount, is_true
 from trimtab.systems.base import KnobState
-from trimtab.systems.expression import evaluate
 from trimtab.systems.overlay import Bounds
 from trimtab.units import Dimension, unit_factor
 
@@ -72,7 +71,7 @@ class PlayEntry(BaseModel):
         for name, value in self.settings.items():
             if isinstance(value, str) and set(value) & set("*/("):
                 try:
-                    evaluate(value, {fact: _EXAMPLE[fact] for fact in _ARITHMETIC})
+                    amount(value, {fact: _EXAMPLE[fact] for fact in _ARITHMETIC})
                 except UsageError as error:
                     raise ValueError(f"settings {name}={value!r} cannot be evaluated: {error.message}") from error
         return self
@@ -201,8 +200,8 @@ class _Values:
             return None
         if isinstance(written, int | float):
             return knob.clip(written)
-        amount = evaluate(written, {name: self.facts[name] for name in _ARITHMETIC if name in self.facts})
-        return knob.clip(amount / float(unit_factor(knob.unit)[0]))
+        number = amount(written, {name: self.facts[name] for name in _ARITHMETIC if name in self.facts})
+        return knob.clip(number / float(unit_factor(knob.unit)[0]))
 
 
 def fitting_plays(plays: Plays, states: Mapping[str, KnobState], facts: Mapping[str, float]) -> tuple[Play, ...]:

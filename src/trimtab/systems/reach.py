@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from trimtab.errors import TargetError
 from trimtab.host import LocalHost
 from trimtab.records import Endpoint
 from trimtab.systems.account import Account
 
-__all__ = ["ServerReach"]
+__all__ = ["LoginRefusedError", "ServerReach"]
+
+
+class LoginRefusedError(TargetError):
+    """The server runs and answers, and does not let this user in: neither waiting nor a restart would help."""
 
 
 class ServerReach(Protocol):

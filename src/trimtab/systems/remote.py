@@ -13,7 +13,7 @@ from trimtab.errors import ApplyError, TargetError
 from trimtab.host import CommandResult, LocalHost, is_ending, is_running
 from trimtab.records import Fault
 from trimtab.systems.log import log_bytes, tail
-from trimtab.systems.refusal import LoginRefusedError
+from trimtab.systems.reach import LoginRefusedError
 from trimtab.systems.settings import ServerSettings
 
 __all__ = ["CommandedServer", "RunningServer"]

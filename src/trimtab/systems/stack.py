@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from trimtab.errors import SpaceError, UsageError
 from trimtab.space import Config
-from trimtab.systems.base import KnobState, PlayingTarget, Snapshot, Target
-from trimtab.systems.forensic import ForensicTarget
+from trimtab.systems.base import KnobState, Snapshot, Target
+from trimtab.systems.capabilities import ForensicTarget, PlayingTarget
 from trimtab.systems.gate import check_harmless, require_open
 from trimtab.systems.host_budget import between_tiers, budgets, joined
 from trimtab.systems.memory import MemoryModel
@@ -30,7 +30,7 @@ from trimtab.systems.tier import Step, Tier, ordered
 if TYPE_CHECKING:
     from trimtab.records import Context, Endpoint, Machine, Play
     from trimtab.space import Constraint, Value
-    from trimtab.systems.forensic import Disturbance, Evidence
+    from trimtab.systems.capabilities import Disturbance, Evidence
 
 __all__ = ["Stack"]
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from trimtab.systems.base import Vitals, Watchable
+from trimtab.systems.capabilities import Vitals, Watchable
 from trimtab.systems.tier import Tier
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trimtab.errors import TargetError
 from trimtab.records import Endpoint
-from trimtab.systems.discovery import FoundServer
+from trimtab.systems.capabilities import FoundServer
 from trimtab.systems.mysql.flavour import read_flavour
 from trimtab.systems.mysql.program import find_server
 from trimtab.systems.mysql.session import connect

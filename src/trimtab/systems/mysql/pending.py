@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trimtab.errors import TargetError
+from trimtab.systems.knobs import Reading, parse_text
 from trimtab.systems.mysql.options import given_options, option_files, start_values
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.mysql.values import is_same
-from trimtab.systems.mysql.variables import Variable, parse_text
 
 __all__ = ["lost_by_restart", "require_settled", "starts_so", "unsettled"]
 
@@ -47,7 +47,7 @@ _MOVES_BY_ITSELF = ("gtid_", "timestamp", "debug", "innodb_buffer_pool_dump", "i
 
 
 def require_settled(
-    session: Session, reach: Reach, variables: Mapping[str, Variable], ours: frozenset[str], *, can_restart: bool
+    session: Session, reach: Reach, variables: Mapping[str, Reading], ours: frozenset[str], *, can_restart: bool
 ) -> None:
     """That a restart, where we can make one, changes nothing by itself; `ours` are put back by us after a restart.
 
@@ -70,7 +70,7 @@ def require_settled(
         )
 
 
-def lost_by_restart(reach: Reach, variables: Mapping[str, Variable], ours: frozenset[str]) -> list[str]:
+def lost_by_restart(reach: Reach, variables: Mapping[str, Reading], ours: frozenset[str]) -> list[str]:
     """Variables outside `ours` that SET GLOBAL has given a value that stands in no file."""
     lost = [
         name
@@ -82,7 +82,7 @@ def lost_by_restart(reach: Reach, variables: Mapping[str, Variable], ours: froze
     return [name for name in lost if not starts_so(variables[name], start)]
 
 
-def starts_so(variable: Variable, start: Mapping[str, str]) -> bool:
+def starts_so(variable: Reading, start: Mapping[str, str]) -> bool:
     """Whether the running value of a variable that some SET has set is also that after a restart, as far as can be told."""
     if variable.default is not None:
         return variable.text == variable.default
@@ -93,7 +93,7 @@ def starts_so(variable: Variable, start: Mapping[str, str]) -> bool:
     return _WITHOUT_OPTION.get(variable.name, variable.text) == variable.text
 
 
-def unsettled(session: Session, reach: Reach, variables: Mapping[str, Variable]) -> list[str]:
+def unsettled(session: Session, reach: Reach, variables: Mapping[str, Reading]) -> list[str]:
     """Variables that would have another value after a restart; those of texts and lists are not looked at.
 
     Only when an option file, or the folder of one, was written since the server's start: what the server itself makes of
@@ -132,7 +132,7 @@ def _changed_at(path: Path) -> float:
         return 0.0
 
 
-def _means(variable: Variable, text: str) -> bool:
+def _means(variable: Reading, text: str) -> bool:
     """Whether `text` stands for the running value; True where that cannot be told."""
     if variable.kind == "text" or not text or text.startswith("("):
         return True

@@ -7,36 +7,19 @@ from collections.abc import Mapping
 
 from trimtab.errors import ApplyError
 from trimtab.host import CommandResult
-from trimtab.records import Context
 from trimtab.space import Config, RestartClass
 from trimtab.systems.base import KnobState
-from trimtab.systems.mysql.memory import model
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.values import option_text
 from trimtab.units import format_size
 
-__all__ = ["check_disk", "check_memory", "check_start"]
+__all__ = ["check_disk", "check_start"]
 
 _TIMEOUT_S = 30.0
 _REDO = ("innodb_log_file_size", "innodb_redo_log_capacity")
 _DISK_SHARE = 0.5
 """Of the free space, what a redo log may take: MariaDB writes it in full, beside the old one, before it notices that it
 does not fit, and leaves what it has written behind."""
-
-
-def check_memory(config: Config, states: Mapping[str, KnobState], budget_bytes: int) -> None:
-    """That the server with one client fits into the budget; only when the config touches memory at all.
-
-    Raises:
-        ApplyError: it does not.
-    """
-    with_one = model(states, Context("", clients=1), budget_bytes)
-    used = with_one.total(config)
-    if used > budget_bytes and with_one.use(config) != with_one.use({}):
-        raise ApplyError(
-            f"the server would take memory={format_size(used)} of {format_size(budget_bytes)} with one client",
-            hint="lower innodb_buffer_pool_size or other memory settings, or raise memory in the target's table",
-        )
 
 
 def check_disk(config: Config, states: Mapping[str, KnobState], reach: Reach) -> None:

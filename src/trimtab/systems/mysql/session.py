@@ -13,7 +13,7 @@ from pymysql.constants import CR, ER
 from trimtab.errors import TargetError
 from trimtab.host.mysql_client import login, password_from_files
 from trimtab.records import Endpoint
-from trimtab.systems.refusal import LoginRefusedError
+from trimtab.systems.reach import LoginRefusedError
 
 __all__ = ["FullError", "LoginRefusedError", "Session", "StatementError", "connect", "password_of"]
 

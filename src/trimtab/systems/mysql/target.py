@@ -7,43 +7,35 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trimtab.errors import ApplyError
 from trimtab.host import most_open_files
-from trimtab.records import Context, DataRights, Play
-from trimtab.space import Config, Constraint, Knob, SafetyClass, Value
-from trimtab.systems.base import Applied, KnobState, Own, Restarts, Snapshot, Undone, Vitals
-from trimtab.systems.discovery import FoundServer
-from trimtab.systems.gate import check_config
-from trimtab.systems.memory import MemoryModel
-from trimtab.systems.mysql import advice, doctor, grant, memory, preflight, vitals
-from trimtab.systems.mysql.catalogue import Facts, curated_for, knob_states, require_changeable, selected_names
-from trimtab.systems.mysql.change import Catalogue, set_config, take_snapshot
+from trimtab.records import Context, DataRights
+from trimtab.space import Config
+from trimtab.systems.base import KnobState, Snapshot
+from trimtab.systems.capabilities import FoundServer
+from trimtab.systems.database import DatabaseSystem
+from trimtab.systems.evidence import Forensics
+from trimtab.systems.knobs import Reading
+from trimtab.systems.mysql import doctor, grant, preflight
+from trimtab.systems.mysql.catalogue import CATALOG, Facts, curated_for, require_changeable
+from trimtab.systems.mysql.change import OptionFile
 from trimtab.systems.mysql.counters import read_counters
 from trimtab.systems.mysql.discover import discover, embedded
 from trimtab.systems.mysql.embedded import EmbeddedReach
 from trimtab.systems.mysql.flavour import Flavour, read_flavour
-from trimtab.systems.mysql.fragment import fragment_text
+from trimtab.systems.mysql.foreign import take_picture
 from trimtab.systems.mysql.lock import TunerLock
-from trimtab.systems.mysql.open_files import open_files_constraints
-from trimtab.systems.mysql.overlay import load_overlay
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.remote import ConnectionReach, LocalReach
 from trimtab.systems.mysql.replication import has_replica
-from trimtab.systems.mysql.sentry import Sentry
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.mysql.settings import Settings, read_settings
-from trimtab.systems.mysql.undo import take_back
-from trimtab.systems.mysql.values import option_text
-from trimtab.systems.mysql.variables import MARIADB_QUERY, MYSQL_QUERY, Variable, from_mariadb, from_mysql
-from trimtab.systems.orders import check_orders
-from trimtab.systems.overlay import Bounds
-from trimtab.systems.plays import fitting_plays, play_facts, shipped_plays
-from trimtab.systems.server import ServerTarget
+from trimtab.systems.mysql.variables import MARIADB_QUERY, MYSQL_QUERY, from_mariadb, from_mysql
+from trimtab.systems.picture import Picture, Sentry
 
 __all__ = ["MysqlTarget"]
 
 
-class MysqlTarget(ServerTarget[Settings, Reach]):
+class MysqlTarget(DatabaseSystem[Settings, Reach]):
     """MySQL 8.0 to 8.4 and MariaDB 10.6 to 11: embedded, on this machine, or by connection alone. A `Target`.
 
     Attributes:
@@ -54,11 +46,15 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
     """
 
     kind = "mysql"
+    catalog = CATALOG
+    PASSWORD_FILE = "~/.my.cnf"
+    FRAGMENT_HEAD = ("[mysqld]",)
     SETTINGS = Settings
 
     def __init__(self, name: str, settings: Settings, state_dir: Path, reach: Reach | None = None) -> None:
         super().__init__(name, settings, reach if reach is not None else _reach(name, settings))
-        self._sentry = Sentry(self._reach, lambda: self._catalogue)
+        self._sentry = Sentry(Forensics(self._reach, CATALOG.log, "server"), self._picture)
+        self._channel = OptionFile(self._reach, self._variables, self._ours)
         self._flavour: Flavour | None = None
         self._lock = TunerLock(self._lock_file(state_dir), lambda: self._reach.connect())
 
@@ -108,13 +104,13 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
             self._flavour = read_flavour(str(session.value("SELECT VERSION()")))
         return self._flavour
 
-    def _variables(self, session: Session) -> dict[str, Variable]:
+    def _variables(self, session: Session) -> dict[str, Reading]:
         flavour = self._flavour_of(session)
         if flavour.product == "mariadb":
             return from_mariadb(session.execute(MARIADB_QUERY))
         return from_mysql(session.execute(MYSQL_QUERY), curated_for(flavour))
 
-    def _look(self) -> tuple[dict[str, Variable], Facts]:
+    def _look(self) -> tuple[dict[str, Reading], Facts]:
         with self._reach.connect() as session:
             variables = self._variables(session)
             grants = [str(row[0]) for row in session.execute("SHOW GRANTS")]
@@ -127,108 +123,31 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
             )
         return variables, facts
 
-    @property
-    def _catalogue(self) -> Catalogue:
-        with self._reach.connect() as session:
-            ours = frozenset(curated_for(self._flavour_of(session)))
-        return Catalogue(self._variables, ours)
+    def _ours(self, session: Session) -> frozenset[str]:
+        return frozenset(curated_for(self._flavour_of(session)))
 
-    def _bounds(self, variables: Mapping[str, Variable]) -> Bounds:
-        return self._bounds_with(float(variables["max_connections"].value))
+    def _picture(self) -> Picture:
+        return take_picture(self._reach, self._variables, self._ours)
 
     def _version(self) -> str:
         with self._reach.connect() as session:
             return str(self._flavour_of(session))
 
-    def states(self) -> Mapping[str, KnobState]:
-        """Every knob of the live server, by name."""
-        variables, facts = self._look()
-        return knob_states(variables, facts, self._bounds(variables), self.settings, self._reach.no_restart)
-
-    def selection(self, context: Context) -> tuple[str, ...]:
-        """The knobs that the settings ask to tune; of a set only those that a workload like `context` can feel.
-
-        Raises:
-            UsageError: an unknown name, or one that is named and locked.
-            TargetError: this user lets no knob be changed at all.
-        """
-        states = self.states()
+    def _require_changeable(self, states: Mapping[str, KnobState]) -> None:
         require_changeable(states)
-        return selected_names(self.settings.knobs, states, reads_only=context.read_share == 1.0)
 
-    def advise(self, context: Context) -> Config:
-        """A rule-based config over the changeable knobs (see `advice`)."""
-        variables, _ = self._look()
-        return advice.advise(self.states(), context, self._bounds(variables), self.machine())
-
-    def plays(self, context: Context, latency_s: float) -> tuple[Play, ...]:
-        """What an expert would try here (see `trimtab.systems.plays`)."""
-        facts = play_facts(context, self.machine(), self._bounds(self._look()[0]), latency_s=latency_s)
-        overlay = load_overlay()
-        locked = frozenset(n for n, knob in overlay.knob.items() if knob.safety is not SafetyClass.PERFORMANCE)
-        return fitting_plays(shipped_plays("mysql", frozenset(overlay.knob), locked), self.states(), facts)
-
-    def constraints(self, names: Sequence[str], context: Context) -> tuple[Constraint, ...]:
-        """The memory budget, the orders and the open files over those of `names` that matter."""
-        states, pid = self._states_as_found(), self._reach.pid
+    def _product(self) -> str:
         with self._reach.connect() as session:
-            product = self._flavour_of(session).product
+            return self._flavour_of(session).product
+
+    def _more_facts(self) -> Mapping[str, float]:
+        pid = self._reach.pid
         limit = most_open_files(pid) if pid is not None else None
-        return (
-            *memory.constraints(names, states, context, self.budget_bytes),
-            *open_files_constraints(names, states, product, limit),
-        )
+        return {} if limit is None else {"open_files": float(limit)}
 
-    def memory(self, context: Context) -> MemoryModel:
-        """What all connections share, and the buffers of each, over the values as found (see `memory`)."""
-        model = memory.model(self._states_as_found(), context, self.budget_bytes)
-        return replace(model, host=self.host_name)
-
-    def preflight(self, config: Config) -> None:
-        """Everything that can be known without changing anything.
-
-        Raises:
-            ApplyError: the config cannot work, with the reason.
-        """
-        states = self._states_as_found()
-        check_config(config, states)
-        check_orders(memory.ORDERS, config, states)
-        preflight.check_memory(config, states, self.budget_bytes)
+    def _check(self, config: Config, states: Mapping[str, KnobState]) -> None:
         preflight.check_disk(config, states, self._reach)
         preflight.check_start(config, states, self._reach)
-
-    def snapshot(self) -> Snapshot:
-        """The configuration as it is; later applies count from here.
-
-        Raises:
-            TargetError: a restart of ours would bring about changes of somebody else's.
-        """
-        can_restart = self.settings.allow_restart and not self._reach.no_restart
-        found = take_snapshot(
-            self.name, self.kind, self._reach, self._catalogue, self.settings.public(), can_restart=can_restart
-        )
-        self._base = replace(found, picture=self._sentry.begin())
-        return self._base
-
-    def _texts(self, knob: Knob, value: Value) -> tuple[str, ...]:
-        return (option_text(value),)
-
-    def _set(self, config: Config, states: Mapping[str, KnobState], base: Snapshot, *, stays: bool) -> Applied:
-        return set_config(self._reach, self._catalogue, base, config, stays=stays)
-
-    def _require_lasting(self) -> None:
-        if self._reach.include_file is None:
-            raise ApplyError(
-                "the config cannot be made to stay: Trimtab has no option file on this server",
-                hint="set include_file in the target's table, or put the printed settings into the server's own file",
-            )
-
-    def _take_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> Undone:
-        return take_back(self._reach, Catalogue(self._variables, frozenset(snapshot.values)), snapshot, own, restarts)
-
-    @property
-    def _own_files(self) -> Sequence[Path]:
-        return [self._reach.include_file] if self._reach.include_file is not None else []
 
     def health(self) -> None:
         """A fresh login and a query.
@@ -239,43 +158,24 @@ class MysqlTarget(ServerTarget[Settings, Reach]):
         with self._reach.connect() as session:
             session.execute("SELECT 1")
 
-    def notes(self) -> tuple[str, ...]:
-        """What `recover` could not do later; a set of knobs leaves out what a server does not have, without a word."""
-        return self._login_notes("~/.my.cnf")
-
-    def fragment(self, config: Config) -> str:
-        """`config` as text for an option file."""
-        return fragment_text(config, self._states_as_found())
-
     def counters(self) -> Mapping[str, float]:
         """What the server has counted of its own work since its start."""
         with self._reach.connect() as session:
             return read_counters(session)
 
-    def vitals(self) -> Vitals:
-        """What server and machine use now; see `Watchable`."""
-        return vitals.read_vitals(self._reach, self.settings.memory)
-
-    def data_bytes(self) -> int | None:
-        """What the server occupies on its volume."""
-        return vitals.data_bytes(self._reach)
-
-    def unwatch(self) -> None:
-        """Nothing is kept open."""
-
     def grant_sql(self, context: Context, rights: DataRights | None, *, role: str) -> tuple[str, bool]:
         """The user that tuning needs, as SQL for an administrator; see `GrantingTarget`."""
         variables, facts = self._look()
         allowed = replace(facts, may_set=True, beyond_rights=frozenset())
-        states = knob_states(variables, allowed, self._bounds(variables), self.settings, self._reach.no_restart)
-        names = selected_names(self.settings.knobs, states, reads_only=context.read_share == 1.0)
+        names = self._names_of(self._states_of(variables, allowed), context)
         user = role or (self._reach.endpoint().user if not facts.may_set else grant.DEFAULT_USER)
         return grant.grant_text(facts.flavour, len(names), rights, user)
 
     def doctor(self) -> Sequence[tuple[str, bool, str]]:
         """(check, is_fine, explanation) lines; changes nothing."""
+        states = self.states()
         _, facts = self._look()
-        return doctor.examine(self._reach, self.settings, self.states(), facts, self.budget_bytes, self.limits)
+        return doctor.examine(self._reach, states, facts, self._memory_lines(states))
 
 
 def _reach(name: str, settings: Settings) -> Reach:

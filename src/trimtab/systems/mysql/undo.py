@@ -1,135 +1,179 @@
-"""Undo: what is ours taken back out of a MySQL or MariaDB server, and nothing else.
+"""How a MySQL or MariaDB server is undone: the kind's part of `trimtab.systems.undo`.
 
-While nobody else has written our option file since, it has its found bytes again; otherwise only our own lines go. SET GLOBAL
-gives a variable its found value only while it still has ours. A restart is made only for a knob of ours that is in effect and
-must go back, and that brings no change of somebody else's into force; what others have set by SET GLOBAL outlives it.
+SET GLOBAL gives a variable its found value only while it still has ours; what others have set by it outlives a restart of ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from trimtab.errors import RestoreError, TargetError
 from trimtab.host import FileCopy
 from trimtab.space import Value
-from trimtab.systems.base import Own, Restarts, Snapshot, Undone
-from trimtab.systems.files import file_digest, file_from_json, told_left
-from trimtab.systems.mysql.change import GROUP, HEADS, Catalogue, set_dynamic
+from trimtab.systems.base import Own, Restarts, Snapshot
+from trimtab.systems.files import file_digest, file_from_json
+from trimtab.systems.knobs import Reading, parse_text
 from trimtab.systems.mysql.foreign import files_as_left, who_answers
 from trimtab.systems.mysql.options import given_options, start_values
 from trimtab.systems.mysql.pending import lost_by_restart, unsettled
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.rescue import bring_up
 from trimtab.systems.mysql.session import Session
+from trimtab.systems.mysql.set_global import Catalogue, set_dynamic
 from trimtab.systems.mysql.values import is_same, option_text
-from trimtab.systems.mysql.variables import Variable, parse_text
+from trimtab.systems.undo import BY_FILES, LeftDownError, Standing, Way
 
-__all__ = ["take_back"]
+__all__ = ["GROUP", "HEADS", "Undo"]
+
+HEADS = {
+    False: "# Written by Trimtab while it tunes; removed or put back afterwards.",
+    True: "# Written by `trimtab apply`, to stay; `trimtab rollback` takes it out again.",
+}
+"""The first line of ours, by whether the config stays."""
+GROUP = "[mysqld]"
 
 _ROUNDING = 2.0
 """A server may round what was asked for, and the tuner die before it has seen to what: at most by this factor."""
 
 
-def take_back(reach: Reach, catalogue: Catalogue, snapshot: Snapshot, own: Own, restarts: Restarts) -> Undone:
-    """Takes `own` back to `snapshot`; `catalogue` holds the variables of the snapshot. Idempotent.
+class Undo:
+    """See `Undoing`.
 
-    Raises:
-        RestoreError: something of ours still stands, or it cannot be seen whether it does.
+    Args:
+        reach: the way to the server.
+        read: reads its variables.
     """
-    try:
-        _require_same_server(reach, catalogue, snapshot, own)
-        _file_back(reach, snapshot, own)
-        is_as_left = _file_as_found(reach, snapshot) and files_as_left(
-            reach, (own.picture or snapshot.picture).get("files", {})
-        )
-        if not is_as_left and own.is_whole and _was_stopped(reach):
-            left = "the server is down, and its option files were changed by somebody else since: start it when that is ready"
-            return Undone(put_back=tuple(sorted(own.texts)), left=(left,))
-        restarted = bring_up(reach, snapshot, own, restarts)
+
+    noun = "server"
+
+    def __init__(self, reach: Reach, read: Callable[[Session], dict[str, Reading]]) -> None:
+        self._reach = reach
+        self._read = read
+        self._variables: Mapping[str, Reading] = {}
+        self._is_as_left = True
+
+    def who(self, snapshot: Snapshot) -> Mapping[str, Any]:
+        """Identifier and role of the server that answers; one that does not may be the one that we changed."""
+        try:
+            with self._reach.connect() as session:
+                return who_answers(session, self._read(session))
+        except TargetError:
+            return {}
+
+    def by_hand(self, snapshot: Snapshot, own: Own) -> str:
+        """What a person would do."""
+        if snapshot.files:
+            return f"by hand: {BY_FILES}"
+        words = [
+            f"SET GLOBAL {name} = {option_text(snapshot.values[name])}"
+            for name in sorted(own.texts)
+            if name in snapshot.values
+        ]
+        return f"by hand: {'; '.join(words)}"
+
+    def bring_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> bool:
+        """Our lines out of the option file, a server that lets us in, and found values by SET GLOBAL."""
+        self._file_back(snapshot, own)
+        left = (own.picture or snapshot.picture).get("files", {})
+        self._is_as_left = self._is_file_as_found(snapshot) and files_as_left(self._reach, left)
+        if not self._is_as_left and own.is_whole and self._was_stopped():
+            raise LeftDownError(
+                "the server is down, and its option files were changed by somebody else since",
+                hint="start it when that is ready",
+            )
+        restarted = bring_up(self._reach, snapshot, own, restarts)
+        with self._reach.connect() as session:
+            self._values_back(session, snapshot, own, also_found=restarted)
+        return restarted
+
+    def _was_stopped(self) -> bool:
+        """Whether the server is down by somebody's will, and could be started: one that died leaves its pid file behind."""
+        if self._reach.is_up() or self._reach.no_restart:
+            return False
+        return self._reach.pid_file is None or not self._reach.pid_file.exists()
+
+    def _file_back(self, snapshot: Snapshot, own: Own) -> None:
+        path, host = self._reach.include_file, self._reach.host
+        for text, table in snapshot.files.items():
+            if path is None or str(path) != text:
+                raise RestoreError(
+                    f"the snapshot's file={text!r} is not this server's", hint="use the study's own target"
+                )
+            host.remove_leftover(path)
+            now, found = host.read_file(path), file_from_json(table)
+            goal = _file_without(now, found, own, own.picture.get("files", {}).get(text, ""))
+            if goal == now:
+                continue
+            if goal is None:
+                host.remove_file(path)
+            else:
+                host.write_file(path, goal)
+
+    def _is_file_as_found(self, snapshot: Snapshot) -> bool:
+        """Whether our option file, with our lines out of it, holds what it held before; else somebody else has written it."""
+        read = self._reach.host.read_file
+        return all(_content(read(Path(text))) == _content(file_from_json(t)) for text, t in snapshot.files.items())
+
+    def _values_back(self, session: Session, snapshot: Snapshot, own: Own, *, also_found: bool) -> None:
+        """Found values by SET GLOBAL; `also_found`: after a start, what had been set so before we came, and is in no file."""
+        now = Catalogue(self._read, frozenset(snapshot.values)).variables(session)
+        ours = {name for name in own.texts if name in now and _is_ours(now[name], own, name)}
+        others = set(now) - set(own.texts) if also_found else set()
+        lost = {name for name in others if self._is_as_left or now[name].source != "configuration file"}
+        wanted = {name: snapshot.values[name] for name in ours | lost if name in snapshot.values}
+        set_dynamic(session, {name: variable for name, variable in now.items() if name in wanted}, wanted)
+
+    def standing(self, snapshot: Snapshot, own: Own) -> Mapping[str, Standing]:
+        """What the server shows."""
+        with self._reach.connect() as session:
+            self._variables = self._read(session)
+        known = [name for name in own.texts if name in self._variables and name in snapshot.values]
+        return {name: self._standing(snapshot, own, name) for name in known}
+
+    def _standing(self, snapshot: Snapshot, own: Own, name: str) -> Standing:
+        variable, found = self._variables[name], snapshot.values[name]
+        now, was = option_text(variable.value), option_text(found)
+        if is_same(variable.value, found):
+            return Standing(Way.FOUND, now)
+        if variable.is_late:
+            is_waiting = name in own.late and _is_ours(variable, own, name)
+            return Standing(Way.WAITING if is_waiting else Way.THEIRS, now, was)
+        is_ours = any(is_same(variable.value, each) for each in own.values[name])
+        return Standing(Way.OURS if is_ours else Way.THEIRS, now, was)
+
+    def why_not_restart(self, snapshot: Snapshot, own: Own, names: list[str]) -> str:
+        """Why a restart is not made; "" when it would bring about what was found, and nothing that somebody else has done."""
+        reach, variables = self._reach, self._variables
+        if reach.no_restart:
+            return "this study has no restart command"
+        lost = lost_by_restart(reach, variables, frozenset(snapshot.values))
+        if lost:
+            return f"it would lose what somebody else has set by SET GLOBAL ({', '.join(lost)})"
+        if self._is_as_left:
+            return ""
+        start = start_values(reach)
+        if not start:
+            return "somebody else has changed the option files, and the server's program cannot be asked what it would start with"
+        given = given_options(reach) or {}
         with reach.connect() as session:
-            _values_back(session, catalogue, snapshot, own, also_found=restarted, is_as_left=is_as_left)
-            variables: Mapping[str, Variable] = catalogue.read(session)
-            waiting = {name for name in own.late if _is_in_effect(variables, snapshot, own, name)}
-            held = ""
-            if waiting:
-                held = _why_not_restart(session, reach, variables, snapshot, own, is_as_left=is_as_left)
-        if waiting and not held:
-            variables = _restarted(reach, catalogue, snapshot, own, restarts)
-            restarted = True
-        return _told(variables, snapshot, own, waiting if held else set(), held, restarted=restarted)
-    except TargetError as error:
-        if isinstance(error, RestoreError):
-            raise
-        raise RestoreError(
-            f"the server could not be put back as it was found: {error.message}",
-            hint="; ".join(filter(None, (error.hint, _by_hand(snapshot, own)))),
-        ) from error
+            others = set(unsettled(session, reach, variables)) - set(own.texts)
+        for name in set(own.texts) & set(given) & set(start) & set(variables) & set(snapshot.values):
+            kind = variables[name].kind
+            if kind != "text" and not is_same(parse_text(start[name], kind), snapshot.values[name]):
+                others.add(name)
+        return f"it would bring changes of somebody else's into force ({', '.join(sorted(others))})" if others else ""
 
-
-def _was_stopped(reach: Reach) -> bool:
-    """Whether the server is down by somebody's will, and could be started: one that has died leaves its pid file behind."""
-    if reach.is_up() or reach.no_restart:
-        return False
-    return reach.pid_file is None or not reach.pid_file.exists()
-
-
-def _by_hand(snapshot: Snapshot, own: Own) -> str:
-    if snapshot.files:
-        return "by hand: `trimtab recover --extract DIR` writes the files as found, and how to put them back"
-    words = [
-        f"SET GLOBAL {name} = {option_text(snapshot.values[name])}"
-        for name in sorted(own.texts)
-        if name in snapshot.values
-    ]
-    return f"by hand: {'; '.join(words)}"
-
-
-def _require_same_server(reach: Reach, catalogue: Catalogue, snapshot: Snapshot, own: Own) -> None:
-    """That the server that answers is the one that we changed, in the same role; one that does not answer may be.
-
-    Raises:
-        RestoreError: it is another one; nothing was touched.
-    """
-    left = own.picture or snapshot.picture
-    try:
-        with reach.connect() as session:
-            now = who_answers(session, catalogue.read(session))
-    except TargetError:
-        return
-    for key in ("identifier", "role"):
-        if key not in left or left[key] == now[key] or (key == "identifier" and not (left[key] and now[key])):
-            continue
-        knobs = ", ".join(f"{name}={texts[-1]}" for name, texts in sorted(own.texts.items()))
-        raise RestoreError(
-            f"{knobs}: not touched, because it is not known to be the server that was tuned:"
-            f" {key}={now[key] or 'takes writes'}, it was {left[key] or 'takes writes'}",
-            hint="check where the url leads; `trimtab recover --show` lists what is open and what you can do",
-        )
-
-
-def _file_back(reach: Reach, snapshot: Snapshot, own: Own) -> None:
-    path = reach.include_file
-    for text, table in snapshot.files.items():
-        if path is None or str(path) != text:
-            raise RestoreError(f"the snapshot's file={text!r} is not this server's", hint="use the study's own target")
-        reach.host.remove_leftover(path)
-        now, found = reach.host.read_file(path), file_from_json(table)
-        goal = _file_without(now, found, own, own.picture.get("files", {}).get(text, ""))
-        if goal == now:
-            continue
-        if goal is None:
-            reach.host.remove_file(path)
-        else:
-            reach.host.write_file(path, goal)
-
-
-def _file_as_found(reach: Reach, snapshot: Snapshot) -> bool:
-    """Whether our option file, with our lines out of it, holds what it held before; else somebody else has written it too."""
-    return all(
-        _content(reach.host.read_file(Path(text))) == _content(file_from_json(t)) for text, t in snapshot.files.items()
-    )
+    def restart_for(self, snapshot: Snapshot, own: Own) -> None:
+        """A restart that loses nothing of what others have set by SET GLOBAL."""
+        with self._reach.connect() as session:
+            now = Catalogue(self._read, frozenset(snapshot.values)).variables(session)
+        self._reach.restart()
+        with self._reach.connect() as session:
+            live = {name: variable.value for name, variable in now.items() if not variable.is_late}
+            set_dynamic(session, Catalogue(self._read, frozenset(snapshot.values)).variables(session), live)
 
 
 def _content(copy: FileCopy | None) -> bytes:
@@ -157,19 +201,7 @@ def _file_without(now: FileCopy | None, found: FileCopy | None, own: Own, left_d
     return replace(now, content="".join(kept).encode("latin-1"))
 
 
-def _values_back(
-    session: Session, catalogue: Catalogue, snapshot: Snapshot, own: Own, *, also_found: bool, is_as_left: bool
-) -> None:
-    """Found values by SET GLOBAL; `also_found`: after a start, what had been set so before we came, and is in no file."""
-    now = catalogue.variables(session)
-    ours = {name for name in own.texts if name in now and _is_ours(now[name], own, name)}
-    others = set(now) - set(own.texts)
-    lost = {name for name in others if is_as_left or now[name].source != "configuration file"} if also_found else set()
-    wanted = {name: snapshot.values[name] for name in ours | lost if name in snapshot.values}
-    set_dynamic(session, {name: variable for name, variable in now.items() if name in wanted}, wanted)
-
-
-def _is_ours(variable: Variable, own: Own, name: str) -> bool:
+def _is_ours(variable: Reading, own: Own, name: str) -> bool:
     """Whether it has a value of ours; of a change that was not finished also one near it, for the server may round."""
     mine = own.values.get(name, ())
     if any(is_same(variable.value, value) for value in mine):
@@ -182,82 +214,3 @@ def _is_rounded(value: Value, asked: Value) -> bool:
     if any(isinstance(each, bool | str) for each in numbers) or not all(float(each) > 0 for each in numbers):
         return False
     return 1 / _ROUNDING <= float(value) / float(asked) <= _ROUNDING
-
-
-def _is_in_effect(variables: Mapping[str, Variable], snapshot: Snapshot, own: Own, name: str) -> bool:
-    """Whether a value of ours stays in force until a restart."""
-    variable = variables.get(name)
-    if variable is None or variable.is_dynamic or name not in snapshot.values:
-        return False
-    return not is_same(variable.value, snapshot.values[name]) and _is_ours(variable, own, name)
-
-
-def _why_not_restart(
-    session: Session,
-    reach: Reach,
-    variables: Mapping[str, Variable],
-    snapshot: Snapshot,
-    own: Own,
-    *,
-    is_as_left: bool,
-) -> str:
-    """Why a restart is not made; "" when it would bring about what was found, and nothing that somebody else has done."""
-    if reach.no_restart:
-        return "this study has no restart command"
-    lost = lost_by_restart(reach, variables, frozenset(snapshot.values))
-    if lost:
-        return f"it would lose what somebody else has set by SET GLOBAL ({', '.join(lost)})"
-    if is_as_left:
-        return ""
-    start = start_values(reach)
-    if not start:
-        return "somebody else has changed the option files, and the server's program cannot be asked what it would start with"
-    given = given_options(reach) or {}
-    others = set(unsettled(session, reach, variables)) - set(own.texts)
-    for name in set(own.texts) & set(given) & set(start) & set(variables) & set(snapshot.values):
-        kind = variables[name].kind
-        if kind != "text" and not is_same(parse_text(start[name], kind), snapshot.values[name]):
-            others.add(name)
-    return f"it would bring changes of somebody else's into force ({', '.join(sorted(others))})" if others else ""
-
-
-def _restarted(
-    reach: Reach, catalogue: Catalogue, snapshot: Snapshot, own: Own, restarts: Restarts
-) -> Mapping[str, Variable]:
-    """The server's variables after a restart that loses nothing of what others have set by SET GLOBAL."""
-    with reach.connect() as session:
-        live = {name: variable.value for name, variable in catalogue.variables(session).items() if variable.is_dynamic}
-    restarts()
-    reach.restart()
-    with reach.connect() as session:
-        set_dynamic(session, catalogue.variables(session), live)
-        return catalogue.read(session)
-
-
-def _told(
-    variables: Mapping[str, Variable], snapshot: Snapshot, own: Own, waiting: set[str], held: str, *, restarted: bool
-) -> Undone:
-    """Knob by knob.
-
-    Raises:
-        RestoreError: a value of ours is still in use.
-    """
-    back, left, wrong = [], [], []
-    for name in sorted(own.texts):
-        if name not in variables or name not in snapshot.values:
-            continue
-        value, found = option_text(variables[name].value), snapshot.values[name]
-        if is_same(variables[name].value, found):
-            back.append(f"{name}={value}")
-        elif name in waiting:
-            left.append(f"{name}={value}: waits for a restart, which was not made because {held}")
-        elif any(is_same(variables[name].value, each) for each in own.values[name]) and variables[name].is_dynamic:
-            wrong.append(f"{name}={value}")
-        else:
-            left.append(told_left(name, value, own.texts[name][-1], option_text(found)))
-    if wrong:
-        raise RestoreError(
-            f"after the restore the server still uses values that Trimtab set: {', '.join(wrong)}",
-            hint=_by_hand(snapshot, own),
-        )
-    return Undone(put_back=tuple(back), left=tuple(left), restarted=restarted)

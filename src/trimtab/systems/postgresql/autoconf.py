@@ -9,8 +9,7 @@ import psycopg
 from psycopg import sql
 
 from trimtab.errors import ApplyError, TargetError
-from trimtab.systems.postgresql.catalogue import read_rows
-from trimtab.systems.postgresql.classes import FORBIDDEN, SECRET
+from trimtab.systems.postgresql.catalogue import CATALOG, read_rows
 from trimtab.systems.postgresql.reach import AUTO_CONF
 from trimtab.systems.postgresql.session import Connection, ConnectionLostError
 from trimtab.units import format_value
@@ -32,9 +31,13 @@ def read_entries(connection: Connection) -> dict[str, str]:
             "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE %s AND name IS NOT NULL ORDER BY seqno",
             [f"%/{AUTO_CONF}"],
         )
-        return {name: setting for name, setting in cursor if name not in FORBIDDEN | SECRET}
+        return {name: setting for name, setting in cursor if not _is_untouched(name)}
     except psycopg.errors.InsufficientPrivilege:
         return _effective_entries(connection)
+
+
+def _is_untouched(name: str) -> bool:
+    return bool(CATALOG.forbidden_reason(name)) or name in CATALOG.secret
 
 
 def _effective_entries(connection: Connection) -> dict[str, str]:
@@ -49,7 +52,7 @@ def _effective_entries(connection: Connection) -> dict[str, str]:
     return {
         name: format_value(row.value, row.unit)
         for name, row in rows.items()
-        if row.file.endswith(f"/{AUTO_CONF}") and name not in FORBIDDEN | SECRET
+        if row.file.endswith(f"/{AUTO_CONF}") and not _is_untouched(name)
     }
 
 
@@ -64,7 +67,7 @@ def change_entries(connection: Connection, now: Mapping[str, str], wanted: Mappi
     statements: list[tuple[str, str | None]] = [(name, None) for name in now if name not in wanted]
     statements += [(name, text) for name, text in wanted.items() if now.get(name) != text]
     for name, text in statements:
-        if name in FORBIDDEN:
+        if CATALOG.forbidden_reason(name):
             raise ApplyError(f"knob={name!r} is forbidden", hint="it can never be set by Trimtab")
         knob = sql.Identifier(name)
         command = (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psycopg
 
-from trimtab.systems.discovery import FoundServer
+from trimtab.systems.capabilities import FoundServer
 
 __all__ = ["EMBEDDED", "SOCKET_DIRECTORIES", "discover", "target_lines"]
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from trimtab.host import Limits
-from trimtab.records import Context
 from trimtab.systems.base import KnobState
-from trimtab.systems.doctor import Line, disk_lines, knob_line, memory_lines, recover_line, restart_line
+from trimtab.systems.doctor import Line, disk_lines, knob_line, recover_line, restart_line
 from trimtab.systems.postgresql.autoconf import file_faults
 from trimtab.systems.postgresql.catalogue import read_rows
-from trimtab.systems.postgresql.memory import model
 from trimtab.systems.postgresql.pending import unsettled
 from trimtab.systems.postgresql.reach import Reach
-from trimtab.systems.postgresql.settings import Settings
 
 __all__ = ["examine"]
 
 
-def examine(
-    reach: Reach, settings: Settings, states: Mapping[str, KnobState], budget_bytes: int, limits: Limits
-) -> list[Line]:
+def examine(reach: Reach, states: Mapping[str, KnobState], memory: Sequence[Line]) -> list[Line]:
     """(check, is_fine, explanation), in the order in which to read them."""
     with reach.connect() as connection:
         found = connection.execute(
@@ -44,7 +38,7 @@ def examine(
             not waits,
             f"in the files, not yet in use: {waits}" if waits else "the server uses what the files say",
         ),
-        *_memory_lines(settings, states, budget_bytes, limits),
+        *memory,
         *disk_lines(reach.host, reach.data_dir),
         knob_line(states),
     ]
@@ -53,10 +47,3 @@ def examine(
 def _files_text(reach: Reach) -> str:
     where = f"data directory {reach.data_dir}" if reach.data_dir is not None else "not reachable, changed by SQL alone"
     return f"{where}; no faults in the configuration files"
-
-
-def _memory_lines(settings: Settings, states: Mapping[str, KnobState], budget_bytes: int, limits: Limits) -> list[Line]:
-    def total_with(clients: int) -> float:
-        return model(states, Context("", clients=clients), budget_bytes).total({})
-
-    return memory_lines(total_with, budget_bytes, limits, is_limited=bool(settings.memory_limit))

@@ -13,9 +13,9 @@ import psycopg
 
 from trimtab.errors import TargetError, UsageError
 from trimtab.space import Value
-from trimtab.systems.postgresql.catalogue import Row
+from trimtab.systems.knobs import Reading
 from trimtab.systems.postgresql.session import Connection
-from trimtab.systems.postgresql.values import is_same, parse_setting
+from trimtab.systems.postgresql.values import is_same
 from trimtab.units import parse_value
 
 __all__ = ["require_settled", "starts_with", "unsettled"]
@@ -27,14 +27,14 @@ _COMPUTED = frozenset({"commit_timestamp_buffers", "subtransaction_buffers", "tr
 _ALIASES = {"wal_compression": ({"on", "pglz"},)}
 
 
-def require_settled(connection: Connection, rows: Mapping[str, Row], *, can_restart: bool) -> None:
+def require_settled(connection: Connection, rows: Mapping[str, Reading], *, can_restart: bool) -> None:
     """That a reload (and a restart, where we can make one) changes nothing by itself.
 
     Raises:
         TargetError: it would; nothing was changed.
     """
     waiting = unsettled(connection, rows)
-    late = [name for name in waiting if not rows[name].needs_restart]
+    late = [name for name in waiting if not rows[name].is_late]
     if late:
         raise TargetError(
             f"the configuration files hold changes that the server has not loaded: {', '.join(late)}",
@@ -47,7 +47,7 @@ def require_settled(connection: Connection, rows: Mapping[str, Row], *, can_rest
         )
 
 
-def unsettled(connection: Connection, rows: Mapping[str, Row]) -> list[str]:
+def unsettled(connection: Connection, rows: Mapping[str, Reading]) -> list[str]:
     """Knobs whose value would be another after a reload and a restart; those of texts and lists are not looked at.
 
     Empty when this user may not see the files.
@@ -62,16 +62,16 @@ def unsettled(connection: Connection, rows: Mapping[str, Row]) -> list[str]:
     ]
 
 
-def starts_with(connection: Connection, rows: Mapping[str, Row], values: Mapping[str, Value]) -> dict[str, bool]:
+def starts_with(connection: Connection, rows: Mapping[str, Reading], values: Mapping[str, Value]) -> dict[str, bool]:
     """Knob -> whether the files give it this value at the next start, True where that cannot be told; {} when this user
     may not see them.
     """
     entries = _file_entries(connection)
     if entries is None:
         return {}
-    texts = {name: entries.get(name.lower(), rows[name].boot) for name in values}
+    texts = {name: entries.get(name.lower(), rows[name].default or "") for name in values}
     return {
-        name: _is_automatic(name, texts[name]) or _means(replace(rows[name], setting=_setting(value)), texts[name])
+        name: _is_automatic(name, texts[name]) or _means(replace(rows[name], text=_setting(value)), texts[name])
         for name, value in values.items()
     }
 
@@ -96,32 +96,31 @@ def _file_entries(connection: Connection) -> dict[str, str] | None:
         return None
 
 
-def _is_settled(row: Row, text: str | None) -> bool:
-    if row.needs_restart and not row.is_pending:
+def _is_settled(row: Reading, text: str | None) -> bool:
+    if row.is_late and not row.is_pending:
         return True
     if text is None:
-        return row.source == "default" or _means(row, row.boot)
+        return row.source == "default" or _means(row, row.default or "")
     return _means(row, text)
 
 
-def _means(row: Row, text: str) -> bool:
+def _means(row: Reading, text: str) -> bool:
     """Whether `text` stands for the running value; True where that cannot be told."""
     try:
-        if row.vartype == "bool":
+        if row.kind == "bool":
             word = text.lower()
             return word not in _TRUE + _FALSE or (word in _TRUE) == row.value
-        if row.vartype in ("integer", "real"):
+        if row.kind in ("integer", "real"):
             return _is_number(row, parse_value(text, row.unit))
-        if row.vartype == "enum":
-            same = next((group for group in _ALIASES.get(row.name, ()) if row.setting in group), {row.setting})
+        if row.kind == "choice":
+            same = next((group for group in _ALIASES.get(row.name, ()) if row.text in group), {row.text})
             return text.lower() in same or text.lower() not in row.choices
     except UsageError:
         return True
     return True
 
 
-def _is_number(row: Row, number: float) -> bool:
-    value = parse_setting(row.setting, row.vartype)
-    if isinstance(value, int):  # the server rounds "100kB" to whole pages
-        return math.isclose(value, number, abs_tol=1.0)
-    return is_same(value, number)
+def _is_number(row: Reading, number: float) -> bool:
+    if isinstance(row.value, int):  # the server rounds "100kB" to whole pages
+        return math.isclose(row.value, number, abs_tol=1.0)
+    return is_same(row.value, number)

@@ -13,40 +13,19 @@ from pathlib import Path
 
 from trimtab.errors import ApplyError
 from trimtab.host import CommandResult, Folder
-from trimtab.records import Context
 from trimtab.space import Config, RestartClass, Value
 from trimtab.systems.account import Account
 from trimtab.systems.base import KnobState
-from trimtab.systems.postgresql.classes import forbidden_reason
-from trimtab.systems.postgresql.memory import CONSUMERS, model
+from trimtab.systems.postgresql.catalogue import CATALOG
 from trimtab.systems.postgresql.reach import AUTO_CONF, Reach
 from trimtab.systems.postgresql.values import setting_text
 from trimtab.units import format_size
 
-__all__ = ["check_memory", "check_shared_memory"]
+__all__ = ["check_shared_memory"]
 
 _TIMEOUT_S = 30.0
 _VERSION_BYTES = 16
 _CONTROL_BYTES = 8192
-
-
-def check_memory(config: Config, states: Mapping[str, KnobState], memory_bytes: int) -> None:
-    """That one client at work fits into `memory_bytes`, by the memory model; how many must fit the space's budget says.
-
-    A config that needs no more than the running one is let through: it cannot make things worse.
-
-    Raises:
-        ApplyError: it does not fit.
-    """
-    if any(name not in states for name in CONSUMERS):
-        return
-    with_one = model(states, Context("", clients=1), memory_bytes)
-    need, now = with_one.total(config), with_one.total({})
-    if need > max(memory_bytes, now):
-        raise ApplyError(
-            f"a single client at work would take memory={format_size(need)} of memory={format_size(memory_bytes)}",
-            hint="lower the largest of the memory knobs, or raise memory in the target's table",
-        )
 
 
 def check_shared_memory(config: Config, states: Mapping[str, KnobState], reach: Reach, budget_bytes: int) -> None:
@@ -147,7 +126,7 @@ def _start_values(states: Mapping[str, KnobState]) -> dict[str, str]:
         for name, state in states.items()
         if state.knob.restart is not RestartClass.RELOAD
         and state.source not in ("default", "override")
-        and not forbidden_reason(name)
+        and not CATALOG.forbidden_reason(name)
         and "'" not in str(state.running)
     }
     return {name: setting_text(value, states[name].knob.unit) for name, value in running.items()}

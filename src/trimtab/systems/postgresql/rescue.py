@@ -21,13 +21,16 @@ from trimtab.host import process_state
 from trimtab.space import Value
 from trimtab.systems.base import Own, Restarts, Snapshot
 from trimtab.systems.files import file_digest, file_from_json
+from trimtab.systems.knobs import Reading
 from trimtab.systems.postgresql.autoconf import change_entries, file_faults, read_entries, reload_and_wait
+from trimtab.systems.postgresql.catalogue import read_rows
 from trimtab.systems.postgresql.entries import file_without, still_ours
 from trimtab.systems.postgresql.reach import AUTO_CONF, Reach
 from trimtab.systems.postgresql.recovery import servers_in
 from trimtab.systems.postgresql.session import Connection, FullError, LoginRefusedError, NotYetError
+from trimtab.systems.undo import LeftDownError
 
-__all__ = ["LeftDownError", "bring_back", "entries_back_by_spare", "require_parsable", "wanted_entries"]
+__all__ = ["bring_back", "entries_back_by_spare", "read_rows_somehow", "require_parsable", "wanted_entries"]
 
 _RELOAD_S = 3.0
 _LOGIN_S = 10.0
@@ -73,10 +76,6 @@ def bring_back(reach: Reach, snapshot: Snapshot, own: Own, restarts: Restarts) -
 
 class UnwritableError(TargetError):
     """This user cannot write the server's own file."""
-
-
-class LeftDownError(TargetError):
-    """The server was stopped by somebody, who has changed its files since: it is not ours to start."""
 
 
 def _is_well(reach: Reach, own: Own, changed: bool) -> bool:
@@ -330,3 +329,14 @@ def entries_back_by_spare(reach: Reach, spare: Connection, snapshot: Snapshot, o
             if time.monotonic() > deadline:
                 raise
         time.sleep(_POLL_S)
+
+
+def read_rows_somehow(reach: Reach) -> dict[str, Reading]:
+    """By a new login; where none works any more, by the connection from better times."""
+    try:
+        with reach.connect() as connection:
+            return read_rows(connection)
+    except LoginRefusedError:
+        if reach.spare is None or reach.spare.closed:
+            raise
+        return read_rows(reach.spare)

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.rows import TupleRow
 
 from trimtab.errors import TargetError
-from trimtab.systems.refusal import LoginRefusedError
+from trimtab.systems.reach import LoginRefusedError
 
 __all__ = [
     "CONNECT_TIMEOUT_S",

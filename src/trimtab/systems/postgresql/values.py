@@ -1,4 +1,4 @@
-"""Values as pg_settings shows them: parse, write, compare."""
+"""Values as pg_settings shows them: write, compare."""
 
 from __future__ import annotations
 
@@ -7,23 +7,18 @@ import math
 from trimtab.space import Value
 from trimtab.units import format_value
 
-__all__ = ["is_same", "parse_setting", "quoted_name", "setting_text"]
-
-
-def parse_setting(text: str, vartype: str) -> Value:
-    """The value behind `pg_settings.setting` (numbers in the knob's own unit)."""
-    if vartype == "bool":
-        return text == "on"
-    if vartype == "integer":
-        return int(text)
-    if vartype == "real":
-        return float(text)
-    return text
+__all__ = ["file_text", "is_same", "quoted_name", "setting_text"]
 
 
 def setting_text(value: Value, unit: str) -> str:
     """PostgreSQL's text for a value, exactly: a real stays bare, since one with a unit would be rounded."""
     return repr(value) if isinstance(value, float) else format_value(value, unit)
+
+
+def file_text(text: str) -> str:
+    """As postgresql.conf wants it: bare where that is safe, else in quotes."""
+    plain = text.replace(".", "").replace("_", "").replace("-", "", 1)
+    return text if plain.isalnum() else "'" + text.replace("'", "''") + "'"
 
 
 def quoted_name(text: str) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Callable
+from typing import Any
 
 from trimtab.errors import TargetError
-from trimtab.systems.postgresql.reach import Reach
+from trimtab.records import Endpoint
 
 __all__ = ["Link"]
 
@@ -22,10 +24,20 @@ _RETRANSMITS = struct.Struct("=100xI")
 
 
 class Link:
-    """Round trips of an empty query to one server, and what TCP had to send again; nothing is looked at over a socket file."""
+    """Round trips to one server, and what TCP had to send again; nothing is looked at over a socket file.
 
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
+    Args:
+        endpoint: of the server.
+        connect: makes a fresh connection; raises `TargetError`.
+        ask: one round trip over it.
+    """
+
+    def __init__(
+        self, endpoint: Callable[[], Endpoint], connect: Callable[[], Any], ask: Callable[[Any], object]
+    ) -> None:
+        self._endpoint = endpoint
+        self._connect = connect
+        self._ask = ask
         self._first_s: float | None = None
 
     def learn(self) -> None:
@@ -54,17 +66,17 @@ class Link:
 
     def _look(self) -> tuple[float, int, int] | None:
         """Shortest round trip in seconds, packets sent again, round trips; None over a socket file."""
-        if self._reach.endpoint().host.startswith("/"):
+        if self._endpoint().host.startswith("/"):
             return None
         try:
-            connection = self._reach.connect()
+            connection = self._connect()
         except TargetError:
             return None
         with connection:
             shortest, n_rounds, until = float("inf"), 0, time.monotonic() + _MOST_S
             while n_rounds < _ROUNDS and time.monotonic() < until:
                 started = time.monotonic()
-                connection.execute("SELECT 1")
+                self._ask(connection)
                 shortest = min(shortest, time.monotonic() - started)
                 n_rounds += 1
             return shortest, _retransmits(connection.fileno()), n_rounds

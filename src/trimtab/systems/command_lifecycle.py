@@ -1,4 +1,4 @@
-"""Reach: how a program is started, stopped, asked and seen: run by Trimtab, by the user's commands, or always there."""
+"""Lifecycles of a program with commands: run by Trimtab, started and stopped by the user's commands, or always there."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from trimtab.host import (
 )
 from trimtab.records import Endpoint, Fault
 from trimtab.systems.account import Account, cache_root, owner_of
+from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.log import log_bytes, tail
-from trimtab.systems.program.process import OwnProcess
-from trimtab.systems.program.settings import Settings
+from trimtab.systems.own_process import OwnProcess
 
-__all__ = ["CommandedReach", "OwnReach", "Reach", "make_reach"]
+__all__ = ["AlwaysThere", "CommandLifecycle", "OwnLifecycle", "make_lifecycle"]
 
 _POLL_S = 0.02
 _READ_S = 10.0
@@ -37,7 +37,7 @@ _STALE_S = 2.0
 """A pid file is written soon after its process began: one older than the process is of an earlier one."""
 
 
-class Reach:
+class AlwaysThere:
     """A program that is always there: nothing of it is started or stopped. See `ServerReach`.
 
     Args:
@@ -52,14 +52,14 @@ class Reach:
     exit_code: int | None = None
     n_oom_kills = 0
 
-    def __init__(self, name: str, settings: Settings, paths: Sequence[Path]) -> None:
+    def __init__(self, name: str, settings: CommandSettings, paths: Sequence[Path]) -> None:
         self.host = LocalHost()
         self.settings = settings
         self.folder = Path(settings.folder)
         digest = hashlib.sha256("\n".join(sorted(os.path.realpath(path) for path in paths)).encode()).hexdigest()[:16]
         # One lock for a machine, not one for each state directory.
-        self.owner = FileLock(cache_root() / "locks" / f"program-{digest}.lock")
-        self._place = cache_root() / "program" / f"{re.sub(r'[^A-Za-z0-9_-]', '_', name)}-{digest}"
+        self.owner = FileLock(cache_root() / "locks" / f"{settings.kind}-{digest}.lock")
+        self._place = cache_root() / settings.kind / f"{re.sub(r'[^A-Za-z0-9_-]', '_', name)}-{digest}"
         self._output = ""
         self._log_start = 0
 
@@ -114,7 +114,7 @@ class Reach:
         """Nothing is kept open."""
 
     def endpoint(self) -> Endpoint:
-        """A place to run commands in; the values in use come with it (see `ProgramTarget.endpoint`)."""
+        """A place to run commands in; the values in use come with it (see `CatalogSystem.endpoint`)."""
         return Endpoint(
             protocol="program", host="localhost", port=0, user="", database="", options={"folder": str(self.folder)}
         )
@@ -203,9 +203,8 @@ class Reach:
     def log_excerpt(self, n_lines: int) -> str:
         """The last lines of its log since its last start, or what its last command said."""
         log = self.log_file
-        return (tail(log, n_lines, self._log_start) if log is not None else "") or "\n".join(
-            self._output.splitlines()[-n_lines:]
-        )
+        lines = tail(log, n_lines, self._log_start) if log is not None else ""
+        return lines or "\n".join(self._output.splitlines()[-n_lines:])
 
     def describe(self) -> Mapping[str, Any]:
         """Nothing that the settings do not say."""
@@ -247,10 +246,10 @@ class Reach:
         return False
 
 
-class CommandedReach(Reach):
+class CommandLifecycle(AlwaysThere):
     """One that runs already, or is started by commands; `pid_file` shows its process."""
 
-    def __init__(self, name: str, settings: Settings, paths: Sequence[Path]) -> None:
+    def __init__(self, name: str, settings: CommandSettings, paths: Sequence[Path]) -> None:
         super().__init__(name, settings, paths)
         self._pid_file = Path(settings.pid_file or "")
         self._last_pid: int | None = None
@@ -360,12 +359,12 @@ class CommandedReach(Reach):
             time.sleep(_POLL_S)
 
 
-class OwnReach(Reach):
+class OwnLifecycle(AlwaysThere):
     """One that Trimtab runs itself: started by `open`, stopped by `close`."""
 
     no_restart = ""
 
-    def __init__(self, name: str, settings: Settings, paths: Sequence[Path]) -> None:
+    def __init__(self, name: str, settings: CommandSettings, paths: Sequence[Path]) -> None:
         super().__init__(name, settings, paths)
         me = Account(str(os.geteuid()), os.geteuid(), os.getegid())
         self._process = OwnProcess(
@@ -442,8 +441,10 @@ def _beside(lines: Sequence[str], address: str) -> str | None:
     return None
 
 
-def make_reach(name: str, settings: Settings, paths: Sequence[Path]) -> Reach:
+def make_lifecycle(name: str, settings: CommandSettings, paths: Sequence[Path]) -> AlwaysThere:
     """The way to a program that its table describes."""
     if settings.run is not None:
-        return OwnReach(name, settings, paths)
-    return CommandedReach(name, settings, paths) if settings.pid_file is not None else Reach(name, settings, paths)
+        return OwnLifecycle(name, settings, paths)
+    return (
+        CommandLifecycle(name, settings, paths) if settings.pid_file is not None else AlwaysThere(name, settings, paths)
+    )

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.host import LocalHost, read_limits
-from trimtab.records import Context
 from trimtab.space import Space
 from trimtab.systems.base import KnobState
 from trimtab.systems.catalog import Catalog, catalog_faults, read_catalog
-from trimtab.systems.program import knobs
+from trimtab.systems.file_knobs import knob_of
+from trimtab.systems.rules import advised, constraints, memory_of
 
 __all__ = ["CatalogReport", "check_catalog"]
 
@@ -61,7 +61,7 @@ def _faults_here(catalog: Catalog) -> list[tuple[str, str]]:
     found, states = [], {}
     for name, entry in catalog.knob.items():
         try:
-            knob = knobs.knob_of(name, entry, bounds, must_restart=False)
+            knob = knob_of(name, entry, bounds, must_restart=False)
         except UsageError as error:
             found.append((f"[knob.{name}] {error.message}", error.hint or "look at low, high and default"))
             continue
@@ -69,10 +69,12 @@ def _faults_here(catalog: Catalog) -> list[tuple[str, str]]:
     if found:
         return found
     try:
-        context = Context("", clients=1)
-        limited = knobs.constraints(catalog, tuple(states), states, bounds, context)
+        facts, names = {**bounds, "clients": 1.0, "ssd": 0.0, "hdd": 0.0}, tuple(states)
+        memory = memory_of(catalog, states, facts, budget_bytes=limits.memory_bytes)
+        budget, rules = memory.constraint(names), constraints(catalog, names, states, facts)
+        limited = (*(() if budget is None else (budget,)), *rules)
         Space([state.knob for state in states.values()], limited).require_feasible()
-        knobs.advised(catalog, states, bounds, context)
+        advised(catalog, states, facts, memory)
     except UsageError as error:
         found.append((error.message, error.hint or "look at the constraints and ranges"))
     return found

@@ -1,0 +1,286 @@
+"""CatalogSystem: any system with configuration files, described by a catalogue alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import UsageError
+from trimtab.host import (
+    available_memory_bytes,
+    machine_mark,
+    oom_kills,
+    process_use,
+    swapped_bytes,
+    volume_uses,
+)
+from trimtab.records import Endpoint
+from trimtab.space import Config, Knob, RestartClass, Value
+from trimtab.systems.base import KnobState
+from trimtab.systems.capabilities import Vitals
+from trimtab.systems.catalog import Catalog, parse_catalog
+from trimtab.systems.command_lifecycle import AlwaysThere, make_lifecycle
+from trimtab.systems.command_settings import CommandSettings
+from trimtab.systems.doctor import disk_lines, knob_line, restart_line
+from trimtab.systems.evidence import Forensics
+from trimtab.systems.file_change import Files, Words
+from trimtab.systems.file_channel import FileChannel
+from trimtab.systems.file_knobs import knob_of, lock_reason, vendor_range
+from trimtab.systems.file_undo import Place
+from trimtab.systems.files import file_digest
+from trimtab.systems.literal import literal, parse_literal
+from trimtab.systems.lock import ServerLock
+from trimtab.systems.overlay import Bounds
+from trimtab.systems.picture import Picture, Sentry
+from trimtab.systems.settings import full_path
+from trimtab.systems.system import System
+
+__all__ = ["CatalogSystem"]
+
+
+class _FileLock(ServerLock[Any]):
+    """A program has no lock inside: the locked file is all there is."""
+
+    def _take(self, connection: Any, holder: str) -> str | None:
+        return None
+
+    def _answers(self, connection: Any) -> bool:
+        return True
+
+
+class CatalogSystem(System[CommandSettings, AlwaysThere]):
+    """Any system with configuration files: run by Trimtab, started by commands, or always there. A `Target`.
+
+    Args:
+        name: of the table in the study file.
+        settings: the table, checked.
+        text: of the catalogue.
+        where: of the catalogue; relative paths in it start from its folder.
+
+    Attributes:
+        catalog: what the system is.
+    """
+
+    catalog: Catalog
+
+    def __init__(self, name: str, settings: CommandSettings, text: str, where: str) -> None:
+        self.kind = settings.kind
+        self.catalog = parse_catalog(text, name=where)
+        self._where = where
+        self._paths = _paths(name, settings, self.catalog, where)
+        super().__init__(name, settings, make_lifecycle(name, settings, list(self._paths.values())))
+        self._channels = [self._made(channel, path) for channel, path in self._paths.items()]
+        by_name = {channel.name: channel for channel in self._channels}
+        self._places = {
+            knob: Place(by_name[self.catalog.channel_of(knob)], self.catalog.address_of(knob))
+            for knob in self.catalog.knob
+        }
+        self._sentry = Sentry(Forensics(self._reach, self.catalog.log, "program"), self._picture)
+        words = Words(knob=self._example_knob, literal=self._literal, parsed=self._parsed, states=self.states)
+        reloads = [n for n in self._places if self._example_knob(n).restart is RestartClass.RELOAD]
+        left = lambda: self._sentry.left_files  # noqa: E731 - asked for at each change
+        self._files = self._channel = Files(self._reach, self._places, words, reloads, left, text)
+        self._lock = _FileLock(self._reach.owner, lambda: _Nothing())
+
+    def _made(self, name: str, path: Path) -> FileChannel:
+        defaults = {
+            self.catalog.address_of(knob): self._literal(example := self._example_knob(knob), example.default)
+            for knob in self.catalog.knob
+            if self.catalog.channel_of(knob) == name
+        }
+        return FileChannel(name, self.catalog.channel[name], path, self._reach.host, defaults)
+
+    @cached_property
+    def _example(self) -> Bounds:
+        return self._bounds_with(1.0)
+
+    def _bounds(self, states: Mapping[str, KnobState] | None = None) -> Bounds:
+        return {**self._example, "memory": float(self.budget_bytes)}
+
+    def _knob(self, name: str, bounds: Bounds) -> Knob:
+        entry = self.catalog.knob[name]
+        must_restart = self._reach.runs and self.settings.reload is None
+        return knob_of(name, entry, bounds, must_restart=must_restart)
+
+    def _example_knob(self, name: str) -> Knob:
+        return self._knob(name, self._example)
+
+    def _literal(self, knob: Knob, value: Value) -> str:
+        return literal(knob, self.catalog.knob[knob.name], self.catalog.units, value)
+
+    def _parsed(self, knob: Knob, text: str) -> Value:
+        return parse_literal(knob, self.catalog.knob[knob.name], self.catalog.units, text)
+
+    def _look(self) -> Mapping[str, KnobState]:
+        return self.states()
+
+    def states(self) -> Mapping[str, KnobState]:
+        """Every knob of the catalogue, with the value in use.
+
+        Raises:
+            TargetError: a file cannot be read or understood.
+        """
+        bounds, can_read = self._bounds(), self.settings.read is not None and self._reach.is_up()
+        no_restart = (
+            self._reach.no_restart if self.settings.allow_restart else "needs a restart, and allow_restart = false"
+        )
+        states = {}
+        for channel in self._channels:
+            mine = {name: place.address for name, place in self._places.items() if place.channel is channel}
+            found = channel.values(channel.read(), list(mine.values()))
+            in_use = self._reach.values(list(mine.values())) if can_read else {}
+            for name, address in mine.items():
+                knob, located = self._knob(name, bounds), found.get(address)
+                text = in_use.get(address, located.value if located is not None else None)
+                running = self._parsed(knob, text) if text is not None else knob.default
+                low, high = vendor_range(self.catalog.knob[name], knob, running)
+                states[name] = KnobState(
+                    knob=knob,
+                    running=running,
+                    source="configuration file" if located is not None else "default",
+                    source_file=f"{channel.path}:{located.line}" if located is not None else "",
+                    is_curated=True,
+                    lock_reason=lock_reason(knob, self.settings.unlock, no_restart),
+                    vendor_low=low,
+                    vendor_high=high,
+                )
+        return {name: states[name] for name in self.catalog.knob}
+
+    def _picture(self) -> Picture:
+        files = {str(channel.path): file_digest(channel.read()) for channel in self._channels}
+        instance = self._reach.instance
+        return Picture(
+            who={"machine": machine_mark(), "instance": instance},
+            noun="program",
+            instance=instance,
+            files=files,
+            ours=frozenset(files),
+            settings=self._shown_values(),
+        )
+
+    def _shown_values(self) -> Mapping[str, tuple[str, str]]:
+        if self.settings.read is None:
+            return {}
+        return {name: (state.knob.format(state.running), "in use") for name, state in self.states().items()}
+
+    def _version(self) -> str:
+        return self.catalog.kind
+
+    def _check(self, config: Config, states: Mapping[str, KnobState]) -> None:
+        for channel in self._channels:
+            channel.changed(channel.read(), self._files.texts_for(channel, config))
+
+    def where(self) -> Mapping[str, str]:
+        """Which program, which files are changed, and what restarts it, for people."""
+        s = self.settings
+        by_two = f"{s.stop}; {s.start}" if s.stop is not None and s.start is not None else ""
+        return {
+            "server": f"{self.catalog.kind} (catalog={self._where!r})",
+            "files": ", ".join(str(path) for path in self._files.files),
+            "restart": s.restart
+            or by_two
+            or (f"Trimtab runs it: {s.run}" if s.run is not None else self._reach.no_restart),
+        }
+
+    def endpoint(self) -> Endpoint:
+        """How a load reaches it: commands may use the values in use as {NAME}."""
+        found = self._reach.endpoint()
+        values = {f"value.{name}": self._literal(state.knob, state.running) for name, state in self.states().items()}
+        return replace(found, options={**found.options, **values})
+
+    def health(self) -> None:
+        """That the program serves.
+
+        Raises:
+            TargetError: it does not.
+        """
+        self._reach.health()
+
+    def notes(self) -> tuple[str, ...]:
+        """What people should know before tuning starts."""
+        if not self._reach.runs or self.settings.read is not None or self._reach.began_after(self._files.files):
+            return ()
+        return (
+            "the configuration files were written after the program began: it may use other values than they say."
+            " Restart it, or give a read command",
+        )
+
+    def fragment(self, config: Config) -> str:
+        """`config` as text for the program's files."""
+        parts = []
+        for channel in self._channels:
+            texts = self._files.texts_for(channel, config)
+            if texts:
+                names = {place.address: name for name, place in self._places.items() if place.channel is channel}
+                lines = "".join(f"{names[address]}: {address} = {text}\n" for address, text in texts.items())
+                parts.append(f"# {channel.path} ({channel.codec.name})\n{lines}")
+        return "".join(parts)
+
+    def vitals(self) -> Vitals:
+        """What program and machine use now; see `Watchable`."""
+        pid = self._reach.pid
+        use = process_use(pid) if pid is not None else None
+        return Vitals(
+            memory_bytes=use.memory_bytes if use is not None else None,
+            memory_limit_bytes=self.settings.memory,
+            available_bytes=available_memory_bytes(),
+            swap_bytes=use.swap_bytes if use is not None else None,
+            swapped_bytes=swapped_bytes(),
+            oom_kills=oom_kills(pid) if pid is not None else None,
+            volumes=volume_uses([self._reach.folder]),
+        )
+
+    def data_bytes(self) -> int | None:
+        """Not known."""
+        return None
+
+    def unwatch(self) -> None:
+        """Nothing is kept open."""
+
+    def doctor(self) -> Sequence[tuple[str, bool, str]]:
+        """(check, is_fine, explanation) lines; changes nothing."""
+        states = self.states()
+        notes = self.notes()
+        pid = self._reach.pid
+        lines = [
+            (
+                "program",
+                True,
+                f"{self.catalog.kind}, pid={pid}" if pid is not None else f"{self.catalog.kind}, always there",
+            ),
+            *((f"file {channel.name}", True, f"{channel.path} ({channel.codec.name})") for channel in self._channels),
+            ("values", not notes, notes[0] if notes else "as the program uses them"),
+            restart_line(self._reach.no_restart),
+        ]
+        if self.catalog.memory:
+            lines += self._memory_lines(states)
+        return (*lines, *disk_lines(self._reach.host, self._reach.folder), knob_line(states))
+
+
+class _Nothing:
+    """In place of a connection."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _paths(name: str, settings: CommandSettings, catalog: Catalog, where: str) -> dict[str, Path]:
+    """Channel -> absolute path: of the study file, else of the catalogue, relative to that."""
+    for channel in settings.files:
+        if channel not in catalog.channel:
+            raise UsageError(
+                f"[target.{name}] files names {channel!r}, which is not a channel of catalog={where!r}",
+                hint=f"its channels are: {', '.join(catalog.channel)}",
+            )
+    found = {}
+    for channel, table in catalog.channel.items():
+        text = settings.files.get(channel) or table.path
+        if not text:
+            raise UsageError(
+                f"[target.{name}] lacks the path of channel={channel!r}", hint=f'add files = {{ {channel} = "/path" }}'
+            )
+        found[channel] = Path(full_path(text, Path(where).parent))
+    return found

@@ -1,0 +1,217 @@
+"""Catalogued: what follows from a catalogue and the live knobs: rules, memory, advice and checks, the same for every kind."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from trimtab.errors import TargetError
+from trimtab.host import Limits, read_limits
+from trimtab.records import Context, Machine
+from trimtab.space import Config, Constraint
+from trimtab.systems.base import KnobState, Snapshot
+from trimtab.systems.doctor import Line, memory_lines
+from trimtab.systems.gate import check_config
+from trimtab.systems.memory import MemoryModel
+from trimtab.systems.overlay import Bounds, Overlay
+from trimtab.systems.reach import ServerReach
+from trimtab.systems.rules import advised, check_memory, check_rules, constraints, memory_of
+from trimtab.systems.selection import select
+from trimtab.systems.settings import ServerSettings
+
+__all__ = ["Catalogued"]
+
+_UNKNOWN_DISK_BYTES = 64 << 30
+
+S = TypeVar("S", bound=ServerSettings)
+R = TypeVar("R", bound=ServerReach)
+
+
+class Catalogued(ABC, Generic[S, R]):
+    """The part of a `System` that changes nothing.
+
+    Args:
+        name: of the table in the study file.
+        settings: the table, checked.
+        reach: the way to the system.
+
+    Attributes:
+        name, settings: the same.
+        catalog: what is known of this kind of system.
+        SKIPS_ABSENT: whether a knob of the catalogue that is named and that this system lacks is passed over.
+    """
+
+    catalog: Overlay[Any]
+    SKIPS_ABSENT: ClassVar[bool] = False
+
+    def __init__(self, name: str, settings: S, reach: R) -> None:
+        self.name = name
+        self.settings = settings
+        self._reach = reach
+        self._base: Snapshot | None = None
+
+    @abstractmethod
+    def _look(self) -> Any:
+        """What the server shows of itself.
+
+        Raises:
+            TargetError: it cannot be looked at, or is of an unknown version.
+        """
+
+    @abstractmethod
+    def states(self) -> Mapping[str, KnobState]:
+        """Every knob of the live server, by name."""
+
+    @abstractmethod
+    def _version(self) -> str:
+        """Product and version of the server."""
+
+    def _require_changeable(self, states: Mapping[str, KnobState]) -> None:
+        """That anything may be changed here at all.
+
+        Raises:
+            TargetError: nothing may.
+        """
+
+    def _check(self, config: Config, states: Mapping[str, KnobState]) -> None:
+        """What else is known to this kind of system.
+
+        Raises:
+            ApplyError: the config cannot work, with the reason.
+        """
+
+    def _more_facts(self) -> Mapping[str, float]:
+        """What rules may refer to beside the bounds."""
+        return {}
+
+    def _product(self) -> str:
+        """Of the server, where its kind has several; else ""."""
+        return ""
+
+    @property
+    def limits(self) -> Limits:
+        """Cores and memory that the server may use, as far as this machine shows them."""
+        return read_limits(pid=self._reach.pid)
+
+    @property
+    def budget_bytes(self) -> int:
+        """What all memory knobs together may use: `memory` of the study file, else RAM or the cgroup's limit.
+
+        Raises:
+            TargetError: the server is on another machine and `memory` is not given.
+        """
+        if self.settings.memory is not None:
+            return self.settings.memory
+        if self._reach.is_here:
+            return self.limits.memory_bytes
+        raise TargetError(
+            f"the server at host={self._reach.endpoint().host} does not show as a process of this machine: its memory is not"
+            " known here",
+            hint='give it in the target\'s table: memory = "16GiB"',
+        )
+
+    @property
+    def host_name(self) -> str:
+        """The machine that it runs on; "" for this one."""
+        return "" if self._reach.is_here else self._reach.endpoint().host
+
+    def _bounds_with(self, connections: float) -> Bounds:
+        """What useful ranges may refer to, where the server takes so many connections."""
+        folder = self._reach.data_dir
+        return {
+            "memory": float(self.budget_bytes),
+            "cores": float(self.limits.cores),
+            "connections": connections,
+            "disk": float(self._reach.host.disk_free_bytes(folder) if folder is not None else _UNKNOWN_DISK_BYTES),
+        }
+
+    def _bounds(self, states: Mapping[str, KnobState]) -> Bounds:
+        """What useful ranges and rules may refer to."""
+        return self._bounds_with(float(states["max_connections"].running) if "max_connections" in states else 1.0)
+
+    def machine(self) -> Machine:
+        """Facts about the machine, and the server's version."""
+        facts, limits = self._reach.host.facts(self._reach.data_dir or Path("/")), self.limits
+        return Machine(
+            cores=limits.cores,
+            memory_bytes=limits.memory_bytes,
+            cpu_model=facts.cpu_model,
+            kernel=facts.kernel,
+            disk=facts.disk,
+            hostname=facts.hostname,
+            server_version=self._version(),
+        )
+
+    def _states_as_found(self) -> Mapping[str, KnobState]:
+        """The catalogue with the snapshot's values: what runs now may be a config of ours, handed over by a trial."""
+        states = self.states()
+        if self._base is None:
+            return states
+        found = self._base.values
+        return {name: replace(state, running=found.get(name, state.running)) for name, state in states.items()}
+
+    def selection(self, context: Context) -> tuple[str, ...]:
+        """The knobs that the settings ask to tune; of a set only those that a workload like `context` can feel.
+
+        Raises:
+            UsageError: an unknown name, or one that is named and locked.
+            TargetError: nothing at all may be changed here.
+        """
+        states = self.states()
+        self._require_changeable(states)
+        reads_only = context.read_share == 1.0
+        return select(self.settings.knobs, states, self.catalog, reads_only=reads_only, skips_absent=self.SKIPS_ABSENT)
+
+    def advise(self, context: Context) -> Config:
+        """The catalogue's advice over the changeable knobs."""
+        states, disk = self.states(), self.machine().disk
+        kinds = {"ssd": float(disk == "ssd"), "hdd": float(disk == "hdd")}
+        facts = {**self._bounds(states), "clients": float(context.clients), **kinds}
+        return advised(self.catalog, states, facts, self._memory_of(states, context))
+
+    def constraints(self, names: Sequence[str], context: Context) -> tuple[Constraint, ...]:
+        """The memory budget and the catalogue's rules over those of `names` that matter."""
+        states = self._states_as_found()
+        facts = {**self._bounds(states), "clients": float(context.clients), **self._more_facts()}
+        budget = self._memory_of(states, context).constraint(names)
+        rules = constraints(self.catalog, names, states, facts, product=self._product())
+        return (*(() if budget is None else (budget,)), *rules)
+
+    def memory(self, context: Context) -> MemoryModel:
+        """What the settings take of its host's memory, over the values as found."""
+        return self._memory_of(self._states_as_found(), context)
+
+    def _memory_of(self, states: Mapping[str, KnobState], context: Context) -> MemoryModel:
+        facts = {**self._bounds(states), "clients": float(context.clients)}
+        model = memory_of(self.catalog, states, facts, budget_bytes=self.budget_bytes)
+        return replace(model, host=self.host_name)
+
+    @property
+    def _room_bytes(self) -> int:
+        """What one config may take at most, whatever the study file says."""
+        return self.budget_bytes
+
+    def preflight(self, config: Config) -> None:
+        """Everything that can be known without changing anything.
+
+        Raises:
+            ApplyError: the config cannot work, with the reason.
+        """
+        states = self._states_as_found()
+        check_config(config, states)
+        facts = {**self._bounds(states), "clients": 1.0}
+        check_rules(self.catalog, config, states, facts)
+        self._check(config, states)
+        check_memory(config, memory_of(self.catalog, states, facts, budget_bytes=self._room_bytes))
+
+    def _memory_lines(self, states: Mapping[str, KnobState]) -> list[Line]:
+        """Of `doctor`."""
+
+        def total_with(clients: int) -> float:
+            return self._memory_of(states, Context("", clients=clients)).total({})
+
+        is_limited = bool(getattr(self.settings, "memory_limit", False))
+        return memory_lines(total_with, self.budget_bytes, self.limits, is_limited=is_limited)

@@ -1,0 +1,90 @@
+"""CommandSettings: the table of a system that a catalogue describes: its files, and the commands that start, stop and ask it."""
+
+from __future__ import annotations
+
+import shlex
+from abc import ABC
+from pathlib import Path
+from typing import ClassVar, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from trimtab.systems.settings import ServerSettings, full_path
+
+__all__ = ["CommandSettings"]
+
+_COMMANDS = ("run", "start", "stop", "reload", "restart", "health", "read")
+
+
+class CommandSettings(ServerSettings, ABC):
+    """What the study file may say about such a system. Commands run without a shell, in the folder of the study file."""
+
+    PATHS: ClassVar[tuple[str, ...]] = ("pid_file", "log_file", "folder")
+
+    files: dict[str, str] = Field(
+        default_factory=dict, description="channel of the catalogue -> the file to use instead of the one named there"
+    )
+    run: str | None = Field(
+        None,
+        description="command that runs it in the foreground: Trimtab starts it for the study, and stops it afterwards",
+    )
+    start: str | None = Field(None, description="command that starts it; with `stop` instead of `restart`")
+    stop: str | None = Field(None, description="command that stops it")
+    reload: str | None = Field(None, description="command after which it has read its files again, without a restart")
+    health: str | None = Field(
+        None, description="command with exit code 0 once it serves; without one it must only run"
+    )
+    read: str | None = Field(
+        None,
+        description="command that prints the value in use of {address} as its last line, to read back what was set",
+    )
+    pid_file: str | None = Field(
+        None, description="the file with its process number; needed by start, stop and restart"
+    )
+    process: str | None = Field(
+        None, description='name of its process ("redis-server"), so that no other one is taken for it'
+    )
+    folder: str = Field(".", description="the folder in which commands run")
+
+    @field_validator(*(name for name in _COMMANDS if name != "restart"))
+    @classmethod
+    def _is_command(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                words = shlex.split(value)
+            except ValueError as error:
+                raise ValueError(f"cannot be split into words: {error}") from error
+            if not words:
+                raise ValueError("is empty; leave it out")
+        return value
+
+    @model_validator(mode="after")
+    def _one_lifecycle(self) -> Self:
+        by_command = [name for name in ("start", "stop", "restart") if getattr(self, name) is not None]
+        if self.run is not None and (by_command or self.pid_file is not None):
+            raise ValueError(
+                f"run goes without {(by_command or ['pid_file'])[0]}: Trimtab itself starts and stops the program"
+            )
+        if self.restart is None and len(by_command) == 1:
+            raise ValueError(
+                f"{by_command[0]} needs {'stop' if by_command == ['start'] else 'start'} too, or give restart"
+            )
+        if by_command and self.pid_file is None:
+            raise ValueError(f"{by_command[0]} needs pid_file too: otherwise no one can see whether it was restarted")
+        if self.read is not None and not any(word in self.read for word in ("{address}", "{addresses}")):
+            raise ValueError("read needs {address} or {addresses} where the names of settings go")
+        return self
+
+    @property
+    def safe_url(self) -> str | None:
+        """Its folder, for want of an address."""
+        return f"{self.kind}:{self.folder}"
+
+    def check_url(self) -> None:
+        """There is none."""
+
+    def with_full_paths(self, directory: Path) -> Self:
+        """See `ServerSettings`."""
+        return self.model_copy(
+            update={"files": {name: full_path(text, directory) for name, text in self.files.items()}}
+        )

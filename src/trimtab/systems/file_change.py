@@ -1,0 +1,176 @@
+"""Files: the channel of a system whose values are all in files with a codec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import ApplyError, ForeignChangeError
+from trimtab.host import FileCopy
+from trimtab.space import Config, Knob, Value
+from trimtab.systems.base import KnobState, Snapshot
+from trimtab.systems.codec import Located
+from trimtab.systems.command_lifecycle import AlwaysThere
+from trimtab.systems.file_channel import FileChannel
+from trimtab.systems.file_undo import Place, Undo
+from trimtab.systems.files import file_digest, file_from_json, file_to_json
+from trimtab.systems.picture import STOPPED
+
+__all__ = ["Files", "Words"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """How the values of a catalogue's knobs are written.
+
+    Attributes:
+        knob: name -> knob, with its range on this machine.
+        literal: knob and value -> text.
+        parsed: the inverse.
+        states: reads every knob with the value in use.
+    """
+
+    knob: Callable[[str], Knob]
+    literal: Callable[[Knob, Value], str]
+    parsed: Callable[[Knob, str], Value]
+    states: Callable[[], Mapping[str, KnobState]]
+
+
+class Files(Undo):
+    """See `Channel`.
+
+    Args:
+        lifecycle: of the program.
+        places: of every knob.
+        words: how values are written.
+        reloads: the knobs that a reload changes.
+        left: path -> digest of the files as we left them.
+        catalog: its text, for the journal.
+    """
+
+    def __init__(
+        self,
+        lifecycle: AlwaysThere,
+        places: Mapping[str, Place],
+        words: Words,
+        reloads: Collection[str],
+        left: Callable[[], Mapping[str, str]],
+        catalog: str,
+    ) -> None:
+        super().__init__(lifecycle, places, reloads)
+        self._words = words
+        self._left = left
+        self._catalog = catalog
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """All of them are ours to write."""
+        return [channel.path for channel in self._channels]
+
+    def fleeting(self) -> str:
+        """A file of the kernel's holds nothing after a restart of the machine."""
+        kernel = [str(channel.path) for channel in self._channels if not channel.is_lasting]
+        gone = f"file={kernel[0]!r} is empty again after a restart of the machine" if kernel else ""
+        return f"{gone}; put the printed settings into /etc/sysctl.d" if gone else ""
+
+    def texts(self, knob: Knob, value: Value) -> tuple[str, ...]:
+        """As the file has it."""
+        return (self._words.literal(knob, value),)
+
+    def texts_for(self, channel: FileChannel, config: Mapping[str, Value]) -> dict[str, str]:
+        """Address -> text of the knobs that are written to this channel."""
+        mine = {name: self._places[name] for name in config if self._places[name].channel is channel}
+        return {
+            place.address: self._words.literal(self._words.knob(name), config[name]) for name, place in mine.items()
+        }
+
+    def saved(
+        self, *, can_restart: bool
+    ) -> tuple[Mapping[str, Mapping[str, Any]], Mapping[str, Value], Mapping[str, Any]]:
+        """The files, the values in use, and the catalogue of now."""
+        files = {str(channel.path): file_to_json(channel.read()) for channel in self._channels}
+        return files, {name: state.running for name, state in self._words.states().items()}, {"catalog": self._catalog}
+
+    def change(self, config: Config, states: Mapping[str, KnobState], base: Snapshot, *, stays: bool) -> _Change:
+        """See `Change`."""
+        return _Change(self, config, base)
+
+    def differing(self, channel: FileChannel, now: FileCopy | None, goal: FileCopy | None) -> set[str]:
+        """The knobs that have another value in `goal` than `now`."""
+        mine = {name: place.address for name, place in self._places.items() if place.channel is channel}
+        before, after = (channel.values(copy, list(mine.values())) for copy in (now, goal))
+
+        def value(name: str, values: Mapping[str, Located]) -> Value:
+            knob, located = self._words.knob(name), values.get(mine[name])
+            return self._words.parsed(knob, located.value) if located is not None else knob.default
+
+        return {name for name in mine if value(name, before) != value(name, after)}
+
+
+class _Change:
+    def __init__(self, files: Files, config: Config, base: Snapshot) -> None:
+        self._files = files
+        self._config = config
+        self._base = base
+        self._changed: set[str] = set()
+        self._written: dict[FileChannel, str] = {}
+        self._effective: Mapping[str, Value] = {}
+        self._must_restart = False
+
+    def write(self) -> None:
+        files = self._files
+        for channel in files._channels:
+            now, found = channel.read(), file_from_json(self._base.files[str(channel.path)])
+            left = files._left().get(str(channel.path), file_digest(found))
+            _require_ours(channel, file_digest(now), left, file_digest(found))
+            goal = channel.changed(found, files.texts_for(channel, self._config))
+            if goal == now:
+                continue
+            self._changed |= files.differing(channel, now, goal)
+            channel.put(goal)
+            self._written[channel] = file_digest(channel.read())
+        is_late = bool(self._changed - files._reloads)
+        self._must_restart = is_late or not files._lifecycle.is_up()
+
+    def take_effect(self) -> None:
+        """By a reload, when no restart does it."""
+        lifecycle = self._files._lifecycle
+        if self._changed and not self._must_restart:
+            lifecycle.reload()
+
+    def must_restart(self) -> bool:
+        return self._must_restart
+
+    def check(self) -> None:
+        for channel, digest in self._written.items():
+            _require_ours(channel, file_digest(channel.read()), digest)
+        self._files._lifecycle.health()
+        states = self._files._words.states()
+        self._effective = {name: states[name].running for name in self._config}
+        for name, value in self._config.items():
+            used = self._effective[name]
+            if used != value and used == self._base.values[name]:
+                raise ApplyError(
+                    f"the program still uses {name}={used!r}, not {value!r}",
+                    hint='does a reload change it? if not, write restart = "restart" in the catalogue',
+                )
+
+    def require_ours(self) -> None:
+        """Seen by `check`."""
+
+    def effective(self) -> Mapping[str, Value]:
+        return self._effective
+
+
+def _require_ours(channel: FileChannel, now: str, *known: str) -> None:
+    """That nobody else has written the file: its digest is one of those that we have seen or left.
+
+    Raises:
+        ForeignChangeError: somebody has.
+    """
+    if now not in known:
+        raise ForeignChangeError(
+            f"file={str(channel.path)!r} was changed by somebody else while Trimtab changed it", hint=STOPPED
+        )

@@ -1,0 +1,78 @@
+"""Knobs of a program: the catalogue under the machine's limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from trimtab.space import Knob, KnobKind, RestartClass, SafetyClass, Value, amount
+from trimtab.systems.catalog import CatalogKnob
+from trimtab.systems.overlay import Bounds
+from trimtab.units import unit_factor
+
+__all__ = ["knob_of", "lock_reason", "vendor_range"]
+
+
+def knob_of(name: str, entry: CatalogKnob, bounds: Bounds, *, must_restart: bool) -> Knob:
+    """The knob with its useful range on this machine.
+
+    Raises:
+        SpaceError: the range contradicts itself here.
+    """
+    low, high = _range(entry, bounds)
+    default = entry.default
+    return Knob(
+        name=name,
+        kind=KnobKind(entry.type),
+        low=low,
+        high=high,
+        step=entry.step if low is not None else None,
+        log=entry.log and low is not None and low > 0,
+        unit=entry.unit,
+        choices=entry.choices,
+        special=entry.special,
+        default=_number(entry, default) if low is not None else default,
+        restart=RestartClass.RESTART if must_restart else RestartClass(entry.restart),
+        safety=entry.safety,
+        condition=entry.condition,
+        doc=entry.doc,
+    )
+
+
+def _range(entry: CatalogKnob, bounds: Bounds) -> tuple[int | float | None, int | float | None]:
+    """Useful low and high, rounded inwards to whole steps and clipped to what the program accepts."""
+    if entry.low is None:
+        return None, None
+    low, high = entry.useful(bounds)
+    if entry.hard is not None:
+        low, high = max(low, entry.hard[0]), min(high, entry.hard[1])
+    if entry.type != "integer":
+        return low, max(low, high)
+    step = entry.step or 1
+    lowest = math.ceil(low / step) * step
+    return lowest, max(lowest, math.floor(high / step) * step)
+
+
+def _number(entry: CatalogKnob, value: str | int | float | bool) -> int | float:
+    """A number of the catalogue in the knob's own unit; a text may be arithmetic with units."""
+    if isinstance(value, str):
+        value = amount(value, {}) / unit_factor(entry.unit)[0]
+    return round(value) if entry.type == "integer" else float(value)
+
+
+def vendor_range(entry: CatalogKnob, knob: Knob, running: Value) -> tuple[float | None, float | None]:
+    """What the program accepts: as the catalogue says, else all that it is known to run with."""
+    if knob.low is None or knob.high is None or isinstance(running, str):
+        return None, None
+    if entry.hard is not None:
+        return float(entry.hard[0]), float(entry.hard[1])
+    known = [float(value) for value in (knob.low, knob.high, *knob.special, knob.default, running)]
+    return min(known), max(known)
+
+
+def lock_reason(knob: Knob, unlock: Sequence[str], no_restart: str) -> str:
+    """Why the knob may not be changed here; "" when it may."""
+    wants = knob.safety.value
+    if knob.safety is not SafetyClass.PERFORMANCE and wants not in unlock:
+        return f'safety class {wants} is locked; unlock = ["{wants}"] opens it'
+    return no_restart if knob.restart is not RestartClass.RELOAD else ""

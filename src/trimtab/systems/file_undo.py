@@ -1,0 +1,163 @@
+"""How a system of files is undone: the part of `trimtab.systems.undo` for every system that a catalogue describes.
+
+It is restarted only for a value of ours that it may be using, and never when that would bring in what somebody else has written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import RestoreError, TargetError
+from trimtab.host import FileCopy, machine_mark
+from trimtab.systems.base import Own, Restarts, Snapshot
+from trimtab.systems.command_lifecycle import AlwaysThere
+from trimtab.systems.file_channel import FileChannel
+from trimtab.systems.files import file_from_json
+from trimtab.systems.undo import BY_FILES, LeftDownError, Standing, Way
+
+__all__ = ["Place", "Undo"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a knob is: its channel, and its address there."""
+
+    channel: FileChannel
+    address: str
+
+    def text(self, copy: FileCopy | None) -> str:
+        """The value in the file, for people."""
+        located = self.channel.values(copy, [self.address]).get(self.address)
+        return located.value if located is not None else "(not in the file)"
+
+
+class Undo:
+    """See `Undoing`.
+
+    Args:
+        lifecycle: of the program.
+        places: of every knob.
+        reloads: the knobs that a reload changes.
+    """
+
+    noun = "program"
+
+    def __init__(self, lifecycle: AlwaysThere, places: Mapping[str, Place], reloads: Collection[str]) -> None:
+        self._lifecycle = lifecycle
+        self._places = places
+        self._reloads = frozenset(reloads)
+        self._channels = list({place.channel.name: place.channel for place in places.values()}.values())
+        self._is_as_found = True
+        self._is_done = False
+
+    def who(self, snapshot: Snapshot) -> Mapping[str, Any]:
+        """Nothing: files on this machine are known by it."""
+        left = snapshot.picture.get("machine", "")
+        if left and machine_mark() and left != machine_mark():
+            raise RestoreError(
+                "not touched, because these files are another machine's",
+                hint="run `trimtab recover` where the study ran",
+            )
+        return {}
+
+    def by_hand(self, snapshot: Snapshot, own: Own) -> str:
+        """What a person would do."""
+        return BY_FILES
+
+    def bring_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> bool:
+        """Files without ours, and a program that serves; it is restarted at once for a value of ours that it may be using."""
+        for channel in self._channels:
+            self._file_back(channel, snapshot, own)
+        self._is_as_found = all(
+            _content(channel.read()) == _content(_found(snapshot, channel)) for channel in self._channels
+        )
+        if not self._is_as_found and own.is_whole and self._lifecycle.was_stopped():
+            raise LeftDownError(
+                "the program is down, and its files were changed by somebody else since",
+                hint="start it when that is ready",
+            )
+        must_restart = self._is_as_found and bool(self._waiting(snapshot, own))
+        self._is_done = self._into_effect(own, restarts, must_restart)
+        return self._is_done
+
+    def _file_back(self, channel: FileChannel, snapshot: Snapshot, own: Own) -> None:
+        channel.remove_leftover()
+        mine = {name: place.address for name, place in self._places.items() if place.channel is channel}
+        ours = {mine[name]: texts for name, texts in own.texts.items() if name in mine}
+        if not ours:
+            return
+        now, left = channel.read(), own.picture.get("files", {}).get(str(channel.path), "")
+        goal = channel.without(now, _found(snapshot, channel), ours, left)
+        if goal != now:
+            channel.put(goal)
+
+    def _waiting(self, snapshot: Snapshot, own: Own) -> frozenset[str]:
+        """Our knobs that only a restart changes, when the program may be using ours.
+
+        A process that ran already when we came has never read them; one that began after its files were put back has not
+        either.
+        """
+        late, lifecycle = frozenset(own.late) & self._places.keys(), self._lifecycle
+        if not late or not lifecycle.is_up() or lifecycle.instance == snapshot.picture.get("instance", ""):
+            return frozenset()
+        paths: list[Path] = [self._places[name].channel.path for name in late]
+        return frozenset() if lifecycle.began_after(paths) else late
+
+    def _into_effect(self, own: Own, restarts: Restarts, must_restart: bool) -> bool:
+        """Makes the program use its files; whether it was restarted or started."""
+        lifecycle = self._lifecycle
+        if must_restart or not self._serves():
+            restarts()
+            if lifecycle.is_up():
+                lifecycle.restart()
+            else:
+                lifecycle.ensure_up()
+            lifecycle.health()
+            return True
+        if self._reloads & set(own.texts):
+            lifecycle.reload()
+            lifecycle.health()
+        return False
+
+    def _serves(self) -> bool:
+        try:
+            self._lifecycle.health()
+        except TargetError:
+            return bool(self._lifecycle.no_restart) and self._lifecycle.is_up()
+        return True
+
+    def standing(self, snapshot: Snapshot, own: Own) -> Mapping[str, Standing]:
+        """What the files say, and what waits for a restart that was not made."""
+        waiting = frozenset() if self._is_done else self._waiting(snapshot, own)
+        found = {}
+        for name in set(own.texts) & self._places.keys():
+            place = self._places[name]
+            now, before = (place.text(copy) for copy in (place.channel.read(), _found(snapshot, place.channel)))
+            way = Way.WAITING if name in waiting else Way.FOUND if now == before else Way.THEIRS
+            found[name] = Standing(way, now, before)
+        return found
+
+    def why_not_restart(self, snapshot: Snapshot, own: Own, names: list[str]) -> str:
+        """Why a restart is not made; it is made at once when nobody else has written the files."""
+        return "" if self._is_as_found else "it would put changes of somebody else's into effect"
+
+    def restart_for(self, snapshot: Snapshot, own: Own) -> None:
+        """A restart."""
+        self._lifecycle.restart()
+        self._lifecycle.health()
+
+
+def _found(snapshot: Snapshot, channel: FileChannel) -> FileCopy | None:
+    table = snapshot.files.get(str(channel.path))
+    if table is None:
+        raise RestoreError(
+            f"the snapshot has no file={str(channel.path)!r}", hint="use the study's own target: its files were others"
+        )
+    return file_from_json(table)
+
+
+def _content(copy: FileCopy | None) -> bytes:
+    return copy.content if copy is not None else b""
