@@ -125,6 +125,15 @@ def test_a_resumed_study_of_a_stack_measures_nothing_again(three: ThreeFakes) ->
     assert three.tune()[0].id == record.id
 
 
+def test_a_study_of_a_stack_starts_from_another(three: ThreeFakes) -> None:
+    three.tune()
+    three.text = three.text.replace('name = "fake"', 'name = "second"') + '\n[search]\nwarm_start = "auto"\n'
+    record, _ = three.tune()
+    warm = record.verdict.warm_start
+    assert warm is not None
+    assert [each.name for each in warm.studies] == ["fake"]
+
+
 def test_a_tier_that_fails_while_a_winner_is_applied_takes_all_back(three: ThreeFakes) -> None:
     three.text = three.text.replace("12 trials", "16 trials")
     record, _ = three.tune()

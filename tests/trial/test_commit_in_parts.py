@@ -14,7 +14,7 @@ from trimtab.errors import LockedError, RestoreError
 from trimtab.space import Config
 from trimtab.systems import Own, Snapshot, Stack
 from trimtab.testing.fake_target import Disk, FakeTarget
-from trimtab.trial import DeadMan, Journal, commit, undo
+from trimtab.trial import DeadMan, Journal, commit, take_back, undo
 from trimtab.trial.entry import APPLIED, own_to_json
 from trimtab.trial.journal import Entry
 from trimtab.trial.undo import REMOVE
@@ -167,3 +167,26 @@ def test_a_locked_target_beside_one_that_fails_is_told_with_it(tmp_path: Path, m
     assert "the fake server could not be put back" in caught.value.message
     assert disks["first"].running["cache"] == FakeTarget("new").values["cache"]
     entry.close("end of the test")
+
+
+def test_a_rollback_that_waits_for_one_target_says_what_it_has_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry, disks = changed(tmp_path, monkeypatch)
+    snapshots, owns = entry.snapshots, [entry.own(snapshot.target) for snapshot in entry.snapshots]
+    entry.close("applied")
+    file = tmp_path / "point.json"
+    file.touch()
+    disks["second"].holder = "study=other pid=1"
+    with pytest.raises(
+        LockedError, match="another tuner holds this server: .*; taken back already: third, first"
+    ) as caught:
+        take_back(snapshots, owns, study="stack", state_dir=tmp_path, file=file)
+    assert caught.value.hint == "then run `trimtab rollback stack` again"
+    assert file.exists()
+    assert Journal(tmp_path).open_entries() == []
+    disks["second"].holder = ""
+    take_back(snapshots, owns, study="stack", state_dir=tmp_path, file=file)
+    found = FakeTarget("new").values["cache"]
+    assert {disk.running["cache"] for disk in disks.values()} == {found}
+    assert not file.exists()

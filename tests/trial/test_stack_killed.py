@@ -17,15 +17,18 @@ from typing import Any
 
 import pytest
 
-from trimtab.space import Config
+from trimtab.records import Objective, Role, Status
+from trimtab.space import Config, Space
 from trimtab.study.recovery import recover
 from trimtab.study.rollback_point import file_of, keep_point, point_of
 from trimtab.systems import Snapshot, Stack, Tier
 from trimtab.testing.fake_target import Disk, FakeTarget
-from trimtab.trial import DeadMan, Journal, commit, take_back
+from trimtab.testing.fake_workload import FakeWorkload
+from trimtab.trial import DeadMan, Journal, MeasurePlan, TrialRoom, commit, take_back
 
 NAMES = ("db", "app", "web")
 CONFIG = Config({"db.cache": 64, "db.method": "ring", "app.cache": 900, "web.cache": 300, "web.workers": 4})
+PLAN = MeasurePlan(window_s=5, window_max_s=5, warmup_floor_s=2, warmup_cap_s=10)
 MOST_POINTS = 400
 
 
@@ -98,6 +101,12 @@ class NoDeadMan:
     def is_firing(self) -> bool:
         return False
 
+    def has_fired(self) -> bool:
+        return False
+
+    def paused_s(self) -> float:
+        return 0.0
+
     def stop(self) -> None:
         pass
 
@@ -107,7 +116,8 @@ def _kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KeptTarget, "folder", tmp_path)
     module = import_module("trimtab.trial.undo")
     monkeypatch.setattr(module, "reattach", lambda snapshot, state_dir: KeptTarget(snapshot.target))
-    monkeypatch.setattr(import_module("trimtab.trial.commit"), "DeadMan", NoDeadMan)
+    for name in ("trimtab.trial.commit", "trimtab.trial.room"):
+        monkeypatch.setattr(import_module(name), "DeadMan", NoDeadMan)
     for name in ("trimtab.trial.entry", "trimtab.trial.journal", "trimtab.study.rollback_point"):
         for function in ("append_line", "write_new_file"):
             if hasattr(import_module(name), function):
@@ -151,6 +161,26 @@ def apply(state: Path) -> None:
     )
 
 
+def trials(state: Path) -> None:
+    """Two trials, the second after a hand-over, and the way back."""
+    stack = Stack([Tier(name=name, target=KeptTarget(name)) for name in NAMES])
+    states = stack.states()
+    baseline = Config({name: states[name].running for name in CONFIG})
+    space = Space([states[name].knob for name in CONFIG])
+    with TrialRoom(
+        stack,
+        FakeWorkload(lambda: 100.0),
+        space,
+        baseline,
+        objective=Objective("throughput"),
+        state_dir=state,
+        study="s",
+    ) as room:
+        for number, config in enumerate((CONFIG, baseline.replace({"db.cache": 900, "app.cache": 64}))):
+            found = room.run(config, number=number, role=Role.SEARCH, plan=PLAN, seed=1, hand_over=True)
+            assert found.status is Status.OK
+
+
 def roll_back(state: Path) -> None:
     point = point_of(state, "s")
     assert point is not None
@@ -191,6 +221,19 @@ def test_killed_at_every_step_of_an_apply(tmp_path: Path) -> None:
     assert n > 30, "the sweep must reach every line of the journal and every target"
     assert n_undone > 20
     assert n_applied >= 1
+
+
+def test_killed_at_every_step_of_trials(tmp_path: Path) -> None:
+    for n in range(1, MOST_POINTS):
+        with ground(tmp_path, n) as state:
+            found = values()
+            was_killed = killed_at(n, lambda state=state: trials(state))  # type: ignore[misc]
+            assert not settled(state)
+            assert values() == found, f"a trial's config stays after a kill at step {n}"
+            if not was_killed:
+                break
+    assert not was_killed
+    assert n > 50
 
 
 def test_killed_at_every_step_of_a_rollback(tmp_path: Path) -> None:

@@ -72,7 +72,8 @@ def settle_warm_start(stage: Stage, history: History, record: StudyRecord, trial
         return WarmStart()
     names = () if isinstance(wanted, str) else wanted
     task = Task(
-        target=stage.stack.kind, space=stage.space, objective=stage.objective, machine=stage.machine,
+        target="+".join(str(table["kind"]) for table in stage.file.target.values()),
+        space=stage.space, objective=stage.objective, machine=stage.machine,
         context=stage.workload.context, trials=trials,
     )  # fmt: skip
     found = take_over(

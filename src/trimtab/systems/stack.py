@@ -11,12 +11,12 @@ Each tier sees its own names only; so does the gate, which knows dangerous names
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from trimtab.errors import SpaceError, UsageError
+from trimtab.errors import SpaceError, TargetError, UsageError
 from trimtab.space import Config
 from trimtab.systems.base import KnobState, Snapshot, Target
 from trimtab.systems.capabilities import ForensicTarget, PlayingTarget
@@ -128,7 +128,7 @@ class Stack:
             return
         found: list[tuple[Tier, Snapshot]] = []
         for tier in self.tiers:
-            with tier.asked():
+            with suppress(TargetError):  # one that cannot be journalled as it is says so when that is needed
                 found.append((tier, tier.target.snapshot()))
         for (one, mine), (other, theirs) in combinations(found, 2):
             if is_same_server(mine, theirs):

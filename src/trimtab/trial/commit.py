@@ -11,7 +11,7 @@ from trimtab.errors import LockedError, RestoreError, TargetError, TrimtabError
 from trimtab.systems import Own, Snapshot
 from trimtab.trial.change import Goal, change, memory_detail, put_back
 from trimtab.trial.deadman import DeadMan
-from trimtab.trial.entry import APPLIED, FAILED, Entry, own_to_json
+from trimtab.trial.entry import APPLIED, FAILED, RESTORED, Entry, own_to_json
 from trimtab.trial.journal import Journal
 from trimtab.trial.signals import signals_wait
 from trimtab.trial.undo import REMOVE, undo, ways_out
@@ -139,6 +139,16 @@ def _give_up(stack: Stack, entry: Entry, tried: Collection[str], deadman: DeadMa
     entry.close(f"not applied: {reason}" + (f"; left as it is: {'; '.join(done.left)}" if done.left else ""))
 
 
+def _waits(entry: Entry, error: LockedError) -> LockedError:
+    """The error of a rollback that another tuner is in the way of, on one target at least; closes the entry."""
+    done = ", ".join(str(detail["target"]) for step, detail in entry.steps() if step == RESTORED)
+    back = f"; taken back already: {done}" if done else ""
+    entry.close(f"not rolled back: another tuner works on the target{back}")
+    return LockedError(
+        f"{error.message}{back}", hint=f"then run `trimtab rollback {entry.study}` again" if done else error.hint
+    )
+
+
 def take_back(snapshots: Sequence[Snapshot], owns: Sequence[Own], *, study: str, state_dir: Path, file: Path) -> str:
     """Takes back what is ours (`owns`) of the targets in `snapshots`, and removes `file`; what was done, for people.
 
@@ -157,9 +167,8 @@ def take_back(snapshots: Sequence[Snapshot], owns: Sequence[Own], *, study: str,
         entry.note("restore")
         try:
             done = deadman.guard(lambda: undo(entry, holder=f"trimtab rollback {study}"), even_alone=True)
-        except LockedError:
-            entry.close("not rolled back: another tuner works on the target")
-            raise
+        except LockedError as error:
+            raise _waits(entry, error) from error
         with suppress(FileNotFoundError):
             file.unlink()
         entry.close(f"rolled back: {done}")
