@@ -150,11 +150,11 @@ def test_a_tier_that_fails_while_a_winner_is_applied_takes_all_back(three: Three
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('needs = ["app"]', 'needs = ["os"]', r"\[target.web\] needs names 'os', which is no target of this study"),
-        ('needs = ["app"]', 'needs = "app"', r"\[target.web\] needs='app' is no list of targets"),
+        ('needs = ["app"]', 'needs = ["os"]', r"\[target.web\] needs names 'os', which is not a target of this study"),
+        ('needs = ["app"]', 'needs = "app"', r"\[target.web\] needs='app' is not a list of targets"),
         ('needs = ["db"]', 'needs = ["web"]', "need each other in a circle"),
         ("[target.web]", '[target."../x"]', "cannot be named so"),
-        ('target = "db"', 'target = "os"', "workload.target='os' is no target of this study"),
+        ('target = "db"', 'target = "os"', "workload.target='os' is not a target of this study"),
         ("[target.db]\n", '[target.db]\nmemory = "1GiB"\n', r"\[target.db\] memory='1GiB': targets of one study share"),
         ('"800MiB"', '"much"', "stack.memory='much' in study.toml: size='much' is not a number"),
         ('"800MiB"', '"0B"', "must be more than nothing"),

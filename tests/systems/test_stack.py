@@ -92,7 +92,7 @@ def test_the_bottom_comes_first(names: Any, needs: Any, order: Any) -> None:
 @pytest.mark.parametrize(
     ("names", "needs", "message"),
     [
-        (("a", "b"), {"a": ["x"]}, r"\[target.a\] needs names 'x', which is no target of this study"),
+        (("a", "b"), {"a": ["x"]}, r"\[target.a\] needs names 'x', which is not a target of this study"),
         (("a", "b"), {"a": ["a"]}, "which is itself"),
         (("a", "b"), {"a": ["b"], "b": ["a"]}, "need each other in a circle"),
         (("a.b", "b"), {}, r"\[target.a.b\] is one of several targets, and cannot be named so"),

@@ -71,7 +71,7 @@ def tiers_of(targets: Tables) -> dict[str, tuple[str, ...]]:
         value = table.get("needs", [])
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise UsageError(
-                f"[target.{name}] needs={value!r} is no list of targets", hint='write it as in: needs = ["db"]'
+                f"[target.{name}] needs={value!r} is not a list of targets", hint='write it as in: needs = ["db"]'
             )
         needs[name] = tuple(value)
     return {name: needs[name] for name in bottom_first(tuple(targets), needs)}
@@ -96,7 +96,7 @@ def check_targets(targets: Tables, workload: Mapping[str, Any], stack: StackTabl
     driven = workload.get("target")
     if driven is not None and driven not in targets:
         raise UsageError(
-            f"workload.target={driven!r} is no target of this study", hint=f"the targets are: {', '.join(targets)}"
+            f"workload.target={driven!r} is not a target of this study", hint=f"the targets are: {', '.join(targets)}"
         )
     if len(targets) == 1:
         if stack is not None:

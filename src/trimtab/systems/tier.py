@@ -116,7 +116,7 @@ def bottom_first(names: Sequence[str], needs: Mapping[str, Sequence[str]]) -> tu
             )
         for other in needs.get(name, ()):
             if other not in names or other == name:
-                what = "itself" if other == name else "no target of this study"
+                what = "itself" if other == name else "not a target of this study"
                 raise UsageError(
                     f"[target.{name}] needs names {other!r}, which is {what}",
                     hint=f"the targets are: {', '.join(names)}",
