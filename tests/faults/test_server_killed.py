@@ -124,7 +124,9 @@ users = 1
 def test_D5_kill_by_the_memory_limit_is_the_configs_demand(limited: Place) -> None:
     before = take_picture(limited.server)
     with open_bench(limited) as bench:
-        trial = bench.run(work_mem=8192, plan=MeasurePlan(window_s=3, window_max_s=3, warmup_floor_s=0, warmup_cap_s=0))
+        trial = bench.run(
+            work_mem=8192, plan=MeasurePlan(window_s=12, window_max_s=12, warmup_floor_s=0, warmup_cap_s=0)
+        )
     assert (trial.status, trial.fault) == (Status.CRASHED, Fault.RESOURCE)
     assert trial.status.is_config_fault, "the region is penalised"
     assert "of the server's processes at its memory limit (cgroup)" in trial.reason

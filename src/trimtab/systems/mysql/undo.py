@@ -5,6 +5,7 @@ SET GLOBAL gives a variable its found value only while it still has ours; what o
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +35,9 @@ HEADS = {
 }
 """The first line of ours, by whether the config stays."""
 GROUP = "[mysqld]"
+
+_STOP_S, _STOP_POLL_S = 10.0, 0.02
+"""How long a server that has removed its pid file is waited for, and how often it is looked at."""
 
 _ROUNDING = 2.0
 """A server may round what was asked for, and the tuner die before it has seen to what: at most by this factor."""
@@ -91,9 +95,18 @@ class Undo:
 
     def _was_stopped(self) -> bool:
         """Whether the server is down by somebody's will, and could be started: one that died leaves its pid file behind."""
-        if self._reach.is_up() or self._reach.no_restart:
+        if self._reach.no_restart:
+            return False
+        self._await_stop()
+        if self._reach.is_up():
             return False
         return self._reach.pid_file is None or not self._reach.pid_file.exists()
+
+    def _await_stop(self) -> None:
+        """A server that is being stopped removes its pid file a moment before it ends."""
+        file, until = self._reach.pid_file, time.monotonic() + _STOP_S
+        while file is not None and not file.exists() and self._reach.is_up() and time.monotonic() < until:
+            time.sleep(_STOP_POLL_S)
 
     def _file_back(self, snapshot: Snapshot, own: Own) -> None:
         path, host = self._reach.include_file, self._reach.host
