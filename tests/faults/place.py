@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.commands import start_trimtab
 from tests.faults.server import Server
 from trimtab.errors import TrimtabError
 from trimtab.history import History, StudyRecord
@@ -93,6 +93,7 @@ class Place:
         argvs: command lines seen in /proc while commands ran.
         children: every command started.
         known: study id -> trials that the history held when a command ended; it must hold them for ever.
+        is_forked: whether commands are forked from a loaded process; their own command lines are not in `argvs` then.
         n_announced: the highest number of a trial that the journal announced since the last command began: all before it
             must be stored.
     """
@@ -106,6 +107,7 @@ class Place:
     children: list[subprocess.Popen[str]] = field(default_factory=list)
     known: dict[int, list[Trial]] = field(default_factory=dict)
     n_announced: int = 0
+    is_forked: bool = True
 
     def __post_init__(self) -> None:
         for name in ("state", "tmp"):
@@ -160,9 +162,9 @@ class Place:
     def start(self, *arguments: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
         """A `trimtab` command that goes on; in a session of its own, as from a terminal."""
         pipe = subprocess.PIPE
-        child = subprocess.Popen(
-            [sys.executable, "-m", "trimtab", *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
-            env={**self.environment, **(environment or {})}, stdout=pipe, stderr=pipe, text=True, start_new_session=True,
+        child = start_trimtab(
+            arguments, cwd=self.folder, stdin=subprocess.DEVNULL, env={**self.environment, **(environment or {})}, stdout=pipe,
+            stderr=pipe, start_new_session=True, is_forked=self.is_forked,
         )  # fmt: skip
         self.children.append(child)
         self.n_announced = 0 if arguments[:1] == ("tune",) else self.n_announced
@@ -261,19 +263,32 @@ class Place:
 def processes_of(place: Place) -> list[tuple[int, bytes]]:
     """(pid, argv) of every live process that carries this place in its environment, argv or working directory,
     without the server's own and without this test's."""
-    mark, ours, found = str(place.folder).encode(), os.getpid(), []
+    mark, ours, found = os.fsencode(place.folder), os.getpid(), []
     server = place.server.pid
-    for entry in Path("/proc").iterdir():
+    for entry in os.scandir("/proc"):
         if not entry.name.isdigit() or int(entry.name) in (ours, server):
             continue
-        try:
-            argv = (entry / "cmdline").read_bytes()
-            stat = (entry / "stat").read_text().rpartition(")")[2].split()
-            environment = (entry / "environ").read_bytes()
-            cwd = os.fsencode(os.readlink(entry / "cwd"))
-        except OSError:
-            continue
-        is_servers = int(stat[1]) == server or argv.startswith(b"postgres: ")
-        if stat[0] not in "ZX" and not is_servers and (mark in argv or mark in environment or cwd.startswith(mark)):
+        argv = _argv_of_ours(entry.path, mark, server)
+        if argv is not None:
             found.append((int(entry.name), argv))
     return found
+
+
+def _argv_of_ours(entry: str, mark: bytes, server: int | None) -> bytes | None:
+    """The argv of a process that carries `mark` and is not the server's; what is cheap to read comes first."""
+    try:
+        argv = _content(f"{entry}/cmdline")
+        if not argv or argv.startswith(b"postgres: "):  # the kernel's and the dead have none
+            return None
+        has_mark = mark in argv or os.fsencode(os.readlink(f"{entry}/cwd")).startswith(mark)
+        if not has_mark and mark not in _content(f"{entry}/environ"):
+            return None
+        state, parent = _content(f"{entry}/stat").rpartition(b")")[2].split()[:2]
+    except OSError:
+        return None
+    return None if state in b"ZX" or int(parent) == server else argv
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.readall()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import start_trimtab
+from tests.faults import killed_at
 from tests.servers.redis import Redis, started
 
 pytestmark = [pytest.mark.service, pytest.mark.needs("redis")]
@@ -74,11 +75,22 @@ class Place:
         }
         return {**os.environ, **own}
 
-    def run(self, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:
-        environment = {**self.environment, **more}
-        return subprocess.run(
-            argv, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
+    def shot_at(self, point: str) -> int:
+        """The exit code of a bench that kills itself there, and its dead-man with it."""
+        process = start_trimtab(
+            [point, "--", *BENCH], script=Path(killed_at.__file__), cwd=self.folder, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, env={**self.environment, "TT_KILL_DEADMAN": "1"},
+        )  # fmt: skip
+        return process.wait(timeout=120)
+
+    def start(self, *words: str, stream: int = subprocess.PIPE) -> subprocess.Popen[str]:
+        return start_trimtab(words, cwd=self.folder, env=self.environment, stdout=stream, stderr=stream)
+
+    def trimtab(self, *words: str) -> tuple[int, str, str]:
+        """Exit code and output of a command."""
+        process = self.start(*words)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
 
     def check(self) -> None:
         """As it was found, and running."""
@@ -97,22 +109,17 @@ def place() -> Iterator[Place]:
 
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: point.partition(":")[2])
 def test_a_power_cut_is_undone_by_recover(place: Place, point: str) -> None:
-    shot = str(Path(__file__).with_name("killed_at.py"))
-    ended = place.run(sys.executable, shot, point, "--", *BENCH, TT_KILL_DEADMAN="1")
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert place.shot_at(point) == -signal.SIGKILL
     assert list((place.folder / "state" / "journal").glob("*.open"))
-    recovered = place.run(sys.executable, "-m", "trimtab", "recover")
-    assert (recovered.returncode, recovered.stdout) == (0, "study redis: target cache restored as it was found\n")
+    code, out, _ = place.trimtab("recover")
+    assert (code, out) == (0, "study redis: target cache restored as it was found\n")
     place.check()
-    again = place.run(sys.executable, "-m", "trimtab", "recover")
-    assert again.stdout == "nothing to recover\n"
+    _, again, _ = place.trimtab("recover")
+    assert again == "nothing to recover\n"
 
 
 def test_the_dead_man_undoes_a_kill_during_the_load(place: Place) -> None:
-    argv = [sys.executable, "-m", "trimtab", *BENCH, "--runs", "40"]
-    child = subprocess.Popen(
-        argv, cwd=place.folder, env=place.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    child = place.start(*BENCH, "--runs", "40", stream=subprocess.DEVNULL)
     until = time.monotonic() + 60
     while place.redis.conf.read_bytes() == place.found or not _answers(place, "50"):
         assert time.monotonic() < until
@@ -134,12 +141,11 @@ def _answers(place: Place, hz: str) -> bool:
 
 
 def test_what_somebody_else_writes_after_a_kill_is_kept(place: Place) -> None:
-    shot = str(Path(__file__).with_name("killed_at.py"))
-    place.run(sys.executable, shot, POINTS[1], "--", *BENCH, TT_KILL_DEADMAN="1")
+    place.shot_at(POINTS[1])
     text = place.redis.conf.read_text()
     assert "hz 50" in text
     place.redis.conf.write_text(f"{text}timeout 7\n")
-    recovered = place.run(sys.executable, "-m", "trimtab", "recover")
-    assert recovered.returncode == 0, recovered.stderr
-    assert "waits for a restart, which was not made because" in recovered.stdout
+    code, out, err = place.trimtab("recover")
+    assert code == 0, err
+    assert "waits for a restart, which was not made because" in out
     assert place.redis.conf.read_bytes() == place.found + b"timeout 7\n"

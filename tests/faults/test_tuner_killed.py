@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.commands import start_trimtab
+from tests.faults import killed_at
 from tests.faults.invariants import check_invariants, check_unmixed, take_picture
 from tests.faults.place import Place
 from tests.needs import IS_FULL
@@ -29,11 +30,14 @@ KILLED = -signal.SIGKILL
 
 def run_killed(place: Place, *where: str, arguments: tuple[str, ...] = BENCH, with_deadman: bool = False) -> str:
     """Runs `trimtab` until it shoots itself at `where`; what it said."""
-    argv = [sys.executable, str(Path(__file__).with_name("killed_at.py")), *where, "--", *arguments]
     environment = {**place.environment, **({"TT_KILL_DEADMAN": "1"} if with_deadman else {})}
-    ended = subprocess.run(argv, cwd=place.folder, env=environment, capture_output=True, text=True, timeout=120)
-    assert ended.returncode == KILLED, ended.stderr
-    return ended.stderr
+    ended = start_trimtab(
+        [*where, "--", *arguments], script=Path(killed_at.__file__), cwd=place.folder, env=environment, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    _, err = ended.communicate(timeout=120)
+    assert ended.returncode == KILLED, err
+    return err
 
 
 def wait_for_deadman(place: Place, timeout_s: float = 60.0) -> float:

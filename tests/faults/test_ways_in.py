@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import secrets
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from tests.commands import start_trimtab
 from tests.faults.conftest import MakePlace
 from tests.faults.invariants import check_no_secret, check_unmixed, take_picture
 from tests.faults.place import KNOBS, Place, Ran
@@ -149,11 +149,10 @@ def prepare(place: Place, make: Callable[[Place], Way]) -> Way:
 
 def elsewhere(place: Place, *words: str, environment: dict[str, str]) -> Ran:
     """A command in another folder, by a shell that lacks what the study's had."""
-    done = subprocess.run(
-        [sys.executable, "-m", "trimtab", *words], cwd="/", env={**place.environment, **environment},
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    ran = Ran(done.returncode, done.stdout, done.stderr)
+    pipe = subprocess.PIPE
+    process = start_trimtab(words, cwd="/", env={**place.environment, **environment}, stdout=pipe, stderr=pipe)
+    out, err = process.communicate(timeout=120)
+    ran = Ran(process.returncode, out, err)
     place.ran.append(ran)
     return ran
 

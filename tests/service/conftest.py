@@ -9,7 +9,6 @@ import pwd
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from unittest import mock
 
 import pytest
 
+from tests.commands import start_trimtab
 from tests.needs import require
 from tests.servers import copy_folder, made, template
 from tests.servers.postgresql import DEBIAN, Server, started
@@ -37,15 +37,13 @@ memory = "1GiB"
 {target}
 
 [workload]
-kind = "tpch"
-scale = 0.01
-mix = {{ q6 = 1, q13 = 1 }}
+{workload}
 
 [measure]
-window = "2s"
-window_max = "2s"
-warmup_floor = "1s"
-warmup_cap = "1s"
+window = "1s"
+window_max = "1s"
+warmup_floor = "0s"
+warmup_cap = "0s"
 
 [proof]
 min_pairs = 2
@@ -53,6 +51,12 @@ max_pairs = 2
 advice = false
 ablate = false
 """
+
+TPCH = 'kind = "tpch"\nscale = 0.01\nmix = { q6 = 1 }'
+SLEEPING = 'kind = "sql"\ndatabase = "postgres"\nfiles = ["sleep.sql"]\nread_only = true\nload = { users = 4 }'
+"""Statements that mostly sleep: for tests that are not about a kind of workload. They leave the processor to the other tests, and
+no busy machine makes a run of them invalid."""
+SLEEP = "SELECT count(*), pg_sleep(0.1) FROM generate_series(1, 100);\n"
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,10 @@ class Place:
         self.cache.mkdir()
         self.environment = {**os.environ, "TRIMTAB_CACHE": str(self.cache), "NO_COLOR": "1"}
 
-    def write(self, target: str, *, name: str = "e2e", budget: str = "3 trials") -> None:
-        (self.folder / "study.toml").write_text(STUDY.format(name=name, budget=budget, target=target))
+    def write(self, target: str, *, name: str = "e2e", budget: str = "3 trials", workload: str = SLEEPING) -> None:
+        text = STUDY.format(name=name, budget=budget, target=target, workload=workload)
+        (self.folder / "study.toml").write_text(text)
+        (self.folder / "sleep.sql").write_text(SLEEP)
         self.provide(target)
 
     def provide(self, target: str) -> None:
@@ -91,9 +97,8 @@ class Place:
                 copy_folder(home, goal, server_account())
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        argv = [sys.executable, "-m", "trimtab", *arguments]
         pipe = subprocess.PIPE
-        return subprocess.Popen(argv, cwd=self.folder, env=self.environment, stdout=pipe, stderr=pipe, text=True)
+        return start_trimtab(arguments, cwd=self.folder, env=self.environment, stdout=pipe, stderr=pipe)
 
     def run(self, *arguments: str) -> Ran:
         process = self.start(*arguments)

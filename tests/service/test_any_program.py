@@ -7,12 +7,12 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.commands import start_trimtab
 from tests.servers import free_port, made
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -52,12 +52,11 @@ def shortened(name: str) -> str:
 
 def trimtab(folder: Path, *arguments: str, codes: tuple[int, ...] = (0,)) -> str:
     own = {"TRIMTAB_CACHE": str(folder / "cache"), "TRIMTAB_STATE": str(folder / "state"), "NO_COLOR": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "trimtab", *arguments], cwd=folder, env={**os.environ, **own}, capture_output=True,
-        text=True, timeout=240, check=False,
-    )  # fmt: skip
-    assert done.returncode in codes, done.stdout + done.stderr
-    return done.stdout
+    pipe = subprocess.PIPE
+    process = start_trimtab(arguments, cwd=folder, env={**os.environ, **own}, stdout=pipe, stderr=pipe)
+    out, err = process.communicate(timeout=240)
+    assert process.returncode in codes, out + err
+    return out
 
 
 @pytest.mark.needs("redis")

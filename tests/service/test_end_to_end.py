@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.service.conftest import Debian, Place, servers_under
+from tests.service.conftest import TPCH, Debian, Place, servers_under
 from trimtab.records import KnobChange
 from trimtab.space import Config
 
@@ -39,7 +39,7 @@ def _wait_for(process: subprocess.Popen[str], text: str, timeout_s: float = 120)
 
 def test_tune_on_an_embedded_server_that_is_made_for_it(new_place: Place) -> None:
     place = new_place
-    place.write(EMBEDDED)
+    place.write(EMBEDDED, workload=TPCH)
     assert place.run("doctor", "study.toml").code == 0
     found = place.auto_conf()
     data = place.json("tune", "study.toml", "--html", "report.html")
@@ -101,7 +101,7 @@ def test_second_tuner_on_the_same_server_is_refused_and_the_holder_named(place: 
 
 
 def test_tune_on_debians_postgresql_leaves_it_as_found(place: Place, debian: Debian) -> None:
-    place.write(debian.target)
+    place.write(debian.target, workload=TPCH)
     found, pid_found = debian.auto_conf(), (debian.data_dir / "postgresql.conf").read_bytes()
     data = place.json("tune", "study.toml")
     assert data["study"]["status"] in ("proven", "no_improvement")
@@ -124,7 +124,7 @@ def test_apply_and_rollback_on_debians_postgresql(place: Place, debian: Debian) 
     # Nothing about the gain is asserted: the winner is put into the history by hand, the server is the real one.
     from trimtab.history import History
 
-    place.write(debian.target)
+    place.write(debian.target, budget="1 trials")
     place.run("tune", "study.toml")
     found = debian.auto_conf()
     with History.open(place.folder / ".trimtab" / "history.db") as history:
@@ -158,7 +158,7 @@ def test_unreachable_server_is_one_clear_line(place: Place) -> None:
 
 
 def test_disk_too_small_for_the_scale_is_said_before_anything_is_written(place: Place) -> None:
-    place.write(EMBEDDED)
+    place.write(EMBEDDED, workload=TPCH)
     text = (place.folder / "study.toml").read_text().replace("scale = 0.01", "scale = 90000")
     (place.folder / "study.toml").write_text(text)
     ran = place.run("tune", "study.toml")
@@ -174,7 +174,7 @@ def test_works_without_root(new_place: Place) -> None:
     place = new_place
 
     nobody = pwd.getpwnam("nobody")
-    place.write(EMBEDDED)
+    place.write(EMBEDDED, workload=TPCH)
     for path in (place.folder, place.cache, place.folder / "study.toml"):
         os.chown(path, nobody.pw_uid, nobody.pw_gid)
     if not _can_enter(Path(os.__file__), nobody.pw_uid):

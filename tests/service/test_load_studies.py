@@ -33,20 +33,21 @@ memory = "1GiB"
 [measure]
 window = "1s"
 window_max = "1s"
-warmup_floor = "1s"
-warmup_cap = "1s"
+warmup_floor = "0s"
+warmup_cap = "0s"
 
 [proof]
 min_pairs = 2
 max_pairs = 2
 advice = false
+ablate = false
 """
 JUDGED = (0, 1)
 """A better config was proven, or none was found: what it is depends on the machine."""
 
 EMBEDDED = 'embedded = "18"\nknobs = ["work_mem", "random_page_cost"]'
-YCSB_A = 'kind = "ycsb"\nworkload = "A"\nrecords = 5000\nload = { users = 4 }'
-SCRIPT = 'kind = "pgbench"\nscripts = ["transfer.sql@9", "history.sql"]\nload = { users = 4 }'
+YCSB_A = 'kind = "ycsb"\nworkload = "A"\nrecords = 5000\nload = { users = 1 }'
+SCRIPT = 'kind = "pgbench"\nscripts = ["transfer.sql@9", "history.sql"]\nload = { users = 1 }'
 
 
 def write(place: Place, target: str, workload: str, objective: str = "throughput") -> None:

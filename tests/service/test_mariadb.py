@@ -32,7 +32,7 @@ kind = "mariadb"
 {workload}
 
 [workload.load]
-users = 2
+users = {users}
 
 [search]
 searcher = "lhs"
@@ -52,6 +52,8 @@ ablate = false
 EMBEDDED = """embedded = "mariadb"
 memory = "1GiB"
 knobs = ["innodb_buffer_pool_size", "innodb_flush_neighbors", "thread_stack", "query_cache_type"]"""
+SLEEPING = 'kind = "sql"\ndatabase = "mysql"\nfiles = ["sleep.sql"]\nread_only = true'
+"""For tests that are not about a kind of workload; see tests.service.conftest.SLEEPING."""
 YCSB = 'kind = "ycsb"\nworkload = "A"\nrecords = 1000'
 OLTP = 'kind = "oltp"\nscript = "read_write"\ntable_size = 1000'
 
@@ -61,8 +63,10 @@ def _needs_mariadb() -> None:
     require("mariadb")
 
 
-def write(place: Place, *, target: str = EMBEDDED, workload: str = YCSB, budget: str = "4 trials") -> None:
-    (place.folder / "study.toml").write_text(STUDY.format(target=target, workload=workload, budget=budget))
+def write(place: Place, *, target: str = EMBEDDED, workload: str = SLEEPING, budget: str = "2 trials") -> None:
+    users = 4 if workload == SLEEPING else 1
+    (place.folder / "study.toml").write_text(STUDY.format(target=target, workload=workload, budget=budget, users=users))
+    (place.folder / "sleep.sql").write_text("SELECT SLEEP(0.1);\n")
     place.provide(target)
 
 

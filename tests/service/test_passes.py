@@ -12,6 +12,7 @@ from statistics import median
 import pytest
 
 from tests.fakes import Silent
+from tests.service.conftest import SLEEP
 from trimtab.records import Role
 from trimtab.report import report_text
 from trimtab.study import load_study_file, open_stage, tune
@@ -30,10 +31,10 @@ memory = "1GiB"
 knobs = ["shared_buffers", "work_mem", "random_page_cost", "enable_sort"]
 
 [workload]
-kind = "ycsb"
-workload = "B"
-records = 500
-start_state = "none"
+kind = "sql"
+database = "postgres"
+files = ["sleep.sql"]
+read_only = true
 
 [workload.load]
 users = 2
@@ -45,7 +46,7 @@ passes = "restart-first"
 
 [measure]
 window = "1s"
-window_max = "4s"
+window_max = "1s"
 warmup_floor = "0s"
 warmup_cap = "0s"
 
@@ -70,6 +71,7 @@ def place() -> Iterator[Path]:
 def test_the_server_is_restarted_in_the_first_pass_only(place: Path) -> None:
     path = place / "study.toml"
     path.write_text(STUDY)
+    (place / "sleep.sql").write_text(SLEEP)
     file = load_study_file(path)
     record, trials = tune(file, place / "state", Silent())
     passes = record.verdict.passes

@@ -23,10 +23,10 @@ memory = "1GiB"
 knobs = ["work_mem", "random_page_cost", "enable_indexscan"]
 
 [workload]
-kind = "ycsb"
-workload = "C"
-records = 500
-start_state = "none"
+kind = "sql"
+database = "postgres"
+files = ["planted.sql"]
+read_only = true
 
 [workload.load]
 users = 2
@@ -41,9 +41,13 @@ warmup_cap = "0s"
 advice = false
 """
 
+PLANTED = "SELECT pg_sleep(CASE WHEN current_setting('enable_indexscan')::boolean THEN 0.1 ELSE 0.05 END);\n"
+"""One knob decides."""
+
 
 def test_a_killed_design_is_recovered_and_goes_on_and_is_ranked_without_a_server(place: Place) -> None:
     (place.folder / "study.toml").write_text(STUDY)
+    (place.folder / "planted.sql").write_text(PLANTED)
     place.provide(STUDY)
     assert place.run("doctor", "study.toml").code == 0
     found = place.auto_conf()
@@ -71,4 +75,5 @@ def test_a_killed_design_is_recovered_and_goes_on_and_is_ranked_without_a_server
     assert servers_under(place.folder) == []
     ranked = place.json("rank", "study.toml", "--ranker", "lasso")
     assert {entry["knob"] for entry in ranked["knobs"]} == {"work_mem", "random_page_cost", "enable_indexscan"}
+    assert ranked["knobs"][0]["knob"] == "enable_indexscan"
     assert ranked == ended | {"next": ranked["next"]}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.needs import require
+from tests.service.conftest import SLEEP
 from trimtab import plugins
 from trimtab.flow import Ask, Scorer, Steps, Study
 from trimtab.flow.explore import explore
@@ -37,10 +38,10 @@ memory = "1GiB"
 knobs = ["work_mem", "random_page_cost", "bgwriter_delay", "enable_sort"]
 
 [workload]
-kind = "ycsb"
-workload = "B"
-records = 500
-start_state = "none"
+kind = "sql"
+database = "postgres"
+files = ["sleep.sql"]
+read_only = true
 
 [workload.load]
 users = 2
@@ -84,6 +85,7 @@ def place() -> Iterator[Path]:
 def stage(place: Path) -> Iterator[Stage]:
     """One open server with its data for all searchers."""
     (place / "study.toml").write_text(STUDY.format(searcher="random", options=""))
+    (place / "sleep.sql").write_text(SLEEP)
     with open_stage(load_study_file(place / "study.toml"), place / "state") as stage:
         build_workload(stage.file).prepare(stage.stack.endpoint(), lambda line: None)
         yield stage

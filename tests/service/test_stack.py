@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from unittest import mock
 
 import pytest
 
+from tests.commands import start_trimtab
 from tests.servers import free_port, made
 from tests.wayback.tuner import prove
 
@@ -26,7 +26,7 @@ SHORT = """
 window = "1s"
 window_max = "1s"
 warmup_floor = "0s"
-warmup_cap = "1s"
+warmup_cap = "0s"
 
 [search]
 searcher = "random"
@@ -58,10 +58,8 @@ class Place:
         return self.folder / "stack.toml"
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "trimtab", *words], cwd=self.folder, env=self.environment, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        pipe = subprocess.PIPE
+        return start_trimtab(words, cwd=self.folder, env=self.environment, stdout=pipe, stderr=pipe)
 
     def run(self, *words: str, codes: tuple[int, ...] = (0,)) -> str:
         process = self.start(*words)
@@ -89,6 +87,7 @@ def place() -> Iterator[Place]:
         (folder / "redis.conf").write_text((EXAMPLES / "redis.conf").read_text().replace("6399", port))
         text = (EXAMPLES / "stack.toml").read_text().replace("6399", port).partition("\n[measure]")[0]
         text = re.sub(r'budget = "\d+m"', 'budget = "2 trials"', text).replace("scale = 10", "scale = 1")
+        text = text.replace("users = 8", "users = 1")
         (folder / "stack.toml").write_text(text + SHORT)
         own = {"TRIMTAB_CACHE": str(folder / "cache"), "TRIMTAB_STATE": str(folder / "state"), "NO_COLOR": "1"}
         yield Place(folder, {**os.environ, **own})
