@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from trimtab.flow import Ask, Budget, ProofOptions, Steps
-from trimtab.flow.ablate import Ablation, ablate, evidence, start_ablation
+from trimtab.flow.ablate import Ablation, ablate, start_ablation
 from trimtab.flow.pairs import Duel, Purse, fight
+from trimtab.flow.weakest import groups_to_try, removal_order
 from trimtab.flow.worth import Worth, measure_worth
 from trimtab.measure import BaselineTrack, Interval, PairedSequence
 from trimtab.records import Role, Status
@@ -70,7 +71,7 @@ class Machine:
         loss = -math.log(value / self.track.at(self.spent_s)[0])
         self.trials.append(
             SimpleNamespace(number=len(self.trials), role=role, config=config, status=Status.OK, loss=loss, excess=0.0,
-                            measurement=SimpleNamespace(value=value), is_feasible=True)
+                            loss_se=self.noise, started_at="", measurement=SimpleNamespace(value=value), is_feasible=True)
         )  # fmt: skip
         return self.trials[-1]
 
@@ -183,10 +184,26 @@ def test_what_interacts_is_not_dropped_together() -> None:
         assert len(set(case.machine.effects) & set(again.current.difference(case.task.baseline))) == 1
 
 
-def test_the_strongest_evidence_is_that_of_the_knobs_that_matter() -> None:
+def test_knobs_that_matter_go_last() -> None:
     case = ablated(1, 12, [0.4, 0.3], 0.02, n_search=40, runs=20)
-    scores = evidence(case.task, case.machine.trials[:40], case.ablation.full)
-    assert set(sorted(scores, key=lambda name: -scores[name])[:2]) == set(case.machine.effects)
+    order, costs = removal_order(case.task, case.machine.trials[:40], case.ablation.full)
+    assert set(order[-2:]) == set(case.machine.effects)
+    assert len(costs) == 11  # without the last nothing would be left
+    assert max(costs[:10]) < 0.1 < 0.2 < costs[10]
+
+
+def test_the_first_group_is_all_that_seems_needless() -> None:
+    case = ablated(1, 12, [0.4, 0.3], 0.02, n_search=40, runs=20)
+    groups = groups_to_try(case.task, case.machine.trials[:40], case.ablation.full, 0.1)
+    assert len(groups[0]) == 10
+    assert not set(groups[0]) & set(case.machine.effects)
+    assert {name for group in groups for name in group} == set(case.ablation.full.difference(case.task.baseline))
+
+
+def test_without_trials_the_groups_shrink_by_two_thirds() -> None:
+    case = ablated(1, 12, [0.4, 0.3], 0.02, n_search=40, runs=20)
+    groups = groups_to_try(case.task, case.machine.trials[:2], case.ablation.full, 0.1)
+    assert [len(group) for group in groups] == [8, 2, 1, 1]
 
 
 def _shared_budget(seed: int, least_a: float) -> tuple[Case, Purse]:

@@ -9,7 +9,7 @@ Every removal is a duel in alternating pairs: the config as it is now against th
 
 it stays (a group is halved and tried again) when its worth is proven, when the config fails without it, or when it seems
 worth more than the tolerance and pairs could not settle it ("undecided"). What the budget did not reach stays as well. The
-groups are tried from the weakest evidence on. All removals together may seem to cost at most twice the tolerance.
+groups are tried from the weakest on (see `weakest`). All removals together may seem to cost at most twice the tolerance.
 
 Where the old values of a group do not fit beside the rest (two caches, one budget of memory), the other settings give way,
 as little as makes the config legal; the duel is against that config.
@@ -18,19 +18,15 @@ as little as makes the config legal; the duel is against that config.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.errors import SpaceError
 from trimtab.flow.ask import Steps
 from trimtab.flow.pairs import Duel, Purse, fight, noise_pool
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
+from trimtab.flow.weakest import groups_to_try
 from trimtab.measure import Interval, PairedSequence
-from trimtab.records import Trial
 from trimtab.space import Config
 from trimtab.units import counted, format_percent
 
@@ -40,8 +36,6 @@ __all__ = [
     "ablate",
     "ablation_allowance",
     "drop_line",
-    "evidence",
-    "from_the_weakest",
     "start_ablation",
     "without_lines",
 ]
@@ -119,38 +113,6 @@ class Ablation:
         self.dropped, self.current, self.went_back = [], self.full, reason
 
 
-def evidence(task: Task, trials: Sequence[Trial], winner: Config) -> dict[str, float]:
-    """Changed knob -> how strongly trials nearer to the winner's value did better, as a t statistic; 0 when unknown.
-
-    Nearness runs from 0 (the baseline's value) to 1 (the winner's) on the knob's own scale; the loss is regressed on all of
-    them at once, with a ridge (Bayesian linear regression) because a study has few trials and many knobs. That is rough,
-    and decides only in which order removals are tried.
-    """
-    rows = [t for t in trials if t.is_feasible and t.loss is not None and set(t.config) == set(winner)]
-    names = winner.difference(task.baseline)
-    index = {name: i for i, name in enumerate(task.space.knobs)}
-    columns = [index[name] for name in names]
-    start, end = task.space.encode(task.baseline)[columns], task.space.encode(winner)[columns]
-    way = np.where(end == start, np.inf, end - start)
-    points = np.array([task.space.encode(t.config)[columns] for t in rows])
-    scores = _ridge_t(np.clip((points - start) / way, 0.0, 1.0), np.array([t.loss for t in rows], dtype=np.float64))
-    return dict(zip(names, scores.tolist(), strict=True))
-
-
-def _ridge_t(nearness: NDArray[np.float64], losses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Minus coefficient over its standard error, per column; a column that does not vary has 0."""
-    n, p = nearness.shape
-    spread = nearness.std(axis=0)
-    x = np.where(spread > 0, nearness - nearness.mean(axis=0), 0.0) / np.where(spread > 0, spread, 1.0)
-    y = losses - losses.mean()
-    # A prior under which each column explains as much of the variance as the others, and all of them half of it.
-    inverse = np.linalg.inv(x.T @ x + p * np.eye(p))
-    coefficients = inverse @ x.T @ y
-    rest = y - x @ coefficients
-    sd = math.sqrt(float(rest @ rest) / n) or 1.0
-    return np.asarray(-coefficients / (sd * np.sqrt(np.diag(inverse))), dtype=np.float64)
-
-
 def ablation_allowance(task: Task) -> tuple[float, int]:
     """(seconds, runs) that the ablation may use: its share of all the time, or of all the trials."""
     table, budget = task.proof, task.budget
@@ -168,8 +130,7 @@ def start_ablation(task: Task, scorer: Scorer, winner: Config) -> Ablation:
 
 def ablate(task: Task, scorer: Scorer, ablation: Ablation, purse: Purse) -> Steps[None]:
     """Takes from the winner what it does not need; `ablation.current` is what is left."""
-    worth = evidence(task, scorer.trials, ablation.full)
-    groups = from_the_weakest(sorted(worth, key=lambda name: (worth[name], name)))
+    groups = groups_to_try(task, scorer.trials, ablation.full, ablation.tolerance)
     n_before = len(scorer.trials)
     ablation.end = "finished"
     while groups:
@@ -197,16 +158,6 @@ def _settle_undecided(task: Task, scorer: Scorer, ablation: Ablation, purse: Pur
     for n_left, name in zip(range(len(open_ones), 0, -1), open_ones, strict=True):
         if ablation.end != "failed" and purse.n_runs >= 2 * _MIN_PAIRS and scorer.may_go_on:
             yield from _try_without(task, scorer, ablation, [name], purse, n_groups=n_left)
-
-
-def from_the_weakest(names: list[str]) -> list[list[str]]:
-    """The weaker two thirds, then two thirds of the rest, and so on: few tests where the evidence is right."""
-    groups = []
-    while names:
-        n = max(1, 2 * len(names) // 3)
-        groups.append(names[:n])
-        names = names[n:]
-    return groups
 
 
 def _try_without(

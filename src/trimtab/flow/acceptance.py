@@ -50,7 +50,8 @@ _UNSTABLE_RANGE = 0.30
 """Range of a config's runs beyond which it is not deployable (TUNA, EuroSys 2025), when the baseline's own is smaller."""
 
 _CLEARLY_BETTER = 2.0
-"""A candidate whose worst run is this many times as fast as the baseline's best may vary from run to run."""
+"""A candidate whose worst run is this many times as fast as the baseline's best may vary from run to run; so may one whose
+worst run would stay better than the baseline's best if it were worse once more by the whole range of its runs."""
 
 _NAMES = {"throughput": "throughput", "latency_mean": "mean latency", "latency_p99": "p99"}
 
@@ -280,8 +281,8 @@ class Acceptance:
         if math.isfinite(times):
             text += f" (scatter {times:.2g} times)"
         sign = 1 if self._rule.is_maximised else -1
-        worst = math.exp(float((sign * candidate).min() - (sign * baseline).max()))
-        if (is_wild or is_wide) and worst >= _CLEARLY_BETTER:
+        worst = math.exp(float((sign * candidate).min() - (sign * baseline).max())) if len(candidate) else 0.0
+        if (is_wild or is_wide) and worst >= min(_CLEARLY_BETTER, (1 + ranges[1]) * (1 + self._rule.delta)):
             text += f"; its worst run is still {worst:.3g} times as fast as the best one before"
             is_wild = is_wide = False
         return Condition("stability", not (is_wild or is_wide or self._is_jumpier()), text)

@@ -30,6 +30,7 @@ __all__ = [
     "explore",
     "finish_reserve_s",
     "mean_loss",
+    "proof_reserve_s",
 ]
 
 _STOP_MARGIN = 0.10
@@ -47,6 +48,9 @@ _SHORT_SHARE = 0.6
 
 _MOST_WORTH_RUNS = 24
 """Runs kept for the ablation and the worth of the lines, at most: a config of few lines does not need more."""
+
+_FEW_LINES = 3
+"""Settings that a config of few settings has, about."""
 
 REFINE_RUNS = 6
 _REFINE_SHARE = 0.15
@@ -79,12 +83,21 @@ def expected_trials(task: Task, scorer: Scorer) -> int | None:
 
 def finish_reserve_s(task: Task, budget_s: float, mean_cost_s: float) -> float:
     """Seconds to keep back for what comes after the search."""
-    arms = 3 if task.proof.advice is True else 2
     ablation_s = min(ablation_allowance(task)[0], _MOST_WORTH_RUNS * mean_cost_s)
-    proof_s = arms * task.proof.min_pairs * mean_cost_s
+    proof_s = _proof_s(task, mean_cost_s)
     share_s = _FINISH_SHARE * budget_s - N_BASELINE_FIRST * mean_cost_s
     # Without its proof a winner is nothing: of a short budget that comes first.
     return max(min(proof_s + ablation_s, share_s), min(proof_s, _SHORT_SHARE * budget_s))
+
+
+def proof_reserve_s(task: Task, budget_s: float, mean_cost_s: float) -> float:
+    """Seconds to keep back for the proof and one run for each line of a small config."""
+    needed_s = _proof_s(task, mean_cost_s) + _FEW_LINES * mean_cost_s
+    return min(needed_s, finish_reserve_s(task, budget_s, mean_cost_s))
+
+
+def _proof_s(task: Task, mean_cost_s: float) -> float:
+    return (3 if task.proof.advice is True else 2) * task.proof.min_pairs * mean_cost_s
 
 
 def refine_reserve_s(task: Task, budget_s: float, mean_cost_s: float) -> float:

@@ -1,7 +1,7 @@
 """The end of the search: its leaders are measured again, and the leader is thinned.
 
 The best of many noisy values flatters itself (winner's curse, safety.md B5), so the few that may be the best are measured once
-more. Then knobs of the leader go back to their found values, in groups, the weakest evidence first, each tried by one run: what
+more. Then knobs of the leader go back to their found values, in groups, the weakest first, each tried by one run: what
 was no worse without is left out. That claims nothing: what remains is proven in pairs afterwards. It is done where the budget
 has no room for an ablation in pairs.
 """
@@ -9,13 +9,15 @@ has no room for an ablation in pairs.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from trimtab.flow.ablate import ablation_allowance, evidence, from_the_weakest, without_lines
+from trimtab.flow.ablate import ablation_allowance, without_lines
 from trimtab.flow.ask import Ask, Steps
-from trimtab.flow.explore import REFINE_RUNS, early_stop, finish_reserve_s, mean_loss
+from trimtab.flow.explore import REFINE_RUNS, early_stop, finish_reserve_s, mean_loss, proof_reserve_s
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
+from trimtab.flow.weakest import groups_to_try
 from trimtab.records import Role, Status
 from trimtab.space import Config
 
@@ -33,20 +35,29 @@ been lucky."""
 _RUNS_PER_LINE = 4
 """Runs that the ablation needs for a line, about."""
 
+_THIN_RUNS = 8
+"""Runs that thinning may take; a wall-clock budget keeps what the proof needs."""
+
 
 @dataclass(slots=True)
 class _Runs:
-    """How many runs may still be made."""
+    """How many runs may still be made.
+
+    Attributes:
+        left: at most.
+        reserve_s: seconds of a wall-clock budget that they must leave, by task, budget and mean cost of a run.
+    """
 
     task: Task
     scorer: Scorer
     left: int
+    reserve_s: Callable[[Task, float, float], float]
 
     @property
     def is_empty(self) -> bool:
-        """None is left, or the proof's time begins."""
+        """None is left, or the time begins that must stay."""
         budget_s, cost = self.task.budget.seconds, self.scorer.mean_cost_s
-        if budget_s is not None and self.scorer.spent_s + cost > budget_s - finish_reserve_s(self.task, budget_s, cost):
+        if budget_s is not None and self.scorer.spent_s + cost > budget_s - self.reserve_s(self.task, budget_s, cost):
             return True
         return self.left <= 0
 
@@ -60,12 +71,12 @@ class _Runs:
 
 def refine(task: Task, scorer: Scorer) -> Steps[Config | None]:
     """The config to prove; None when nothing beats the baseline."""
-    runs = _Runs(task, scorer, REFINE_RUNS)
     scorer.say("measuring the best again")
-    leader = yield from _leader(task, scorer, runs)
+    leader = yield from _leader(task, scorer, _Runs(task, scorer, REFINE_RUNS, finish_reserve_s))
     if leader is None or not task.proof.ablate or _has_room_for_pairs(task, scorer, leader):
         return leader
-    return (yield from _thinned(task, scorer, leader, runs))
+    # A line that thinning takes away needs no pairs: it may use the ablation's time.
+    return (yield from _thinned(task, scorer, leader, _Runs(task, scorer, _THIN_RUNS, proof_reserve_s)))
 
 
 def _leader(task: Task, scorer: Scorer, runs: _Runs) -> Steps[Config | None]:
@@ -141,9 +152,8 @@ def _has_room_for_pairs(task: Task, scorer: Scorer, leader: Config) -> bool:
 
 def _thinned(task: Task, scorer: Scorer, leader: Config, runs: _Runs) -> Steps[Config]:
     """`leader` without the knobs that were no better than their found values in single runs."""
-    scores = evidence(task, scorer.trials, leader)
-    groups = from_the_weakest(sorted(scores, key=lambda name: (scores[name], name)))
     current, slack = leader, max(task.proof.min_gain, scorer.noise_sd)
+    groups = groups_to_try(task, scorer.trials, leader, slack)
     best = mean_loss(scorer.trials, current)
     while groups and not runs.is_empty:
         group = [name for name in groups.pop(0) if current[name] != task.baseline[name]]

@@ -45,6 +45,12 @@ class LossScale:
         squeezed = np.where(u > 1.0, 1.0 + np.log(np.maximum(u, 1.0)), u)
         return np.asarray((squeezed - self.shift) / self.scale)
 
+    def backward(self, values: Array) -> Array:
+        """Losses (n,) of numbers on the scale: the inverse of `forward`."""
+        squeezed = values * self.scale + self.shift
+        u = np.where(squeezed > 1.0, np.exp(np.maximum(squeezed, 1.0) - 1.0), squeezed)
+        return np.asarray(self.middle + self.spread * u)
+
     def variance(self, losses: Array, se: Array) -> Array:
         """Noise variances on the scale of losses with standard errors `se`, to first order."""
         u = (losses - self.middle) / self.spread
