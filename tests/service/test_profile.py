@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -106,3 +107,27 @@ def test_a_silent_window_is_said(place: Place, debian: Debian) -> None:
     ran = place.run("profile", "study.toml", "--seconds", "1")
     assert ran.code == 4
     assert "pg_stat_statements saw no statement in database=shop within 1 s" in ran.err
+
+
+def test_a_stack_is_looked_at_under_the_names_of_its_targets(place: Place, debian: Debian) -> None:
+    examples = Path(__file__).parents[2] / "examples" / "catalogs"
+    more = f"""
+[target.flags]
+kind = "program"
+catalog = "{examples / "zstd.toml"}"
+files = {{ flags = "zstd.flags" }}
+"""
+    place.write(debian.target.replace("dbname=postgres", "dbname=shop") + more)
+    study = place.folder / "study.toml"
+    study.write_text(study.read_text().replace('memory = "1GiB"\n', "") + '[stack]\nmemory = "1GiB"\n')
+    _watch(debian)
+    _work(debian)
+    data = place.json("profile", "study.toml", "--output", "out")
+    assert list(data["targets"]) == ["db"]
+    assert data["targets"]["db"]["database"] == "shop"
+    written = tomllib.loads((place.folder / "out" / "db" / "study.toml").read_text())
+    assert (written["workload"]["target"], written["workload"]["database"]) == ("db", "shop")
+    grants = place.run("doctor", "study.toml", "--grant-sql")
+    assert grants.code == 0, grants.err
+    assert grants.out.startswith("-- [target.db]: to be run on this server\n")
+    assert "[target.flags]" not in grants.out

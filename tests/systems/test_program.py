@@ -78,3 +78,12 @@ class TestOwn(TargetSuite):
             for subject in _subject(redis, table, state_dir, crash=crash):
                 found.append(subject)
                 yield subject
+
+
+def test_redis_takes_the_fragment_as_its_configuration(state_dir: Path) -> None:
+    with started(runs=False) as redis:
+        text = made_target(redis.own_table(), state_dir).fragment(Config({**CHANGES, **OTHER}))
+        redis.conf.write_text(redis.conf.read_text().replace("hz 10\nmaxmemory 64mb\n", text))
+        redis.start()
+        found = {name: redis.asked(name) for name in ("hz", "io-threads", "activerehashing", "maxmemory")}
+    assert found == {"hz": "20", "io-threads": "2", "activerehashing": "no", "maxmemory": str(100 << 20)}

@@ -48,7 +48,7 @@ _LIMITS = {
     "--config",
     "config_file",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="File with NAME = VALUE lines, such as the fragment that `tune` writes.",
+    help="File with NAME = VALUE lines, such as the fragment that `tune` writes for a database.",
 )
 @click.option(
     "--runs", metavar="N", default=3, show_default=True, type=click.IntRange(1, 100), help="Number of measurements."

@@ -22,7 +22,7 @@ __all__ = ["command"]
 @click.option(
     "--grant-sql",
     is_flag=True,
-    help="Print SQL that creates a role with only the rights the study needs.",
+    help="Print SQL that creates a role with only the rights the study needs, for each database among its targets.",
 )
 @click.option("--role", default="", metavar="NAME", help="With --grant-sql: the role's name.")
 def command(study_file: Path, state_dir: Path, as_json: bool, grant_sql: bool, role: str) -> int:
@@ -52,9 +52,15 @@ def command(study_file: Path, state_dir: Path, as_json: bool, grant_sql: bool, r
 def _print_grants(file: StudyFile, state_dir: Path, role: str, as_json: bool) -> int:
     from trimtab.study import grant_sql
 
-    text, is_enough = grant_sql(file, state_dir, role=role)
+    grants = grant_sql(file, state_dir, role=role)
+    is_one, is_enough = len(file.target) == 1, all(grant.is_enough for grant in grants.values())
+    text = "\n".join(
+        grant.sql if is_one else f"-- [target.{name}]: to be run on this server\n{grant.sql}"
+        for name, grant in grants.items()
+    )
     if as_json:
-        print_json({"is_enough": is_enough, "sql": text})
+        targets = {name: {"is_enough": grant.is_enough, "sql": grant.sql} for name, grant in grants.items()}
+        print_json({"is_enough": is_enough, "sql": text} | ({} if is_one else {"targets": targets}))
     else:
         click.echo(text, nl=False)
     return 0 if is_enough else 1

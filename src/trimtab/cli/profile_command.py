@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,8 @@ def _as_text(profile: Profile, study_file: Path) -> None:
     help="Maximum number of statements.",
 )
 @click.option("--output", "folder", metavar="DIRECTORY", type=click.Path(path_type=Path), default=Path("profile"),
-              show_default=True, help="New folder for the study file and the scripts.")  # fmt: skip
+              show_default=True,
+              help="New folder for the study file and the scripts (one folder a target, where there are several).")  # fmt: skip
 def command(
     study_file: Path,
     state_dir: Path,
@@ -88,9 +90,25 @@ def command(
     if window_s:
         say(f"watching for {window_s:g} s")
     found = profile(file, state_dir, database=database, window_s=window_s, coverage=coverage, most=most)
-    written = write_files(found, study_file.read_text(encoding="utf-8"), folder)
-    if as_json:
-        print_json({"study_file": str(written), **found.to_json(_WIDTH)})
+    source = study_file.read_text(encoding="utf-8")
+    if len(file.target) == 1:
+        (each,) = found.values()
+        _show({"": (each, write_files(each, source, folder))}, as_json)
     else:
-        _as_text(found, written)
+        _show(
+            {name: (each, write_files(each, source, folder / name, target=name)) for name, each in found.items()},
+            as_json,
+        )
     return 0
+
+
+def _show(written: Mapping[str, tuple[Profile, Path]], as_json: bool) -> None:
+    """What was found and where it is; each under the name of its target where a study has several."""
+    tables = {name: {"study_file": str(path), **found.to_json(_WIDTH)} for name, (found, path) in written.items()}
+    if as_json:
+        print_json(tables.get("") or {"targets": tables})
+        return
+    for name, (found, path) in written.items():
+        if name:
+            click.echo(f"[target.{name}]")
+        _as_text(found, path)

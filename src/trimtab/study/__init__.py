@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trimtab.study.design import run_design
     from trimtab.study.discovery import embedded_server, found_servers
     from trimtab.study.file import Budget, StudyFile, load_study_file
-    from trimtab.study.grant import grant_sql
+    from trimtab.study.grant import Grant, grant_sql
     from trimtab.study.rank import Ranked, design_name, make_rankers, rank_study
     from trimtab.study.rate_search import RateResult, Slo, find_rate, rate_to_json
     from trimtab.study.recovery import (
@@ -45,7 +45,7 @@ else:
             "design": "run_design",
             "discovery": "embedded_server found_servers",
             "file": "Budget StudyFile load_study_file",
-            "grant": "grant_sql",
+            "grant": "Grant grant_sql",
             "rank": "Ranked design_name make_rankers rank_study",
             "rate_search": "RateResult Slo find_rate rate_to_json",
             "recovery": "Recovered Stuck applied extract leave leave_applied open_changes recover shown",
@@ -61,6 +61,7 @@ __all__ = [
     "Budget",
     "Change",
     "Check",
+    "Grant",
     "Proposal",
     "Ranked",
     "RateResult",

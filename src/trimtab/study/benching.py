@@ -17,7 +17,7 @@ from trimtab.records import BenchSummary, GainInterval, Objective, Role, Trial, 
 from trimtab.space import Config, Value
 from trimtab.study.begin import new_record
 from trimtab.study.drive import Recorded, drive, room_measure
-from trimtab.study.file import StudyFile, guarding_of
+from trimtab.study.file import BENCH, StudyFile, guarding_of
 from trimtab.study.first import recover_first
 from trimtab.study.stage import Stage, open_stage
 from trimtab.study.task import task_of
@@ -162,7 +162,7 @@ def bench(
         LoadError: a run failed; the message has its reason.
         HistoryError: the runs cannot be kept.
     """
-    name, objective = f"{file.study.name}.bench", file.objective
+    name, objective = f"{file.study.name}{BENCH}", file.objective
     recover_first(state_dir, say)
     with (
         open_history_at(file.study.history, state_dir) as history,

@@ -22,6 +22,8 @@ from trimtab.trial import Guarding, GuardLimits, MeasurePlan
 from trimtab.units import parse_duration, parse_size
 
 __all__ = [
+    "BENCH",
+    "RATE",
     "Budget",
     "GuardTable",
     "MeasureTable",
@@ -36,6 +38,8 @@ __all__ = [
 ]
 
 _MAX_BYTES = 1 << 20
+BENCH, RATE = ".bench", ".rate"
+"""Behind the name of a study: what the history calls the measurements of `trimtab bench` and `bench --find-rate` for it."""
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
 
@@ -61,6 +65,11 @@ class StudyTable(_Table):
     def _is_name(cls, name: str) -> str:
         if not _NAME.match(name):
             raise ValueError("must be 1 to 64 letters, digits, '.', '_' or '-', and start with a letter or digit")
+        ending = next((each for each in (BENCH, RATE) if name.endswith(each)), None)
+        if ending is not None:
+            raise ValueError(
+                f"names that end in {ending!r} are those of `trimtab bench` for another study; choose another"
+            )
         return name
 
 

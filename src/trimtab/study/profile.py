@@ -1,12 +1,16 @@
-"""profile: what a live server is asked, as a workload; changes nothing on the server."""
+"""profile: what live servers are asked, as workloads; changes nothing on them."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 from trimtab.errors import UsageError
+from trimtab.records import Endpoint
 from trimtab.study.file import StudyFile
-from trimtab.study.stage import build_target
+from trimtab.study.stage import build_stack
+from trimtab.systems import Tier
 from trimtab.workload.sql.profile import Profile, read_profile
 
 __all__ = ["profile"]
@@ -16,24 +20,35 @@ _PROTOCOL = "postgresql"
 
 def profile(
     file: StudyFile, state_dir: Path, *, database: str | None, window_s: float, coverage: float, most: int
-) -> Profile:
-    """What the study's target was asked in `database` (its own when None).
+) -> dict[str, Profile]:
+    """Target -> what it was asked in `database` (its own when None), of each target of the study that counts its statements.
+
+    All are watched during the same seconds.
 
     Raises:
-        UsageError: the target has no statement statistics that Trimtab can read.
-        TargetError: the target cannot be reached.
-        LoadError: the statistics are not there, or saw nothing.
+        UsageError: no target has statement statistics that Trimtab can read.
+        TargetError: a target cannot be reached.
+        LoadError: the statistics of one are not there, or saw nothing.
     """
-    target = build_target(file, state_dir)
-    target.open()
-    try:
-        endpoint = target.endpoint()
-        if endpoint.protocol != _PROTOCOL:
+    with ExitStack() as opened:
+        found: list[tuple[Tier, Endpoint]] = []
+        stack = build_stack(file, state_dir)
+        for tier in stack.tiers:
+            opened.callback(tier.target.close)
+            with tier.asked():
+                tier.target.open()
+                endpoint = tier.target.endpoint()
+            if endpoint.protocol == _PROTOCOL:
+                found.append((tier, endpoint if database is None else endpoint.with_database(database)))
+        if not found:
             raise UsageError(
-                f"target kind={target.kind!r} has no statement statistics that can be profiled yet",
+                f"target kind={stack.kind!r} has no statement statistics that can be profiled yet",
                 hint="use a target of kind postgresql",
             )
-        there = endpoint if database is None else endpoint.with_database(database)
-        return read_profile(there, window_s=window_s, coverage=coverage, most=most)
-    finally:
-        target.close()
+
+        def watched(each: tuple[Tier, Endpoint]) -> tuple[str, Profile]:
+            with each[0].asked():
+                return each[0].name, read_profile(each[1], window_s=window_s, coverage=coverage, most=most)
+
+        with ThreadPoolExecutor(len(found)) as pool:
+            return dict(pool.map(watched, found))

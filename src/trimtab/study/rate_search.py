@@ -14,7 +14,7 @@ from trimtab.records import BenchSummary, Objective
 from trimtab.report import measurement_to_json
 from trimtab.space import Config
 from trimtab.study.benching import parse_settings, run_bench
-from trimtab.study.file import StudyFile
+from trimtab.study.file import RATE, StudyFile
 from trimtab.study.first import recover_first
 from trimtab.study.stage import open_stage
 from trimtab.trial import TrialListener
@@ -65,7 +65,7 @@ def find_rate(
             lambda found: _summary(found, changes),
             history,
             state_dir,
-            name=f"{file.study.name}.rate",
+            name=f"{file.study.name}{RATE}",
             # The room must not judge latencies: a broken promise is a finding here.
             objective=Objective("throughput"),
             listener=listener,

@@ -19,7 +19,7 @@ from trimtab.trial import MeasurePlan
 from trimtab.units import parse_value
 from trimtab.workload import Workload
 
-__all__ = ["Stage", "build_stack", "build_target", "build_workload", "open_stage"]
+__all__ = ["Stage", "build_stack", "build_target", "build_workload", "loaded_tier", "open_stage"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,24 +90,35 @@ def _which(tiers: Sequence[Tier]) -> UsageError:
     )
 
 
-def _driving(file: StudyFile, stack: Stack, workload: Workload) -> Stack:
-    """The stack with the load on the only tier that it can drive, or on the one that the study names.
+def loaded_tier(file: StudyFile, tiers: Sequence[Tier], workload: Workload) -> Tier | None:
+    """The only one of these open tiers that the load can drive, or the one that the study names; None when it is none of them.
 
     Raises:
-        UsageError: it can drive none, or several.
+        UsageError: it can drive several.
     """
-    spoken = {tier: tier.target.endpoint().protocol for tier in stack.tiers}
-    tiers = (stack.driven,) if "target" in file.workload else stack.tiers
-    fitting = [tier for tier in tiers if spoken[tier] in workload.protocols]
+    named = file.workload.get("target")
+    fitting = [
+        tier for tier in tiers if named in (None, tier.name) and tier.target.endpoint().protocol in workload.protocols
+    ]
     if len(fitting) > 1:
         raise _which(fitting)
-    if not fitting:
-        tier = tiers[-1]
+    return fitting[0] if fitting else None
+
+
+def _driving(file: StudyFile, stack: Stack, workload: Workload) -> Stack:
+    """The stack with the load on its tier.
+
+    Raises:
+        UsageError: the load can drive no tier, or several.
+    """
+    tier = loaded_tier(file, stack.tiers, workload)
+    if tier is None:
+        target = stack.driven.target
         raise UsageError(
-            f"workload kind={workload.kind!r} cannot drive target kind={tier.target.kind!r}",
-            hint=f"it speaks {', '.join(workload.protocols)}; the target speaks {spoken[tier]}",
+            f"workload kind={workload.kind!r} cannot drive target kind={target.kind!r}",
+            hint=f"it speaks {', '.join(workload.protocols)}; the target speaks {target.endpoint().protocol}",
         )
-    return stack.driving(fitting[0].name)
+    return stack.driving(tier.name)
 
 
 def build_workload(file: StudyFile) -> Workload:

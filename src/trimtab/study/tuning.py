@@ -13,7 +13,7 @@ from trimtab.errors import HistoryError
 from trimtab.flow import Settled
 from trimtab.flow.start import start_searcher
 from trimtab.flow.tuning import tuning
-from trimtab.history import BENCHED, History, StudyRecord, open_history_at
+from trimtab.history import History, StudyRecord, open_history_at
 from trimtab.records import Trial, Verdict
 from trimtab.report.explain import explain, kept_ranks
 from trimtab.study.begin import (
@@ -69,8 +69,6 @@ def tune(
     history = open_history_at(file.study.history, state_dir)
     try:
         found = None if again else history.find_study(file.study.name, is_own=True)
-        if found is not None and found.status == BENCHED:
-            found = None  # a measurement for another study: it only has the name in common
         if found is not None and found.fingerprint != fingerprint:
             raise HistoryError(
                 f"the history holds another study named {file.study.name!r} (its file, or a script of its workload, differed)",

@@ -209,14 +209,12 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         )
 
     def fragment(self, config: Config) -> str:
-        """`config` as text for the program's files."""
+        """`config` in the syntax of the program's files, one part for each file."""
         parts = []
         for channel in self._channels:
-            texts = self._files.texts_for(channel, config)
-            if texts:
+            if texts := self._files.texts_for(channel, config):
                 names = {place.address: name for name, place in self._places.items() if place.channel is channel}
-                lines = "".join(f"{names[address]}: {address} = {text}\n" for address, text in texts.items())
-                parts.append(f"# {channel.path} ({channel.codec.name})\n{lines}")
+                parts.append(channel.fragment(texts, names))
         return "".join(parts)
 
     def vitals(self) -> Vitals:

@@ -102,6 +102,24 @@ class FileChannel:
             return found
         return now if text == _text(now) else replace(now, content=text.encode("latin-1"))
 
+    def fragment(self, values: Mapping[str, str], names: Mapping[str, str]) -> str:
+        """`values` in the syntax of the file, under comments that name it; ends with a newline.
+
+        A value that has no place in an empty file (inside a block, of an element, of a template) is told in a comment.
+
+        Args:
+            values: address -> text.
+            names: address -> name of the knob, told where it is another word.
+        """
+        text, told = "", []
+        for address, value in values.items():
+            try:
+                text = self.codec.write(text, {address: value})
+            except CodecError:
+                told.append(f"# set {address} to {value!r} where it stands in that file\n")
+        renamed = [f"# {names[address]} is {address}\n" for address in values if names[address] != address]
+        return "".join((f"# {self.path} (codec {self.codec.name})\n", *renamed, text, *told))
+
     def put(self, copy: FileCopy | None) -> None:
         """Makes the file this; one of the kernel gets the value written into it.
 

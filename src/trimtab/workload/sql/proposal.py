@@ -20,24 +20,25 @@ _HEADER = re.compile(r"^\s*\[")
 _SCRIPTS = "queries"
 
 
-def study_text(profile: Profile, source: str) -> str:
-    """The study file `source` with the profile's workload in place of its own."""
+def study_text(profile: Profile, source: str, target: str = "") -> str:
+    """The study file `source` with the profile's workload in place of its own; `target` is what it drives, of several."""
     kept, is_workload = [], False
     for line in source.splitlines():
         if _HEADER.match(line):
             is_workload = bool(_WORKLOAD_HEADER.match(line))
         if not is_workload:
             kept.append(line)
-    return "\n".join(kept).rstrip() + "\n\n" + "\n".join(_workload(profile)) + "\n"
+    return "\n".join(kept).rstrip() + "\n\n" + "\n".join(_workload(profile, target)) + "\n"
 
 
-def _workload(profile: Profile) -> list[str]:
+def _workload(profile: Profile, target: str) -> list[str]:
     has_writes = any(proposal.writes for proposal in profile.proposals)
     lines = [
         f"# From pg_stat_statements of {profile.database}: {format_percent(profile.share_of_calls, 1)} of the calls, "
         f"{format_percent(profile.share_of_time, 1)} of the execution time.",
         "[workload]",
         'kind = "sql"',
+        *([f"target = {json.dumps(target)}"] if target else []),
         f"database = {json.dumps(profile.database)}",
         f'folder = "{_SCRIPTS}"',
     ]
@@ -78,8 +79,14 @@ def _script(proposal: Proposal) -> str:
     return f"-- {proposal.calls} calls, {proposal.time_ms / proposal.calls:.4g} ms each on average; {kind}\n{proposal.text};\n"
 
 
-def write_files(profile: Profile, source: str, folder: Path) -> Path:
+def write_files(profile: Profile, source: str, folder: Path, *, target: str = "") -> Path:
     """Writes study.toml and the scripts into a new `folder`; returns the study file's path.
+
+    Args:
+        profile: what was seen.
+        source: text of the study file.
+        folder: which is not there yet.
+        target: that the workload drives, where the study has several.
 
     Raises:
         UsageError: the folder exists already, or cannot be written.
@@ -96,5 +103,5 @@ def write_files(profile: Profile, source: str, folder: Path) -> Path:
     for proposal in profile.proposals:
         (folder / _SCRIPTS / f"{proposal.label}.sql").write_text(_script(proposal), encoding="utf-8")
     study = folder / "study.toml"
-    study.write_text(study_text(profile, source), encoding="utf-8")
+    study.write_text(study_text(profile, source, target), encoding="utf-8")
     return study
