@@ -117,10 +117,10 @@ def _table(title: str, model: type[BaseModel], *, skip: tuple[str, ...] = ()) ->
 
 
 def _targets() -> dict[Any, list[str]]:
-    """Target class -> the names it is registered under."""
+    """Model of the table -> the kinds of target that have it."""
     found: dict[Any, list[str]] = {}
     for name in plugins.names("targets"):
-        found.setdefault(plugins.load("targets", name), []).append(name)
+        found.setdefault(plugins.load("targets", name).SETTINGS, []).append(name)
     return found
 
 
@@ -133,9 +133,9 @@ def study_file_page() -> str:
         "",
         *_table("[study]", StudyTable),
     ]
-    for target, names in _targets().items():
+    for model, names in _targets().items():
         kinds = " or ".join(f'"{name}"' for name in names)
-        lines += _table(f"[target.NAME] with kind = {kinds}", target.SETTINGS, skip=("kind",))
+        lines += _table(f"[target.NAME] with kind = {kinds}", model, skip=("kind",))
     lines += [
         "## Several targets",
         "",

@@ -1,12 +1,15 @@
 """Finds plug-ins by their short name through entry points, loading only what is asked for.
 
-Built-in ones are registered in the same way (pyproject.toml), so a plug-in can do whatever they can. A group is one of
-`trimtab.targets`, `trimtab.workloads`, `trimtab.searchers`, `trimtab.rankers` and `trimtab.formats` (of the history).
+Built-in ones are registered in the same way (pyproject.toml), so a plug-in can do whatever they can; a file in catalog/kinds is
+a kind of target without any registration (see `trimtab.systems.kinds`). A group is one of `trimtab.targets`,
+`trimtab.workloads`, `trimtab.searchers`, `trimtab.rankers` and `trimtab.formats` (of the history).
 """
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
+from importlib.resources import files
 from typing import Any, Literal
 
 from trimtab.errors import UsageError
@@ -36,7 +39,15 @@ class MissingExtraError(UsageError):
 
 
 def _entries(group: Group) -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=f"trimtab.{group}")}
+    shipped = _of_catalogues() if group == "targets" else {}
+    return shipped | {entry.name: entry for entry in entry_points(group=f"trimtab.{group}")}
+
+
+@cache
+def _of_catalogues() -> dict[str, EntryPoint]:
+    """The kinds of system that are described by a catalogue alone."""
+    names = [file.name.removesuffix(".toml") for file in (files("trimtab.catalog") / "kinds").iterdir()]
+    return {name: EntryPoint(name, f"trimtab.systems.kinds:{name}", "trimtab.targets") for name in sorted(names)}
 
 
 def is_installed(project: str) -> bool:

@@ -1,4 +1,4 @@
-"""The examples of docs/how-to/add-a-system.md, tuned end to end: a Redis and the flags of a compression command."""
+"""What needs no code, tuned end to end by the examples: a Redis, and the flags of a compression command."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Granting(FakeTarget):
 
     def grant_sql(self, context: Context, rights: DataRights | None, *, role: str) -> tuple[str, bool]:
         assert self.calls[-1] == "open"
-        return f"ROLE {role or 'own'} FOR {rights.database if rights is not None else None!r};\n", self.is_enough
+        return f"ROLE {role or 'own'} FOR {rights.database if rights is not None else '?'};\n", self.is_enough
 
 
 @pytest.fixture

@@ -215,7 +215,7 @@ def test_the_embedded_servers_configuration_is_not_written_through_links(
 ) -> None:
     (own / "data.new").mkdir()
     plant(own / "data.new" / "postgresql.conf", secret, account)
-    reach = EmbeddedReach("18", "attacked", folder=own)
+    reach = EmbeddedReach("attacked", "18", folder=own)
     monkeypatch.setattr(reach, "_install", lambda *a: None)
     with pytest.raises(OSError, match="it is a symbolic link"):
         reach._make_data(own / "data.new", account)

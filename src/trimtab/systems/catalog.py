@@ -19,8 +19,11 @@ from trimtab.space.condition import amount, constant_type, is_true
 from trimtab.space.expression import check, names_in, parse
 from trimtab.systems.codec import CODECS, Codec, Template, codec_of
 from trimtab.systems.codec.scalar import SCALAR_ADDRESS
+from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.gate import harm_of_address
+from trimtab.systems.lifecycle_table import LifecycleTable
 from trimtab.systems.overlay import Overlay, OverlayKnob, Written
+from trimtab.systems.settings import read_table
 from trimtab.units import Dimension, parse_value
 
 __all__ = ["BOUNDS", "Catalog", "CatalogKnob", "Channel", "catalog_faults", "parse_catalog", "read_catalog"]
@@ -124,11 +127,13 @@ class Catalog(Overlay[CatalogKnob]):
         channel: name -> file.
         knob: name -> knob.
         units: suffix in the files -> what it means ("mb" -> "1MB").
+        lifecycle: how such a system is usually run.
     """
 
     channel: dict[str, Channel] = Field(min_length=1)
     knob: dict[str, CatalogKnob] = Field(min_length=1)
     units: dict[str, str] = Field(default_factory=dict)
+    lifecycle: LifecycleTable = LifecycleTable()
 
     def channel_of(self, name: str) -> str:
         """The name of the channel that a knob is written to."""
@@ -145,6 +150,7 @@ class Catalog(Overlay[CatalogKnob]):
         yield from self._address_faults()
         yield from self._template_faults()
         yield from self._unit_faults()
+        yield from self._lifecycle_faults()
         for name, text in (*((each.name or each.text, each.text) for each in self.constraint), *self.memory.items()):
             yield from self._text_faults(name, text)
         yield from self._advice_faults()
@@ -163,6 +169,12 @@ class Catalog(Overlay[CatalogKnob]):
         for more in self.advice_when:
             known = dict.fromkeys(facts, Dimension.NUMBER)
             yield from _fault("[[advice_when]] when", partial(is_true, more.when, facts, known))
+
+    def _lifecycle_faults(self) -> Iterator[tuple[str, str]]:
+        try:
+            read_table(CommandSettings, "NAME", self.lifecycle.under({"kind": self.kind}))
+        except UsageError as error:
+            yield error.message.replace("[target.NAME]", "[lifecycle]"), "its keys are those of a target's table"
 
     def _address_faults(self) -> Iterator[tuple[str, str]]:
         taken: dict[tuple[str, str], str] = {}

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from trimtab.records import Context, Play
 from trimtab.space import SafetyClass
-from trimtab.systems.base import KnobState
+from trimtab.systems.base import KnobState, Snapshot
 from trimtab.systems.knobs import Reading, Sight, knob_states
 from trimtab.systems.plays import fitting_plays, play_facts, shipped_plays
 from trimtab.systems.reach import ServerReach
 from trimtab.systems.selection import select
 from trimtab.systems.server_catalog import ServerCatalog
-from trimtab.systems.settings import ServerSettings
+from trimtab.systems.settings import DatabaseSettings, read_table
 from trimtab.systems.system import System
+from trimtab.systems.ways import Ways
 
 __all__ = ["DatabaseSystem"]
 
-S = TypeVar("S", bound=ServerSettings)
+S = TypeVar("S", bound=DatabaseSettings)
 R = TypeVar("R", bound=ServerReach)
 
 
@@ -32,12 +34,45 @@ class _Facts(Protocol):
 class DatabaseSystem(System[S, R]):
     """See `System`.
 
+    Args:
+        name: of the table in the study file.
+        settings: the table, checked.
+        state_dir: for the lock file.
+        found: what `describe` of the reach has kept of a server that may be down; {} in a study.
+
     Attributes:
+        SETTINGS: model of the table.
+        WAYS: the ways to such a server.
         PASSWORD_FILE: where a password can stand that another process finds, for people.
     """
 
     catalog: ServerCatalog
+    SETTINGS: ClassVar[type[Any]]
+    WAYS: ClassVar[Ways]
     PASSWORD_FILE: ClassVar[str]
+
+    def __init__(self, name: str, settings: S, state_dir: Path, found: Mapping[str, Any] | None = None) -> None:
+        super().__init__(name, settings, self.WAYS.reach(name, settings, found or {}))
+
+    @classmethod
+    def from_settings(
+        cls, name: str, settings: Mapping[str, Any], *, state_dir: Path, directory: Path | None = None
+    ) -> Self:
+        """A target from its [target.NAME] table, whose paths are relative to `directory`; touches nothing.
+
+        Raises:
+            UsageError: an unknown key or a wrong value.
+        """
+        return cls(name, read_table(cls.SETTINGS, name, settings, directory), state_dir)
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot, *, state_dir: Path) -> Self:
+        """The target that a journalled snapshot came from, ready for `restore`; needs neither study file nor `open`.
+
+        The journal holds no password: it comes from the environment or a file, or from the tuner (see `credentials`).
+        """
+        table = read_table(cls.SETTINGS, snapshot.target, snapshot.reach["settings"])
+        return cls(snapshot.target, table, state_dir, snapshot.reach)
 
     @abstractmethod
     def _look(self) -> tuple[Mapping[str, Reading], Any]:

@@ -9,7 +9,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from trimtab.errors import TargetError
 from trimtab.host import FileLock, Folder, LocalHost, MemoryCgroup
@@ -37,33 +37,46 @@ class EmbeddedServer(ABC, Generic[P]):
     """The part of a `Reach` that is the same for every kind of server; a kind says how its data is made and it is started.
 
     Args:
-        kind: of the server, the folder in the cache.
-        name: of its own folder in there.
+        name: of the target.
+        which: version or program.
         memory_limit_bytes: the memory limit (cgroup) that it is put under; None for none.
-        folder: where it is, when that is known; `kind` and `name` say nothing then.
+        folder: where it is, when that is known; it does not follow from `name` and `which` then.
         immediate_stop: whether one that does not stop in time may be stopped by force.
 
     Attributes:
+        KIND: of the server, the folder in the cache.
         host: this machine.
         folder: where everything of the server is.
         owner: the lock on the folder: who holds it started the server and stops it.
         no_restart: "".
     """
 
+    KIND: ClassVar[str]
     no_restart = ""
 
     def __init__(
-        self, kind: str, name: str, *, memory_limit_bytes: int | None, folder: Path | None, immediate_stop: bool
+        self,
+        name: str,
+        which: str,
+        *,
+        memory_limit_bytes: int | None = None,
+        folder: Path | None = None,
+        immediate_stop: bool = True,
     ) -> None:
         self.host = LocalHost()
+        self._which = which
         self._limit_bytes = memory_limit_bytes
         self._immediate_stop = immediate_stop
         self._cgroup: MemoryCgroup | None = None
-        safe = re.sub(r"[^A-Za-z0-9_-]", "_", name)
-        self.folder = folder if folder is not None else cache_root() / kind / safe
+        safe = re.sub(r"[^A-Za-z0-9_-]", "_", f"{self._label(which)}-{name}")
+        self.folder = folder if folder is not None else cache_root() / self.KIND / safe
         self.owner = FileLock(self.folder.with_suffix(".lock"))
         self._account: Account | None = None
         self._process: P | None = None
+
+    def _label(self, which: str) -> str:
+        """What tells servers of one name with different data apart."""
+        return which
 
     @property
     def data_dir(self) -> Path:
@@ -201,6 +214,10 @@ class EmbeddedServer(ABC, Generic[P]):
         if self._cgroup is None and self._limit_bytes is not None:
             self._cgroup = MemoryCgroup.create(f"trimtab-{self.folder.name}", self._limit_bytes)
         return self._cgroup.add if self._cgroup is not None else None
+
+    def describe(self) -> Mapping[str, Any]:
+        """Where it is."""
+        return {"way": "embedded", "which": self._which, "folder": str(self.folder)}
 
     def log_excerpt(self, n_lines: int) -> str:
         """The last lines of the server's log since its last start, and what the kernel killed because memory ran out."""

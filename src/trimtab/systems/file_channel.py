@@ -116,7 +116,7 @@ class FileChannel:
             try:
                 text = self.codec.write(text, {address: value})
             except CodecError:
-                told.append(f"# set {address} to {value!r} where it stands in that file\n")
+                told.append(f"# set {address} to {value!r} at its place in that file\n")
         renamed = [f"# {names[address]} is {address}\n" for address in values if names[address] != address]
         return "".join((f"# {self.path} (codec {self.codec.name})\n", *renamed, text, *told))
 

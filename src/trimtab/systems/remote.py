@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from trimtab.errors import ApplyError, TargetError
 from trimtab.host import CommandResult, LocalHost, is_ending, is_running
 from trimtab.records import Fault
+from trimtab.systems.account import Account, server_user_of
 from trimtab.systems.log import log_bytes, tail
 from trimtab.systems.reach import LoginRefusedError
 from trimtab.systems.settings import ServerSettings
@@ -36,14 +37,19 @@ class RunningServer(ABC, Generic[S, C]):
     Attributes:
         host: this machine.
         NEEDED: the keys of that table that a restart needs.
+        exit_code: None: its process is not ours.
+        n_oom_kills: 0: its limits are not ours to see.
     """
 
     NEEDED: ClassVar[str]
+    exit_code: int | None = None
+    n_oom_kills = 0
 
     def __init__(self, settings: S) -> None:
         self.host = LocalHost()
         self._settings = settings
         self._last_pid: int | None = None
+        self._is_here: bool | None = None
 
     @abstractmethod
     def connect(self) -> C:
@@ -54,14 +60,42 @@ class RunningServer(ABC, Generic[S, C]):
             TargetError: it does not answer.
         """
 
-    @property
     @abstractmethod
+    def _look_in(self) -> None:
+        """Logs in, and notes what the server shows of itself and whether it runs here (`_is_here`).
+
+        Raises:
+            TargetError: nobody can log in.
+        """
+
+    def recall(self, found: Mapping[str, Any]) -> None:
+        """What `describe` has kept of it: all that is known of a server that is down."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it runs on this machine: by its own processes, whatever its address."""
+        if self._is_here is None:
+            self._look_in()
+        return bool(self._is_here)
+
+    @property
+    def data_dir(self) -> Path | None:
+        """None: the files cannot be reached."""
+        return None
+
+    @property
+    def account(self) -> Account | None:
+        """The data directory's owner; None when unknown, or root, as which no program that a server names is ever run."""
+        return server_user_of(self.data_dir) if self.data_dir is not None else None
+
+    @property
     def log_file(self) -> Path | None:
         """The server's log, where this user may see it."""
+        return None
 
-    @abstractmethod
     def _find_pid(self) -> int | None:
         """The server's process, which shows that it works on this server's data; None when none does, or none can be seen."""
+        return None
 
     @property
     def pid(self) -> int | None:
@@ -75,16 +109,6 @@ class RunningServer(ABC, Generic[S, C]):
         elif self._last_pid is not None and not is_ending(self._last_pid):
             self._last_pid = None
         return self._last_pid
-
-    @property
-    def exit_code(self) -> int | None:
-        """None: its process is not ours."""
-        return None
-
-    @property
-    def n_oom_kills(self) -> int:
-        """0: its limits are not ours to see."""
-        return 0
 
     @property
     def no_restart(self) -> str:
@@ -106,6 +130,16 @@ class RunningServer(ABC, Generic[S, C]):
     def ensure_up(self) -> None:
         """Raises when a login does not work: nothing else can be done here."""
         self.connect().close()
+
+    def start_with(self, options: Any) -> None:
+        """Not possible."""
+        raise TargetError(
+            f"the server cannot be started: {self.no_restart}", hint=f"give {self.NEEDED}, or start it by hand"
+        )
+
+    def log_excerpt(self, n_lines: int) -> str:
+        """The last lines of its log; "" when that cannot be read."""
+        return tail(self.log_file, n_lines) if self.log_file is not None else ""
 
     def describe(self) -> Mapping[str, Any]:
         """Where it is, without the password."""

@@ -59,9 +59,7 @@ def test_values_stand_in_the_syntax_of_their_file(codec: str, tmp_path: Path) ->
 def test_a_value_without_a_place_in_an_empty_file_is_told(codec: str, tmp_path: Path) -> None:
     ((address, value),) = TOLD[codec].items()
     text = channel_of(codec, tmp_path / "some.conf").fragment({address: value}, {address: address})
-    assert text == (
-        f"# {tmp_path}/some.conf (codec {codec})\n# set {address} to {value!r} where it stands in that file\n"
-    )
+    assert text == (f"# {tmp_path}/some.conf (codec {codec})\n# set {address} to {value!r} at its place in that file\n")
 
 
 def test_values_with_and_without_a_place_stand_in_one_text(tmp_path: Path) -> None:
@@ -69,7 +67,7 @@ def test_values_with_and_without_a_place_stand_in_one_text(tmp_path: Path) -> No
     text = channel_of("nginx", tmp_path / "nginx.conf").fragment(values, {address: address for address in values})
     assert text == (
         f"# {tmp_path}/nginx.conf (codec nginx)\nworker_processes 4;\n"
-        "# set events.multi_accept to 'on' where it stands in that file\n"
+        "# set events.multi_accept to 'on' at its place in that file\n"
     )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from trimtab.host import FileCopy
 from trimtab.records import Endpoint
@@ -43,24 +42,11 @@ mysqlx = OFF
 class EmbeddedReach(EmbeddedServer[Daemon]):
     """See `Reach` and `EmbeddedServer`. `which` is the program: "mariadb", "mysql", or a path."""
 
-    def __init__(
-        self,
-        name: str,
-        which: str,
-        *,
-        memory_limit_bytes: int | None = None,
-        folder: Path | None = None,
-        immediate_stop: bool = True,
-    ) -> None:
-        self._which = which
-        self._found: ServerProgram | None = None
-        super().__init__(
-            "mysql",
-            f"{data_label(which)}-{name}",
-            memory_limit_bytes=memory_limit_bytes,
-            folder=folder,
-            immediate_stop=immediate_stop,
-        )
+    KIND = "mysql"
+    _found: ServerProgram | None = None
+
+    def _label(self, which: str) -> str:
+        return data_label(which)
 
     @property
     def include_file(self) -> Path:
@@ -120,7 +106,3 @@ class EmbeddedReach(EmbeddedServer[Daemon]):
         """Starts the server with further options, which win over every file; one that runs is stopped first."""
         self._server.stop(immediate=True)
         self._server.start(self.endpoint(), _START_S, extra=options, on_spawn=self._limiter())
-
-    def describe(self) -> Mapping[str, Any]:
-        """Where it is."""
-        return {"way": "embedded", "product": self._program.product, "folder": str(self.folder)}

@@ -13,9 +13,8 @@ from trimtab.errors import TargetError
 from trimtab.host import CommandResult, peer_pid, process_mark
 from trimtab.host.mysql_client import password_from_files
 from trimtab.records import Endpoint
-from trimtab.systems.account import Account, server_user_of
 from trimtab.systems.credentials import keep, received
-from trimtab.systems.log import is_servers_log, tail
+from trimtab.systems.log import is_servers_log
 from trimtab.systems.mysql.found import Found, argv_of, read_facts
 from trimtab.systems.mysql.identity import is_server, process_behind, require_same_server, server_in
 from trimtab.systems.mysql.recovery import Recovery
@@ -38,24 +37,16 @@ class ConnectionReach(RunningServer[Settings, Session]):
         if handed is not None:
             self._endpoint = replace(self._endpoint, password=handed)
         self._found = Found()
-        self._is_here: bool | None = None
         self._seen: tuple[int, str] | None = None
 
-    def recall(self, table: Mapping[str, Any]) -> None:
-        """What `describe` has kept of it: all that is known of a server that is down."""
-        self._found = Found.of(self._settings, table)
+    def recall(self, found: Mapping[str, Any]) -> None:
+        """See `RunningServer`."""
+        self._found = Found.of(self._settings, found.get("found", {}))
 
     @property
     def data_dir(self) -> Path | None:
         """Where the server's data is on this machine, by the server's process; None when it is not known to be here."""
         return self._found.data_dir
-
-    @property
-    def is_here(self) -> bool:
-        """Whether the server runs on this machine: by its process, whatever its address."""
-        if self._is_here is None:
-            self._look_in()
-        return bool(self._is_here)
 
     @property
     def include_file(self) -> Path | None:
@@ -72,11 +63,6 @@ class ConnectionReach(RunningServer[Settings, Session]):
     def pid_file(self) -> Path | None:
         """The file that the server leaves behind only when it dies; None when it is not known here."""
         return self._found.pid_file
-
-    @property
-    def account(self) -> Account | None:
-        """The data directory's owner; None when unknown, or root, as which no program that a server names is ever run."""
-        return server_user_of(self.data_dir) if self.data_dir is not None else None
 
     def _find_pid(self) -> int | None:
         found = server_in(self.data_dir) if self.data_dir is not None else None
@@ -143,14 +129,6 @@ class ConnectionReach(RunningServer[Settings, Session]):
     def endpoint(self) -> Endpoint:
         """How a load connects."""
         return replace(self._endpoint, password=password_of(self._endpoint))
-
-    def start_with(self, options: Sequence[str]) -> None:
-        """Not possible."""
-        raise TargetError(f"the server cannot be started: {self.no_restart}", hint="start it by hand")
-
-    def log_excerpt(self, n_lines: int) -> str:
-        """The last lines of the error log; "" when it cannot be read."""
-        return tail(self.log_file, n_lines) if self.log_file is not None else ""
 
     def describe(self) -> Mapping[str, Any]:
         """Where it is, without the password, and what a later look at a server that is down must know."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -129,10 +129,5 @@ def _url(endpoint: Endpoint, password: str | None) -> str:
     return f"mysql://{who}@{shown}:{endpoint.port}/{database}" + (f"?{query}" if query else "")
 
 
-def read_settings(name: str, table: Mapping[str, Any], directory: Path | None = None) -> Settings:
-    """Checks a [target.NAME] table; paths are relative to `directory` (None: the current folder).
-
-    Raises:
-        UsageError: an unknown key (with the closest name), a wrong value or combination.
-    """
-    return read_table(Settings, name, table, directory)
+read_settings = partial(read_table, Settings)
+"""Checks a [target.NAME] table (see `read_table`)."""

@@ -10,7 +10,7 @@ from typing import Any
 from trimtab.host import most_open_files
 from trimtab.records import Context, DataRights
 from trimtab.space import Config
-from trimtab.systems.base import KnobState, Snapshot
+from trimtab.systems.base import KnobState
 from trimtab.systems.capabilities import FoundServer
 from trimtab.systems.database import DatabaseSystem
 from trimtab.systems.evidence import Forensics
@@ -28,9 +28,10 @@ from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.remote import ConnectionReach, LocalReach
 from trimtab.systems.mysql.replication import has_replica
 from trimtab.systems.mysql.session import Session
-from trimtab.systems.mysql.settings import Settings, read_settings
+from trimtab.systems.mysql.settings import Settings
 from trimtab.systems.mysql.variables import MARIADB_QUERY, MYSQL_QUERY, from_mariadb, from_mysql
 from trimtab.systems.picture import Picture, Sentry
+from trimtab.systems.ways import Ways
 
 __all__ = ["MysqlTarget"]
 
@@ -50,44 +51,14 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
     PASSWORD_FILE = "~/.my.cnf"
     FRAGMENT_HEAD = ("[mysqld]",)
     SETTINGS = Settings
+    WAYS = Ways(embedded=EmbeddedReach, local=LocalReach, connection=ConnectionReach, files="include_file")
 
-    def __init__(self, name: str, settings: Settings, state_dir: Path, reach: Reach | None = None) -> None:
-        super().__init__(name, settings, reach if reach is not None else _reach(name, settings))
+    def __init__(self, name: str, settings: Settings, state_dir: Path, found: Mapping[str, Any] | None = None) -> None:
+        super().__init__(name, settings, state_dir, found)
         self._sentry = Sentry(Forensics(self._reach, CATALOG.log, "server"), self._picture)
         self._channel = OptionFile(self._reach, self._variables, self._ours)
         self._flavour: Flavour | None = None
         self._lock = TunerLock(self._lock_file(state_dir), lambda: self._reach.connect())
-
-    @classmethod
-    def from_settings(
-        cls, name: str, settings: Mapping[str, Any], *, state_dir: Path, directory: Path | None = None
-    ) -> MysqlTarget:
-        """A target from its [target.NAME] table, whose paths are relative to `directory`; touches nothing.
-
-        Raises:
-            UsageError: an unknown key or a wrong value.
-        """
-        return cls(name, read_settings(name, settings, directory), state_dir)
-
-    @classmethod
-    def from_snapshot(cls, snapshot: Snapshot, *, state_dir: Path) -> MysqlTarget:
-        """The target that a journalled snapshot came from, ready for `restore`; needs neither study file nor `open`.
-
-        The journal holds no password: it comes from MYSQL_PWD or an option file, or from the tuner (see `credentials`).
-        """
-        settings = read_settings(snapshot.target, snapshot.reach["settings"])
-        reach: Reach
-        if settings.embedded is not None:
-            reach = EmbeddedReach(
-                snapshot.target,
-                settings.embedded,
-                folder=Path(snapshot.reach["folder"]),
-                immediate_stop=settings.immediate_stop is not False,
-                memory_limit_bytes=settings.memory_limit_bytes,
-            )
-        else:
-            reach = _running(settings, snapshot.reach.get("found"))
-        return cls(snapshot.target, settings, state_dir, reach)
 
     @classmethod
     def found_servers(cls) -> Sequence[FoundServer]:
@@ -176,16 +147,3 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
         states = self.states()
         _, facts = self._look()
         return doctor.examine(self._reach, states, facts, self._memory_lines(states))
-
-
-def _reach(name: str, settings: Settings) -> Reach:
-    if settings.embedded is not None:
-        limit, is_immediate = settings.memory_limit_bytes, settings.immediate_stop is not False
-        return EmbeddedReach(name, settings.embedded, memory_limit_bytes=limit, immediate_stop=is_immediate)
-    return _running(settings, None)
-
-
-def _running(settings: Settings, found: Mapping[str, Any] | None) -> Reach:
-    reach = LocalReach(settings) if settings.include_file is not None else ConnectionReach(settings)
-    reach.recall(found or {})
-    return reach

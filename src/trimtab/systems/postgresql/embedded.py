@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from trimtab.host import Folder
 from trimtab.records import Endpoint
@@ -32,36 +31,16 @@ unix_socket_permissions = 0700
 
 
 class EmbeddedReach(EmbeddedServer[Postmaster]):
-    """See `Reach` and `EmbeddedServer`."""
+    """See `Reach` and `EmbeddedServer`. `which` is the major version.
 
-    def __init__(
-        self,
-        major: str,
-        name: str,
-        *,
-        memory_limit_bytes: int | None = None,
-        folder: Path | None = None,
-        immediate_stop: bool = True,
-    ) -> None:
-        super().__init__(
-            "postgresql",
-            f"{major}-{name}",
-            memory_limit_bytes=memory_limit_bytes,
-            folder=folder,
-            immediate_stop=immediate_stop,
-        )
-        self._major = major
-        self._bin_dir: Path | None = None
+    Attributes:
+        bin_dir: the folder with postgres and initdb; None before `open`.
+        spare: None: there are other ways than SQL to an embedded server.
+    """
 
-    @property
-    def bin_dir(self) -> Path | None:
-        """The folder with postgres and initdb; None before `open`."""
-        return self._bin_dir
-
-    @property
-    def spare(self) -> Connection | None:
-        """None: there are other ways than SQL to an embedded server."""
-        return None
+    KIND = "postgresql"
+    bin_dir: Path | None = None
+    spare: Connection | None = None
 
     @property
     def socket_dir(self) -> Path:
@@ -69,8 +48,8 @@ class EmbeddedReach(EmbeddedServer[Postmaster]):
         return socket_folder(self.folder, f".s.PGSQL.{_PORT}.lock")
 
     def _find(self, account: Account) -> Postmaster:
-        self._bin_dir = find_install(self._major, account, cache_root()) / "bin"
-        return Postmaster(self._bin_dir, self.data_dir, account, self.log_file)
+        self.bin_dir = find_install(self._which, account, cache_root()) / "bin"
+        return Postmaster(self.bin_dir, self.data_dir, account, self.log_file)
 
     def _inner_folders(self) -> Sequence[Path]:
         return (self.socket_dir,)
@@ -79,7 +58,7 @@ class EmbeddedReach(EmbeddedServer[Postmaster]):
         return (self.data_dir / "PG_VERSION").exists()
 
     def _make_data(self, scratch: Path, account: Account) -> None:
-        program = (self._bin_dir or Path()) / "initdb"
+        program = (self.bin_dir or Path()) / "initdb"
         options = ("-U", _USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-instructions")
         env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
         self._install([str(program), "-D", str(scratch), *options], account, _INITDB_S, env)
@@ -106,7 +85,3 @@ class EmbeddedReach(EmbeddedServer[Postmaster]):
         """Starts the server, stopped first when it runs, with settings that win over every file."""
         self._server.stop(immediate=self._immediate_stop)
         self._server.start(_START_S, self._limiter(), overrides)
-
-    def describe(self) -> Mapping[str, Any]:
-        """Where it is."""
-        return {"way": "embedded", "version": self._major, "folder": str(self.folder)}

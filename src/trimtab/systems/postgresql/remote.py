@@ -7,14 +7,13 @@ import os
 import signal
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from trimtab.errors import TargetError
 from trimtab.host import CommandResult, FileCopy, Folder, is_running
 from trimtab.records import Endpoint
-from trimtab.systems.account import Account, server_user_of
 from trimtab.systems.credentials import keep, received
 from trimtab.systems.log import is_servers_log
 from trimtab.systems.postgresql import login
@@ -49,36 +48,10 @@ class ConnectionReach(RunningServer[Settings, Connection]):
         self._login: dict[str, str] = {}
         self._endpoint: Endpoint | None = None
         self._spare: Connection | None = None
-        self._is_here: bool | None = None
-
-    @property
-    def data_dir(self) -> Path | None:
-        """None: the files cannot be reached."""
-        return None
 
     @property
     def bin_dir(self) -> Path | None:
         """None: the programs cannot be reached."""
-        return None
-
-    @property
-    def account(self) -> Account | None:
-        """None: unknown."""
-        return None
-
-    def _find_pid(self) -> int | None:
-        return None
-
-    @property
-    def is_here(self) -> bool:
-        """Whether the server runs on this machine: by its own processes, whatever its address."""
-        if self._is_here is None:
-            self._look_in()
-        return bool(self._is_here)
-
-    @property
-    def log_file(self) -> Path | None:
-        """None: the log cannot be reached."""
         return None
 
     @property
@@ -109,10 +82,10 @@ class ConnectionReach(RunningServer[Settings, Connection]):
             self._login = login.of(connection, self._fields)
             keep(self._settings.server, login.secrets_of(connection, self._fields))
 
-    def recall(self, table: Mapping[str, str]) -> None:
+    def recall(self, found: Mapping[str, Any]) -> None:
         """The login that `describe` has kept: by files and variables that this process may not have."""
-        if table:
-            self._login = dict(table)
+        if found.get("login"):
+            self._login = dict(found["login"])
             self._fields = {**self._login, **received(self._settings.server)}
 
     def no_later_login(self) -> str:
@@ -141,21 +114,13 @@ class ConnectionReach(RunningServer[Settings, Connection]):
             raise RuntimeError("open() made no endpoint")
         return self._endpoint
 
-    def start_with(self, overrides: Mapping[str, str]) -> None:
-        """Not possible."""
-        raise TargetError(f"the server cannot be started: {self.no_restart}", hint="give data_dir and restart")
-
-    def log_excerpt(self, n_lines: int) -> str:
-        """Nothing: the log cannot be reached."""
-        return ""
-
 
 class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
     """See `Reach` and `CommandedServer`."""
 
-    def __init__(self, settings: Settings, argv: Sequence[str] = ()) -> None:
+    def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._server_argv = tuple(argv)
+        self._server_argv: tuple[str, ...] = ()
         self._rescue: Postmaster | None = None
         self._data_dir = Path(settings.data_dir or "")
         self._log = Path(settings.log_file) if settings.log_file is not None else None
@@ -171,10 +136,10 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
         """The folder of the running server's program; None when this user may not see it."""
         return self._bin_dir
 
-    @property
-    def account(self) -> Account | None:
-        """The data directory's owner; None for root, as which no program that a server names is ever run."""
-        return server_user_of(self._data_dir)
+    def recall(self, found: Mapping[str, Any]) -> None:
+        """The login and the command line, too."""
+        super().recall(found)
+        self._server_argv = tuple(found.get("argv", ()))
 
     def open(self) -> None:
         """Logs in, and makes sure that data_dir is this server's.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -94,10 +94,5 @@ def _is_path(value: object) -> bool:
     return isinstance(value, str) and value not in ("", "system")
 
 
-def read_settings(name: str, table: Mapping[str, Any], directory: Path | None = None) -> Settings:
-    """Checks a [target.NAME] table; paths are relative to `directory` (None: the current folder).
-
-    Raises:
-        UsageError: an unknown key (with the closest name), a wrong value or combination.
-    """
-    return read_table(Settings, name, table, directory)
+read_settings = partial(read_table, Settings)
+"""Checks a [target.NAME] table (see `read_table`)."""

@@ -40,10 +40,11 @@ from trimtab.systems.postgresql.lock import TunerLock
 from trimtab.systems.postgresql.reach import Reach
 from trimtab.systems.postgresql.remote import ConnectionReach, LocalReach
 from trimtab.systems.postgresql.session import ConnectionLostError, NotYetError, is_cut_off
-from trimtab.systems.postgresql.settings import Settings, read_settings
+from trimtab.systems.postgresql.settings import Settings
 from trimtab.systems.postgresql.values import file_text
 from trimtab.systems.postgresql.vitals import folders, lag_s, quick
 from trimtab.systems.vitals import Lag, Watch
+from trimtab.systems.ways import Ways
 from trimtab.units import format_value
 
 __all__ = ["PostgresTarget"]
@@ -66,51 +67,18 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
     kind = "postgresql"
     catalog = CATALOG
     SETTINGS = Settings
+    WAYS = Ways(embedded=EmbeddedReach, local=LocalReach, connection=ConnectionReach, files="data_dir")
     PASSWORD_FILE = "~/.pgpass"
     SKIPS_ABSENT = True  # what another version has is told by `notes`
     FAILURES = (TargetError, psycopg.Error)
 
-    def __init__(self, name: str, settings: Settings, state_dir: Path, reach: Reach | None = None) -> None:
-        super().__init__(name, settings, reach if reach is not None else _reach(name, settings))
+    def __init__(self, name: str, settings: Settings, state_dir: Path, found: Mapping[str, Any] | None = None) -> None:
+        super().__init__(name, settings, state_dir, found)
         self._link = Link(self._reach.endpoint, self._reach.connect, lambda connection: connection.execute("SELECT 1"))
         forensics = Forensics(self._reach, CATALOG.log, "server")
         self._sentry = Sentry(forensics, lambda: take_picture(self._reach), self._troubles)
         self._channel = AlterSystem(self._reach)
         self._lock = TunerLock(self._lock_file(state_dir), lambda: self._reach.connect())
-
-    @classmethod
-    def from_settings(
-        cls, name: str, settings: Mapping[str, Any], *, state_dir: Path, directory: Path | None = None
-    ) -> PostgresTarget:
-        """A target from its [target.NAME] table, whose paths are relative to `directory`; touches nothing.
-
-        Raises:
-            UsageError: an unknown key or a wrong value.
-        """
-        return cls(name, read_settings(name, settings, directory), state_dir)
-
-    @classmethod
-    def from_snapshot(cls, snapshot: Snapshot, *, state_dir: Path) -> PostgresTarget:
-        """The target that a journalled snapshot came from, ready for `restore`; needs neither study file nor `open`.
-
-        The journal holds no password: it comes from PGPASSWORD or .pgpass, or from the tuner (see `credentials`).
-        """
-        settings = read_settings(snapshot.target, snapshot.reach["settings"])
-        reach: Reach
-        if settings.embedded is not None:
-            reach = EmbeddedReach(
-                settings.embedded,
-                snapshot.target,
-                folder=Path(snapshot.reach["folder"]),
-                immediate_stop=settings.immediate_stop is not False,
-                memory_limit_bytes=settings.memory_limit_bytes,
-            )
-        else:
-            argv = snapshot.reach.get("argv", ())
-            running = LocalReach(settings, argv) if settings.data_dir is not None else ConnectionReach(settings)
-            running.recall(snapshot.reach.get("login", {}))
-            reach = running
-        return cls(snapshot.target, settings, state_dir, reach)
 
     @classmethod
     def found_servers(cls) -> Sequence[FoundServer]:
@@ -235,10 +203,3 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
         """(check, is_fine, explanation) lines; changes nothing."""
         states = self.states()
         return doctor.examine(self._reach, states, self._memory_lines(states))
-
-
-def _reach(name: str, settings: Settings) -> Reach:
-    if settings.embedded is not None:
-        limit, is_immediate = settings.memory_limit_bytes, settings.immediate_stop is not False
-        return EmbeddedReach(settings.embedded, name, memory_limit_bytes=limit, immediate_stop=is_immediate)
-    return LocalReach(settings) if settings.data_dir is not None else ConnectionReach(settings)

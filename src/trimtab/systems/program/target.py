@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.systems.base import Snapshot
-from trimtab.systems.catalog import read_catalog
+from trimtab.systems.catalog import parse_catalog, read_catalog
 from trimtab.systems.catalog_system import CatalogSystem
 from trimtab.systems.program.settings import Settings, read_settings
 
@@ -32,8 +32,10 @@ class ProgramTarget(CatalogSystem):
         Raises:
             UsageError: an unknown key, a wrong value, or a catalogue with a fault.
         """
-        table = read_settings(name, settings, directory)
-        return cls(name, table, read_catalog(Path(table.catalog)), table.catalog)
+        where = read_settings(name, settings, directory).catalog
+        text = read_catalog(Path(where))
+        usual = parse_catalog(text, name=where).lifecycle
+        return cls(name, read_settings(name, usual.under(settings), directory), text, where)
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot, *, state_dir: Path) -> ProgramTarget:

@@ -1,0 +1,83 @@
+"""Kinds of system that a catalogue describes alone: each file of catalog/kinds is one, and needs no code.
+
+    kind = kind_of_catalog(text, where="redis.toml")
+    target = kind.from_settings("cache", {"knobs": "all"}, state_dir=state_dir)
+
+`trimtab.plugins` finds them by the names of their files, beside the kinds that are registered as entry points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import InternalError, UsageError
+from trimtab.systems.base import Snapshot
+from trimtab.systems.catalog import parse_catalog
+from trimtab.systems.catalog_system import CatalogSystem
+from trimtab.systems.command_settings import CommandSettings
+from trimtab.systems.settings import read_table
+
+__all__ = ["kind_of_catalog"]
+
+
+def kind_of_catalog(text: str, *, where: str) -> type[CatalogSystem]:
+    """The class of target that a catalogue describes.
+
+    Args:
+        text: of the catalogue.
+        where: its file; relative paths in it start from its folder.
+
+    Raises:
+        UsageError: the catalogue has a fault.
+    """
+    catalog = parse_catalog(text, name=where)
+
+    class Kind(CatalogSystem):
+        SETTINGS = CommandSettings
+
+        @classmethod
+        def from_settings(
+            cls, name: str, settings: Mapping[str, Any], *, state_dir: Path, directory: Path | None = None
+        ) -> Kind:
+            """A target from its [target.NAME] table, whose paths are relative to `directory`; touches nothing.
+
+            Raises:
+                UsageError: an unknown key or a wrong value.
+            """
+            table = catalog.lifecycle.under({"kind": catalog.kind, **settings})
+            return cls(name, read_table(CommandSettings, name, table, directory), text, where)
+
+        @classmethod
+        def from_snapshot(cls, snapshot: Snapshot, *, state_dir: Path) -> Kind:
+            """The target that a journalled snapshot came from; it holds the catalogue of then."""
+            table = read_table(CommandSettings, snapshot.target, snapshot.reach["settings"])
+            return cls(snapshot.target, table, snapshot.reach["catalog"], where)
+
+    Kind.__name__ = Kind.__qualname__ = f"{catalog.kind.capitalize()}System"
+    Kind.__doc__ = f"A system of kind={catalog.kind!r}, by its catalogue. See `CatalogSystem`. A `Target`."
+    return Kind
+
+
+@cache
+def _shipped(name: str) -> type[CatalogSystem]:
+    path = files("trimtab.catalog") / "kinds" / f"{name}.toml"
+    try:
+        return kind_of_catalog(path.read_text(encoding="utf-8"), where=f"{name}.toml")
+    except UsageError as error:
+        raise InternalError(error.message) from error
+
+
+def __getattr__(name: str) -> type[CatalogSystem]:
+    """The kind that Trimtab ships under that name.
+
+    Raises:
+        AttributeError: there is none.
+    """
+    try:
+        return _shipped(name)
+    except OSError as error:
+        raise AttributeError(f"no catalogue of kind={name!r} is shipped") from error

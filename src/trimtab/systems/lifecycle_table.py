@@ -1,0 +1,42 @@
+"""LifecycleTable: how a system that a catalogue describes is usually run; the [lifecycle] table of the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+__all__ = ["LifecycleTable"]
+
+_RUNS = ("run", "start", "stop", "restart", "pid_file")
+
+
+class LifecycleTable(BaseModel):
+    """The keys of a [target.NAME] table that need not be written where the system is run as usual; see `CommandSettings`.
+
+    Attributes:
+        run, start, stop, restart, pid_file, process: how it is started, and its process; none of them counts where a study file
+            has `run`, `start`, `stop`, `restart` or `pid_file`.
+        reload, health, read, log_file: each counts unless a study file has the same key.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run: str | None = None
+    start: str | None = None
+    stop: str | None = None
+    restart: str | None = None
+    pid_file: str | None = None
+    process: str | None = None
+    reload: str | None = None
+    health: str | None = None
+    read: str | None = None
+    log_file: str | None = None
+
+    def under(self, table: Mapping[str, Any]) -> dict[str, Any]:
+        """A [target.NAME] table with what it does not say itself."""
+        usual = self.model_dump(exclude_none=True)
+        if any(key in table for key in _RUNS):
+            usual = {key: text for key, text in usual.items() if key not in (*_RUNS, "process")}
+        return {**usual, **table}

@@ -1,0 +1,120 @@
+"""Kinds of system that a catalogue describes alone: found by their files, and run as their catalogue or a study file says."""
+
+from __future__ import annotations
+
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.systems.program.conftest import CATALOG, cache, conf, folder, made
+from trimtab import plugins
+from trimtab.errors import UsageError
+from trimtab.space import Config
+from trimtab.systems import kinds
+from trimtab.systems.catalog import catalog_faults
+from trimtab.systems.kinds import kind_of_catalog
+
+__all__ = ["cache", "folder"]
+
+SHIPPED = sorted(file.name.removesuffix(".toml") for file in (files("trimtab.catalog") / "kinds").iterdir())
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_catalogue_is_a_kind(name: str, tmp_path: Path) -> None:
+    assert name in plugins.names("targets")
+    kind = plugins.load("targets", name)
+    assert plugins.load("targets", name) is kind
+    target = kind.from_settings("x", {}, state_dir=tmp_path)
+    assert target.kind == target.catalog.kind == name
+    assert all(Path(channel.path).is_absolute() for channel in target.catalog.channel.values())
+
+
+def test_redis_is_shipped() -> None:
+    assert "redis" in SHIPPED
+
+
+def test_what_is_not_shipped_is_no_kind() -> None:
+    with pytest.raises(UsageError, match="no plug-in 'memcached' in targets"):
+        plugins.load("targets", "memcached")
+    with pytest.raises(AttributeError, match="no catalogue of kind='memcached' is shipped"):
+        _ = kinds.memcached
+
+
+def lifecycle(**keys: str) -> str:
+    return "\n[lifecycle]\n" + "".join(f"{key} = {text!r}\n" for key, text in keys.items())
+
+
+def kind(folder: Path, more: str) -> Any:
+    return kind_of_catalog(CATALOG + more, where=str(folder / "catalog.toml"))
+
+
+def settings(folder: Path, more: str, **table: Any) -> dict[str, Any]:
+    target = kind(folder, more).from_settings("zip", table, state_dir=folder, directory=folder)
+    return {key: getattr(target.settings, key) for key in ("run", "restart", "start", "pid_file", "process", "health")}
+
+
+def test_a_table_without_keys_is_run_as_the_catalogue_says(folder: Path) -> None:
+    usual = lifecycle(restart="r x", pid_file="/p", process="squeezer", health="h")
+    assert settings(folder, usual) == {
+        "run": None, "restart": "r x", "start": None, "pid_file": "/p", "process": "squeezer", "health": "h",
+    }  # fmt: skip
+    assert settings(folder, usual, health="mine")["health"] == "mine"
+
+
+def test_of_how_it_is_started_all_gives_way(folder: Path) -> None:
+    usual = lifecycle(restart="r x", pid_file="/p", process="squeezer", health="h")
+    assert settings(folder, usual, run="mine") == {
+        "run": "mine", "restart": None, "start": None, "pid_file": None, "process": None, "health": "h",
+    }  # fmt: skip
+    found = settings(folder, usual, pid_file="/mine", start="a", stop="b")
+    assert (found["restart"], found["start"], found["pid_file"]) == (None, "a", "/mine")
+
+
+def test_it_is_run_changed_and_restored_by_its_catalogue_alone(folder: Path) -> None:
+    run = lifecycle(run=f"{sys.executable} program.py {folder}", health=f"test -f {folder}/seen")
+    made_kind = kind(folder, run)
+    target = made_kind.from_settings("zip", {"folder": "."}, state_dir=folder / "state", directory=folder)
+    assert target.kind == "squeezer"
+    target.open()
+    try:
+        found, before = target.snapshot(), conf(folder)
+        target.apply(Config({"level": 9}))
+        assert "level = 9 " in conf(folder)
+        assert (folder / "seen").exists()
+    finally:
+        target.close()
+    again = made_kind.from_snapshot(found, state_dir=folder / "state")
+    again.restore(found, target._sentry.own)
+    again.close()
+    assert conf(folder) == before
+
+
+def test_a_program_of_the_users_has_its_lifecycle_too(folder: Path) -> None:
+    (folder / "catalog.toml").write_text(CATALOG + lifecycle(run="squeeze --all", health="h"))
+    assert made(folder).settings.run == "squeeze --all"
+    assert made(folder, run="other").settings.run == "other"
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (lifecycle(stop="s"), "[lifecycle]: stop needs start too, or give restart"),
+        (lifecycle(restart="r"), "[lifecycle]: restart needs pid_file too"),
+        (lifecycle(health="'"), "[lifecycle] health: cannot be split into words"),
+        (lifecycle(folder="/"), "unknown key 'lifecycle.folder'"),
+    ],
+)
+def test_a_lifecycle_with_a_fault(more: str, message: str) -> None:
+    _, faults = catalog_faults(CATALOG + more)
+    assert len(faults) == 1
+    assert message in faults[0][0]
+    assert faults[0][1]
+
+
+def test_a_shipped_table_with_an_unknown_key(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="unknown key 'helth' in") as caught:
+        plugins.load("targets", "redis").from_settings("cache", {"helth": "x"}, state_dir=tmp_path)
+    assert caught.value.hint == "did you mean 'health'?"
