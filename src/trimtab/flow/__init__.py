@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from trimtab.deferred import deferred
 
 if TYPE_CHECKING:
-    from trimtab.flow.ask import Ask, Effort, Steps, Stopped, side_by_side
+    from trimtab.flow.ask import Ask, Effort, Steps, Stopped, Stream, side_by_side
     from trimtab.flow.budget import Budget
     from trimtab.flow.score import Scorer
     from trimtab.flow.settled import Settled
@@ -17,7 +17,7 @@ else:
     __getattr__ = deferred(
         __name__,
         {
-            "ask": "Ask Effort Steps Stopped side_by_side",
+            "ask": "Ask Effort Steps Stopped Stream side_by_side",
             "budget": "Budget",
             "score": "Scorer",
             "settled": "Settled",
@@ -36,6 +36,7 @@ __all__ = [
     "Settled",
     "Steps",
     "Stopped",
+    "Stream",
     "Study",
     "Task",
     "side_by_side",

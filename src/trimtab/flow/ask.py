@@ -9,12 +9,13 @@ A phase is a generator: it yields what it wants measured, is sent the trial, and
 
     value = yield from twice(config)            # in another phase
 
-Phases that do not depend on each other may run side by side: `results = yield from side_by_side([twice(a), twice(b)])`.
+Phases that do not depend on each other may run side by side: `results = yield from side_by_side([twice(a), twice(b)])`; and a
+phase whose next trial can be chosen before the last one is told makes up its steps as they are wanted: `yield Stream(lanes)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
@@ -24,7 +25,7 @@ from trimtab.measure import EarlyStop
 from trimtab.records import Role, Trial
 from trimtab.space import Config
 
-__all__ = ["Ask", "Effort", "SideBySide", "Steps", "Stopped", "side_by_side"]
+__all__ = ["Ask", "Effort", "SideBySide", "Steps", "Stopped", "Stream", "side_by_side"]
 
 T = TypeVar("T")
 
@@ -69,7 +70,17 @@ class SideBySide:
     results: list[Any] = field(default_factory=list)
 
 
-Steps: TypeAlias = Generator[Ask | SideBySide, Trial, T]
+@dataclass(slots=True)
+class Stream:
+    """Steps of which the next ones are made up when another trial is wanted; over when there are no more and all have ended.
+
+    With one trial at a time each of them ends before the next one is asked for.
+    """
+
+    lanes: Iterator[Steps[None]]
+
+
+Steps: TypeAlias = Generator[Ask | SideBySide | Stream, Trial, T]
 
 
 def side_by_side(lanes: Sequence[Steps[T]]) -> Steps[list[T]]:

@@ -7,10 +7,11 @@ the rest is kept for its proof.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from trimtab.flow.ablate import ablation_allowance
-from trimtab.flow.ask import Ask, Effort, Steps
+from trimtab.flow.ask import Ask, Effort, Steps, Stream
 from trimtab.flow.baseline import N_BASELINE_FIRST
 from trimtab.flow.passes import PassesSearcher
 from trimtab.flow.prune import IMPROVEMENT, PruningSearcher
@@ -106,40 +107,100 @@ def refine_reserve_s(task: Task, budget_s: float, mean_cost_s: float) -> float:
     return min(REFINE_RUNS * mean_cost_s, _REFINE_SHARE * rest_s)
 
 
-def explore(task: Task, scorer: Scorer, searcher: Searcher, log: WarmLog | None = None) -> Steps[str]:
-    """Runs the search phase; returns why it ended, in words. What `log` notes is said as well."""
-    table, say = task.search, scorer.say
-    steady = FallbackSearcher(searcher, space=task.space, baseline=task.baseline, seed=task.seed, say=say)
-    for trial in scorer.trials:
-        steady.tell(trial)
-    progress, n_search = _Progress(), n_played(scorer)
-    n_first = n_search
-    while True:
-        reason = _end_reason(task, scorer, steady, progress, n_search)
-        if reason:
-            return reason
-        if n_search > n_first and n_search % table.baseline_every == 0:
-            steady.tell((yield Ask(config=task.baseline, role=Role.BASELINE)))
-        config = steady.ask(1)[0]
-        for line in log.take() if log is not None else ():
-            say(line)
-        role = _role(task, searcher, config)
+def explore(
+    task: Task,
+    scorer: Scorer,
+    searcher: Searcher,
+    log: WarmLog | None = None,
+    renewed: Callable[[], Searcher] | None = None,
+) -> Steps[str]:
+    """Runs the search phase; returns why it ended, in words. What `log` notes is said as well.
+
+    Several trials may be under way: a searcher is asked for the next config before it is told of those. `renewed` makes another
+    one like `searcher`, which is told what counts after a trial was taken back; None: `searcher` goes on all the same.
+    """
+    search = _Search(task, scorer, searcher, log, renewed)
+    yield Stream(search.lanes())
+    return search.reason
+
+
+class _Search:
+    """The search phase under way; `reason` says why it has ended."""
+
+    def __init__(
+        self,
+        task: Task,
+        scorer: Scorer,
+        searcher: Searcher,
+        log: WarmLog | None,
+        renewed: Callable[[], Searcher] | None,
+    ) -> None:
+        self.reason = ""
+        self._task, self._scorer, self._log, self._renewed = task, scorer, log, renewed
+        self._progress = _Progress()
+        self._begin(searcher)
+
+    def _begin(self, searcher: Searcher) -> None:
+        """With a searcher that has seen nothing yet."""
+        task, scorer = self._task, self._scorer
+        self._searcher, self._n_invalidated = searcher, scorer.n_invalidated
+        self._steady = FallbackSearcher(
+            searcher, space=task.space, baseline=task.baseline, seed=task.seed, say=scorer.say
+        )
+        for trial in scorer.trials:
+            self._steady.tell(trial)
+
+    def _catch_up(self) -> None:
+        """After a trial was taken back."""
+        if self._scorer.n_invalidated == self._n_invalidated:
+            return
+        self._progress = _Progress()
+        for trial in self._scorer.trials:
+            if trial.role in (Role.SEARCH, Role.ADVICE, Role.DESIGN):
+                self._progress.take(trial)
+        if self._renewed is not None:
+            self._begin(self._renewed())
+        self._n_invalidated = self._scorer.n_invalidated
+
+    def lanes(self) -> Iterator[Steps[None]]:
+        """One trial each, until the search ends."""
+        task, n_first = self._task, n_played(self._scorer)
+        n_search = n_first
+        while True:
+            self._catch_up()
+            self.reason = _end_reason(task, self._scorer, self._steady, self._progress, n_search)
+            if self.reason:
+                return
+            if n_search > n_first and n_search % task.search.baseline_every == 0:
+                yield self._baseline()
+            config = self._steady.ask(1)[0]
+            for line in self._log.take() if self._log is not None else ():
+                self._scorer.say(line)
+            n_search += 1
+            yield self._trial(config)
+
+    def _baseline(self) -> Steps[None]:
+        self._steady.tell((yield Ask(config=self._task.baseline, role=Role.BASELINE)))
+
+    def _trial(self, config: Config) -> Steps[None]:
+        searcher = self._searcher
+        role = _role(self._task, searcher, config)
         trial = yield Ask(
             config=config,
             role=role,
             effort=searcher.effort if isinstance(searcher, PassesSearcher) else Effort.QUICK,
             # A ranking needs to know how bad a bad config is.
-            early_stop=None if role is Role.DESIGN else early_stop(task, scorer),
-            searcher=table.searcher,
+            early_stop=None if role is Role.DESIGN else early_stop(self._task, self._scorer),
+            searcher=self._task.search.searcher,
         )
-        steady.tell(trial)
-        progress.take(trial)
+        self._steady.tell(trial)
+        self._progress.take(trial)
         if isinstance(searcher, PruningSearcher | PassesSearcher):
-            progress.since = 0 if _said(searcher, scorer) or searcher.is_ranking else progress.since
-        n_search += 1
+            is_new = _said(searcher, self._scorer) or searcher.is_ranking
+            self._progress.since = 0 if is_new else self._progress.since
         if trial.status is Status.INFRASTRUCTURE:
             what = trial.reason.partition("\n")[0]
-            say(f"trial {trial.number}: {what}; it counts in the budget, and teaches the searcher nothing")
+            self._scorer.say(f"trial {trial.number}: {what}; it counts in the budget, and teaches the searcher nothing")
 
 
 def _said(searcher: PruningSearcher | PassesSearcher, scorer: Scorer) -> bool:

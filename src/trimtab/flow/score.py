@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
+from trimtab.errors import UsageError
 from trimtab.flow.regression import RegressionMeter
 from trimtab.flow.task import Task
 from trimtab.measure import BaselineTrack, Interval, Measurement
-from trimtab.records import Role, Status, Trial
+from trimtab.records import Fault, Role, Status, Trial
 
 __all__ = ["BASELINE_ROLES", "Scorer"]
 
@@ -30,6 +31,7 @@ class Scorer:
         track: baseline over the seconds spent: a step of the machine's clock must not change the order.
         regression: what the trials have cost the users of the target.
         baselines: latest measurements of the baseline.
+        n_invalidated: trials that were taken back by `invalidate`.
     """
 
     def __init__(self, task: Task, say: Callable[[str], None] = lambda text: None) -> None:
@@ -39,6 +41,7 @@ class Scorer:
         self.track = BaselineTrack()
         self.regression = RegressionMeter()
         self.baselines: deque[Measurement] = deque(maxlen=_YARDSTICK_RUNS)
+        self.n_invalidated = 0
         self._spent_s = 0.0
 
     @property
@@ -85,7 +88,7 @@ class Scorer:
 
     def take(self, trial: Trial) -> Trial:
         """Takes the next trial and returns it with its loss; one that has its loss already (of a history) keeps it."""
-        self._learn_baseline(trial)
+        self._learn_baseline(trial, self._spent_s)
         if trial.loss is None:
             self._tell_twin(trial)
             trial = self._scored(trial)
@@ -94,11 +97,36 @@ class Scorer:
         self.regression.take(trial)
         return trial
 
-    def _learn_baseline(self, trial: Trial) -> None:
+    def invalidate(self, number: int, reason: str) -> Trial:
+        """Takes back what trial `number` has shown: from now on it counts as one that could not be measured; as that it is
+        returned. The losses of the others stay as they were given.
+
+        Raises:
+            UsageError: there is no such trial, or it was not measured.
+        """
+        index = next((i for i, trial in enumerate(self.trials) if trial.number == number), None)
+        if index is None or self.trials[index].measurement is None:
+            raise UsageError(
+                f"trial={number} has no measurement that could be invalid",
+                hint="name a trial that was told and measured",
+            )
+        trial = self.trials[index] = replace(
+            self.trials[index], status=Status.INFRASTRUCTURE, measurement=None, loss=None, loss_se=None, excess=0.0,
+            reason=f"its measurement was found to be invalid: {reason}", fault=Fault.ENVIRONMENT,
+        )  # fmt: skip
+        self.n_invalidated += 1
+        self.track, spent_s = BaselineTrack(), 0.0
+        self.baselines.clear()
+        for each in self.trials:
+            self._learn_baseline(each, spent_s)
+            spent_s += sum(each.cost_s.values())
+        return trial
+
+    def _learn_baseline(self, trial: Trial, spent_s: float) -> None:
         if trial.role in BASELINE_ROLES and trial.measurement is not None:
             value = self.task.objective.value(trial.measurement)
             self.baselines.append(trial.measurement)
-            self.track.add(self._spent_s, value.estimate, _se(value))
+            self.track.add(spent_s, value.estimate, _se(value))
 
     def _scored(self, trial: Trial) -> Trial:
         """With its loss against the baseline as it was at that time."""

@@ -12,12 +12,12 @@ resumes by being told again what was measured already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from trimtab.errors import InternalError, UsageError
-from trimtab.flow.ask import Ask, SideBySide, Steps, Stopped
+from trimtab.flow.ask import Ask, SideBySide, Steps, Stopped, Stream
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.records import Trial
@@ -38,13 +38,13 @@ class _Lane:
         is_over: whether it has returned `result`.
     """
 
-    steps: Generator[Ask | SideBySide, Trial, Any]
+    steps: Generator[Ask | SideBySide | Stream, Trial, Any]
     ask: Ask | None = None
     trial: Trial | None = None
     is_over: bool = False
     result: Any = None
 
-    def go_on(self, trial: Trial | None) -> Ask | SideBySide | None:
+    def go_on(self, trial: Trial | None) -> Ask | SideBySide | Stream | None:
         """What it wants next; None when it is over."""
         try:
             return next(self.steps) if trial is None else self.steps.send(trial)
@@ -73,7 +73,7 @@ class Study(Generic[T]):
     ) -> None:
         self.scorer = Scorer(task, say)
         self._top = _Lane(flow(self.scorer))
-        self._block: SideBySide | None = None
+        self._block: SideBySide | Stream | None = None
         self._lanes: list[_Lane] = []
         self._next_number = numbers_from
         self._last: Trial | None = None
@@ -113,29 +113,38 @@ class Study(Generic[T]):
                 if isinstance(wanted, Ask):
                     return (self._handed_out(self._top, wanted),)
                 if wanted is not None:
-                    self._block, self._lanes = wanted, [_Lane(steps) for steps in wanted.lanes]
+                    self._block = wanted
+                    self._lanes = [] if isinstance(wanted, Stream) else [_Lane(steps) for steps in wanted.lanes]
                 continue
             asks = self._side_by_side(n)
             if asks or not all(lane.is_over for lane in self._lanes):
                 return asks
-            self._block.results = [lane.result for lane in self._lanes]
-            self._block = None
+            if isinstance(self._block, SideBySide):
+                self._block.results = [lane.result for lane in self._lanes]
+            self._block, self._lanes = None, []
         return ()
 
     def _side_by_side(self, n: int) -> tuple[Ask, ...]:
         """Of the lanes in their order: what was begun goes on before another one begins."""
         asks: list[Ask] = []
-        for lane in self._lanes:
-            if len(asks) == n:
-                break
-            if lane.is_over or lane.ask is not None:
-                continue
+        for lane in self._waiting():
             wanted = lane.go_on(lane.trial)
-            if isinstance(wanted, SideBySide):
+            if wanted is not None and not isinstance(wanted, Ask):
                 raise InternalError("steps that run side by side hold steps that run side by side")
             if wanted is not None:
                 asks.append(self._handed_out(lane, wanted))
+            if len(asks) == n:
+                break
         return tuple(asks)
+
+    def _waiting(self) -> Iterator[_Lane]:
+        """The lanes that were told what they had asked for, and then new ones, as long as there are any."""
+        yield from [lane for lane in self._lanes if not lane.is_over and lane.ask is None]
+        if isinstance(self._block, Stream):
+            for steps in self._block.lanes:
+                self._lanes = [lane for lane in self._lanes if not lane.is_over]
+                self._lanes.append(_Lane(steps))
+                yield self._lanes[-1]
 
     def _handed_out(self, lane: _Lane, wanted: Ask) -> Ask:
         lane.ask = replace(wanted, number=self._next_number)
@@ -160,6 +169,18 @@ class Study(Generic[T]):
         trial = self.scorer.take(trial)
         lane.ask, lane.trial, self._last = None, trial, trial
         return trial
+
+    def invalidate(self, number: int, reason: str) -> Trial:
+        """Takes back a trial whose measurement was found to be invalid after it was told; the trial as it counts from now on.
+
+        The best config, noise and baseline are judged without it, and a search under way goes on with a searcher that never saw
+        it (but for one in passes or with pruning: that keeps what it has learnt). What was decided before stays: a phase that
+        has ended, and a pair of the proof that was compared.
+
+        Raises:
+            UsageError: no such trial was told, or it was not measured.
+        """
+        return self.scorer.invalidate(number, reason)
 
     def _lane_of(self, trial: Trial) -> _Lane | None:
         open_ones = [(lane, lane.ask) for lane in (self._top, *self._lanes) if lane.ask is not None]

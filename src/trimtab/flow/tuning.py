@@ -22,6 +22,7 @@ from trimtab.flow.task import Task
 from trimtab.flow.verdict import Outcome, make_verdict
 from trimtab.flow.warm import WarmStart
 from trimtab.records import Status, Verdict
+from trimtab.search import Searcher
 from trimtab.search.warm import WarmLog
 from trimtab.space import Config
 
@@ -66,12 +67,18 @@ def _phases(task: Task, scorer: Scorer, outcome: Outcome, settle: Callable[[Scor
 def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled) -> Steps[None]:
     """The search, from what was settled."""
     log, warm = WarmLog(), settled.warm or WarmStart()
-    searcher = start_searcher(task, expected_trials(task, scorer), settled, log)
+    n_expected = expected_trials(task, scorer)
+    searcher = start_searcher(task, n_expected, settled, log)
+
+    def renewed() -> Searcher:
+        return start_searcher(task, n_expected, settled, log)
+
+    is_plain = settled.prune is None and settled.passes is None
     scorer.say("searching")
     for line in filter(None, (warm.describe(), searcher.describe())):
         scorer.say(line)
     try:
-        outcome.stop_reason = yield from explore(task, scorer, searcher, log)
+        outcome.stop_reason = yield from explore(task, scorer, searcher, log, renewed if is_plain else None)
     finally:
         outcome.passes = searcher.summary() if isinstance(searcher, PassesSearcher) else None
         outcome.pruned = searcher.summary() if isinstance(searcher, PruningSearcher) else None
