@@ -140,7 +140,7 @@ def study_file_page() -> str:
         "## Several targets",
         "",
         "A study may have several `[target.NAME]` tables: a stack, tuned as one ([how to](../how-to/tune-a-stack.md)).",
-        "Their settings are called `NAME.setting` everywhere. Each of these tables takes one more key, and `memory` is written",
+        "Their settings are called `NAME.setting` everywhere. Each of these tables takes two more keys, and `memory` is written",
         "once, in `[stack]`.",
         "",
         *_markdown(
@@ -150,7 +150,12 @@ def study_file_page() -> str:
                     "`needs`",
                     "the tables below it in the file",
                     "names of the targets that must serve before this one does; changes go from the bottom of the stack up",
-                ]
+                ],
+                [
+                    "`follows`",
+                    "`false`",
+                    "restart this target, and do not only look at it, after one that it needs was restarted",
+                ],
             ],
         ),
         "",

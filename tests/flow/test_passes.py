@@ -189,7 +189,7 @@ def test_without_a_known_room_each_pass_ends_when_it_stalls() -> None:
 )
 def test_knobs_of_one_kind_cannot_be_divided(knobs: list[Knob], words: str) -> None:
     with pytest.raises(UsageError) as refused:
-        passes_of(Space(knobs))
+        passes_of(Space(knobs), "alternate")
     assert refused.value.message == f"search.passes has nothing to divide: {words}"
     assert "`trimtab knobs`" in str(refused.value.hint)
 
@@ -206,3 +206,76 @@ def test_what_it_will_do_is_said() -> None:
     searcher.ask()
     assert searcher.news() == ["pass 1: 2 knobs (restart) with long trials"]
     assert searcher.summary().passes[0].trials == 0
+
+
+# --- by tier ---
+
+STACK = Space(
+    [
+        knob("db.late", RestartClass.RESTART),
+        knob("db.a"),
+        knob("app.b", RestartClass.RESTART),
+        knob("web.c"),
+        knob("web.d"),
+    ]
+)
+
+
+def stack_task(**changes: Any) -> Task:
+    return task(space=STACK, baseline=STACK.default(), advice=STACK.default(), **changes)
+
+
+def test_one_tier_is_searched_after_the_other_the_others_held() -> None:
+    def truth(config: Config) -> float:
+        return 0.4 * float(config["db.a"]) + 0.3 * float(config["web.c"])
+
+    verdict, _, asks = run("tiers", truth, on=stack_task(budget=Budget(trials=80)), room=80)
+    passes = summary(verdict).passes
+    assert [each.name for each in passes][:3] == ["db", "app", "web"]
+    assert [each.knobs for each in passes][:3] == [("db.late", "db.a"), ("app.b",), ("web.c", "web.d")]
+    assert [each.has_gained for each in passes][:3] == [True, False, True]
+    made = searched(asks)
+    first, second = passes[0].trials, passes[1].trials
+    assert {(ask.config["app.b"], ask.config["web.c"]) for ask in made[:first]} == {(0.0, 0.0)}
+    assert len({(ask.config["db.a"], ask.config["web.c"]) for ask in made[first : first + second]}) == 1
+    assert [ask.effort for ask in made[first : first + second]] == [Effort.LONG] * second, "each of them is a restart"
+    assert {ask.effort for ask in made[:first]} == {Effort.QUICK}
+    assert verdict.candidate is not None
+    assert truth(verdict.candidate) > 0.6
+
+
+def test_a_round_without_a_gain_ends_it() -> None:
+    verdict, _, asks = run("tiers", lambda config: 0.0, on=stack_task(budget=Budget(trials=80)), room=80)
+    assert [each.name for each in summary(verdict).passes] == ["db", "app", "web"]
+    assert summary(verdict).end == "a round of passes has brought nothing"
+    assert len(searched(asks)) < 80
+
+
+def test_after_a_gain_the_other_tiers_have_their_turn_again() -> None:
+    def truth(config: Config) -> float:
+        """What the last tier of a round brings lets the first one gain in the next."""
+        return 0.5 * float(config["web.c"]) * (0.2 + float(config["db.a"]))
+
+    verdict, _, _ = run("tiers", truth, on=stack_task(budget=Budget(trials=120)), room=120)
+    names = [each.name for each in summary(verdict).passes if each.has_gained]
+    assert names[:2] == ["web", "db"]
+
+
+def test_the_passes_of_a_single_target_are_no_tiers() -> None:
+    with pytest.raises(UsageError) as refused:
+        passes_of(SPACE, "tiers")
+    assert refused.value.message == (
+        "search.passes='tiers' has nothing to divide: all n_knobs=4 knobs of the study are of one target"
+    )
+    assert refused.value.hint
+
+
+def test_what_passes_by_tier_will_do_is_said() -> None:
+    problem = SearchProblem(space=STACK, baseline=STACK.default())
+    searcher = PassesSearcher(problem, PassesPlan(kind="tiers"), lambda each: create("random", each), patience=9)
+    assert searcher.describe() == (
+        "searching in passes, one target after the other: db (2 knobs), app (1 knob), web (2 knobs); again until a round "
+        "brings nothing"
+    )
+    searcher.ask()
+    assert searcher.news() == ["pass 1: 2 knobs (db)"]

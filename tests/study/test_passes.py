@@ -96,7 +96,11 @@ def _loaded(fake: FakeStudy, more: str) -> StudyFile:
 @pytest.mark.parametrize(
     ("search", "message"),
     [
-        ('passes = "two"', r"search.passes='two' in file.toml: Input should be 'one', 'restart-first' or 'alternate'"),
+        (
+            'passes = "two"',
+            r"search.passes='two' in file.toml: Input should be 'one', 'restart-first', 'alternate' or 'tiers'",
+        ),
+        ('passes = "tiers"', "search.passes='tiers' has nothing to divide: the study has one target"),
         ("passes = 2", "search.passes=2 in file.toml: Input should be"),
         (
             'passes = "alternate"\nprune = "auto"',

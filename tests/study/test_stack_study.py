@@ -11,6 +11,7 @@ import pytest
 from tests.fakes import STUDY, FakeStudy
 from trimtab import plugins
 from trimtab.errors import ApplyError, SpaceError, UsageError
+from trimtab.records import Role
 from trimtab.study import apply_winner, build_stack, checks_of, load_study_file, open_stage, rollback
 from trimtab.study.stage import build_target
 from trimtab.testing.fake_target import FakeTarget
@@ -247,3 +248,45 @@ def test_a_stack_of_one_knows_no_prefix(fake: FakeStudy) -> None:
 
 FINGERPRINT = "1ec0fa88a2698e4a"
 """As the version before there were stacks made it of `STUDY`."""
+
+
+def test_a_stack_is_searched_one_tier_after_the_other(three: ThreeFakes) -> None:
+    three.text = three.text.replace("12 trials", "24 trials") + '\n[search]\npasses = "tiers"\nsearcher = "random"\n'
+    record, trials = three.tune()
+    assert record.status in ("proven", "no_improvement")
+    passes = record.verdict.passes
+    assert passes is not None
+    assert passes.plan.kind == "tiers"
+    assert [each.name for each in passes.passes][:2] == ["db", "app"]
+    first = [trial for trial in trials if trial.role is Role.SEARCH][: passes.passes[0].trials]
+    assert len({tuple(sorted(trial.config.items()))[:2] for trial in first}) == 1, "the values of app are held"
+    assert all(name.startswith("app.") for name, _ in sorted(first[0].config.items())[:2])
+    assert len({trial.config for trial in first}) > 1
+
+
+def test_a_tier_that_follows_is_restarted_in_a_study(three: ThreeFakes) -> None:
+    three.text = three.text.replace(
+        'knobs = ["cache", "workers"]\nneeds = ["db"]', 'needs = ["db"]\nfollows = true\nknobs = ["workers"]'
+    )
+    three.tune()
+    calls = three.targets["app"].calls
+    assert "restart" in calls
+    assert "restart" not in three.targets["web"].calls
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('needs = ["db"]', "follows = 1", r"\[target.app\] follows=1 is not true or false"),
+        (
+            'knobs = ["cache", "sort_memory", "method"]',
+            "follows = true",
+            r"\[target.db\] follows = true, and no target lies below it",
+        ),
+    ],
+)
+def test_a_study_file_with_wrong_follows(three: ThreeFakes, old: str, new: str, message: str) -> None:
+    three.text = three.text.replace(old, new, 1)
+    with pytest.raises(UsageError, match=message) as caught:
+        three.file()
+    assert caught.value.hint

@@ -28,6 +28,8 @@ from trimtab.trial import DeadMan, Journal, MeasurePlan, TrialRoom, commit, take
 
 NAMES = ("db", "app", "web")
 CONFIG = Config({"db.cache": 64, "db.method": "ring", "app.cache": 900, "web.cache": 300, "web.workers": 4})
+UPSIDE_DOWN = Config({"db.cache": 900, "app.cache": 64, "web.method": "ring"})
+"""The tier above gives back memory first, and is restarted before the one that it follows."""
 PLAN = MeasurePlan(window_s=5, window_max_s=5, warmup_floor_s=2, warmup_cap_s=10)
 MOST_POINTS = 400
 
@@ -51,8 +53,9 @@ class KeptTarget(FakeTarget):
 
     def __init__(self, name: str) -> None:
         self._file = self.folder / f"{name}.json"
-        disk = Disk(**json.loads(self._file.read_text())) if self._file.exists() else Disk()
-        super().__init__(name, disk=disk)
+        kept = json.loads(self._file.read_text()) if self._file.exists() else {}
+        self.began = kept.pop("began", 0)
+        super().__init__(name, disk=Disk(**kept) if kept else Disk())
         self._keep()
 
     @classmethod
@@ -61,8 +64,12 @@ class KeptTarget(FakeTarget):
 
     def _keep(self) -> None:
         partial = self._file.with_suffix(".partial")
-        partial.write_text(json.dumps({**asdict(self.disk), "holder": ""}))
+        partial.write_text(json.dumps({**asdict(self.disk), "holder": "", "began": self.began}))
         partial.rename(self._file)
+
+    def _begins(self) -> None:
+        """A start of it, later than every other one so far."""
+        self.began = 1 + max(json.loads(path.read_text())["began"] for path in self.folder.glob("*.json"))
 
     def apply(self, config: Config, *, stays: bool = False) -> Any:
         Fuse.step()
@@ -72,6 +79,8 @@ class KeptTarget(FakeTarget):
         self._keep()  # its files are written, and it does not use them yet
         Fuse.step()
         self.disk.running = after
+        if applied.restarted:
+            self._begins()
         self._keep()
         Fuse.step()
         return applied
@@ -80,9 +89,18 @@ class KeptTarget(FakeTarget):
         Fuse.step()
         done = super().restore(*arguments, **more)
         Fuse.step()
+        if done.restarted:
+            self._begins()
         self._keep()
         Fuse.step()
         return done
+
+    def restart(self, snapshot: Snapshot) -> None:
+        Fuse.step()
+        super().restart(snapshot)
+        self._begins()
+        self._keep()
+        Fuse.step()
 
 
 class NoDeadMan:
@@ -149,11 +167,15 @@ def killed_at(n: int, act: Callable[[], object]) -> bool:
     return os.WIFSIGNALED(status)
 
 
-def apply(state: Path) -> None:
-    stack = Stack([Tier(name=name, target=KeptTarget(name)) for name in NAMES])
+def three() -> Stack:
+    """Each tier follows all that lie below it."""
+    return Stack([Tier(name=name, target=KeptTarget(name), follows=name != "db") for name in NAMES])
+
+
+def apply(state: Path, config: Config = CONFIG) -> None:
     commit(
-        stack,
-        CONFIG,
+        three(),
+        config,
         study="s",
         state_dir=state,
         keep=lambda found, owns: keep_point(state, "s", found, owns),
@@ -163,7 +185,7 @@ def apply(state: Path) -> None:
 
 def trials(state: Path) -> None:
     """Two trials, the second after a hand-over, and the way back."""
-    stack = Stack([Tier(name=name, target=KeptTarget(name)) for name in NAMES])
+    stack = three()
     states = stack.states()
     baseline = Config({name: states[name].running for name in CONFIG})
     space = Space([states[name].knob for name in CONFIG])
@@ -202,18 +224,21 @@ def settled(state: Path) -> bool:
     """After `recover`: whether the study stands applied; nothing is open, and nothing is half."""
     _, stuck = recover(state)
     assert not stuck
+    began = {name: KeptTarget(name).began for name in NAMES}
+    assert began["db"] <= began["app"] <= began["web"], f"a target runs since before one that it follows: {began}"
     assert Journal(state).open_entries() == []
     return point_of(state, "s") is not None
 
 
-def test_killed_at_every_step_of_an_apply(tmp_path: Path) -> None:
+@pytest.mark.parametrize("config", [CONFIG, UPSIDE_DOWN], ids=["bottom up", "upside down"])
+def test_killed_at_every_step_of_an_apply(tmp_path: Path, config: Config) -> None:
     n_applied = n_undone = 0
     for n in range(1, MOST_POINTS):
         with ground(tmp_path, n) as state:
             found = values()
-            was_killed = killed_at(n, lambda state=state: apply(state))  # type: ignore[misc]
+            was_killed = killed_at(n, lambda state=state: apply(state, config))  # type: ignore[misc]
             is_applied = settled(state)
-            assert values() == ({**found, **CONFIG} if is_applied else found), f"half a change after a kill at step {n}"
+            assert values() == ({**found, **config} if is_applied else found), f"half a change after a kill at step {n}"
             n_applied, n_undone = n_applied + is_applied, n_undone + (not is_applied)
             if not was_killed:
                 break

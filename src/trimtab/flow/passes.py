@@ -8,6 +8,7 @@ ask, or when it stalls.
     one              all knobs at once (no passes)
     restart-first    restart, then reload until the search ends
     alternate        restart, reload, restart, ... until a pass has brought nothing
+    tiers            of a stack, one tier after the other from the bottom up, again and again until a round has brought nothing
 
 All of it is a function of the plan and of the trials told, so a study resumes by replay. The plan is kept with the study, because
 the budget may change in between.
@@ -31,9 +32,6 @@ from trimtab.units import counted
 
 __all__ = ["Pass", "PassesSearcher", "passes_of"]
 
-_RESTART_SHARE, _RELOAD_SHARE = 1 / 3, 1 / 2
-"""Of what is left of the search, the most that a pass may use while another one comes after it."""
-
 _LEAST_STALL = 8
 """Trials without a gain after which a pass ends; twice the number of its knobs when that is more."""
 
@@ -43,7 +41,7 @@ class Pass:
     """One pass.
 
     Attributes:
-        name: "restart" or "reload"; what people are shown.
+        name: "restart" or "reload", or that of a tier; what people are shown.
         knobs: that it searches.
         share: of what is left of the search, the most it may use while another pass comes after it.
         effort: how long its trials measure.
@@ -55,12 +53,48 @@ class Pass:
     effort: Effort
 
 
-def passes_of(space: Space) -> tuple[Pass, Pass]:
-    """The knobs that need a restart, and those that do not.
+def passes_of(space: Space, kind: str) -> tuple[Pass, ...]:
+    """The parts that the knobs of `space` are divided into by passes of that kind.
 
     Raises:
-        UsageError: the space has only one of the two kinds.
+        UsageError: they are all of one part.
     """
+    return _tiers(space) if kind == "tiers" else _classes(space)
+
+
+def _share(index: int, n: int) -> float:
+    """Of what is left of the search, the most that a pass may use: so the first round leaves as much as each of them has used."""
+    return 1 / (n + 1 - index)
+
+
+def _tiers(space: Space) -> tuple[Pass, ...]:
+    """The knobs of each tier: in a stack they have its name before their own."""
+    tiers: dict[str, list[str]] = {}
+    for name in space.knobs:
+        tier, dot, _ = name.partition(".")
+        tiers.setdefault(tier if dot else "", []).append(name)
+    if len(tiers) < 2:
+        raise UsageError(
+            f"search.passes='tiers' has nothing to divide: all n_knobs={len(space.knobs)} knobs of the study are of one target",
+            hint="leave passes out, or tune several targets as one",
+        )
+
+    def is_late(name: str) -> bool:
+        return space.knobs[name].restart is not RestartClass.RELOAD
+
+    return tuple(
+        Pass(
+            name=tier,
+            knobs=tuple(names),
+            share=_share(index, len(tiers)),
+            effort=Effort.LONG if all(map(is_late, names)) else Effort.QUICK,
+        )
+        for index, (tier, names) in enumerate(tiers.items())
+    )
+
+
+def _classes(space: Space) -> tuple[Pass, ...]:
+    """The knobs that need a restart, and those that do not."""
     late = tuple(name for name, knob in space.knobs.items() if knob.restart is not RestartClass.RELOAD)
     soon = tuple(name for name in space.knobs if name not in late)
     if not late or not soon:
@@ -70,8 +104,8 @@ def passes_of(space: Space) -> tuple[Pass, Pass]:
             hint="leave passes out, or name knobs of both kinds (`trimtab knobs` shows which need a restart)",
         )
     return (
-        Pass(name="restart", knobs=late, share=_RESTART_SHARE, effort=Effort.LONG),
-        Pass(name="reload", knobs=soon, share=_RELOAD_SHARE, effort=Effort.QUICK),
+        Pass(name="restart", knobs=late, share=_share(0, 2), effort=Effort.LONG),
+        Pass(name="reload", knobs=soon, share=_share(1, 2), effort=Effort.QUICK),
     )
 
 
@@ -99,7 +133,7 @@ class PassesSearcher:
         patience: of the study: trials without an improvement after which the whole search ends.
 
     Raises:
-        UsageError: the space has knobs of one kind only.
+        UsageError: all knobs of the space are of one part.
     """
 
     is_ranking = False
@@ -108,7 +142,7 @@ class PassesSearcher:
         self, problem: SearchProblem, plan: PassesPlan, make: Callable[[SearchProblem], Searcher], *, patience: int
     ) -> None:
         self._problem, self._plan, self._make, self._patience = problem, plan, make, patience
-        self._parts = passes_of(problem.space)
+        self._parts = passes_of(problem.space, plan.kind)
         self._start = problem.space.repair(problem.space.canonical(problem.baseline))
         self._ledger = Ledger(problem.space, self._start)
         self._first = deque(
@@ -141,6 +175,9 @@ class PassesSearcher:
 
     def describe(self) -> str:
         """What will be done, in a line."""
+        if self._plan.kind == "tiers":
+            parts = ", ".join(f"{part.name} ({counted(len(part.knobs), 'knob')})" for part in self._parts)
+            return f"searching in passes, one target after the other: {parts}; again until a round brings nothing"
         late, soon = (counted(len(part.knobs), "knob") for part in self._parts)
         again = ", again until a pass brings nothing" if self._plan.kind == "alternate" else ""
         return f"searching in passes: {late} that need a restart with few long trials, then {soon} that do not{again}"
@@ -242,12 +279,21 @@ class PassesSearcher:
         index = self._parts.index(running.part)
         if self._plan.kind == "restart-first" and index == len(self._parts) - 1:
             self._end = "all passes are made"
-        elif len(self._done) >= len(self._parts) and not row.has_gained:
-            self._end = "the last pass has brought nothing"
+        elif self._is_settled():
+            self._end = (
+                "the last pass has brought nothing"
+                if len(self._parts) == 2
+                else "a round of passes has brought nothing"
+            )
         elif self._left < 1:
             self._end = "the passes' share of the search is used"
         else:
             self._open(self._parts[(index + 1) % len(self._parts)])
+
+    def _is_settled(self) -> bool:
+        """Whether every other part has seen the best config that there is, and found nothing to add to it."""
+        n_parts = len(self._parts)
+        return len(self._done) >= n_parts and not any(row.has_gained for row in self._done[1 - n_parts :])
 
     def _row(self, running: _Running) -> PassSummary:
         _, best, se = self._held()

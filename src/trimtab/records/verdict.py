@@ -242,7 +242,7 @@ class PassesPlan:
     """What a search in passes settles before it begins.
 
     Attributes:
-        kind: "restart-first" or "alternate".
+        kind: "restart-first", "alternate" or "tiers".
         room: trials that the search will have, of the cost of a run of the baseline; None when that is not known.
         unit_cost_s: what such a run costs; 0: every trial counts as one.
     """
@@ -257,7 +257,7 @@ class PassSummary:
     """What one pass brought and cost.
 
     Attributes:
-        name: "restart" or "reload": what its knobs need.
+        name: "restart" or "reload", what its knobs need; or that of the tier that they are of.
         knobs: that it searched.
         trials: that it made, runs of the baseline not counted.
         cost_s: seconds that they took, runs of the baseline included.

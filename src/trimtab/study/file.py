@@ -177,10 +177,11 @@ class SearchTable(BaseModel):
         "auto",
         description='try first what an expert would try for this kind of load: "auto" (with searcher "auto"), "on", "off"',
     )
-    passes: Literal["one", "restart-first", "alternate"] = Field(
+    passes: Literal["one", "restart-first", "alternate", "tiers"] = Field(
         "one",
         description='"one": search all settings at once; "restart-first": those that need a restart with few long trials, then '
-        'the others with many short ones; "alternate": again and again, until a pass brings nothing',
+        'the others with many short ones; "alternate": again and again, until a pass brings nothing; "tiers": one target after '
+        "the other, until a round brings nothing",
     )
     round_values: bool = Field(
         True, description="try only values that a person would write (384MB, 15min, 0.005); false: every value"
@@ -392,6 +393,11 @@ def load_study_file(path: Path) -> StudyFile:
         raise UsageError(
             f"search.passes={file.search.passes!r} and search.prune={file.search.prune!r} both divide the settings",
             hint="use one of them",
+        )
+    if file.search.passes == "tiers" and len(file.target) == 1:
+        raise UsageError(
+            "search.passes='tiers' has nothing to divide: the study has one target",
+            hint="leave passes out, or tune several targets as one",
         )
     if file.proof.min_pairs > file.proof.max_pairs:
         raise UsageError(

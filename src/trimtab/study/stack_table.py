@@ -81,7 +81,8 @@ def own_table(targets: Tables, name: str, stack: StackTable | None) -> dict[str,
     """The table of one target as its kind reads it: with the budget of the stack, and without what only the stack knows."""
     table = dict(targets[name])
     if len(targets) > 1:
-        table.pop("needs", None)
+        for key in ("needs", "follows"):
+            table.pop(key, None)
         if stack is not None and stack.memory is not None:
             table["memory"] = stack.memory
     return table
@@ -102,8 +103,16 @@ def check_targets(targets: Tables, workload: Mapping[str, Any], stack: StackTabl
         if stack is not None:
             raise UsageError("[stack] has no effect on a single target", hint="its memory is [target.NAME] memory")
         return
-    tiers_of(targets)
+    lowest = next(iter(tiers_of(targets)))
     for name, table in targets.items():
+        if not isinstance(table.get("follows", False), bool):
+            raise UsageError(
+                f"[target.{name}] follows={table['follows']!r} is not true or false", hint="follows = true"
+            )
+        if table.get("follows") and name == lowest:
+            raise UsageError(
+                f"[target.{name}] follows = true, and no target lies below it", hint="write it for the one above"
+            )
         if "memory" in table:
             raise UsageError(
                 f"[target.{name}] memory={table['memory']!r}: targets of one study share one budget",

@@ -63,10 +63,10 @@ def build_stack(file: StudyFile, state_dir: Path) -> Stack:
     """
     tiers = []
     for name, needs in file.tiers.items():
-        table = file.table_of(name)
+        table, follows = file.table_of(name), file.target[name].get("follows", False)
         plugin = plugins.load("targets", table["kind"])
         target: Target = plugin.from_settings(name, table, state_dir=state_dir, directory=file.directory)
-        tiers.append(Tier(name=name, target=target, needs=needs))
+        tiers.append(Tier(name=name, target=target, needs=needs, follows=follows))
     rules = file.stack or StackTable()
     return Stack(tiers, memory=rules.memory, constraints=rules.constraints, driven=file.workload.get("target", ""))
 

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
         FoundServer,
         GrantingTarget,
         PlayingTarget,
+        RestartableTarget,
         Symptom,
         Vitals,
         Watchable,
     )
+    from trimtab.systems.follow import stale
     from trimtab.systems.gate import check_harmless, require_open
     from trimtab.systems.memory import MemoryModel
     from trimtab.systems.same_server import is_same_server
@@ -41,7 +43,8 @@ else:
         {
             "base": "Applied KnobState Own Restarts Snapshot Target Undone always",
             "capabilities": "CountingTarget DiscoverableTarget Disturbance Evidence ForensicTarget FoundServer GrantingTarget"
-            " PlayingTarget Symptom Vitals Watchable",
+            " PlayingTarget RestartableTarget Symptom Vitals Watchable",
+            "follow": "stale",
             "gate": "check_harmless require_open",
             "memory": "MemoryModel",
             "same_server": "is_same_server",
@@ -63,6 +66,7 @@ __all__ = [
     "MemoryModel",
     "Own",
     "PlayingTarget",
+    "RestartableTarget",
     "Restarts",
     "Snapshot",
     "Stack",
@@ -78,4 +82,5 @@ __all__ = [
     "check_harmless",
     "is_same_server",
     "require_open",
+    "stale",
 ]

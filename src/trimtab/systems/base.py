@@ -87,6 +87,7 @@ class Snapshot:
         files: path -> content (text), mode and owner as found; content None: the file did not exist.
         values: knob -> running value as found, for the read-back after a restore.
         picture: which server it is, and digests of every configuration file that it reads, as found.
+        follows: targets after whose restart this one is restarted too (see `Tier`).
     """
 
     target: str
@@ -95,6 +96,7 @@ class Snapshot:
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     values: Mapping[str, Value] = field(default_factory=dict)
     picture: Mapping[str, Any] = field(default_factory=dict)
+    follows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from trimtab.host import VolumeUse
     from trimtab.records import Context, DataRights, Fault, Play
+    from trimtab.systems.base import Snapshot
 
 __all__ = [
     "CountingTarget",
@@ -19,6 +20,7 @@ __all__ = [
     "FoundServer",
     "GrantingTarget",
     "PlayingTarget",
+    "RestartableTarget",
     "Symptom",
     "Vitals",
     "Watchable",
@@ -61,6 +63,20 @@ class CountingTarget(Protocol):
     """
 
     def counters(self) -> Mapping[str, float]: ...
+
+
+@runtime_checkable
+class RestartableTarget(Protocol):
+    """A target that can be restarted as it is, because one that it needs was restarted.
+
+    * `no_restart`: why it cannot be; "" when it can.
+    * `restart(snapshot)`: a restart that keeps what is set now, ours and others'; returns once it serves. `snapshot`: as it was
+      found. Raises `TargetError`: it cannot be restarted, or does not come back. Works on a target that is not open.
+    """
+
+    @property
+    def no_restart(self) -> str: ...
+    def restart(self, snapshot: Snapshot) -> None: ...
 
 
 @runtime_checkable

@@ -10,7 +10,10 @@ __all__ = ["is_same_server", "shared_file"]
 
 
 def is_same_server(one: Snapshot, other: Snapshot) -> bool:
-    """Whether two snapshots are of one server: by its own identifier where both know it, else by where it is."""
+    """Whether two snapshots are of one server: by its process, by its own identifier where both know it, else by where it is."""
+    runs = [(each.picture.get("machine"), each.picture.get("instance")) for each in (one, other)]
+    if all(runs[0]) and runs[0] == runs[1]:
+        return True
     if one.kind != other.kind:
         return False
     identifiers = [str(each.picture.get("identifier", "")) for each in (one, other)]

@@ -20,6 +20,7 @@ from trimtab.errors import SpaceError, TargetError, UsageError
 from trimtab.space import Config
 from trimtab.systems.base import KnobState, Snapshot, Target
 from trimtab.systems.capabilities import ForensicTarget, PlayingTarget
+from trimtab.systems.follow import depending, follows_of, require_followers
 from trimtab.systems.gate import check_harmless, require_open
 from trimtab.systems.host_budget import between_tiers, budgets, joined
 from trimtab.systems.memory import MemoryModel
@@ -47,6 +48,7 @@ class Stack:
     Attributes:
         tiers: bottom first.
         driven: the tier that the load drives.
+        follows: tier -> those after whose restart it is restarted, bottom first.
         watch: the resources of all tiers and their machine.
 
     Raises:
@@ -63,6 +65,7 @@ class Stack:
         self._memory = memory
         self._constraints = tuple(constraints)
         self.driven = self.tier(driven) if driven else self.tiers[-1]
+        self.follows = follows_of(self.tiers)
         self.watch = StackWatch(self.tiers, memory)
 
     @classmethod
@@ -106,7 +109,8 @@ class Stack:
         """Opens the tiers, the lowest first; those that are open are closed again when one cannot be.
 
         Raises:
-            TargetError: one cannot be reached, or two are one server.
+            TargetError: one cannot be reached.
+            UsageError: two are one server, or one that must be restarted after another cannot be.
         """
         with ExitStack() as opened:
             for tier in self.tiers:
@@ -114,6 +118,7 @@ class Stack:
                 with tier.asked():
                     tier.target.open()
             self._require_distinct()
+            require_followers(self.tiers)
             opened.pop_all()
 
     def close(self) -> None:
@@ -189,6 +194,10 @@ class Stack:
         for tier in self.tiers:
             with tier.asked():
                 tier.target.health()
+
+    def depending(self, restarted: Sequence[str]) -> tuple[Tier, ...]:
+        """The tiers that need one of `restarted`, directly or through others, the lowest first."""
+        return tuple(depending(self.tiers, restarted))
 
     def log_excerpt(self, n_lines: int = 20) -> str:
         """The last lines of all logs."""
@@ -355,7 +364,7 @@ class Stack:
         found = []
         for tier in self.tiers:
             with tier.asked():
-                found.append(tier.target.snapshot())
+                found.append(replace(tier.target.snapshot(), follows=self.follows.get(tier.name, ())))
         return tuple(found)
 
     def fragments(self, config: Mapping[str, Value]) -> Mapping[str, str]:

@@ -205,6 +205,24 @@ class System(Catalogued[S, R]):
             pass  # our login was revoked, or the server is down for others to start: the restore holds, and the next change asks
         return done
 
+    @property
+    def no_restart(self) -> str:
+        """Why it cannot be restarted; "" when it can."""
+        return self._reach.no_restart
+
+    def restart(self, snapshot: Snapshot) -> None:
+        """Restarts it as it is, because one that it needs was restarted; see `RestartableTarget`.
+
+        Raises:
+            TargetError: it cannot be restarted, or does not come back.
+        """
+        own = self._sentry.own
+        self._sentry.changing(own)
+        self._channel.restart_for(snapshot, own)
+        self.health()
+        self._sentry.changed(own)
+        self._lock.renew()
+
     def where(self) -> Mapping[str, str]:
         """Which server it is, which files are changed, and what restarts it, for people."""
         found = {"server": self.settings.safe_url or str(getattr(self._reach, "folder", self.name))}

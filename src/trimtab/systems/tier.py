@@ -28,12 +28,15 @@ class Tier:
         name: of its table in the study file.
         target: what is tuned.
         needs: tiers that must serve before this one does: they lie below it.
+        follows: whether it is restarted, and not only looked at, after one that it needs was restarted (all that lie below
+            it, where `needs` is empty).
         prefix: before the names of its knobs in the stack: "db."; "" in a stack of one.
     """
 
     name: str
     target: Target
     needs: tuple[str, ...] = ()
+    follows: bool = False
     prefix: str = ""
 
     def full(self, name: str) -> str:

@@ -312,6 +312,14 @@ class FakeTarget:
         self._base, self._own = snapshot, Own()
         return done
 
+    @property
+    def no_restart(self) -> str:
+        return ""
+
+    def restart(self, snapshot: Snapshot) -> None:
+        self.calls.append("restart")
+        self.disk.is_up = True
+
     def where(self) -> Mapping[str, str]:
         return {"server": f"a fake named {self.name}", "files": "fake.conf", "restart": "its own program"}
 

@@ -29,6 +29,7 @@ from trimtab.systems import (
     ForensicTarget,
     KnobState,
     Own,
+    RestartableTarget,
     Snapshot,
     Stack,
     Target,
@@ -256,6 +257,22 @@ class TargetSuite:
             target.restore(found)
             assert _touched(subject, target) == {name: found.values[name] for name in _names(subject)}
         assert target.snapshot().files == found.files
+
+    def test_a_restart_for_another_targets_sake_keeps_what_is_set(self, subject: Subject, target: Target) -> None:
+        if not isinstance(target, RestartableTarget) or target.no_restart:
+            pytest.skip("the target does not restart")
+        found = target.snapshot()
+        target.apply(subject.changes)
+        target.restart(found)
+        assert {name: target.states()[name].running for name in subject.changes} == dict(subject.changes)
+        if isinstance(target, ForensicTarget):
+            assert not [
+                each.text for each in target.disturbances() if "restarted by somebody" in each.text or each.stops
+            ]
+        target.restore(found)
+        assert target.snapshot().files == found.files
+        target.restart(found)
+        assert _touched(subject, target) == {name: found.values[name] for name in _names(subject)}
 
     def test_a_snapshot_that_went_through_the_journal_restores(self, subject: Subject, target: Target) -> None:
         found = snapshot_from_json(snapshot_to_json(target.snapshot()))

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import RestoreError, TargetError
-from trimtab.systems import Own, Undone
+from trimtab.space import Config
+from trimtab.systems import Own, Step, Undone
 from trimtab.trial.entry import APPLIED, APPLY, RESTORED, Entry, own_to_json
+from trimtab.trial.follow import follow, left_behind, restart_as_it_is
 from trimtab.trial.undo import restarts_of, ways_back, ways_out
 
 if TYPE_CHECKING:
-    from trimtab.space import Config, Space, Value
-    from trimtab.systems import MemoryModel, Stack, Step
+    from trimtab.space import Space, Value
+    from trimtab.systems import MemoryModel, Stack
 
 __all__ = ["Changed", "Goal", "change", "memory_detail", "put_back", "step_detail"]
 
@@ -59,7 +61,7 @@ def change(
     announced: Callable[[Step], None] = lambda step: None,
     spent: Callable[[Step, float], None] = lambda step, seconds: None,
 ) -> Changed:
-    """Changes every tier; whoever calls puts all back when one fails.
+    """Changes every tier, and restarts those that follow one that was restarted; whoever calls puts all back when one fails.
 
     Args:
         stack: open, locked and journalled in `entry`.
@@ -75,7 +77,7 @@ def change(
     """
     effective: dict[str, Value] = {}
     owns: dict[str, Own] = {}
-    is_restarted = False
+    restarted: list[str] = []
     for step in stack.plan(goal.config, now=goal.now, models=goal.models):
         tier, target = step.tier, step.tier.target
         if goal.stays and not step.config and not stack.is_one:
@@ -88,11 +90,13 @@ def change(
                 applied = target.apply(step.config, stays=goal.stays)
         finally:
             spent(step, time.monotonic() - started)
-        entry.note(APPLIED, {"target": tier.name, "own": own_to_json(applied.own)})
+        note = {"target": tier.name, "own": own_to_json(applied.own), "restarted": applied.restarted}
+        entry.note(APPLIED, note)
         effective |= {tier.full(name): value for name, value in applied.effective.items()}
         owns[tier.name] = applied.own
-        is_restarted |= applied.restarted
-    return Changed(effective=effective, owns=owns, restarted=is_restarted)
+        restarted += [tier.name] if applied.restarted else []
+    follow(stack, entry, restarted, spent=lambda tier, seconds: spent(Step(tier=tier, config=Config({})), seconds))
+    return Changed(effective=effective, owns=owns, restarted=bool(restarted))
 
 
 def step_detail(step: Step, baseline: Config, space: Space) -> dict[str, Any]:
@@ -129,7 +133,7 @@ def put_back(
     Raises:
         RestoreError: something of ours still stands on a tier; all others were dealt with.
     """
-    done: list[Undone] = []
+    done: dict[str, Undone] = {}
     failed: list[TargetError] = []
     for snapshot in ways_back(entry):
         tier = stack.tier(snapshot.target)
@@ -141,20 +145,33 @@ def put_back(
         except TargetError as error:
             failed.append(error)
             continue
-        entry.note_if_possible(RESTORED, {"target": tier.name})
-        done.append(
-            Undone(
-                put_back=tuple(tier.full(text) for text in one.put_back),
-                left=tuple(tier.full(text) for text in one.left),
-                restarted=one.restarted,
-            )
+        entry.note_if_possible(RESTORED, {"target": tier.name, "restarted": one.restarted})
+        done[tier.name] = Undone(
+            put_back=tuple(tier.full(text) for text in one.put_back),
+            left=tuple(tier.full(text) for text in one.left),
+            restarted=one.restarted,
         )
+    failed += _followed(stack, entry, done)
     if len(failed) == 1:
         raise failed[0]
     if failed:
         raise RestoreError("; ".join(error.message for error in failed), hint=ways_out(entry.study)) from failed[0]
     return Undone(
-        put_back=tuple(text for one in done for text in one.put_back),
-        left=tuple(text for one in done for text in one.left),
-        restarted=any(one.restarted for one in done),
+        put_back=tuple(text for one in done.values() for text in one.put_back),
+        left=tuple(text for one in done.values() for text in one.left),
+        restarted=any(one.restarted for one in done.values()),
     )
+
+
+def _followed(stack: Stack, entry: Entry, done: Mapping[str, Undone]) -> list[TargetError]:
+    """Restarts the tiers that follow one which was restarted on the way; what failed."""
+    found = {snapshot.target: snapshot for snapshot in entry.snapshots}
+    failed: list[TargetError] = []
+    for name in left_behind(entry, done):
+        try:
+            with stack.tier(name).asked():
+                restarts_of(entry, name)()
+                restart_as_it_is(stack.tier(name).target, found[name], entry)
+        except TargetError as error:
+            failed.append(error)
+    return failed

@@ -82,11 +82,12 @@ def commit(
     def once() -> Mapping[str, Value]:
         goal = Goal(config=config, now={}, models=models, stays=True)
         done = change(stack, goal, entry, detail=detail, announced=lambda step: tried.update({step.tier.name: None}))
-        snapshots = [found[name] for name in done.owns]
+        owns = {**done.owns, **{name: Own() for name in stack.follows if name not in done.owns}}
+        snapshots = [found[name] for name in owns]
         entry.note(
             REMOVE, {"file": str(file)}
         )  # before it is written: a death in between leaves no rollback of nothing
-        keep(snapshots, list(done.owns.values()))
+        keep(snapshots, list(owns.values()))
         return done.effective
 
     with _watched(entry) as deadman:

@@ -24,6 +24,7 @@ __all__ = [
     "BY_HAND",
     "FAILED",
     "MAX_RESTARTS",
+    "RESTARTED",
     "RESTORED",
     "RETRY",
     "TRIED",
@@ -41,6 +42,8 @@ BY_HAND = "restore the target's configuration from your own backup and remove th
 
 APPLY, APPLIED, RESTORED = "apply", "applied", "restored"
 """Steps about a target: a change is announced, is made, is taken back."""
+RESTARTED = "restarted"
+"""Step about a target: it was restarted because one that it follows was."""
 TRIED = "restart tried"
 """Step: an undo is about to restart a target."""
 FAILED = "undo failed"
@@ -73,8 +76,9 @@ def snapshot_from_json(text: str) -> Snapshot:
         TargetError: the text is no snapshot.
     """
     try:
-        return Snapshot(**json.loads(text, object_hook=_decode))
-    except (ValueError, TypeError) as error:
+        table = json.loads(text, object_hook=_decode)
+        return Snapshot(**{**table, "follows": tuple(table.get("follows", ()))})
+    except (ValueError, TypeError, AttributeError) as error:
         raise TargetError(f"the journal holds no readable snapshot: {error}", hint=BY_HAND) from error
 
 

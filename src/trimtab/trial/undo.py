@@ -7,7 +7,7 @@ after a restart restarts nothing any more: it waits for the user.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from trimtab.errors import LockedError, RestoreError, TargetError
 from trimtab.host import read_state_file
 from trimtab.systems import Own, Restarts, Snapshot, Target, Undone
 from trimtab.trial.entry import APPLY, FAILED, MAX_RESTARTS, RESTORED, TRIED, Entry
+from trimtab.trial.follow import left_behind, restart_as_it_is
 from trimtab.trial.lines import append_line, read_lines
 
 __all__ = ["REMOVE", "reattach", "restarts_of", "take_news", "tell_later", "undo", "ways_back", "ways_out"]
@@ -97,16 +98,17 @@ def undo(entry: Entry, *, holder: str, is_tuner_gone: bool = True) -> str:
     """
     if _has_not_begun(entry):
         return "nothing was taken back yet; the config stays applied"
-    done: list[Undone] = []
+    done: dict[str, Undone] = {}
     failed: list[TargetError] = []
     for snapshot in ways_back(entry):
         try:
-            done.append(_restore(entry, snapshot, holder if is_tuner_gone else None))
+            done[snapshot.target] = _restore(entry, snapshot, holder if is_tuner_gone else None)
         except TargetError as error:
             failed.append(error)
             continue
         if is_tuner_gone:
-            entry.note_if_possible(RESTORED, {"target": snapshot.target})
+            entry.note_if_possible(RESTORED, {"target": snapshot.target, "restarted": done[snapshot.target].restarted})
+    failed += _followed(entry, done, holder if is_tuner_gone else None)
     if entry.is_lossy:
         failed.append(
             RestoreError(
@@ -119,7 +121,7 @@ def undo(entry: Entry, *, holder: str, is_tuner_gone: bool = True) -> str:
     for step, detail in entry.steps():
         if step == REMOVE:
             Path(str(detail["file"])).unlink(missing_ok=True)
-    return _text(entry, done)
+    return _text(entry, tuple(done.values()))
 
 
 def _has_not_begun(entry: Entry) -> bool:
@@ -149,14 +151,36 @@ def _text(entry: Entry, done: Sequence[Undone]) -> str:
 
 def _restore(entry: Entry, snapshot: Snapshot, holder: str | None) -> Undone:
     own = entry.own(snapshot.target)
+    with _attached(entry, snapshot, holder) as target:
+        return _take_back(target, entry, snapshot, own)
+
+
+@contextmanager
+def _attached(entry: Entry, snapshot: Snapshot, holder: str | None) -> Iterator[Target]:
+    """The target, open where it can be opened, and locked then; not locked for a tuner that is only stopped."""
     target = reattach(snapshot, entry.state_dir)
     try:
         if holder is not None and _can_open(target):
             with _locked(target, holder):
-                return _take_back(target, entry, snapshot, own)
-        return _take_back(target, entry, snapshot, own)
+                yield target
+        else:
+            yield target
     finally:
         target.close()
+
+
+def _followed(entry: Entry, done: Mapping[str, Undone], holder: str | None) -> list[TargetError]:
+    """Restarts the targets that follow one which was restarted; what failed."""
+    found = {snapshot.target: snapshot for snapshot in entry.snapshots}
+    failed: list[TargetError] = []
+    for name in left_behind(entry, done):
+        try:
+            with _attached(entry, found[name], holder) as target:
+                restarts_of(entry, name)()
+                restart_as_it_is(target, found[name], entry)
+        except TargetError as error:
+            failed.append(error)
+    return failed
 
 
 def _take_back(target: Target, entry: Entry, snapshot: Snapshot, own: Own) -> Undone:

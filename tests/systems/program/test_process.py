@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.systems.program.conftest import CONF, PROGRAM, conf, made
-from trimtab.errors import ApplyError, ForeignChangeError, TargetError
+from trimtab.errors import ApplyError, ForeignChangeError, TargetError, UsageError
 from trimtab.space import Config
+from trimtab.systems import Stack, Tier
 from trimtab.systems.program import ProgramTarget
 
 
@@ -151,3 +152,21 @@ def test_one_that_died_is_started_again_by_the_restore(folder: Path, running: Pr
     (folder / "seen").unlink()
     assert running.restore(found).restarted
     assert (folder / "seen").read_text() == "None"
+
+
+def test_two_targets_over_one_process_are_one_server(folder: Path) -> None:
+    """Whatever their files and names are."""
+    (folder / "other.conf").write_text("level = 3\n")
+    with subprocess.Popen([sys.executable, str(folder / "program.py"), str(folder)]) as process:
+        try:
+            until = time.monotonic() + 10
+            while not (folder / "pid").exists() or not (folder / "pid").read_text().strip():
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            table = {"pid_file": "pid", "restart": "true"}
+            one, other = made(folder, **table), made(folder, **table, files={"conf": "other.conf"})
+            other.name = "other"
+            with pytest.raises(UsageError, match="targets 'zip' and 'other' are one server"):
+                Stack([Tier(name="zip", target=one), Tier(name="other", target=other)]).open()
+        finally:
+            process.kill()

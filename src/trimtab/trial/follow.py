@@ -1,0 +1,101 @@
+"""Follow: targets restarted because one that they follow was restarted, on the way there and on the way back.
+
+The snapshots say which target follows which, and the journal has every restart; so whoever takes a change back makes up for
+what a death in between has left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from trimtab.errors import ApplyError, TargetError
+from trimtab.systems import RestartableTarget, stale
+from trimtab.trial.entry import APPLIED, APPLY, RESTARTED, RESTORED, TRIED, Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trimtab.systems import Snapshot, Stack, Target, Tier, Undone
+
+__all__ = ["follow", "left_behind", "restart_as_it_is"]
+
+_SETTLE_S = 10.0
+"""How long a tier whose database was restarted may take to notice and to connect again."""
+_POLL_S = 0.05
+
+
+def left_behind(entry: Entry, done: Mapping[str, Undone]) -> tuple[str, ...]:
+    """The targets that run since before one that they follow was restarted, in the order in which to restart them.
+
+    A change or a restart that was announced and never reported may have been made.
+
+    Args:
+        entry: open.
+        done: target -> what was just taken back there, whether the journal has it or not.
+    """
+    follows = {snapshot.target: snapshot.follows for snapshot in entry.snapshots if snapshot.follows}
+    restarts: list[tuple[str, bool]] = []
+    under_way: dict[str, None] = {}
+    for step, detail in entry.steps():
+        name = str(detail.get("target"))
+        if step in (APPLY, TRIED):
+            under_way[name] = None
+        elif step in (APPLIED, RESTORED, RESTARTED):
+            is_sure = bool(detail.get("restarted", step == RESTARTED))
+            if is_sure or (step == RESTORED and name in under_way):
+                restarts.append((name, is_sure))
+            under_way.pop(name, None)
+    restarts += [(name, False) for name in under_way]
+    return stale(follows, [*restarts, *((name, True) for name, each in done.items() if each.restarted)])
+
+
+def restart_as_it_is(target: Target, snapshot: Snapshot, entry: Entry) -> None:
+    """Restarts one that follows another, and notes it.
+
+    Raises:
+        TargetError: it does not come back.
+    """
+    if isinstance(target, RestartableTarget):
+        target.restart(snapshot)
+    entry.note_if_possible(RESTARTED, {"target": snapshot.target})
+
+
+def follow(
+    stack: Stack, entry: Entry, restarted: Sequence[str], *, spent: Callable[[Tier, float], None] = lambda tier, s: None
+) -> None:
+    """After a change: restarts the tiers that follow one of `restarted`, and waits until all that need one serve.
+
+    Raises:
+        ApplyError: one does not come back, or does not serve any more.
+    """
+    found = {snapshot.target: snapshot for snapshot in entry.snapshots}
+    later = stale(stack.follows, [(name, True) for name in restarted])
+    for tier in stack.depending(restarted):
+        started = time.monotonic()
+        try:
+            with tier.asked():
+                if tier.name in later:
+                    restart_as_it_is(tier.target, found[tier.name], entry)
+                _await_health(tier)
+        except TargetError as error:
+            raise ApplyError(
+                f"{error.message} (after a restart of {', '.join(dict.fromkeys(restarted))}, which it needs)",
+                hint=error.hint,
+                log_excerpt=tier.target.log_excerpt(),
+            ) from error
+        finally:
+            spent(tier, time.monotonic() - started)
+
+
+def _await_health(tier: Tier) -> None:
+    until = time.monotonic() + _SETTLE_S
+    while True:
+        try:
+            tier.target.health()
+            return
+        except TargetError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(_POLL_S)
