@@ -108,7 +108,7 @@ class Scorer:
         if index is None or self.trials[index].measurement is None:
             raise UsageError(
                 f"trial={number} has no measurement that could be invalid",
-                hint="name a trial that was told and measured",
+                hint="name a trial with a measurement",
             )
         trial = self.trials[index] = replace(
             self.trials[index], status=Status.INFRASTRUCTURE, measurement=None, loss=None, loss_se=None, excess=0.0,
