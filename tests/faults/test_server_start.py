@@ -82,7 +82,7 @@ def test_D6_recovery_is_awaited_longer_than_the_time_out(place_18: Place, caplog
             time.sleep(0.01)
         started, slow = postmaster(server), threading.Event()
         threading.Thread(target=_slow_down_recovery, args=(server, slow), daemon=True).start()
-        with mock.patch("trimtab.systems.postgresql.recovery._TELL_S", 0.5):
+        with mock.patch("trimtab.systems.progress._TELL_S", 0.5):
             began = time.monotonic()
             started.start(2.0)
         took_s = time.monotonic() - began

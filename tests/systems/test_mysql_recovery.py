@@ -14,6 +14,7 @@ import pytest
 
 from trimtab.errors import TargetError
 from trimtab.records import Endpoint
+from trimtab.systems import progress
 from trimtab.systems.account import Account
 from trimtab.systems.mysql import process, recovery
 from trimtab.systems.mysql.process import Daemon
@@ -138,7 +139,7 @@ def test_there_is_a_bound_over_all(log: Path, clock: Clock) -> None:
 def test_people_are_told_what_is_waited_for(
     log: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(recovery, "_TELL_S", 0.0)
+    monkeypatch.setattr(progress, "_TELL_S", 0.0)
     watched = Recovery(log, log.stat().st_size, 60.0)
     add(log, f"{MARIADB[3]}\n")
     time.sleep(0.01)
@@ -184,7 +185,7 @@ def _listens(endpoint: Endpoint) -> bool:
 
 
 def test_a_recovery_is_awaited_longer_than_the_time_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "_LOOK_S", 0.05)
+    monkeypatch.setattr(progress, "_LOOK_S", 0.05)
     monkeypatch.setattr(process, "_answers", _listens)
     server, endpoint = daemon(tmp_path, pause_s=1.0, gets_ready=True)
     began = time.monotonic()
@@ -196,7 +197,7 @@ def test_a_recovery_is_awaited_longer_than_the_time_out(tmp_path: Path, monkeypa
 
 
 def test_a_recovery_that_stands_still_is_ended_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "_LOOK_S", 0.05)
+    monkeypatch.setattr(progress, "_LOOK_S", 0.05)
     monkeypatch.setattr(process, "_answers", _listens)
     server, endpoint = daemon(tmp_path, pause_s=0.1, gets_ready=False)
     with pytest.raises(TargetError) as caught:

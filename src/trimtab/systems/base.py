@@ -96,7 +96,10 @@ class Snapshot:
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     values: Mapping[str, Value] = field(default_factory=dict)
     picture: Mapping[str, Any] = field(default_factory=dict)
-    follows: tuple[str, ...] = ()
+    follows: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "follows", tuple(self.follows))  # JSON has made a list of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

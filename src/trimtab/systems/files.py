@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from trimtab.host import FileCopy
+from trimtab.errors import RestoreError, TargetError
+from trimtab.host import FileCopy, LocalHost
+from trimtab.systems.base import Own, Snapshot
 
-__all__ = ["file_digest", "file_from_json", "file_to_json", "told_left"]
+__all__ = ["file_digest", "file_from_json", "file_to_json", "files_back", "saved_files"]
 
 
 def file_to_json(copy: FileCopy | None) -> dict[str, Any]:
@@ -31,6 +34,47 @@ def file_digest(copy: FileCopy | None) -> str:
     return hashlib.sha256(copy.content).hexdigest() if copy is not None else "missing"
 
 
-def told_left(name: str, value: str, ours: str, found: str) -> str:
-    """The line about a knob that somebody else has set since."""
-    return f"{name}={value}: somebody else has set it to {value} meanwhile (ours was {ours}, found was {found})"
+def saved_files(host: LocalHost, paths: Sequence[Path], *, called: str, hint: str) -> dict[str, Mapping[str, Any]]:
+    """The files of ours for a snapshot, by path.
+
+    Args:
+        host: where they are.
+        paths: of them.
+        called: what messages call one: "include_file".
+        hint: what to do about one that is a link.
+
+    Raises:
+        TargetError: one is a symbolic link, or cannot be read.
+    """
+    for path in paths:
+        if (goal := host.link_target(path)) is not None:
+            raise TargetError(f"{called}={str(path)!r} is a symbolic link to {goal!r}; nothing was changed", hint=hint)
+    return {str(path): file_to_json(host.read_file(path)) for path in paths}
+
+
+Without = Callable[[FileCopy | None, FileCopy | None, Own, str], FileCopy | None]
+"""What a file is to be, by what it is now, as it was found, what is ours, and its digest as we left it ("" when not known)."""
+
+
+def files_back(host: LocalHost, snapshot: Snapshot, own: Own, path: Path | None, without: Without) -> bool:
+    """Takes what is ours out of the server's one file of ours; whether it had to be written. Idempotent.
+
+    Raises:
+        RestoreError: the snapshot's file is another server's.
+        TargetError: it cannot be read or written.
+    """
+    changed = False
+    for name, table in snapshot.files.items():
+        if path is None or str(path) != name:
+            raise RestoreError(f"the snapshot's file={name!r} is not this server's", hint="use the study's own target")
+        host.remove_leftover(path)
+        now, found = host.read_file(path), file_from_json(table)
+        goal = without(now, found, own, own.picture.get("files", {}).get(name, ""))
+        if goal == now:
+            continue
+        changed = True
+        if goal is None:
+            host.remove_file(path)
+        else:
+            host.write_file(path, goal)
+    return changed

@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from trimtab.errors import InternalError, UsageError
 from trimtab.space import SafetyClass
@@ -58,6 +58,24 @@ class ServerKnob(OverlayKnob):
         return "restart" if self.restart == "restart" or major <= self.restart_until else "reload"
 
 
+class Refusal(BaseModel):
+    """Why a login fails, by what the server says: its words, or its error numbers.
+
+    Attributes:
+        words, codes: of the server.
+        says: the same for people.
+        hint: what to do.
+        full: whether all connections are in use, so that another login may work soon.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    words: str = ""
+    codes: tuple[int, ...] = ()
+    says: str
+    hint: str
+    full: bool = False
+
+
 class ServerCatalog(Overlay[ServerKnob]):
     """The whole file.
 
@@ -67,6 +85,11 @@ class ServerCatalog(Overlay[ServerKnob]):
         never: reason -> knobs that Trimtab never sets; a name may end in "*".
         safety: class -> knobs that are not curated.
         pinned: where a value comes from -> why no file of ours would change it.
+        refusal: why a login fails; the first that fits counts.
+        adjusted: knobs that the server itself lowers at its start.
+        at_start: variable that no option sets -> its value after a start.
+        restless: beginnings of the names of variables that change by themselves.
+        counters: regular expression: the names of counts among what the server shows of its state.
     """
 
     secret: frozenset[str] = frozenset()
@@ -74,6 +97,11 @@ class ServerCatalog(Overlay[ServerKnob]):
     never: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     safety: dict[SafetyClass, frozenset[str]] = Field(default_factory=dict)
     pinned: dict[str, str] = Field(default_factory=dict)
+    refusal: tuple[Refusal, ...] = ()
+    adjusted: frozenset[str] = frozenset()
+    at_start: dict[str, str] = Field(default_factory=dict)
+    restless: tuple[str, ...] = ()
+    counters: str = "(?!)"
 
     @model_validator(mode="after")
     def _check_names(self) -> ServerCatalog:

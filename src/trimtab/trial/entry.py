@@ -76,9 +76,8 @@ def snapshot_from_json(text: str) -> Snapshot:
         TargetError: the text is no snapshot.
     """
     try:
-        table = json.loads(text, object_hook=_decode)
-        return Snapshot(**{**table, "follows": tuple(table.get("follows", ()))})
-    except (ValueError, TypeError, AttributeError) as error:
+        return Snapshot(**json.loads(text, object_hook=_decode))
+    except (ValueError, TypeError) as error:
         raise TargetError(f"the journal holds no readable snapshot: {error}", hint=BY_HAND) from error
 
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trimtab.errors import ApplyError, ForeignChangeError, TargetError
+from trimtab.errors import ApplyError, ForeignChangeError
 from trimtab.host import FileCopy
 from trimtab.space import Config, Knob, Value
 from trimtab.systems.base import KnobState, Snapshot
-from trimtab.systems.files import file_from_json, file_to_json
+from trimtab.systems.files import file_from_json, saved_files
 from trimtab.systems.knobs import Reading
 from trimtab.systems.mysql.pending import require_settled
 from trimtab.systems.mysql.reach import Reach
@@ -73,14 +73,8 @@ class OptionFile(Undo):
         with reach.connect() as session:
             variables, ours = self._read(session), self._ours(session)
             require_settled(session, reach, variables, ours, can_restart=can_restart)
-        files = {}
-        for path in self.files:
-            if (goal := reach.host.link_target(path)) is not None:
-                raise TargetError(
-                    f"include_file={str(path)!r} is a symbolic link to {goal!r}; nothing was changed",
-                    hint="give a file of Trimtab's own; it need not exist",
-                )
-            files[str(path)] = file_to_json(reach.host.read_file(path))
+        hint = "give a file of Trimtab's own; it need not exist"
+        files = saved_files(reach.host, self.files, called="include_file", hint=hint)
         values = {name: variable.value for name, variable in variables.items() if name in ours}
         return files, values, {"redo_files": redo_files(reach)}
 

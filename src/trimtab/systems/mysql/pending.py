@@ -12,6 +12,7 @@ from pathlib import Path
 
 from trimtab.errors import TargetError
 from trimtab.systems.knobs import Reading, parse_text
+from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.mysql.options import given_options, option_files, start_values
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.session import Session
@@ -21,29 +22,6 @@ __all__ = ["lost_by_restart", "require_settled", "starts_so", "unsettled"]
 
 _SLACK_S = 2.0
 _LIVE = ("SET GLOBAL", "command line", "mysqld-auto.cnf", "environment variable")
-_ADJUSTED = (
-    "innodb_open_files",
-    "max_connections",
-    "open_files_limit",
-    "table_definition_cache",
-    "table_open_cache",
-    "table_open_cache_instances",
-)
-"""What the server lowers at its start where the system gives it fewer files."""
-
-_WITHOUT_OPTION = {
-    **dict.fromkeys(
-        ("foreign_key_checks", "unique_checks", "sql_big_selects", "sql_notes", "sql_quote_show_create"), "ON"
-    ),
-    **dict.fromkeys(
-        ("profiling", "sql_auto_is_null", "sql_buffer_result", "sql_log_off", "sql_safe_updates", "sql_warnings"), "OFF"
-    ),
-    "rbr_exec_mode": "STRICT",
-    "time_zone": "SYSTEM",
-}
-"""What variables that can be set, but not by an option, are after a start of MySQL (read from a server 8.0.31)."""
-
-_MOVES_BY_ITSELF = ("gtid_", "timestamp", "debug", "innodb_buffer_pool_dump", "innodb_buffer_pool_load")
 
 
 def require_settled(
@@ -75,7 +53,7 @@ def lost_by_restart(reach: Reach, variables: Mapping[str, Reading], ours: frozen
     lost = [
         name
         for name, variable in variables.items()
-        if variable.source == "SET GLOBAL" and name not in ours and not name.startswith(_MOVES_BY_ITSELF)
+        if variable.source == "SET GLOBAL" and name not in ours and not name.startswith(CATALOG.restless)
     ]
     # MySQL has no table of defaults, and calls a variable set after SET SESSION, too.
     start = start_values(reach) if any(variables[name].default is None for name in lost) else {}
@@ -90,7 +68,7 @@ def starts_so(variable: Reading, start: Mapping[str, str]) -> bool:
         return False
     if variable.name in start:
         return _means(variable, start[variable.name])
-    return _WITHOUT_OPTION.get(variable.name, variable.text) == variable.text
+    return CATALOG.at_start.get(variable.name, variable.text) == variable.text
 
 
 def unsettled(session: Session, reach: Reach, variables: Mapping[str, Reading]) -> list[str]:
@@ -109,7 +87,7 @@ def unsettled(session: Session, reach: Reach, variables: Mapping[str, Reading]) 
         for name, variable in variables.items()
         if (name in given or variable.source == "configuration file")
         and variable.source not in _LIVE
-        and name not in _ADJUSTED
+        and name not in CATALOG.adjusted
         and name in start
         and not _means(variable, start[name])
     ]

@@ -8,31 +8,19 @@ from types import TracebackType
 from typing import Any, Self
 
 import pymysql
-from pymysql.constants import CR, ER
+from pymysql.constants import CR
 
 from trimtab.errors import TargetError
 from trimtab.host.mysql_client import login, password_from_files
 from trimtab.records import Endpoint
 from trimtab.systems.reach import LoginRefusedError
+from trimtab.systems.server_catalog import server_catalog
 
 __all__ = ["FullError", "LoginRefusedError", "Session", "StatementError", "connect", "password_of"]
 
 CONNECT_TIMEOUT_S = 10
 _ANSWER_S = 60
 """Longest wait for an answer; resizing a large buffer pool takes a while."""
-
-_NO_PASSWORD = 1698
-"""ER_ACCESS_DENIED_NO_PASSWORD_ERROR: authentication by the operating system's user failed."""
-
-_REFUSED = {
-    ER.ACCESS_DENIED_ERROR: ("the server refused user or password", "put the right one into ~/.my.cnf or MYSQL_PWD"),
-    _NO_PASSWORD: ("the operating-system user may not log in as this user", "run as that user"),
-    ER.DBACCESS_DENIED_ERROR: ("this user may not enter the database", "name another one in url, or none"),
-    ER.HOST_NOT_PRIVILEGED: ("the server refuses logins from this host", "log in from another host, or add the user"),
-    ER.HOST_IS_BLOCKED: ("the server has blocked this host after many errors", "run `mysqladmin flush-hosts`"),
-    ER.BAD_DB_ERROR: ("the database does not exist", "check it in url"),
-}
-_FULL = (ER.CON_COUNT_ERROR, ER.TOO_MANY_USER_CONNECTIONS, ER.USER_LIMIT_REACHED)
 
 
 class FullError(TargetError):
@@ -117,14 +105,12 @@ def connect(endpoint: Endpoint) -> Session:
 def _told(error: Exception, endpoint: Endpoint) -> TargetError:
     code, words = _parts(error)
     where = f"server={endpoint.host if endpoint.host.startswith('/') else f'{endpoint.host}:{endpoint.port}'}"
-    if code in _REFUSED:
-        what, hint = _REFUSED[code]
-        return LoginRefusedError(f"cannot log in to {where} as user={endpoint.user!r}: {what}", hint=hint)
-    if code in _FULL:
-        return FullError(
-            f"cannot log in to {where}: all connections of the server are in use",
-            hint="close some, or raise max_connections",
-        )
+    for refusal in server_catalog("mysql").refusal:
+        if code in refusal.codes and refusal.full:
+            return FullError(f"cannot log in to {where}: {refusal.says}", hint=refusal.hint)
+        if code in refusal.codes:
+            who = f"cannot log in to {where} as user={endpoint.user!r}"
+            return LoginRefusedError(f"{who}: {refusal.says}", hint=refusal.hint)
     return TargetError(f"cannot reach {where}: {words}", hint="check that the server runs and that url is right")
 
 

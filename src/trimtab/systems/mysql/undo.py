@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trimtab.errors import RestoreError, TargetError
+from trimtab.errors import TargetError
 from trimtab.host import FileCopy
 from trimtab.space import Value
 from trimtab.systems.base import Own, Restarts, Snapshot
-from trimtab.systems.files import file_digest, file_from_json
+from trimtab.systems.files import file_digest, file_from_json, files_back
 from trimtab.systems.knobs import Reading, parse_text
 from trimtab.systems.mysql.foreign import files_as_left, who_answers
 from trimtab.systems.mysql.options import given_options, start_values
@@ -80,7 +80,7 @@ class Undo:
 
     def bring_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> bool:
         """Our lines out of the option file, a server that lets us in, and found values by SET GLOBAL."""
-        self._file_back(snapshot, own)
+        files_back(self._reach.host, snapshot, own, self._reach.include_file, _file_without)
         left = (own.picture or snapshot.picture).get("files", {})
         self._is_as_left = self._is_file_as_found(snapshot) and files_as_left(self._reach, left)
         if not self._is_as_left and own.is_whole and self._was_stopped():
@@ -107,23 +107,6 @@ class Undo:
         file, until = self._reach.pid_file, time.monotonic() + _STOP_S
         while file is not None and not file.exists() and self._reach.is_up() and time.monotonic() < until:
             time.sleep(_STOP_POLL_S)
-
-    def _file_back(self, snapshot: Snapshot, own: Own) -> None:
-        path, host = self._reach.include_file, self._reach.host
-        for text, table in snapshot.files.items():
-            if path is None or str(path) != text:
-                raise RestoreError(
-                    f"the snapshot's file={text!r} is not this server's", hint="use the study's own target"
-                )
-            host.remove_leftover(path)
-            now, found = host.read_file(path), file_from_json(table)
-            goal = _file_without(now, found, own, own.picture.get("files", {}).get(text, ""))
-            if goal == now:
-                continue
-            if goal is None:
-                host.remove_file(path)
-            else:
-                host.write_file(path, goal)
 
     def _is_file_as_found(self, snapshot: Snapshot) -> bool:
         """Whether our option file, with our lines out of it, holds what it held before; else somebody else has written it."""

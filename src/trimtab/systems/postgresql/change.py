@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trimtab.errors import ApplyError, ForeignChangeError, TargetError
+from trimtab.errors import ApplyError, ForeignChangeError
 from trimtab.space import Config, Knob, Value
 from trimtab.systems.base import KnobState, Snapshot
-from trimtab.systems.files import file_to_json
+from trimtab.systems.files import saved_files
 from trimtab.systems.knobs import Reading
 from trimtab.systems.picture import STOPPED
 from trimtab.systems.postgresql.autoconf import change_entries, file_faults, read_entries, reload_and_wait
@@ -50,14 +50,8 @@ class AlterSystem(Undo):
             entries = read_entries(connection)
             rows = read_rows(connection)
             require_settled(connection, rows, can_restart=can_restart)
-        files = {}
-        for path in self.files:
-            if (goal := self._reach.host.link_target(path)) is not None:
-                raise TargetError(
-                    f"file={str(path)!r} is a symbolic link to {goal!r}",
-                    hint="ALTER SYSTEM would put a plain file in its place; make it one, or tune where it is managed",
-                )
-            files[str(path)] = file_to_json(self._reach.host.read_file(path))
+        hint = "ALTER SYSTEM would put a plain file in its place; make it one, or tune where it is managed"
+        files = saved_files(self._reach.host, self.files, called="file", hint=hint)
         return files, {name: row.value for name, row in rows.items() if is_kept(row)}, {"entries": entries}
 
     def change(self, config: Config, states: Mapping[str, KnobState], base: Snapshot, *, stays: bool) -> _Change:

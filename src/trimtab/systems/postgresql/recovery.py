@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from pathlib import Path
 
 from trimtab.host import (
@@ -16,19 +14,15 @@ from trimtab.host import (
     processes,
     works_in,
 )
+from trimtab.systems.progress import Progress
 
 __all__ = ["Recovery", "pid_file_number", "postmaster_in", "servers_in", "startup_process"]
 
 _PROGRAM = "postgres"
 _PID_FILE_BYTES = 4096
 
-_LOOK_S = 0.5
-_TELL_S = 10.0
 
-_log = logging.getLogger(__name__)
-
-
-class Recovery:
+class Recovery(Progress):
     """Tells a start that takes long because the log is replayed from one that stands still.
 
     Args:
@@ -36,25 +30,14 @@ class Recovery:
         timeout_s: how long nothing may happen.
     """
 
-    def __init__(self, pid: int, timeout_s: float) -> None:
-        self._pid = pid
-        self._timeout_s = timeout_s
-        self._seen = ""
-        self._looked_at = self._began_at = self._moved_at = self._told_at = time.monotonic()
+    DOES = "replaying its log"
 
-    def has_stalled(self) -> bool:
-        """Whether nothing has moved for `timeout_s`; says now and then what it waits for."""
-        now = time.monotonic()
-        if now - self._looked_at < _LOOK_S:
-            return False
-        self._looked_at = now
-        title, work = startup_process(self._pid)
-        if title and work != self._seen:
-            self._seen, self._moved_at = work, now
-        if title and now - self._told_at > _TELL_S:
-            self._told_at = now
-            _log.warning("the server has been replaying its log for %.0f s: %s", now - self._began_at, title)
-        return now - self._moved_at > self._timeout_s
+    def __init__(self, pid: int, timeout_s: float) -> None:
+        super().__init__(timeout_s)
+        self._pid = pid
+
+    def _work(self) -> tuple[str, str]:
+        return startup_process(self._pid)
 
 
 def startup_process(postmaster: int) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from trimtab.errors import RestoreError, TargetError
 from trimtab.host import process_state
 from trimtab.space import Value
 from trimtab.systems.base import Own, Restarts, Snapshot
-from trimtab.systems.files import file_digest, file_from_json
+from trimtab.systems.files import file_digest, files_back
 from trimtab.systems.knobs import Reading
 from trimtab.systems.postgresql.autoconf import change_entries, file_faults, read_entries, reload_and_wait
 from trimtab.systems.postgresql.catalogue import read_rows
@@ -132,27 +132,15 @@ def _files_back(reach: Reach, snapshot: Snapshot, own: Own) -> bool:
         RestoreError: the snapshot is another server's.
         TargetError: somebody else has made it unreadable.
     """
-    changed = False
-    for name, table in snapshot.files.items():
-        path, saved = reach.data_dir / AUTO_CONF if reach.data_dir is not None else None, file_from_json(table)
-        if path is None or str(path) != name:
-            raise RestoreError(f"the snapshot's file={name!r} is not this server's", hint="use the study's own target")
-        try:
-            reach.host.remove_leftover(path)
-            now = reach.host.read_file(path)
-            goal = file_without(now, saved, own, own.picture.get("files", {}).get(name, ""))
-            if goal == now:
-                continue
-            changed = True
-            if goal is None:
-                reach.host.remove_file(path)
-            else:
-                reach.host.write_file(path, goal)
-        except TargetError as error:
-            if "cannot be parsed" in error.message:
-                raise
-            raise UnwritableError(error.message, hint=error.hint) from error
-    return changed
+    path = reach.data_dir / AUTO_CONF if reach.data_dir is not None else None
+    try:
+        return files_back(reach.host, snapshot, own, path, file_without)
+    except RestoreError:
+        raise
+    except TargetError as error:
+        if "cannot be parsed" in error.message:
+            raise
+        raise UnwritableError(error.message, hint=error.hint) from error
 
 
 def _entries_back(reach: Reach, snapshot: Snapshot, own: Own) -> bool:

@@ -11,6 +11,7 @@ from psycopg.rows import TupleRow
 
 from trimtab.errors import TargetError
 from trimtab.systems.reach import LoginRefusedError
+from trimtab.systems.server_catalog import server_catalog
 
 __all__ = [
     "CONNECT_TIMEOUT_S",
@@ -31,28 +32,6 @@ _ANSWER_S = 35.0
 
 _NOT_YET = ("starting up", "shutting down", "in recovery mode", "not yet accepting connections")
 _CUT_OFF = "closed the connection unexpectedly"
-
-_REASONS: tuple[tuple[str, str, str], ...] = (
-    (
-        "password authentication failed",
-        "the server refused the password",
-        "put the right one into ~/.pgpass (mode 0600) or PGPASSWORD",
-    ),
-    (
-        "no password supplied",
-        "the server asks for a password and none was given",
-        "put it into ~/.pgpass or PGPASSWORD",
-    ),
-    ("no pg_hba.conf entry", "the server's pg_hba.conf does not let this user in", "add a line for it and reload"),
-    ("does not exist", "the user or the database does not exist", "check user and database in url"),
-    ("too many clients", "all connections of the server are in use", "close some, or raise max_connections"),
-    ("remaining connection slots", "all connections of the server are in use", "close some, or raise max_connections"),
-    (
-        "Peer authentication failed",
-        "the operating-system user may not log in as this user",
-        "run as that user, or use -h",
-    ),
-)
 
 
 class Connection(psycopg.Connection[TupleRow]):
@@ -127,10 +106,10 @@ def _told(error: psycopg.Error, fields: Mapping[str, Any]) -> TargetError:
     password = fields.get("password")
     text = redact(" ".join(str(error).split()), None if password is None else str(password))
     where = " ".join(f"{key}={fields[key]}" for key in ("host", "port", "user", "dbname") if fields.get(key))
-    for mark, reason, hint in _REASONS:
-        if mark in text:
-            kind = FullError if "in use" in reason else LoginRefusedError
-            return kind(f"{reason}: {where}: {text}", hint=hint)
+    for refusal in server_catalog("postgresql").refusal:
+        if refusal.words in text:
+            kind = FullError if refusal.full else LoginRefusedError
+            return kind(f"{refusal.says}: {where}: {text}", hint=refusal.hint)
     if any(mark in text for mark in _NOT_YET):
         return NotYetError(f"the server does not accept logins yet: {where}: {text}", hint="wait, and look at its log")
     return TargetError(

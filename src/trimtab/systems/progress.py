@@ -1,0 +1,59 @@
+"""Progress: tells a start that takes long because the system recovers from one that stands still."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+__all__ = ["Progress"]
+
+_LOOK_S = 0.5
+_TELL_S = 10.0
+_log = logging.getLogger(__name__)
+
+
+class Progress(ABC):
+    """One start; a kind of system says where its work shows.
+
+    Args:
+        timeout_s: how long nothing may move.
+        clock: seconds of a clock that never goes back.
+
+    Attributes:
+        DOES: what such a system does meanwhile, for people.
+        MOST_S: how long it may take in all.
+    """
+
+    DOES = "recovering"
+    MOST_S = math.inf
+
+    def __init__(self, timeout_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._seen = ""
+        self._looked_at = -math.inf
+        self._began_at = self._moved_at = self._told_at = clock()
+
+    @abstractmethod
+    def _work(self) -> tuple[str, str]:
+        """What it works on, for people, and a mark that changes while it gets on; "" when it does not recover."""
+
+    def is_under_way(self) -> bool:
+        """Whether it recovers now."""
+        return bool(self._work()[0])
+
+    def has_stalled(self) -> bool:
+        """Whether nothing has moved for `timeout_s`, or all of it takes more than `MOST_S`; says now and then why it waits."""
+        now = self._clock()
+        if now - self._looked_at >= _LOOK_S:
+            self._looked_at = now
+            shown, mark = self._work()
+            if shown and mark != self._seen:
+                self._seen, self._moved_at = mark, now
+            if shown and now - self._told_at > _TELL_S:
+                self._told_at = now
+                _log.warning("the server has been %s for %.0f s: %s", self.DOES, now - self._began_at, shown)
+        return now - self._moved_at > self._timeout_s or now - self._began_at > self.MOST_S
