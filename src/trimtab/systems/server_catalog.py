@@ -76,6 +76,19 @@ class Refusal(BaseModel):
     full: bool = False
 
 
+class GrantText(BaseModel):
+    """Lines of the statements that make a role with the rights of a study; see `trimtab.systems.grants`.
+
+    Attributes:
+        when: condition over the server and what the workload does with data; "" for always.
+        text: with {names} in braces.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    when: str = ""
+    text: str
+
+
 class ServerCatalog(Overlay[ServerKnob]):
     """The whole file.
 
@@ -86,6 +99,7 @@ class ServerCatalog(Overlay[ServerKnob]):
         safety: class -> knobs that are not curated.
         pinned: where a value comes from -> why no file of ours would change it.
         refusal: why a login fails; the first that fits counts.
+        grant: the statements of `trimtab doctor --grant-sql`, part by part.
         adjusted: knobs that the server itself lowers at its start.
         at_start: variable that no option sets -> its value after a start.
         restless: beginnings of the names of variables that change by themselves.
@@ -98,6 +112,7 @@ class ServerCatalog(Overlay[ServerKnob]):
     safety: dict[SafetyClass, frozenset[str]] = Field(default_factory=dict)
     pinned: dict[str, str] = Field(default_factory=dict)
     refusal: tuple[Refusal, ...] = ()
+    grant: tuple[GrantText, ...] = ()
     adjusted: frozenset[str] = frozenset()
     at_start: dict[str, str] = Field(default_factory=dict)
     restless: tuple[str, ...] = ()

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 
 from trimtab.records import DataRights
+from trimtab.systems.grants import granted
+from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.mysql.flavour import Flavour
 
 __all__ = ["DEFAULT_USER", "beyond_rights", "grant_text", "may_set"]
@@ -22,18 +24,6 @@ _SPLIT = {
 
 _SETS = re.compile(r"\b(ALL PRIVILEGES|SUPER|SYSTEM_VARIABLES_ADMIN)\b.* ON \*\.\*")
 _ALL = re.compile(r"\bALL PRIVILEGES\b.* ON \*\.\*")
-_WHY = {
-    "mariadb": "-- MariaDB has no right for single variables: SUPER covers most of them, and more than tuning needs.",
-    "mysql": "-- MySQL has no right for single variables: SYSTEM_VARIABLES_ADMIN covers all that can be set at run time.",
-}
-_LOGIN = {
-    "mariadb": ("VIA unix_socket", ()),
-    "mysql": (
-        "WITH auth_socket",
-        ("-- Where it says that auth_socket is not loaded: INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'",),
-    ),
-}
-"""How the operating system's user comes in; not every package of MySQL loads the plug-in."""
 
 
 def may_set(grants: Iterable[str]) -> bool:
@@ -60,20 +50,15 @@ def grant_text(flavour: Flavour, names: int, rights: DataRights | None, user: st
     To be run by an administrator. The user comes in by the operating system's user (unix socket) or gets a password
     afterwards, so that none stands in a statement or in a log.
     """
-    who = f"{_quoted(user)}@'localhost'"
-    plugin, notes = _LOGIN[flavour.product]
-    lines = [
-        f"-- A user that may change {names} knobs. Run as an administrator. No password is set here: the operating system's",
-        f"-- user of that name may log in on this machine; for others: ALTER USER {who} IDENTIFIED BY ...",
-        *notes,
-        f"CREATE USER {who} IDENTIFIED {plugin};",
-        "",
-        _WHY[flavour.product],
-        "-- Trimtab's own allow-list keeps to its catalogue; the knobs of an option file are bounded by who may write that file.",
-        f"GRANT {', '.join(_rights(flavour))} ON *.* TO {who};",
-        *_data_lines(rights, who),
-    ]
-    return "\n".join(lines) + "\n", True
+    database = rights.database.replace("`", "``").replace("_", "\\_").replace("%", "\\%") if rights is not None else ""
+    words = {
+        "n_knobs": str(names),
+        "user": f"{_quoted(user)}@'localhost'",
+        "rights": ", ".join(_rights(flavour)),
+        "database": f"`{database}`",
+        "copy": f"`{database}\\_run`",
+    }
+    return granted(CATALOG.grant, rights, {"mariadb": float(flavour.product == "mariadb")}, words), True
 
 
 def _rights(flavour: Flavour) -> list[str]:
@@ -83,30 +68,6 @@ def _rights(flavour: Flavour) -> list[str]:
 def _replication(flavour: Flavour) -> str:
     """To see whether replicas hang on this server."""
     return "REPLICA MONITOR" if flavour.product == "mariadb" else "REPLICATION CLIENT"
-
-
-def _data_lines(rights: DataRights | None, who: str) -> list[str]:
-    if rights is None:
-        return ["", "-- The workload does not say what it does with data: grant what its statements need."]
-    lines = []
-    if rights.makes_databases:
-        lines += [
-            "",
-            "-- The workload creates its own databases:",
-            f"GRANT ALL ON `trimtab\\_%`.* TO {who};",
-        ]
-    if rights.is_users_own:
-        verbs = "SELECT" if rights.reads_only else "SELECT, INSERT, UPDATE, DELETE"
-        database = "`" + rights.database.replace("`", "``").replace("_", "\\_").replace("%", "\\%") + "`"
-        lines += [
-            "",
-            f"-- The workload {'reads' if rights.reads_only else 'reads and writes'} your tables:",
-            f"GRANT {verbs} ON {database}.* TO {who};",
-        ]
-        if rights.makes_databases:
-            copy = database[:-1] + "\\_run`"
-            lines += ["-- A copy for every run:", f"GRANT ALL ON {copy}.* TO {who};"]
-    return lines
 
 
 def _quoted(name: str) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trimtab.records import DataRights
+from trimtab.systems.grants import granted
+from trimtab.systems.server_catalog import server_catalog
 
 __all__ = ["DEFAULT_ROLE", "SINCE", "Server", "grant_text"]
 
@@ -52,65 +54,12 @@ def grant_text(server: Server, names: Sequence[str], rights: DataRights | None, 
     To be run by a superuser. The role must not exist, and gets its password afterwards (`\\password`), so that none
     stands in a statement or in the server's log.
     """
-    makes = rights is not None and rights.makes_databases
-    lines = [
-        f"-- A role that may change {len(names)} knobs and nothing else of the server. Run as a superuser, in database",
-        f"-- {_word(server.database)} (a right on a function counts in one database). No password is set here: afterwards use",
-        f"-- \\password {_word(role)} in psql, or let pg_hba.conf admit the role in another way.",
-        f"CREATE ROLE {_word(role)} LOGIN{' CREATEDB' if makes else ''};",
-        "",
-        "-- To see settings, their sources and the server's activity:",
-        f"GRANT pg_monitor TO {_word(role)};",
-        f"GRANT SELECT ON pg_catalog.pg_file_settings TO {_word(role)};",
-        f"GRANT EXECUTE ON FUNCTION pg_catalog.pg_show_all_file_settings() TO {_word(role)};",
-        "-- To let the server read its configuration again:",
-        f"GRANT EXECUTE ON FUNCTION pg_catalog.pg_reload_conf() TO {_word(role)};",
-        "",
-        *_knob_lines(server, names, role),
-        *_data_lines(server, rights, role),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _knob_lines(server: Server, names: Sequence[str], role: str) -> list[str]:
-    if server.major < SINCE:
-        return [
-            f"-- NOT ENOUGH: PostgreSQL {server.major} cannot grant ALTER SYSTEM on single knobs ({SINCE} and later can).",
-            "-- Only a superuser may change the configuration; Trimtab's own allow-list is then the only one.",
-        ]
-    return [
-        "-- To set and to reset these knobs; the server refuses every other one (fsync, archive_command, RESET ALL, ...):",
-        "GRANT ALTER SYSTEM ON PARAMETER",
-        *_wrapped(f"{_word(name)}{',' if name != names[-1] else ''}" for name in names),
-        f"TO {_word(role)};",
-    ]
-
-
-def _data_lines(server: Server, rights: DataRights | None, role: str) -> list[str]:
-    if rights is None:
-        return ["", "-- The workload does not say what it does with data: grant what its statements need."]
-    lines = []
-    if rights.makes_databases and server.major >= SINCE:
-        lines += [
-            "",
-            "-- The workload creates its own databases (CREATEDB above) and issues a CHECKPOINT before it measures:",
-            f"GRANT pg_checkpoint TO {_word(role)};",
-        ]
-    if rights.is_users_own:
-        verbs = "SELECT" if rights.reads_only else "SELECT, INSERT, UPDATE, DELETE"
-        schema = "public"
-        lines += [
-            "",
-            f"-- The workload {'reads' if rights.reads_only else 'reads and writes'} your tables. Run this part in database"
-            f" {_word(rights.database)}; repeat it for every schema:",
-            f"GRANT CONNECT ON DATABASE {_word(rights.database)} TO {_word(role)};",
-            f"GRANT USAGE ON SCHEMA {schema} TO {_word(role)};",
-            f"GRANT {verbs} ON ALL TABLES IN SCHEMA {schema} TO {_word(role)};",
-        ]
-        if not rights.reads_only:
-            lines.append(f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {_word(role)};")
-        if rights.makes_databases:
-            lines.append(
-                f"-- A copy for every run needs its owner: ALTER DATABASE {_word(rights.database)} OWNER TO {_word(role)};"
-            )
-    return lines
+    words = {
+        "n_knobs": str(len(names)),
+        "knobs": "\n".join(_wrapped(f"{_word(name)}{',' if name != names[-1] else ''}" for name in names)),
+        "role": _word(role),
+        "login_database": _word(server.database),
+        "database": _word(rights.database) if rights is not None else "",
+        "version": str(server.major),
+    }
+    return granted(server_catalog("postgresql").grant, rights, {"version": float(server.major)}, words)
