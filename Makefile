@@ -43,17 +43,19 @@ test: $(DEV)
 test-full: $(DEV)
 	$(call timed,test-full,needs lint test-rust test-long mutants test-wheel)
 
-# Tests that wait for servers two thirds of their time; four of them keep two cores busy.
+# Tests that wait for servers three quarters of their time; six of them keep two cores busy. Only the folders that hold such tests
+# are collected: each worker collects for itself.
+SERVICE := tests/docs tests/faults tests/history tests/native tests/service tests/systems tests/wayback tests/workload
 test-quick:
 	$(PYTEST) -m "not service and not slow" -n 2 --dist worksteal
 test-unit:
 	$(PYTEST) -m "not service" -n 2 --dist worksteal || $(BIN)/python -m tests.again $$?
 test-service:
-	$(PYTEST) -m service -n 4 --dist worksteal || $(BIN)/python -m tests.again $$?
+	$(PYTEST) -m service -n 6 --dist worksteal $(SERVICE) || $(BIN)/python -m tests.again $$?
 test-long: export TRIMTAB_TESTS = full
 test-long:
 	$(PYTEST) -m "not service" -n 2 --dist worksteal
-	$(PYTEST) -m service -n 3 --dist worksteal $(TESTS)
+	$(PYTEST) -m service -n 3 --dist worksteal $(or $(TESTS),$(SERVICE))
 
 test-rust:
 	cargo test --workspace --exclude trimtab-native --quiet

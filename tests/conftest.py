@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 
+import pytest
 from hypothesis import settings
 
 from tests import mutants  # first: a mutant must be in place before its module is imported
@@ -28,9 +29,12 @@ __all__ = [
 ]
 
 
-def pytest_configure() -> None:
-    """The folder that all workers share is the first process's."""
-    run_folder()
+def pytest_configure(config: pytest.Config) -> None:
+    """The folder that all workers share is the first process's. The tests' own folders lie in it, which is in memory where
+    that is large enough: a study syncs its files four times a trial, and a disk takes milliseconds for each."""
+    shared = run_folder()
+    if config.option.basetemp is None:
+        config.option.basetemp = str(shared / "pytest")
 
 
 settings.register_profile("trimtab", parent=settings(), deadline=None)

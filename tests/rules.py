@@ -19,9 +19,10 @@ FAST_CPU_S = 24.0
 what needs more than 5 on a quiet machine is marked; the rest is room for slow and busy ones."""
 
 LONG = (
-    "tests/service/test_ablation.py", "tests/service/test_planted_gain.py", "tests/service/test_end_to_end.py",
-    "tests/service/test_mariadb.py", "tests/service/test_load_studies.py", "tests/docs/test_pages_run.py",
-    "tests/service/test_mysql.py",
+    "tests/service/test_ablation.py", "tests/service/test_stack.py", "tests/docs/test_pages_run.py",
+    "tests/service/test_planted_gain.py", "tests/service/test_passes.py", "tests/service/test_mariadb.py",
+    "tests/service/test_mysql.py", "tests/service/test_rank.py", "tests/service/test_load_studies.py",
+    "tests/service/test_end_to_end.py",
 )  # fmt: skip
 """Files of tests that take a minute or so each."""
 

@@ -147,3 +147,14 @@ def test_long_tests_come_first_and_are_dealt_over_the_workers() -> None:
     assert found[5] == "long 7"
     assert [name for name in found if name.startswith("short")] == [name for name in names if name.startswith("short")]
     assert dealt([], 4, bool) == []
+
+
+def test_every_folder_with_a_test_on_servers_is_in_the_stage_of_services() -> None:
+    (folders,) = re.findall(r"^SERVICE := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    marked = [
+        path.relative_to(ROOT)
+        for path in (ROOT / "tests").rglob("*.py")
+        if "pytest.mark.service" in path.read_text(encoding="utf-8") and path != Path(__file__)
+    ]
+    assert len(marked) > 50
+    assert {"/".join(path.parts[:2]) for path in marked} == set(folders.split())

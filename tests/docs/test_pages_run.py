@@ -28,7 +28,7 @@ _BLOCK = re.compile(r"^<!-- (run|file \S+) -->\n```\w+\n(.*?)^```", re.MULTILINE
 
 _MORE = {
     "trimtab init study.toml": "--embedded --target postgresql",  # and not a server that runs on the test's machine
-    "trimtab tune study.toml": "--budget '4 trials'",
+    "trimtab tune study.toml": "--budget '3 trials'",
     "trimtab bench study.toml": "--runs 2",
     "trimtab bench first.toml": "--runs 2",
 }
@@ -45,7 +45,7 @@ _SHORT = (
     (r"^mix = \{[^}]*\}", "mix = { q6 = 1 }"),
 )
 _PROOF = "\n[proof]\nmin_pairs = 2\nmax_pairs = 2\nadvice = false\nablate = false\n"
-_MEASURE = 'warmup_floor = "1s"\nwarmup_cap = "1s"\n'
+_MEASURE = 'warmup_floor = "0s"\nwarmup_cap = "0s"\n'
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -90,7 +90,7 @@ class Reader:
     def _run(self, command: str) -> str:
         if command == "trimtab demo" and not needs.IS_FULL:  # a study of the same name and file, of seconds
             self._run("trimtab demo --show > demo.toml")
-            command = "trimtab tune demo.toml --budget '4 trials'"
+            command = "trimtab tune demo.toml --budget '3 trials'"
         before = {path: path.stat().st_mtime_ns for path in self.folder.glob("*.toml")}
         goal, more = next(((start, more) for start, more in _MORE.items() if command.startswith(start)), ("", ""))
         command = command.replace(goal, f"{goal} {more}", 1) if goal and "--runs" not in command else command

@@ -22,7 +22,8 @@ CHEAP = (
 """Modules of `trimtab.search` whose searchers fit no model."""
 
 OF_THE_LEDGER = (
-    "test_answers_out_of_order", "test_batches_go_on", "test_resumes_in_the_middle_of_a_batch", "test_seed_matters",
+    "test_answers_out_of_order", "test_batches_go_on", "test_no_finite_loss_is_a_failure",
+    "test_resumes_in_the_middle_of_a_batch", "test_seed_matters", "test_survives_when_everything_crashes",
     "test_the_same_trial_told_twice_changes_nothing",
 )  # fmt: skip
 """Promises that a peer's sampler keeps through our ledger: tried with SMAC, whose every ask takes seconds, in the long form."""

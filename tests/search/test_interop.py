@@ -25,11 +25,6 @@ needs_configspace = pytest.mark.needs("configspace")
 
 
 @needs_optuna
-class TestOptuna(SearcherSuite):
-    searcher_class = OptunaSearcher
-
-
-@needs_optuna
 class TestOptunaRandom(SearcherSuite):
     searcher_class = OptunaSearcher
     options: ClassVar = {"sampler": "NSGAIISampler", "sampler_options": {"population_size": 4}}
