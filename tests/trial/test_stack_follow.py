@@ -13,7 +13,7 @@ from trimtab.errors import ApplyError, RestoreError, TargetError
 from trimtab.records import Status
 from trimtab.space import Config
 from trimtab.study.recovery import recover
-from trimtab.study.rollback_point import file_of, keep_point, point_of
+from trimtab.study.rollback_point import above, file_of, keep_point, point_of
 from trimtab.systems import Snapshot, Stack, Tier
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.trial import Entry, Journal, commit, snapshot_from_json, snapshot_to_json, take_back
@@ -46,14 +46,14 @@ class Following(Bench):
 
         target.restart = logged  # type: ignore[method-assign]
 
-    def commit(self, **changes: Any) -> None:
+    def commit(self, study: str = "s", **changes: Any) -> None:
         commit(
             self.stack,
             Config({name.replace("__", "."): value for name, value in changes.items()}),
-            study="s",
+            study=study,
             state_dir=self.path,
-            keep=lambda found, owns: keep_point(self.path, "s", found, owns),
-            file=file_of(self.path, "s"),
+            keep=lambda found, owns: keep_point(self.path, study, found, owns),
+            file=file_of(self.path, study),
         )
 
 
@@ -174,3 +174,14 @@ def test_who_follows_whom_goes_through_the_journal(bench: Following) -> None:
     found = {snapshot.target: snapshot for snapshot in bench.stack.snapshots()}
     assert {name: snapshot.follows for name, snapshot in found.items()} == {"db": (), "app": ("db",), "web": ()}
     assert snapshot_from_json(snapshot_to_json(found["app"])) == found["app"]
+
+
+def test_a_target_that_only_follows_is_not_what_was_applied(bench: Following) -> None:
+    bench.commit(db__cache=256)
+    bench.commit(app__method="ring", study="later")
+    points = {name: point_of(bench.path, name) for name in ("s", "later")}
+    assert points["s"] is not None
+    assert [snapshot.target for snapshot in points["s"].snapshots] == ["db", "app"]
+    assert above(points["s"], bench.path) == []
+    bench.commit(db__method="ring", study="last")
+    assert [point.study for point in above(points["s"], bench.path)] == ["last"]

@@ -111,13 +111,18 @@ def point_of(state_dir: Path, study: str) -> RollbackPoint | None:
 
 
 def above(point: RollbackPoint, state_dir: Path) -> list[RollbackPoint]:
-    """What was applied after `point` to a server of its, the last first."""
+    """What was applied after `point` to a server that it has changed, the last first."""
     return [
         other
         for other in reversed(applied_points(state_dir))
         if other.order > point.order
-        and any(is_same_server(mine, theirs) for mine, theirs in product(point.snapshots, other.snapshots))
+        and any(is_same_server(mine, theirs) for mine, theirs in product(_changed(point), _changed(other)))
     ]
+
+
+def _changed(point: RollbackPoint) -> list[Snapshot]:
+    """Its targets without those that are only restarted after another one."""
+    return [snapshot for snapshot, own in zip(point.snapshots, point.owns, strict=True) if own]
 
 
 def sweep_points(state_dir: Path) -> None:
