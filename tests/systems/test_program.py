@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.servers.redis import Redis, started
+from trimtab import plugins
 from trimtab.space import Config
 from trimtab.systems.program import ProgramTarget
 from trimtab.testing.target_suite import Subject, TargetSuite
@@ -78,6 +79,35 @@ class TestOwn(TargetSuite):
             for subject in _subject(redis, table, state_dir, crash=crash):
                 found.append(subject)
                 yield subject
+
+
+class TestShipped(TargetSuite):
+    """`kind = "redis"`, by the catalogue that Trimtab ships."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def subject(cls, state_dir: Path) -> Iterator[Subject]:
+        with started(runs=False) as redis:
+            kind = plugins.load("targets", "redis")
+            table = {**redis.own_table(), "kind": "redis", "knobs": "all"}
+            del table["catalog"]
+
+            def again(name: str = "again") -> Any:
+                return kind.from_settings("cache", table, state_dir=state_dir / name)
+
+            target = again("shipped")
+            target.open()
+            yield Subject(
+                target=target,
+                again=again,
+                reattach=lambda snapshot: kind.from_snapshot(snapshot, state_dir=state_dir),
+                changes=CHANGES,
+                other=OTHER,
+                refused=("tcp_backlog", 70_000),
+                locked=("appendfsync", "no"),
+                state_dir=state_dir,
+            )
+            target.close()
 
 
 def test_redis_takes_the_fragment_as_its_configuration(state_dir: Path) -> None:
