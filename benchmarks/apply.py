@@ -24,7 +24,7 @@ from trimtab import plugins
 from trimtab.space import Config
 kind, folder = sys.argv[1], Path(sys.argv[2])
 embedded, soon, late = {
-    "postgresql": ("18", {"work_mem": 8192}, {"work_mem": 8192, "max_connections": 120}),
+    "postgresql": ("18", {"work_mem": 8192}, {"work_mem": 8192, "shared_buffers": 32768}),
     "mariadb": ("mariadb", {"sort_buffer_size": 4194304}, {"sort_buffer_size": 4194304, "innodb_log_buffer_size": 33554432}),
 }[kind]
 table = {"kind": kind, "embedded": embedded, "memory": "512MiB", "knobs": "all"}
