@@ -11,6 +11,7 @@ import pytest
 
 from tests.fakes import FakeStudy
 from trimtab.records import Role, Status, Trial
+from trimtab.report import report_text
 from trimtab.space import Value
 from trimtab.trial import TrialRoom
 
@@ -242,3 +243,47 @@ def test_a_winner_that_cannot_be_measured_any_more_is_left_to_the_proof(fake: Fa
     assert record.verdict.ablation.end == "failed"
     assert record.verdict.dropped == ()
     assert "crashed" in record.verdict.failure
+
+
+def test_a_refused_winner_is_followed_by_the_next_best(fake: FakeStudy) -> None:
+    _study(fake, 24, proof="ablation_share = 0.5")
+    proving = False
+    fake.target._crash_when = lambda values: proving and not values["compile"]
+
+    def watch(phase: str) -> None:
+        nonlocal proving
+        proving = proving or phase.startswith("proving")
+
+    fake.listener.on_phase = watch
+    record, trials = fake.tune()
+    verdict = record.verdict
+    assert verdict.result == "better"
+    assert "compile" not in verdict.config
+    assert "cache" in verdict.config
+    assert len(verdict.refused) == 1
+    assert "compile = " in verdict.refused[0]
+    assert "refused by its proof" in verdict.refused[0]
+    assert "crashed" in verdict.refused[0]
+    assert verdict.gain.level > 0.95
+    text = " ".join(report_text(record, trials).split())
+    assert "Another config was tried: " in text
+
+
+def test_where_none_can_be_proven_the_first_stands_with_its_reason(fake: FakeStudy) -> None:
+    _study(fake, 24)
+    proving = False
+    fake.target._crash_when = lambda values: proving and any(values[name] != old for name, old in OLD.items())
+
+    def watch(phase: str) -> None:
+        nonlocal proving
+        proving = proving or phase.startswith("proving")
+
+    fake.listener.on_phase = watch
+    record, trials = fake.tune()
+    verdict = record.verdict
+    assert verdict.result == "no_improvement"
+    assert "compile" in verdict.config
+    assert "crashed" in verdict.failure
+    n_proven = len({trial.config for trial in trials if trial.role is Role.PROOF_CANDIDATE})
+    assert 1 < n_proven <= 3
+    assert len(verdict.refused) == n_proven - 1

@@ -6,23 +6,28 @@ lines' worth, it goes on until the gain is known well enough to be quoted.
 
 When the smaller config fails its proof although the larger one had looked better, the larger one is proven instead: the
 ablation must not lose a gain. When the proof's blocks show that one more line is needless, and prove the config without it, that
-one is the result.
+one is the result. When the winner is refused for harm (it fails, varies from run to run, makes others wait), the best config that
+lacks something of it is brought to a proof of its own, while the budget allows one.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from trimtab.flow.ablate import Ablation, ablate, ablation_allowance, drop_line, start_ablation
 from trimtab.flow.ask import Steps
 from trimtab.flow.explore import mean_loss
 from trimtab.flow.pairs import Purse
-from trimtab.flow.prove import Proof, Prover, prove
+from trimtab.flow.prove import Proof, Prover, acceptance_rule, prove
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.flow.verdict import Outcome
 from trimtab.flow.worth import WorthDuels
+from trimtab.records import Condition, Status
 from trimtab.space import Config
 from trimtab.units import counted
 
@@ -31,9 +36,17 @@ __all__ = ["finish", "proof_runs"]
 _WORTH_PAIRS = 2
 """Pairs that tell what a line is worth, at least; one run each where the winner's own run is shared with the proof."""
 
-
 _SPARE_RUNS = 4
 """Runs kept for a proof that the least number of pairs does not decide, before any are spent on the lines' worth."""
+
+_MOST_PROOFS = 3
+"""Configs that are brought to a proof, at most."""
+
+_HARMLESS = ("gain", "baseline", "durability")
+"""Conditions that say nothing against a config of other values: it would meet them no better."""
+
+_UNLIKE = 0.1
+"""Share of a knob's range by which a config must differ from one that was refused, in a line of that one."""
 
 
 @dataclass(slots=True)
@@ -56,13 +69,35 @@ class _Allowance:
 def finish(task: Task, scorer: Scorer, outcome: Outcome, winner: Config) -> Steps[None]:
     """From the best config of the search to a proven one; `outcome` is filled in step by step.
 
+    When no config can be proven, the first stands, with why it was refused.
+
     Args:
         task, scorer: of the study.
-        outcome: `candidate`, `ablation`, `proof` and `worth` are set.
+        outcome: `candidate`, `ablation`, `proof`, `worth` and `refused` are set.
         winner: the config to start from.
     """
     allowance = _Allowance(task, scorer, *ablation_allowance(task))
-    outcome.candidate = winner
+    yield from _finish_one(task, scorer, outcome, winner, allowance)
+    first, refused = replace(outcome), [winner]
+    while outcome.proof is not None and (harm := _harm(outcome.proof)):
+        if outcome.candidate is not None:
+            refused.append(outcome.candidate)
+            outcome.refused += (_refusal(task, outcome.candidate, harm),)
+        following = _next_best(task, scorer, refused)
+        if len(outcome.refused) == _MOST_PROOFS or following is None or not _has_time_for_proof(task, scorer):
+            break
+        scorer.say(f"the winner is refused ({harm}): proving the next best config")
+        refused.append(following)
+        yield from _finish_one(task, scorer, outcome, following, allowance)
+    if outcome.proof is not None and not outcome.proof.is_better and outcome.refused:
+        outcome.candidate, outcome.ablation = first.candidate, first.ablation
+        outcome.proof, outcome.worth, outcome.refused = first.proof, first.worth, outcome.refused[1:]
+
+
+def _finish_one(task: Task, scorer: Scorer, outcome: Outcome, winner: Config, allowance: _Allowance) -> Steps[None]:
+    """Brings one config to a proof, with what is left of the ablation's share."""
+    n_before = len(outcome.refused)
+    outcome.candidate, outcome.worth = winner, {}
     outcome.ablation = ablation = start_ablation(task, scorer, winner)
     if task.proof.ablate:
         scorer.say("removing needless knobs")
@@ -70,7 +105,7 @@ def finish(task: Task, scorer: Scorer, outcome: Outcome, winner: Config) -> Step
         outcome.candidate = ablation.current
     duels = WorthDuels(task, scorer, ablation) if task.proof.ablate else None
     scorer.say("proving the winner in alternating pairs")
-    prover = yield from _proved(task, scorer, ablation, duels, allowance)
+    prover = yield from _proved(task, scorer, ablation, duels, allowance, n_before)
     outcome.proof = prover.conclude()
     if _should_go_back(task, scorer, ablation, outcome.proof):
         scorer.say("proving the larger config, for the smaller one failed")
@@ -84,6 +119,54 @@ def finish(task: Task, scorer: Scorer, outcome: Outcome, winner: Config) -> Step
     if not ablation.went_back and not _take_smaller(task, outcome, ablation, prover):
         yield from prover.run(lambda: prover.is_settled)
         outcome.proof = prover.conclude()
+
+
+def _harm(proof: Proof) -> str:
+    """Why the proof speaks against this config and not against every other; "" when it does not."""
+    if proof.is_better:
+        return ""
+    unmet = [row for row in proof.conditions if not row.is_met and row.name not in _HARMLESS]
+    return proof.failure.partition("\n")[0] or "; ".join(map(_named, unmet))
+
+
+def _named(condition: Condition) -> str:
+    return f"{condition.name.replace('_', ' ')}: {condition.text}"
+
+
+def _refusal(task: Task, config: Config, harm: str) -> str:
+    lines = ", ".join(
+        f"{name} = {task.space.knobs[name].format(config[name])}" for name in config.difference(task.baseline)
+    )
+    return f"{lines}: refused by its proof ({harm})"
+
+
+def _next_best(task: Task, scorer: Scorer, refused: Sequence[Config]) -> Config | None:
+    """The best measured config that lacks something of each of `refused` and looks as if it could be proven; None: there is
+    none."""
+    failed = {t.config for t in scorer.trials if t.status.is_config_fault}
+    tried = {t.config for t in scorer.trials if t.status is Status.OK and t.is_feasible} - failed - {task.baseline}
+    means = {c: mean_loss(scorer.trials, c) for c in tried if all(_is_unlike(task, c, other) for other in refused)}
+    best = min(means, key=lambda config: (means[config], repr(config)), default=None)
+    if best is None or math.exp(-means[best]) <= 1 + acceptance_rule(task, scorer, best).delta:
+        return None
+    return best
+
+
+def _is_unlike(task: Task, config: Config, refused: Config) -> bool:
+    """Whether `config` clearly differs from `refused` in one of the lines that may have done the harm."""
+    gaps = np.abs(task.space.encode(config) - task.space.encode(refused))
+    for (name, knob), gap in zip(task.space.knobs.items(), gaps.tolist(), strict=True):
+        values = config[name], refused[name]
+        if refused[name] == task.baseline[name] or values[0] == values[1]:
+            continue
+        if gap > _UNLIKE or not knob.is_numeric or any(value in knob.special for value in values):
+            return True
+    return False
+
+
+def _has_time_for_proof(task: Task, scorer: Scorer) -> bool:
+    budget = task.budget.seconds
+    return budget is None or scorer.spent_s + proof_runs(task) * scorer.mean_cost_s <= budget
 
 
 def _ablated(task: Task, scorer: Scorer, ablation: Ablation, allowance: _Allowance) -> Steps[None]:
@@ -101,13 +184,14 @@ def _proved(
     ablation: Ablation,
     duels: WorthDuels | None,
     allowance: _Allowance,
+    n_before: int,
 ) -> Steps[Prover]:
     """The proof of what the ablation left; its blocks hold the lines' worth as well, as far as the allowance goes."""
     shared = duels.beside_the_proof if duels is not None else []
     # The proof's own runs are not the ablation's: they may be made besides.
     keep = proof_runs(task) + _SPARE_RUNS
     purse = Purse(task, scorer, seconds=math.inf, runs=allowance.runs + proof_runs(task), keep_runs=keep)
-    prover = Prover(task, scorer, ablation.current, duels=shared, purse=purse)
+    prover = Prover(task, scorer, ablation.current, duels=shared, purse=purse, n_before=n_before)
     yield from prover.run(lambda: prover.is_decided)
     n_shared = sum(duel.n_pairs for duel in shared)
     allowance.spend(n_shared * scorer.mean_cost_s, n_shared)
@@ -139,9 +223,7 @@ def _should_go_back(task: Task, scorer: Scorer, ablation: Ablation, proof: Proof
         return False
     full = mean_loss(scorer.trials, ablation.full)
     looks_better = full < mean_loss(scorer.trials, ablation.current) and math.exp(-full) > 1 + proof.delta
-    budget = task.budget.seconds
-    needed_s = proof_runs(task) * scorer.mean_cost_s
-    return looks_better and (budget is None or scorer.spent_s + needed_s <= budget)
+    return looks_better and _has_time_for_proof(task, scorer)
 
 
 def _go_back(task: Task, scorer: Scorer, outcome: Outcome) -> Steps[None]:
@@ -149,7 +231,7 @@ def _go_back(task: Task, scorer: Scorer, outcome: Outcome) -> Steps[None]:
     ablation = outcome.ablation
     if ablation is None:
         return
-    proof = yield from prove(task, scorer, ablation.full)
+    proof = yield from prove(task, scorer, ablation.full, n_before=len(outcome.refused))
     if proof.is_better:
         ablation.take_back(_why_back(ablation, outcome.proof))
         outcome.candidate, outcome.proof = ablation.full, proof

@@ -82,6 +82,8 @@ class Prover:
         candidate: what is to be proven.
         duels: the candidate (reference) against itself without a line, to be fought in the same blocks while `purse` allows.
         purse: of those duels; None without them.
+        n_before: other configs whose proofs have failed: each proof has half the error of the one before, so that all of
+            them together have at most twice that of the first.
     """
 
     def __init__(
@@ -92,14 +94,15 @@ class Prover:
         *,
         duels: Sequence[Duel] = (),
         purse: Purse | None = None,
+        n_before: int = 0,
     ) -> None:
         self._task, self._scorer, self._candidate = task, scorer, candidate
-        self._rule = acceptance_rule(task, scorer, candidate)
+        self._rule = _rule_of_one(task, scorer, candidate, 2**n_before)
         self._pairs = _Pairs(Acceptance(self._rule))
         self._failure = ""
         self._duels, self._purse = list(duels), purse
         self._smaller = {
-            duel.challenger: _Pairs(Acceptance(_rule_of_one(task, scorer, duel.challenger, len(duels))))
+            duel.challenger: _Pairs(Acceptance(_rule_of_one(task, scorer, duel.challenger, len(duels) * 2**n_before)))
             for duel in duels
         }
         self._arms = [(Role.PROOF_BASELINE, task.baseline), (Role.PROOF_CANDIDATE, candidate)]
@@ -179,7 +182,7 @@ def _is_told(duel: Duel) -> bool:
 
 
 def _rule_of_one(task: Task, scorer: Scorer, config: Config, n: int) -> AcceptanceRule:
-    """Of one of `n` smaller configs: any of them may be picked, so each is held to an n-th of the error (Bonferroni)."""
+    """Of one of `n` configs: any of them may be picked, so each is held to an n-th of the error (Bonferroni)."""
     return replace(acceptance_rule(task, scorer, config), level=1 - 0.05 / max(1, n))
 
 
@@ -193,9 +196,9 @@ def _is_advice_due(task: Task, scorer: Scorer, candidate: Config) -> bool:
     return lead < max(_NEAR_ADVICE, 2 * scorer.noise_sd)
 
 
-def prove(task: Task, scorer: Scorer, candidate: Config) -> Steps[Proof]:
+def prove(task: Task, scorer: Scorer, candidate: Config, *, n_before: int = 0) -> Steps[Proof]:
     """Measures pairs until the rule decides and the gain is known well, or pairs or budget are used up."""
-    prover = Prover(task, scorer, candidate)
+    prover = Prover(task, scorer, candidate, n_before=n_before)
     yield from prover.run(lambda: prover.is_settled)
     return prover.conclude()
 

@@ -42,6 +42,7 @@ class Outcome:
     ablation: Ablation | None = None
     proof: Proof | None = None
     worth: dict[str, Worth] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()
     pruned: PruneSummary | None = None
     passes: PassesSummary | None = None
     warm_start: WarmStartSummary | None = None
@@ -70,6 +71,7 @@ def make_verdict(task: Task, scorer: Scorer, outcome: Outcome) -> Verdict:
         pruned=outcome.pruned,
         passes=outcome.passes,
         warm_start=outcome.warm_start,
+        refused=outcome.refused,
     )
     if outcome.warm_start is not None and verdict.result != "interrupted":
         # The past itself is only needed to go on.

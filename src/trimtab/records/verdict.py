@@ -399,6 +399,7 @@ class Verdict:
     failure: str = ""
     conditions: tuple[Condition, ...] = ()
     refused_by: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
     ablation: AblationSummary | None = None
     dropped: tuple[DroppedKnob, ...] = ()
     worth: Mapping[str, KnobWorth] = field(default_factory=dict)

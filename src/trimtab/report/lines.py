@@ -55,8 +55,9 @@ def ablation_text(verdict: Verdict) -> str:
     about = verdict.ablation
     if about is None:
         return ""
+    refused = "".join(f" Another config was tried: {first_line(one)}." for one in verdict.refused)
     if about.end == "off":
-        return "The winner was not ablated: settings that bring nothing may be among these."
+        return f"The winner was not ablated: settings that bring nothing may be among these.{refused}"
     n_full, n_left = len(about.full), len(verdict.config)
     text = f"The search's winner changed {counted(n_full, 'setting')}"
     if about.runs:
@@ -70,7 +71,7 @@ def ablation_text(verdict: Verdict) -> str:
         text += " It ended early, because the winner itself could not be measured any more."
     if about.went_back:
         text += f" {first_line(about.went_back)}."
-    return text
+    return f"{text}{refused}"
 
 
 def path_points(study: StudyRecord, trials: Sequence[Trial]) -> tuple[PathPoint, ...]:
