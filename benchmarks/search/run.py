@@ -3,6 +3,7 @@
     make bench-search                                   everything; the environments of the peers are made first
     python benchmarks/search/run.py --part surfaces --quick
     python benchmarks/search/run.py --part replay --contenders auto "optuna TPE" --again auto
+    python benchmarks/search/run.py --part rugged --seeds 5 --minutes 4     one piece; the same again goes on
 
 Runs are kept under .bench-search/ and not made twice; `--again` makes those of some contenders again. Shares of the
 reachable gain are true ones, of the config that was measured best. Results go to benchmarks/search/results.json, from which
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 import time
@@ -81,7 +83,7 @@ def planned(
         tasks = {name: name in replay.SLOW for name in replay.names()} if data.is_dir() else {}
         making = {name: lambda seed, name=name: replay.load(name, data, seed) for name in tasks}
     elif part == "rugged":
-        tasks = {f"rugged, {noise:.0%} noise": False for noise in RUGGED_NOISES}
+        tasks = {f"rugged, {noise:.0%} noise": noise == RUGGED_NOISES[0] for noise in RUGGED_NOISES}
         making = {
             name: lambda seed, noise=noise: rugged_task(noise, RUGGED_HELD_OUT + seed)
             for name, noise in zip(tasks, RUGGED_NOISES, strict=True)
@@ -101,7 +103,7 @@ def planned(
 
 def run_part(part: str, store: Store, options: argparse.Namespace) -> None:
     """Makes the runs of a part that are missing."""
-    n_trials = options.trials
+    n_trials, until = options.trials, time.monotonic() + 60 * options.minutes
     for name, contender, seed, load in planned(
         part, options.data, options.contenders, range(options.seeds or SEEDS[part])
     ):
@@ -109,6 +111,9 @@ def run_part(part: str, store: Store, options: argparse.Namespace) -> None:
             continue
         if contender in PEERS and not PEERS[contender].python.exists():
             continue
+        if time.monotonic() > until:
+            print(f"{part}: {options.minutes:g} minutes are over; the same command goes on", file=sys.stderr)
+            return
         task, making, start = load(), stamp.Making(), time.perf_counter()
         with_peer = make(contender, task, seed, n_trials)
         try:
@@ -185,6 +190,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--contenders", nargs="+", default=[*OURS, *PEERS])
     parser.add_argument("--tasks", nargs="+", help="only these tasks")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="begin no run of a part after so many; the next call goes on"
+    )
     parser.add_argument("--again", nargs="+", default=[], help="contenders whose runs are made again")
     parser.add_argument("--seeds", type=int, help="runs of each contender on each task; default: by part")
     parser.add_argument("--trials", type=int, default=N_TRIALS)

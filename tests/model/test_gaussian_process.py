@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, optimize, stats
 
 from trimtab.model.feasibility import Classifier, sharpest
-from trimtab.model.gaussian_process import Hyper, HyperPrior, Posterior, covariance, fit_hyper, objective
+from trimtab.model.gaussian_process import Hyper, HyperPrior, Posterior, covariance, fit_among, fit_hyper, objective
 from trimtab.model.scale import LossScale
 from trimtab.search.acquisition import log_expected_improvement
 
@@ -101,6 +101,20 @@ def test_takes_the_prior_of_the_better_fit(rng: np.random.Generator) -> None:
         data = x, (y - y.mean()) / y.std(), np.full(60, 1e-3)
         smooth, free = fit_hyper(*data), fit_hyper(*data, priors=(usual, rough))
         assert bool(np.median(free.log_relevance) > np.median(smooth.log_relevance) + 1.0) is is_rough
+
+
+def test_a_fit_that_goes_on_is_as_good_as_one_from_the_start(rng: np.random.Generator) -> None:
+    """Ten steps from the hyper-parameters of 130 points against forty from the prior's centre, told 20 points more."""
+    prior = HyperPrior.of(6)
+    x = rng.random((150, 6))
+    y = np.sin(5 * x[:, 3]) - 2 * x[:, 1] * x[:, 2] + 0.05 * rng.standard_normal(150)
+    y, v = (y - y.mean()) / y.std(), np.full(150, 0.003)
+    before, chosen = fit_among(x[:130], y[:130], v[:130], (prior,))
+    assert chosen is prior
+    on, _ = fit_among(x, y, v, (prior,), max_steps=10, start=before)
+    anew, _ = fit_among(x, y, v, (prior,))
+    costs = [objective(hyper.vector, x, y, v, prior)[0] for hyper in (on, anew)]
+    assert costs[0] < costs[1] + 0.5
 
 
 def test_predicts_an_additive_function_from_few_points(rng: np.random.Generator) -> None:

@@ -53,6 +53,22 @@ def test_a_model_keeps_the_best_and_the_latest() -> None:
     assert kept >= set(sorted(configs, key=bowl)[:10])
 
 
+def test_with_many_configs_a_fit_keeps_its_kernel() -> None:
+    """The kernel of a large model is not chosen anew: it goes on from the hyper-parameters before."""
+    space, rng = grid(2), np.random.default_rng(1)
+    ledger, learner = told(space, 125), GaussianLearner(2, 200)
+    learner.learn(sight_of(space, ledger), rng)
+    chosen = learner._chosen
+    assert chosen is not None
+    for number, config in enumerate(space.sample(30, rng), start=500):
+        ledger.tell(trial(config, number, bowl(config)))
+    learner.priors = ()
+    learner.learn(sight_of(space, ledger), rng)
+    assert learner._chosen is not None
+    assert learner._chosen[1] is chosen[1]
+    assert learner._chosen[0] is not chosen[0]
+
+
 def test_models_grow_while_only_new_configs_come() -> None:
     """The grown model believes the same as one made anew; a repeat of an old config makes it start over."""
     space, none = grid(2), np.empty((0, 0))

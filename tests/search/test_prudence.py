@@ -105,7 +105,7 @@ def test_a_prudent_search_stays_with_the_restart_value_that_the_target_has() -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n_surfaces", "share"), [(3, 0.8), pytest.param(8, 0.5, marks=pytest.mark.full)])
+@pytest.mark.parametrize(("n_surfaces", "share"), [(8, 0.8), pytest.param(12, 0.6, marks=pytest.mark.full)])
 def test_a_prudent_search_fails_less_often_than_a_bold_one(n_surfaces: int, share: float) -> None:
     """On surfaces on which no constant was chosen."""
     failed = {"bold": 0, "prudent": 0}

@@ -21,7 +21,7 @@ from trimtab.testing.rugged import make_rugged
 from trimtab.testing.surfaces import make_surface, run
 from trimtab.testing.textbook import TextbookSearcher
 
-RUGGED = range(300, 304)
+RUGGED = range(300, 312)
 SMOOTH = range(200, 204)
 """Surfaces on which no constant was chosen: those are numbered from 0."""
 

@@ -16,8 +16,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from trimtab.flow.ablate import Ablation, ablate, ablation_allowance, drop_line, start_ablation
 from trimtab.flow.ask import Steps
 from trimtab.flow.explore import mean_loss
@@ -46,7 +44,7 @@ _HARMLESS = ("gain", "baseline", "durability")
 """Conditions that say nothing against a config of other values: it would meet them no better."""
 
 _UNLIKE = 0.1
-"""Share of a knob's range by which a config must differ from one that was refused, in a line of that one."""
+"""Share of a knob's range by which two values differ clearly."""
 
 
 @dataclass(slots=True)
@@ -141,27 +139,35 @@ def _refusal(task: Task, config: Config, harm: str) -> str:
 
 
 def _next_best(task: Task, scorer: Scorer, refused: Sequence[Config]) -> Config | None:
-    """The best measured config that lacks something of each of `refused` and looks as if it could be proven; None: there is
-    none."""
+    """The best measured config that lacks one of the lines that all of `refused` have, and looks as if it could be proven;
+    None: there is none."""
+    suspects = [
+        name
+        for name in refused[0].difference(task.baseline)
+        if not any(_lacks(task, other, refused[0], name) for other in refused[1:])
+    ]
     failed = {t.config for t in scorer.trials if t.status.is_config_fault}
     tried = {t.config for t in scorer.trials if t.status is Status.OK and t.is_feasible} - failed - {task.baseline}
-    means = {c: mean_loss(scorer.trials, c) for c in tried if all(_is_unlike(task, c, other) for other in refused)}
+    means = {
+        config: mean_loss(scorer.trials, config)
+        for config in tried - set(refused)
+        if not suspects or any(_lacks(task, config, refused[0], name) for name in suspects)
+    }
     best = min(means, key=lambda config: (means[config], repr(config)), default=None)
     if best is None or math.exp(-means[best]) <= 1 + acceptance_rule(task, scorer, best).delta:
         return None
     return best
 
 
-def _is_unlike(task: Task, config: Config, refused: Config) -> bool:
-    """Whether `config` clearly differs from `refused` in one of the lines that may have done the harm."""
-    gaps = np.abs(task.space.encode(config) - task.space.encode(refused))
-    for (name, knob), gap in zip(task.space.knobs.items(), gaps.tolist(), strict=True):
-        values = config[name], refused[name]
-        if refused[name] == task.baseline[name] or values[0] == values[1]:
-            continue
-        if gap > _UNLIKE or not knob.is_numeric or any(value in knob.special for value in values):
-            return True
-    return False
+def _lacks(task: Task, config: Config, other: Config, name: str) -> bool:
+    """Whether `config` is without the line of `other` about a knob: found value, or clearly another one."""
+    knob, values = task.space.knobs[name], (config[name], other[name])
+    if values[0] == task.baseline[name] or values[0] == values[1]:
+        return values[0] != values[1]
+    if not knob.is_numeric or any(value in knob.special for value in values):
+        return True
+    axis = list(task.space.knobs).index(name)
+    return bool(abs(task.space.encode(config)[axis] - task.space.encode(other)[axis]) > _UNLIKE)
 
 
 def _has_time_for_proof(task: Task, scorer: Scorer) -> bool:

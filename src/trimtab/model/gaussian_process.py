@@ -28,7 +28,7 @@ UAI 2021 (half-Cauchy tails, so that few knobs may matter much).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,6 +44,7 @@ __all__ = [
     "Kernel",
     "Posterior",
     "covariance",
+    "fit_among",
     "fit_hyper",
     "objective",
     "prior_variance",
@@ -92,6 +93,11 @@ class Hyper:
         """From (log ρ, log λ, log s², log τ²), shape (2f + 2,)."""
         f = (len(theta) - 2) // 2
         return cls(theta[:f], theta[f : 2 * f], float(theta[-2]), float(theta[-1]))
+
+    @property
+    def vector(self) -> Array:
+        """(log ρ, log λ, log s², log τ²), shape (2f + 2,)."""
+        return np.r_[self.log_relevance, self.log_main, self.log_signal, self.log_nugget]
 
     @property
     def relevance(self) -> Array:
@@ -236,6 +242,28 @@ def covariance(a: Array, b: Array, hyper: Hyper) -> Array:
     return k
 
 
+def _against(b: Array, kernel: Kernel) -> Callable[[Array], Array]:
+    """`a` (n, f) -> the covariance with the rows of `b` (m, f), (n, m); what depends on `b` alone is computed once."""
+    if not isinstance(kernel, Hyper):
+        return lambda a: kernel.covariance(a, b)
+    scale, waves = np.sqrt(kernel.relevance), np.zeros((0, len(b)))
+    scaled = b * scale
+    doubled, lengths = -2.0 * scaled.T, (scaled * scaled).sum(axis=1)
+    if kernel.has_main:
+        waves = np.ascontiguousarray((_basis(b) * np.tile(kernel.main, _WAVES)).T)
+
+    def of(a: Array) -> Array:
+        own = a * scale
+        squared: Array = own @ doubled
+        squared += (own * own).sum(axis=1)[:, None]
+        squared += lengths
+        k, _ = _matern(np.maximum(squared, 0.0, out=squared))
+        k *= kernel.signal
+        return k + _basis(a) @ waves if len(waves) else k
+
+    return of
+
+
 def prior_variance(x: Array, hyper: Hyper) -> Array:
     """The diagonal of `covariance(x, x, hyper)`: (n,)."""
     if not hyper.has_main:
@@ -257,6 +285,7 @@ class Posterior:
 
     def __init__(self, x: Array, y: Array, v: Array, hyper: Kernel, known: Posterior | None = None) -> None:
         self._x, self._y, self.hyper = x, y, hyper
+        self._cross = _against(x, hyper)
         self._root = self._factor(v) if known is None else self._grown(known, v)
         ones = linalg.cho_solve((self._root, True), np.ones(len(y)), check_finite=False)
         self.mean = float(ones @ y / ones.sum())
@@ -286,11 +315,11 @@ class Posterior:
 
     def predict_mean(self, x: Array) -> Array:
         """Mean of the function at the rows of `x` (m, f): (m,)."""
-        return np.asarray(self.mean + self.hyper.covariance(x, self._x) @ self._alpha)
+        return np.asarray(self.mean + self._cross(x) @ self._alpha)
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of the function (without noise) at the rows of `x` (m, f): (m,) each."""
-        cross = self.hyper.covariance(x, self._x)
+        cross = self._cross(x)
         half = linalg.solve_triangular(self._root, cross.T, lower=True, check_finite=False)
         variance = self.hyper.variance(x) - np.einsum("ij,ij->j", half, half)
         return self.mean + cross @ self._alpha, np.sqrt(np.maximum(variance, 1e-12))
@@ -307,7 +336,7 @@ class Posterior:
 
     def draw(self, x: Array, rng: np.random.Generator) -> Array:
         """One function drawn from the posterior, at the rows of `x` (m, f): (m,); costs m³ (GPML, A.2)."""
-        cross = self.hyper.covariance(x, self._x)
+        cross = self._cross(x)
         half = linalg.solve_triangular(self._root, cross.T, lower=True, check_finite=False)
         joint = self.hyper.covariance(x, x) - half.T @ half
         joint[np.diag_indices_from(joint)] += _JITTER * float(np.trace(joint)) / len(x) + _LEAST_NOISE
@@ -330,21 +359,44 @@ def fit_hyper(
         x, y, v: as for `Posterior`; the cost of one step grows with n³ + n²f.
         max_steps: iterations of the optimiser; fewer only makes the fit rougher.
         frame: what the kernel is part of; None: it is the whole covariance.
-        priors: to choose from, by the log density of all measurements when each is left out, less the prior's handicap. None:
-            `HyperPrior.of`. Each costs one more search.
+        priors: as for `fit_among`. None: `HyperPrior.of`.
     """
-    found = [_searched(x, y, v, prior, max_steps, frame) for prior in priors or (HyperPrior.of(x.shape[1]),)]
+    return fit_among(x, y, v, priors or (HyperPrior.of(x.shape[1]),), max_steps=max_steps, frame=frame)[0]
+
+
+def fit_among(
+    x: Array,
+    y: Array,
+    v: Array,
+    priors: Sequence[HyperPrior],
+    *,
+    max_steps: int = 40,
+    frame: Frame | None = None,
+    start: Hyper | None = None,
+) -> tuple[Hyper, HyperPrior]:
+    """Hyper-parameters and the prior of `priors` that they belong to.
+
+    Args:
+        x, y, v, max_steps, frame: as for `fit_hyper`.
+        priors: to choose from, by the log density of all measurements when each is left out, less the prior's handicap. Each
+            costs one more search.
+        start: where the search begins, an earlier result for the same prior; None: at the prior's centre.
+    """
+    found = [_searched(x, y, v, prior, max_steps, frame, start) for prior in priors]
     if len(found) == 1:
-        return found[0]
+        return found[0], priors[0]
 
     def score(number: int) -> float:
         return len(y) * Posterior(x, y, v, found[number]).left_out_density() - priors[number].handicap
 
-    return found[max(range(len(found)), key=score)]
+    best = max(range(len(found)), key=score)
+    return found[best], priors[best]
 
 
-def _searched(x: Array, y: Array, v: Array, prior: HyperPrior, max_steps: int, frame: Frame | None) -> Hyper:
-    """The least objective that L-BFGS-B finds from the centre of `prior`."""
+def _searched(
+    x: Array, y: Array, v: Array, prior: HyperPrior, max_steps: int, frame: Frame | None, begin: Hyper | None
+) -> Hyper:
+    """The least objective that L-BFGS-B finds from `begin`, or else from the centre of `prior`."""
     start = prior.centre(x.shape[1])
     above = np.full(len(start), _ABOVE)
     above[-2] = _SIGNAL_ABOVE
@@ -354,7 +406,7 @@ def _searched(x: Array, y: Array, v: Array, prior: HyperPrior, max_steps: int, f
         below[f : 2 * f] = above[f : 2 * f] = 0.0
     found = scipy.optimize.minimize(
         objective,
-        start,
+        start if begin is None else begin.vector,
         args=(x, y, v, prior, frame),
         jac=True,
         method="L-BFGS-B",

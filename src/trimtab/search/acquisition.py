@@ -269,5 +269,6 @@ class Blame:
         for suspects, start, step in self._cases:
             if len(suspects):
                 gone = (features[:, suspects] - start) / step
-                worst = np.maximum(worst, np.clip(gone, 0.0, 1.0).mean(axis=1))
+                np.minimum(np.maximum(gone, 0.0, out=gone), 1.0, out=gone)
+                worst = np.maximum(worst, gone.sum(axis=1) / len(suspects))
         return worst

@@ -43,6 +43,10 @@ TEMPERS = {
 _REACH = 3.0
 """Shares of a knob's range by which leaving the tried range costs a prudent member a factor of e."""
 
+_BOLD = 0.25
+"""Share of `blame` that counts for members that are not prudent: the best configs lie near a border more often than not, and what
+lies beyond it the classifier learns as well."""
+
 _FAR_FOREST = 0.6
 """A forest knows nothing between its splits: more of its candidates lie anywhere."""
 
@@ -57,7 +61,7 @@ class AutoSearcher(BayesianSearcher):
         "candidates": (800, "points scored for one ask, before the best are improved"),
         "cap": (400, "most configs that enter a model: the best, the latest, and some of the others"),
         "caution": (4.0, "how much the risk of failing counts: exponent of the probability of success"),
-        "blame": (2.0, "how much repeating what is blamed for a failure counts: exponent of the chance that it works"),
+        "blame": (2.0, "how much repeating what is blamed for a failure counts; a quarter of it for bold members"),
         "changes": (3.0, "mean number of knobs changed at once near a good config"),
         "restart_share": (0.35, "prudent: share of local candidates in which knobs that need a restart may change"),
         "restart_cost": (0.3, "prudent: what a restart costs, in trials: expected improvement is divided by one plus it"),
@@ -90,10 +94,15 @@ class AutoSearcher(BayesianSearcher):
         options = self.options
         gaussian = GaussianLearner(self.n_features, options["cap"])
         feasible = Feasible(Feasibility(options["cap"]), options["caution"])
-        bold: list[Term] = [feasible, NoRepeat(0.5 * options["blame"])]
+        bold: list[Term] = [feasible, NoRepeat(_BOLD * options["blame"])]
         if self.belief and options["prior_strength"]:
             bold.append(Believed(self.belief, options["prior_strength"]))
-        prudent = [*bold, NoRepeat(0.5 * options["blame"]), Reach(_REACH), RestartCost(options["restart_cost"])]
+        prudent = [
+            *bold,
+            NoRepeat((1.0 - _BOLD) * options["blame"]),
+            Reach(_REACH),
+            RestartCost(options["restart_cost"]),
+        ]
         free, kept = self._optimiser(1.0), self._optimiser(options["restart_share"])
         region = TrustRegion(self.space, sample=self._sampled)
         return {

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from trimtab.model.feasibility import Classifier, FeasibilityHyper, fit_feasibility
 from trimtab.model.forest import Forest
-from trimtab.model.gaussian_process import HyperPrior, Kernel, Posterior, fit_hyper
+from trimtab.model.gaussian_process import Hyper, HyperPrior, Kernel, Posterior, fit_among
 from trimtab.model.scale import LossScale
 from trimtab.search.ledger import Evidence, kept
 from trimtab.space import Config, Space
@@ -33,6 +33,10 @@ _REFIT_EVERY = 8
 
 FIT_CAP = 200
 """Configs from which hyper-parameters are fitted: more hardly changes them and costs n³."""
+
+_SETTLED, _STEPS_ON = 120, 10
+"""Configs from which on a fit goes on from the one before, with its kernel, and the steps that it then takes: little changes any
+more, and an ask that fits would take a second."""
 
 _LABEL_CAP = 250
 """Most configs in the classifier of what works."""
@@ -250,6 +254,7 @@ class GaussianLearner:
         self.priors: tuple[HyperPrior, ...] = (smooth, rough, HyperPrior.anisotropic(n_features))
         self._cap, self._schedule = cap, Schedule()
         self._fitted: Fitted | None = None
+        self._chosen: tuple[Hyper, HyperPrior] | None = None
         self._model: GaussianModel | None = None
 
     def learn(self, sight: Sight, rng: np.random.Generator) -> GaussianModel:
@@ -262,7 +267,12 @@ class GaussianLearner:
     def _fit(self, evidence: list[Evidence]) -> Fitted:
         scale = LossScale.of(np.array([e.loss for e in evidence]))
         data = LossData.of(evidence, scale)
-        hyper = fit_hyper(data.x, data.y, data.v, priors=self.priors)
+        if self._chosen is None or len(evidence) < _SETTLED:
+            self._chosen = fit_among(data.x, data.y, data.v, self.priors)
+        else:
+            start, prior = self._chosen
+            self._chosen = fit_among(data.x, data.y, data.v, (prior,), max_steps=_STEPS_ON, start=start)
+        hyper = self._chosen[0]
         return Fitted(scale, hyper, hyper.effects)
 
 
