@@ -97,7 +97,7 @@ class Hyper:
     @property
     def vector(self) -> Array:
         """(log ρ, log λ, log s², log τ²), shape (2f + 2,)."""
-        return np.r_[self.log_relevance, self.log_main, self.log_signal, self.log_nugget]
+        return np.asarray(np.r_[self.log_relevance, self.log_main, self.log_signal, self.log_nugget])
 
     @property
     def relevance(self) -> Array:
