@@ -50,6 +50,14 @@ def test_trials_decide_about_trust(sign: float, low: float, high: float) -> None
     assert low <= found.trust(list(told(space, sign)))[0] <= high
 
 
+def test_a_prior_that_does_worse_the_more_of_it_a_config_has_is_trusted_less_in_every_part() -> None:
+    """The place of c has no effect: it stands and falls with the play beside it."""
+    space = grid(4)
+    found = belief(space, PLAY, c=KnobPrior(at=50, width=0.2))
+    borne_out, refuted = (found.trust(list(told(space, sign)))[1] for sign in (1.0, -1.0))
+    assert refuted < 0.1 < 0.3 < borne_out
+
+
 def test_parts_that_the_space_does_not_have_are_left_out() -> None:
     space = grid(2)
     unknown = Play(name="u", settings={"a": 5, "jit": False})

@@ -9,8 +9,8 @@
     ln π = Σ_plays t · w · ln(1 - q (1 - m)) + Σ_knobs t · ln(ε + (1 - ε) exp(-z² / 2)),   at least -4
 
 The density never vanishes: ε keeps every place open. Source: C. Hvarfner et al., "πBO", ICLR 2022 (the density). Changed: each
-part is trusted as far as the trials bear it out, so that a wrong one is dropped within a few of them; plays are also moves of
-the candidate search, and factors of the first design, which separates them.
+part is trusted as far as the trials bear it out, and all of them as far as they bear out the whole, so that a wrong prior is
+dropped within a few of them; plays are also moves of the candidate search, and factors of the first design, which separates them.
 """
 
 from __future__ import annotations
@@ -51,6 +51,13 @@ _LEAST_JUDGED = 5
 
 _TAKEN = 0.5
 """Chance that a config of the design takes a play, or a knob's expected place: each is met with and without."""
+
+
+def _borne_out(near: Array, better: Array) -> Array:
+    """How surely the columns of `near` (n, p) go along with `better` (n,), which is standardised: (p,) standard normal scores."""
+    n, spread = len(better), np.maximum(near.std(axis=0), _VARIED)
+    r = np.clip(((near - near.mean(axis=0)) * better[:, None]).mean(axis=0) / spread, -0.99, 0.99)
+    return np.asarray(r * np.sqrt((n - 2) / (1.0 - r * r)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +137,11 @@ class Belief:
         return np.array(columns).T.reshape(len(features), len(columns))
 
     def trust(self, evidence: Sequence[Evidence]) -> Array:
-        """t of each part, (parts,): the chance that having it is better, by rank correlation with the loss (failures last)."""
+        """t of each part, (parts,): the chance that having it is better, by rank correlation with the loss (failures last).
+
+        A few trials tell little of one part, but much of all together: where those that had more of the prior did worse, every
+        part is trusted less.
+        """
         n, n_parts = len(evidence), len(self._bundles) + len(self._places)
         if n < _LEAST_JUDGED or not n_parts:
             return np.full(n_parts, float(scipy.special.ndtr(_FAVOUR)))
@@ -138,12 +149,9 @@ class Belief:
         better = -scipy.stats.rankdata(losses)
         better = (better - better.mean()) / max(float(better.std()), 1e-9)
         near = self._nearness(np.array([e.features for e in evidence]))
-        spread = near.std(axis=0)
-        r = np.clip(
-            ((near - near.mean(axis=0)) * better[:, None]).mean(axis=0) / np.maximum(spread, _VARIED), -0.99, 0.99
-        )
-        z = r * np.sqrt((n - 2) / (1.0 - r * r))
-        return np.asarray(scipy.special.ndtr(z + _FAVOUR))
+        whole = near.sum(axis=1, keepdims=True)
+        together = float(scipy.special.ndtr(_borne_out(whole, better))[0])
+        return np.asarray(scipy.special.ndtr(_borne_out(near, better) + _FAVOUR) * min(1.0, 2.0 * together))
 
     def log_density(self, features: Array, trust: Array) -> Array:
         """ln π up to a constant, at the rows of `features` (m, f), given t (parts,): (m,), from -4 to 0."""
