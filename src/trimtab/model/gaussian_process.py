@@ -38,17 +38,9 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 __all__ = [
-    "Frame",
-    "Hyper",
-    "HyperPrior",
-    "Kernel",
-    "Posterior",
-    "covariance",
-    "fit_among",
-    "fit_hyper",
-    "objective",
+    "Frame", "Hyper", "HyperPrior", "Kernel", "Posterior", "covariance", "fit_among", "fit_hyper", "objective",
     "prior_variance",
-]
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 
