@@ -240,14 +240,13 @@ def _against(b: Array, kernel: Kernel) -> Callable[[Array], Array]:
         return lambda a: kernel.covariance(a, b)
     scale, waves = np.sqrt(kernel.relevance), np.zeros((0, len(b)))
     scaled = b * scale
-    doubled, lengths = -2.0 * scaled.T, (scaled * scaled).sum(axis=1)
+    doubled, lengths = -2.0 * scaled.T, (scaled**2).sum(axis=1)
     if kernel.has_main:
         waves = np.ascontiguousarray((_basis(b) * np.tile(kernel.main, _WAVES)).T)
 
     def of(a: Array) -> Array:
         own = a * scale
-        squared: Array = own @ doubled
-        squared += (own * own).sum(axis=1)[:, None]
+        squared: Array = own @ doubled + (own**2).sum(axis=1)[:, None]
         squared += lengths
         k, _ = _matern(np.maximum(squared, 0.0, out=squared))
         k *= kernel.signal
