@@ -14,9 +14,9 @@ from tests import needs
 
 T = TypeVar("T")
 ALLOWED = Path(__file__).with_name("allowed_skips.txt")
-FAST_CPU_S = 24.0
-"""CPU seconds, children included, that a test may need which is marked neither `service` nor `slow`. Most need 0.1, and
-what needs more than 5 on a quiet machine is marked; the rest is room for slow and busy ones."""
+FAST_CPU_S = 8.0
+"""CPU seconds, children included, that a test may need which is marked neither `service` nor `slow`. Most need 0.05, and
+what needs more than about 1 on a quiet machine is marked; the rest is room for slow and busy ones."""
 
 LONG = (
     "tests/service/test_ablation.py", "tests/service/test_stack.py", "tests/docs/test_pages_run.py",

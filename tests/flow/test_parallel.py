@@ -12,6 +12,8 @@ from trimtab.flow.score import Scorer
 from trimtab.flow.tuning import tuning
 from trimtab.records import Context, Role, Status, Trial, Verdict
 
+pytestmark = pytest.mark.slow
+
 BUDGET = 41
 
 

@@ -19,6 +19,8 @@ from trimtab.records import Context, Objective, PassesPlan, PassesSummary, Role,
 from trimtab.search import SearchProblem, create
 from trimtab.space import Config, Knob, KnobKind, RestartClass, Space
 
+pytestmark = pytest.mark.slow
+
 CONTEXT = Context("any", 1)
 
 

@@ -16,6 +16,8 @@ from trimtab.study import apply_winner, build_stack, checks_of, load_study_file,
 from trimtab.study.stage import build_target
 from trimtab.testing.fake_target import FakeTarget
 
+pytestmark = pytest.mark.slow
+
 TARGETS = """
 [target.web]
 kind = "fake"

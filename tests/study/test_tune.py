@@ -51,6 +51,7 @@ def test_a_real_gain_is_found_proven_and_the_target_left_as_found(fake: FakeStud
     assert _roles(trials)[Role.PROOF_BASELINE] == _roles(trials)[Role.PROOF_CANDIDATE] >= 3
 
 
+@pytest.mark.slow
 def test_the_winner_is_measured_beside_the_advice(fake: FakeStudy) -> None:
     fake.target._speed = lambda values: (
         (1000.0 if values["compile"] else 2000.0) * (1.2 if values["sort_memory"] > 8 else 1)
@@ -75,6 +76,7 @@ def _speed(fake: FakeStudy, changes: dict[str, object]) -> float:
     return twin.speed()
 
 
+@pytest.mark.slow
 def test_needless_knobs_are_dropped(fake: FakeStudy) -> None:
     fake.target._speed = lambda values: 2000.0 if not values["compile"] else 1000.0
     fake.workload.noise_sd = 0.002
@@ -166,6 +168,7 @@ def test_an_imported_study_of_the_same_name_is_not_taken_for_the_result(fake: Fa
     assert (resumed.id, resumed.status) == (record.id, "proven")
 
 
+@pytest.mark.slow
 def test_what_was_measured_after_the_flow_had_changed_is_not_measured_again(
     fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +265,7 @@ def test_ranges_narrow_the_space_and_must_be_accepted_by_the_target(fake: FakeSt
         fake.tune(again=True)
 
 
+@pytest.mark.slow
 def test_a_range_of_the_users_own_leaves_special_values_out(fake: FakeStudy) -> None:
     fake.text = (
         fake.text.replace('"12 trials"', '"40 trials"')

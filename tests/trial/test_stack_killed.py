@@ -26,6 +26,8 @@ from trimtab.testing.fake_target import Disk, FakeTarget
 from trimtab.testing.fake_workload import FakeWorkload
 from trimtab.trial import DeadMan, Journal, MeasurePlan, TrialRoom, commit, take_back
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("db", "app", "web")
 CONFIG = Config({"db.cache": 64, "db.method": "ring", "app.cache": 900, "web.cache": 300, "web.workers": 4})
 UPSIDE_DOWN = Config({"db.cache": 900, "app.cache": 64, "web.method": "ring"})
@@ -277,7 +279,7 @@ def test_killed_at_every_step_of_a_rollback(tmp_path: Path) -> None:
     assert n > 15
 
 
-@pytest.mark.parametrize("first", [12, 18, 24, 30])
+@pytest.mark.parametrize("first", [18, 30, *(pytest.param(n, marks=pytest.mark.full) for n in (12, 24))])
 def test_killed_again_at_every_step_of_the_recovery(tmp_path: Path, first: int) -> None:
     for n in range(1, MOST_POINTS):
         with ground(tmp_path, n) as state:
