@@ -22,8 +22,12 @@ from tests.report.conftest import (
     search_trials,
     trial,
 )
-from trimtab.records import Role, Status, Verdict
+from trimtab.records import BenchSummary, DesignPlan, GainInterval, Role, Status, Verdict
 from trimtab.report import print_report, render_html, report_text, summarise
+from trimtab.report.headline import headline
+from trimtab.space import Config
+
+PLAN = DesignPlan(kind="lhs", batches=(12,), n_runs=12)
 
 
 def squeezed(text: str) -> str:
@@ -148,6 +152,49 @@ def test_an_unproven_best_is_never_called_proven(running: Study) -> None:
     assert "not proven." in text
     study = replace(running[0], status="interrupted", verdict=Verdict(result="interrupted"))
     assert "Interrupted after 8 trials: the best so far" in report_text(study, running[1])
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "beginning"),
+    [
+        ("stopped", Verdict(), "Interrupted after 8 trials: "),
+        ("running", Verdict(result="interrupted"), "Interrupted after 8 trials: "),
+        ("interrupted", Verdict(result="interrupted", design=PLAN), "Interrupted after 8 trials: "),
+        ("ranked", Verdict(result="design"), "Not finished after 8 trials: "),
+        (
+            "ranked",
+            Verdict(result="design", design=PLAN),
+            "A design of 12 runs to rank knobs: `trimtab rank tpch` shows",
+        ),
+    ],
+)
+def test_how_a_study_stands_is_told_first(running: Study, status: str, verdict: Verdict, beginning: str) -> None:
+    study, trials = running
+    assert headline(replace(study, status=status, verdict=verdict), trials, None).startswith(beginning)
+
+
+@pytest.mark.parametrize(
+    ("bench", "sentence"),
+    [
+        (None, "A measurement of one config that ended before its time, after 8 runs."),
+        (BenchSummary(), "Your config: throughput \N{EN DASH}/s (8 runs)."),
+        (
+            BenchSummary(value=GainInterval(estimate=50.0, low=45.0, high=55.0)),
+            "Your config: throughput 50/s (8 runs, 45 to 55).",
+        ),
+        (
+            BenchSummary(settings=Config({"jit": False}), value=GainInterval(estimate=50.0, low=45.0, high=55.0)),
+            "Your config with 1 other setting: throughput 50/s (8 runs, 45 to 55).",
+        ),
+        (BenchSummary(slo="p99 <= 20ms", rate_per_s=900.0), "Your config keeps p99 <= 20ms up to 900/s (8 probes)."),
+    ],
+)
+def test_a_measurement_of_one_config_is_told_in_one_sentence(
+    running: Study, bench: BenchSummary | None, sentence: str
+) -> None:
+    study, trials = running
+    verdict = Verdict(metric="throughput", unit="/s", bench=bench)
+    assert headline(replace(study, status="benched", verdict=verdict), trials, None) == sentence
 
 
 def test_a_study_without_trials_has_a_report() -> None:
