@@ -131,6 +131,12 @@ def _cpu_cgroup_v1() -> str | None:
     return None if cgroup_folder("cpu", 1) is not None else "no cpu controller of cgroup v1"
 
 
+def _sysctl() -> str | None:
+    files = [Path("/proc/sys/vm/page-cluster"), Path("/sys/kernel/mm/transparent_hugepage/enabled")]
+    locked = [str(file) for file in files if not os.access(file, os.W_OK)]
+    return f"{locked[0]} cannot be written" if locked else None
+
+
 NEEDS: Mapping[str, Need] = {
     "root": Need("root", _root),
     "mounts": Need("the right to mount a small file system", _mounts),
@@ -139,6 +145,7 @@ NEEDS: Mapping[str, Need] = {
     "cpu-cgroup-v1": Need("a cpu cgroup of version 1", _cpu_cgroup_v1),
     "cargo": Need("a Rust toolchain", _program("cargo"), "rustup (https://rustup.rs)"),
     "c-compiler": Need("a C compiler", _program("cc", "gcc"), _SERVERS),
+    "sysctl": Need("the right to change settings of the kernel", _sysctl),
     "redis": Need("Debian's Redis", _program("redis-server"), _SERVERS),
     "zstd": Need("zstd", _program("zstd"), _SERVERS),
     "openssl": Need("openssl", _program("openssl"), _SERVERS),

@@ -20,7 +20,7 @@ from trimtab.space.expression import check, names_in, parse
 from trimtab.systems.codec import CODECS, Codec, Template, codec_of
 from trimtab.systems.codec.scalar import SCALAR_ADDRESS
 from trimtab.systems.command_settings import CommandSettings
-from trimtab.systems.gate import harm_of_address
+from trimtab.systems.gate import harm_of_address, harm_of_file
 from trimtab.systems.lifecycle_table import LifecycleTable
 from trimtab.systems.overlay import Overlay, OverlayKnob, Written
 from trimtab.systems.settings import read_table
@@ -34,13 +34,15 @@ BOUNDS = ("memory", "cores", "disk")
 _EXAMPLE = {"memory": 1e9, "cores": 4.0, "disk": 1e11}
 _MAX_BYTES = 1 << 20
 _NUMBERS = ("integer", "real")
+_PLACE = "{address}"
 
 
 class Channel(BaseModel):
     """One file of the system's configuration.
 
     Attributes:
-        path: of the file; a study file may give another.
+        path: of the file; a study file may give another. With {address} in it each knob of the channel is a file of its own,
+            and a channel of its own once the catalogue is read.
         codec: its syntax.
         template: of codec "template": the file's text with {{address}} for each value.
         in_place: whether it is written in place and not replaced, as files of the kernel must be.
@@ -188,7 +190,7 @@ class Catalog(Overlay[CatalogKnob]):
                 continue
             if not knob.channel and len(self.channel) > 1:
                 yield f"[knob.{name}] names no channel", f"add channel = one of: {', '.join(self.channel)}"
-            harm = harm_of_address(name) or harm_of_address(address)
+            harm = harm_of_address(name) or harm_of_address(address) or harm_of_file(self.channel[channel].path)
             if harm:
                 yield (
                     f"[knob.{name}] address={address!r} may not be changed: {harm}",
@@ -251,6 +253,26 @@ class Catalog(Overlay[CatalogKnob]):
             yield f"{name!r}: {error.message}", error.hint or "docs/reference/space.md has the language"
 
 
+def _with_files_apart(table: dict[str, Any]) -> dict[str, Any]:
+    """The catalogue with a channel for each knob of a channel whose path has {address} in it; faults are left to find."""
+    channels, knobs = table.get("channel"), table.get("knob")
+    if not isinstance(channels, dict) or not isinstance(knobs, dict):
+        return table
+    apart = {name: c for name, c in channels.items() if isinstance(c, dict) and _PLACE in str(c.get("path", ""))}
+    only = next(iter(channels)) if len(channels) == 1 else ""
+    made, moved = dict(channels), dict(knobs)
+    for name, knob in knobs.items():
+        channel = knob.get("channel", only) if isinstance(knob, dict) else None
+        if channel in apart and isinstance(address := knob.get("address", name), str):
+            path = apart[channel]["path"].replace(_PLACE, address)
+            made[name] = {**apart[channel], "path": path}
+            moved[name] = {key: value for key, value in knob.items() if key != "address"} | {"channel": name}
+    for name in apart:
+        if not any(isinstance(knob, dict) and knob.get("channel") == name for knob in moved.values()):
+            made.pop(name)
+    return {**table, "channel": made, "knob": moved}
+
+
 def _fault(where: str, evaluate: Callable[[], object]) -> Iterator[tuple[str, str]]:
     try:
         evaluate()
@@ -291,7 +313,7 @@ def catalog_faults(text: str) -> tuple[Catalog | None, list[tuple[str, str]]]:
     if endless:
         return None, [(f"{each} is not a finite number", "write a number") for each in endless]
     try:
-        catalog = Catalog.model_validate(table)
+        catalog = Catalog.model_validate(_with_files_apart(table))
     except ValidationError as error:
         return None, [_first_words(dict(each)) for each in error.errors(include_url=False)]
     return catalog, list(catalog.faults())

@@ -27,10 +27,11 @@ from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.doctor import disk_lines, knob_line, restart_line
 from trimtab.systems.evidence import Forensics
 from trimtab.systems.file_change import Files, Words
-from trimtab.systems.file_channel import FileChannel
-from trimtab.systems.file_knobs import knob_of, lock_reason, vendor_range
+from trimtab.systems.file_channel import FileChannel, file_lines
+from trimtab.systems.file_knobs import knob_of, lock_reason, unknown_value, vendor_range
 from trimtab.systems.file_undo import Place
 from trimtab.systems.files import file_digest
+from trimtab.systems.gate import harm_of_file
 from trimtab.systems.literal import literal, parse_literal
 from trimtab.systems.lock import ServerLock
 from trimtab.systems.overlay import Bounds
@@ -130,7 +131,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         states = {}
         for channel in self._channels:
             mine = {name: place.address for name, place in self._places.items() if place.channel is channel}
-            found = channel.values(channel.read(), list(mine.values()))
+            copy = channel.read()
+            found, missing = channel.values(copy, list(mine.values())), channel.missing(copy)
             in_use = self._reach.values(list(mine.values())) if can_read else {}
             for name, address in mine.items():
                 knob, located = self._knob(name, bounds), found.get(address)
@@ -143,7 +145,9 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                     source="configuration file" if located is not None else "default",
                     source_file=f"{channel.path}:{located.line}" if located is not None else "",
                     is_curated=True,
-                    lock_reason=lock_reason(knob, self.settings.unlock, no_restart),
+                    lock_reason=missing
+                    or unknown_value(self.catalog.knob[name], knob, running)
+                    or lock_reason(knob, self.settings.unlock, no_restart),
                     vendor_low=low,
                     vendor_high=high,
                 )
@@ -249,10 +253,11 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                 True,
                 f"{self.catalog.kind}, pid={pid}" if pid is not None else f"{self.catalog.kind}, always there",
             ),
-            *((f"file {channel.name}", True, f"{channel.path} ({channel.codec.name})") for channel in self._channels),
+            *file_lines(self._channels),
             ("values", not notes, notes[0] if notes else "as the program uses them"),
-            restart_line(self._reach.no_restart),
         ]
+        if any(state.knob.restart is not RestartClass.RELOAD for state in states.values()):
+            lines.append(restart_line(self._reach.no_restart))
         if self.catalog.memory:
             lines += self._memory_lines(states)
         return (*lines, *disk_lines(self._reach.host, self._reach.folder), knob_line(states))
@@ -281,4 +286,8 @@ def _paths(name: str, settings: CommandSettings, catalog: Catalog, where: str) -
                 f"[target.{name}] lacks the path of channel={channel!r}", hint=f'add files = {{ {channel} = "/path" }}'
             )
         found[channel] = Path(full_path(text, Path(where).parent))
+        if harm := harm_of_file(str(found[channel])):
+            raise UsageError(
+                f"[target.{name}] file={str(found[channel])!r} may not be changed: {harm}", hint="no option opens it"
+            )
     return found

@@ -73,7 +73,7 @@ class Files(Undo):
         """A file of the kernel's holds nothing after a restart of the machine."""
         kernel = [str(channel.path) for channel in self._channels if not channel.is_lasting]
         gone = f"file={kernel[0]!r} is empty again after a restart of the machine" if kernel else ""
-        return f"{gone}; put the printed settings into /etc/sysctl.d" if gone else ""
+        return f"{gone}; put the printed lines into a file of /etc/tmpfiles.d" if gone else ""
 
     def texts(self, knob: Knob, value: Value) -> tuple[str, ...]:
         """As the file has it."""

@@ -12,8 +12,9 @@ from trimtab.host import FileCopy, LocalHost
 from trimtab.systems.catalog import Channel
 from trimtab.systems.codec import CodecError, Located, Template
 from trimtab.systems.files import file_digest
+from trimtab.units import counted
 
-__all__ = ["FileChannel"]
+__all__ = ["FileChannel", "file_lines"]
 
 _KERNEL = ("/proc/", "/sys/")
 _NEW_MODE = 0o644
@@ -50,6 +51,15 @@ class FileChannel:
             TargetError: it cannot be read.
         """
         return self._host.read_file(self.path)
+
+    def missing(self, copy: FileCopy | None) -> str:
+        """Why nothing can be written to a file of the kernel, given what `read` gave; "" when it can, and for other files."""
+        if self.is_lasting:
+            return ""
+        if copy is None:
+            return f"this kernel has no file={str(self.path)!r}"
+        can_write = os.access(self.path, os.W_OK, effective_ids=True)
+        return "" if can_write else f"file={str(self.path)!r} may only be written by root"
 
     def values(self, copy: FileCopy | None, addresses: Sequence[str]) -> dict[str, Located]:
         """Those of `addresses` that the file has.
@@ -105,12 +115,15 @@ class FileChannel:
     def fragment(self, values: Mapping[str, str], names: Mapping[str, str]) -> str:
         """`values` in the syntax of the file, under comments that name it; ends with a newline.
 
-        A value that has no place in an empty file (inside a block, of an element, of a template) is told in a comment.
+        A value that has no place in an empty file (inside a block, of an element, of a template) is told in a comment. A file of
+        the kernel is shown as a line of tmpfiles.d(5), which writes it at each start of the machine.
 
         Args:
             values: address -> text.
             names: address -> name of the knob, told where it is another word.
         """
+        if not self.is_lasting:
+            return "".join(f"# {names[at]}\nw {self.path} - - - - {value}\n" for at, value in values.items())
         text, told = "", []
         for address, value in values.items():
             try:
@@ -152,6 +165,21 @@ class FileChannel:
 
     def _told(self, error: CodecError) -> TargetError:
         return TargetError(f"file={str(self.path)!r}: {error.message}", hint=error.hint)
+
+
+def file_lines(channels: Sequence[FileChannel]) -> list[tuple[str, bool, str]]:
+    """(check, is_fine, explanation) of the files of a system; those of the kernel, which are many, in one line.
+
+    Raises:
+        TargetError: a file of the kernel cannot be read.
+    """
+    lines = [(f"file {each.name}", True, f"{each.path} ({each.codec.name})") for each in channels if each.is_lasting]
+    kernel = [each for each in channels if not each.is_lasting]
+    if kernel:
+        locked = [reason for each in kernel if (reason := each.missing(each.read()))]
+        text = f"{len(kernel) - len(locked)} of {counted(len(kernel), 'file')} under /proc and /sys may be written"
+        lines.append(("kernel", len(locked) < len(kernel), "; ".join((text, *locked))))
+    return lines
 
 
 def _text(copy: FileCopy) -> str:

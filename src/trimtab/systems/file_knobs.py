@@ -10,7 +10,7 @@ from trimtab.systems.catalog import CatalogKnob
 from trimtab.systems.overlay import Bounds
 from trimtab.units import unit_factor
 
-__all__ = ["knob_of", "lock_reason", "vendor_range"]
+__all__ = ["knob_of", "lock_reason", "unknown_value", "vendor_range"]
 
 
 def knob_of(name: str, entry: CatalogKnob, bounds: Bounds, *, must_restart: bool) -> Knob:
@@ -68,6 +68,16 @@ def vendor_range(entry: CatalogKnob, knob: Knob, running: Value) -> tuple[float 
         return float(entry.hard[0]), float(entry.hard[1])
     known = [float(value) for value in (knob.low, knob.high, *knob.special, knob.default, running)]
     return min(known), max(known)
+
+
+def unknown_value(entry: CatalogKnob, knob: Knob, running: Value) -> str:
+    """Why a number that lies outside what the catalogue holds for possible is left alone: it may mean that another setting
+    rules (vm.dirty_ratio is 0 while vm.dirty_bytes counts); "" when it lies inside."""
+    if entry.hard is None or isinstance(running, str | bool) or running in knob.special:
+        return ""
+    if entry.hard[0] <= running <= entry.hard[1]:
+        return ""
+    return f"its value as found, {running}, is not one that the catalogue knows"
 
 
 def lock_reason(knob: Knob, unlock: Sequence[str], no_restart: str) -> str:

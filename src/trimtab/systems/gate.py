@@ -14,6 +14,7 @@ A target's `preflight` and `apply` call `check_config`; a new kind of target inh
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping
 
@@ -21,7 +22,15 @@ from trimtab.errors import ApplyError, SpaceError
 from trimtab.space import Knob, KnobKind, SafetyClass, Value
 from trimtab.systems.base import KnobState
 
-__all__ = ["check_config", "check_harmless", "check_value", "harm_of", "harm_of_address", "require_open"]
+__all__ = [
+    "check_config",
+    "check_harmless",
+    "check_value",
+    "harm_of",
+    "harm_of_address",
+    "harm_of_file",
+    "require_open",
+]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}", re.ASCII)
 _MAX_TEXT = 256
@@ -37,6 +46,10 @@ _HARMS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"^java(agent|_tool_options|_opts)$|^agent(path|lib)$|jdwp|^(flags|vmoptionsfile)$", "runs code"),
         (r"(^|\.)on_(\w+_)?init$|start_proc$|^init_(connect|file|replica|slave)$", "runs code"),
         (r"^kernel\.(core_pattern|modprobe|hotplug|poweroff_cmd|usermodehelper)", "runs code"),
+        (r"^kernel\.(randomize_va_space|[kd]\w+_restrict|yama|unprivileged|perf_event_paranoid)|^vm\.mmap_min_addr$|"
+         r"^fs\.(protected_\w+|suid_dumpable)$|^net\.ipv[46]\.(ip_forward$|conf\.)", "opens the system"),
+        (r"^vm\.(overcommit_\w+|panic_on_oom|min_free_kbytes|drop_caches)$|^fs\.(file_max|nr_open)$|"
+         r"^kernel\.(panic\w*|\w+_panic|sysrq|pid_max|threads_max|sched_rt_\w+)$", "can stop the machine"),
         (r"(^|_)(class_?name|triggers?_dir|user_defined_functions\w*|scripted_\w+)$|^(seed_provider|endpoint_snitch)$",
          "runs code"),
         (r"(file|filename|dir|directory|directories|path|_home)$|^(customlog|errorlog|transferlog)$", "names files"),
@@ -80,6 +93,13 @@ def harm_of_address(address: str) -> str:
     """
     words = [address, *re.split(r"[\s/@:\[\]=]+", address)]
     return next((harm for word in words if (harm := harm_of(word.lstrip("-")))), "")
+
+
+def harm_of_file(path: str) -> str:
+    """Why no target may ever write that file of the kernel; "" when nothing is known against it, and for other files."""
+    plain = os.path.normpath(path)
+    folder = next((each for each in ("/proc/", "/sys/") if plain.startswith(each)), "")
+    return harm_of(plain.removeprefix(folder).replace("/", ".")) if folder else ""
 
 
 def check_harmless(config: Mapping[str, Value]) -> None:
