@@ -41,7 +41,8 @@ class CpuShare:
         if self._start is None or now is None:
             return None
         busy, total, own = (b - a for a, b in zip(self._start, now, strict=True))
-        return max(0.0, (busy - own) / total) if total > 0 else None
+        # A server of somebody else's that ends meanwhile takes its ticks from `own`: hence the limit above as well.
+        return min(1.0, max(0.0, (busy - own) / total)) if total > 0 else None
 
 
 def _ticks() -> tuple[int, int, int] | None:
