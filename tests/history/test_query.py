@@ -62,6 +62,7 @@ def test_a_summary_tells_what_the_study_says(filled: History) -> None:
         3, "postgresql", "18.1", "tpch 4Q6 scale 0.1",
     )  # fmt: skip
     assert (first.cores, first.memory_bytes, first.objective, first.origin) == (2, 8 << 30, "throughput", "")
+    assert [study.n_trials for study in filled.summaries()] == [3, 0, 0, 1]
 
 
 def test_trials_in_short(filled: History) -> None:
@@ -107,6 +108,13 @@ def test_a_study_that_does_not_tell_its_machine_is_like_none(filled: History, un
     assert "silent" not in found
     assert "shop%" in found
     assert [study.name for study in filled.summaries(StudyQuery(like=replace(MACHINE, **unknown), name="silent"))] == []
+
+
+@pytest.mark.parametrize("least", [{"cores": 1}, {"memory_bytes": 1}])
+def test_the_smallest_machine_is_like_itself(filled: History, least: dict[str, int]) -> None:
+    machine = replace(MACHINE, **least)
+    filled.create_study(**study_values(name="small", machine=machine))
+    assert [study.name for study in filled.summaries(StudyQuery(like=machine, name="small"))] == ["small"]
 
 
 def test_disks_of_different_kinds_are_not_alike() -> None:
