@@ -64,7 +64,9 @@ def test_plays_take_half_of_the_trials_at_most_and_count_in_the_budget(fake: Fak
     _planted(fake, *plays, budget="8 trials")
     record, trials = fake.tune()
     assert sum(t.role is Role.PLAY for t in trials) == 4
-    assert sum(t.role in (Role.PLAY, Role.SEARCH, Role.ADVICE) for t in trials) <= 8 + 6
+    # Trials of the thinning, which comes after the budget's trials, are of the role SEARCH as well: they follow the repeats.
+    last = max((t.number for t in trials if t.role is Role.REPEAT), default=len(trials))
+    assert sum(t.role in (Role.PLAY, Role.SEARCH, Role.ADVICE) for t in trials[:last]) <= 8
     left_out = record.verdict.plays.left_out
     assert left_out["cache_512"] == "the plays' share of the budget was used"
 
