@@ -72,11 +72,14 @@ class _Runs:
 def refine(task: Task, scorer: Scorer) -> Steps[Config | None]:
     """The config to prove; None when nothing beats the baseline."""
     scorer.say("measuring the best again")
-    leader = yield from _leader(task, scorer, _Runs(task, scorer, REFINE_RUNS, finish_reserve_s))
+    runs = _Runs(task, scorer, REFINE_RUNS, finish_reserve_s)
+    leader = yield from _leader(task, scorer, runs)
     if leader is None or not task.proof.ablate or _has_room_for_pairs(task, scorer, leader):
         return leader
-    # A line that thinning takes away needs no pairs: it may use the ablation's time.
-    return (yield from _thinned(task, scorer, leader, _Runs(task, scorer, _THIN_RUNS, proof_reserve_s)))
+    if task.budget.seconds is not None:
+        # A line that thinning takes away needs no pairs: it may use the ablation's time.
+        runs = _Runs(task, scorer, _THIN_RUNS, proof_reserve_s)
+    return (yield from _thinned(task, scorer, leader, runs))
 
 
 def _leader(task: Task, scorer: Scorer, runs: _Runs) -> Steps[Config | None]:
