@@ -68,7 +68,8 @@ class World:
             words = ("apply", name, *self.apply_options, "--yes")
             ran = self._run("apply", change, kill, power_cut, n_allowed, lambda **more: self.actor.cli(*words, **more))
             if not ran.killed and ran.code == 0:
-                self.model.stands(change)
+                # Made anew: the command may first have ended a rollback that died, and so have found other values.
+                self.model.stands(self.model.of_config("apply", name, values, self.ground.kinds))
 
     @property
     def apply_options(self) -> tuple[str, ...]:

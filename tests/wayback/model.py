@@ -105,13 +105,16 @@ class Model:
             their_line = self.theirs[line]
             self.theirs[place] = their_line if their_line is not None else self.conf.get(place[1], self.boot[place[1]])
             self.also.pop(place, None)
+            below = self.theirs[place]
             for change in (*self.applied, *self.pending):
                 before = change.places.pop(place, None)
                 if line in change.places:
                     ours = change.places[line][1] if change.verb != "rollback" else change.places[line][0]
-                    change.places[place] = (self.theirs[place], ours)
+                    change.places[place] = (below if change.verb != "rollback" else self.theirs[place], ours)
                     void = {value for value in (before or ()) if value is not None}
                     change.also[place] = change.also.get(place, set()) | void
+                    # What is applied over it finds its value and not theirs.
+                    below = ours if change.verb == "apply" and change not in self.pending else below
 
     def seen(self, place: Place, value: Value | None) -> None:
         """Of several values that the place may have had, this is the one."""
