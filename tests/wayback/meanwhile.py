@@ -64,12 +64,14 @@ class World:
         name, values = STUDIES[study], self.ground.configs[study]
         with self._step(f"apply {name}{_how(kill, power_cut)}"):
             change = self.model.of_config("apply", name, values, self.ground.kinds)
+            ends_a_rollback = any(each.verb == "rollback" for each in self.model.pending)
             n_allowed = self._n_for_undo() + (2 if self._restarts(values) else 0)
             words = ("apply", name, *self.apply_options, "--yes")
             ran = self._run("apply", change, kill, power_cut, n_allowed, lambda **more: self.actor.cli(*words, **more))
             if not ran.killed and ran.code == 0:
-                # Made anew: the command may first have ended a rollback that died, and so have found other values.
-                self.model.stands(self.model.of_config("apply", name, values, self.ground.kinds))
+                if ends_a_rollback:  # that had died: the command found what it left
+                    change = self.model.of_config("apply", name, values, self.ground.kinds)
+                self.model.stands(change)
 
     @property
     def apply_options(self) -> tuple[str, ...]:
