@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import TopologicalSorter
+from typing import TYPE_CHECKING
 
 from trimtab.errors import UsageError
 from trimtab.systems.capabilities import RestartableTarget
-from trimtab.systems.tier import Tier
+
+if TYPE_CHECKING:
+    from trimtab.systems.tier import Tier
 
 __all__ = ["depending", "follows_of", "require_followers", "stale"]
 

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import RestoreError, TargetError
-from trimtab.space import Config
-from trimtab.systems import Own, Step, Undone
+from trimtab.systems import Undone
 from trimtab.trial.entry import APPLIED, APPLY, RESTORED, Entry, own_to_json
 from trimtab.trial.follow import follow, left_behind, restart_as_it_is
 from trimtab.trial.undo import restarts_of, ways_back, ways_out
 
 if TYPE_CHECKING:
-    from trimtab.space import Space, Value
-    from trimtab.systems import MemoryModel, Stack
+    from trimtab.space import Config, Space, Value
+    from trimtab.systems import MemoryModel, Own, Stack, Step
 
 __all__ = ["Changed", "Goal", "change", "memory_detail", "put_back", "step_detail"]
 
@@ -95,6 +94,10 @@ def change(
         effective |= {tier.full(name): value for name, value in applied.effective.items()}
         owns[tier.name] = applied.own
         restarted += [tier.name] if applied.restarted else []
+    # Not at the top: `recover` does without arrays.
+    from trimtab.space import Config
+    from trimtab.systems import Step
+
     follow(stack, entry, restarted, spent=lambda tier, seconds: spent(Step(tier=tier, config=Config({})), seconds))
     return Changed(effective=effective, owns=owns, restarted=bool(restarted))
 
