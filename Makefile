@@ -26,6 +26,9 @@ $(DEV): $(STAMP) constraints-dev.txt
 demo: $(STAMP)
 	$(BIN)/trimtab demo
 
+# Where no bytecode is kept, each worker and each command that a test starts compiles every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTEST := $(BIN)/python -m pytest --durations=10
 # `$(call timed,name,targets)` makes the targets one after another and says how long that took.
 timed   = @began=$$(date +%s); for goal in $(2); do $(MAKE) --no-print-directory $$goal || exit 1; done; \

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests import needs
+from tests.commands import start_trimtab
 from tests.faults.server import Server, copy_server, make_template
 
 pytestmark = [pytest.mark.service, pytest.mark.slow, pytest.mark.needs("postgresql-embedded")]
@@ -36,6 +38,9 @@ _MORE = {
 
 _NEGATIVE_IS_FINE = ("trimtab tune", "trimtab rank", "trimtab demo", "trimtab bench-search")
 """Whose answer may be no: exit code 1 is as good as 0."""
+
+_PLAIN = re.compile(r"trimtab ([^|&;<>$`]*?)(?: > (\S+))?$")
+"""A command without more of the shell than words in quotes and, at its end, a file for its output."""
 
 _SHORT = (
     (r"^(window|window_max) = .*$", r'\1 = "1s"'),
@@ -69,10 +74,12 @@ class Reader:
     Attributes:
         folder: where the commands run.
         words: text of the pages -> what it is here (host and port).
+        is_first: whether no command ran yet.
     """
 
     folder: Path
     words: Mapping[str, str]
+    is_first: bool = True
 
     def follow(self, page: str) -> str:
         """Does what the page says; what the commands printed."""
@@ -100,16 +107,32 @@ class Reader:
             "TRIMTAB_CACHE": str(self.folder.parent / "cache"),
             "NO_COLOR": "1",
         }
-        ran = subprocess.run(
-            ["bash", "-c", command], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=600,
-            check=False,
-        )  # fmt: skip
+        code, out, err = self._done(command, environment)
         fine = (0, 1) if command.startswith(_NEGATIVE_IS_FINE) else (0,)
-        assert ran.returncode in fine, f"{command}: exit code {ran.returncode}\n{ran.stdout}\n{ran.stderr}"
+        assert code in fine, f"{command}: exit code {code}\n{out}\n{err}"
         for path in self.folder.glob("*.toml"):
             if path.stat().st_mtime_ns != before.get(path):
                 path.write_text(shortened(path.read_text(encoding="utf-8")), encoding="utf-8")
-        return ran.stdout + ran.stderr
+        return out + err
+
+    def _done(self, command: str, environment: Mapping[str, str]) -> tuple[int, str, str]:
+        """Exit code and output. The reader's first command and what is no plain `trimtab` goes through a shell; the others are
+        forked (tests/commands.py), for that they start is shown."""
+        plain = _PLAIN.match(command)
+        if self.is_first or plain is None:
+            self.is_first = False
+            ran = subprocess.run(
+                ["bash", "-c", command], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=600,
+                check=False,
+            )  # fmt: skip
+            return ran.returncode, ran.stdout, ran.stderr
+        pipe = subprocess.PIPE
+        process = start_trimtab(shlex.split(plain[1]), cwd=self.folder, env=environment, stdout=pipe, stderr=pipe)
+        out, err = process.communicate(timeout=600)
+        if plain[2]:
+            (self.folder / plain[2]).write_text(out, encoding="utf-8")
+            out = ""
+        return process.returncode, out, err
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -24,7 +24,7 @@ def _planted(values: Mapping[str, Value]) -> float:
     return 1000.0 * (1.0 if values["compile"] else 1.35) * (1 + 0.3 * cache)
 
 
-NEEDLESS = {"sort_memory", "page_cost", "workers", "method"}
+OLD = {"cache": 128, "sort_memory": 4, "page_cost": 4.0, "workers": 2, "compile": True, "method": "worker"}
 
 
 def _study(fake: FakeStudy, trials: int = 24, *, seed: int = 1, proof: str = "") -> None:
@@ -196,22 +196,23 @@ def test_without_ablation_the_winner_is_printed_whole(fake: FakeStudy) -> None:
     assert {line.verdict for line in record.verdict.worth.values()} == {"not_measured"}
 
 
-def test_a_gain_is_not_lost_when_the_smaller_config_fails_its_proof(fake: FakeStudy) -> None:
+@pytest.fixture
+def begun(fake: FakeStudy) -> Callable[[str], bool]:
+    """Whether a phase that begins with these words has begun: the server changes from then on."""
+    return lambda words: any(phase.startswith(words) for phase in fake.listener.phases)
+
+
+def test_a_gain_is_not_lost_when_the_smaller_config_fails_its_proof(
+    fake: FakeStudy, begun: Callable[[str], bool]
+) -> None:
     # From the proof on, the smaller config is slow: what the ablation saw does not hold any more.
     _study(fake, 24, proof="ablation_share = 0.5")
-    proving = False
 
     def speed(values: Mapping[str, Value]) -> float:
         is_small = sum(values[name] != default for name, default in OLD.items()) < 4
-        return 1000.0 if proving and is_small else _planted(values)
+        return 1000.0 if is_small and begun("proving") else _planted(values)
 
     fake.target._speed = speed
-
-    def watch(phase: str) -> None:
-        nonlocal proving
-        proving = proving or phase.startswith("proving")
-
-    fake.listener.on_phase = watch
     record, _ = fake.tune()
     assert record.status == "proven"
     assert "so the larger one was proven" in record.verdict.ablation.went_back
@@ -221,23 +222,15 @@ def test_a_gain_is_not_lost_when_the_smaller_config_fails_its_proof(fake: FakeSt
     assert any("taken back after it had been dropped" in line.reason for line in record.verdict.worth.values())
 
 
-OLD = {"cache": 128, "sort_memory": 4, "page_cost": 4.0, "workers": 2, "compile": True, "method": "worker"}
+def _is_changed(values: Mapping[str, Value]) -> bool:
+    return any(values[name] != default for name, default in OLD.items())
 
 
-def test_a_winner_that_cannot_be_measured_any_more_is_left_to_the_proof(fake: FakeStudy) -> None:
+def test_a_winner_that_cannot_be_measured_any_more_is_left_to_the_proof(
+    fake: FakeStudy, begun: Callable[[str], bool]
+) -> None:
     _study(fake, 16)
-    begun = False
-
-    def dies(values: Mapping[str, Value]) -> bool:
-        return begun and any(values[name] != default for name, default in OLD.items())
-
-    fake.target._crash_when = dies
-
-    def watch(phase: str) -> None:
-        nonlocal begun
-        begun = begun or phase == "removing needless knobs"
-
-    fake.listener.on_phase = watch
+    fake.target._crash_when = lambda values: begun("removing needless knobs") and _is_changed(values)
     record, _ = fake.tune()
     assert record.status == "no_improvement"
     assert record.verdict.ablation.end == "failed"
@@ -245,16 +238,9 @@ def test_a_winner_that_cannot_be_measured_any_more_is_left_to_the_proof(fake: Fa
     assert "crashed" in record.verdict.failure
 
 
-def test_a_refused_winner_is_followed_by_the_next_best(fake: FakeStudy) -> None:
+def test_a_refused_winner_is_followed_by_the_next_best(fake: FakeStudy, begun: Callable[[str], bool]) -> None:
     _study(fake, 24, proof="ablation_share = 0.5")
-    proving = False
-    fake.target._crash_when = lambda values: proving and not values["compile"]
-
-    def watch(phase: str) -> None:
-        nonlocal proving
-        proving = proving or phase.startswith("proving")
-
-    fake.listener.on_phase = watch
+    fake.target._crash_when = lambda values: begun("proving") and not values["compile"]
     record, trials = fake.tune()
     verdict = record.verdict
     assert verdict.result == "better"
@@ -270,16 +256,11 @@ def test_a_refused_winner_is_followed_by_the_next_best(fake: FakeStudy) -> None:
     assert "Another config was tried: " in text
 
 
-def test_where_none_can_be_proven_the_first_stands_with_its_reason(fake: FakeStudy) -> None:
+def test_where_none_can_be_proven_the_first_stands_with_its_reason(
+    fake: FakeStudy, begun: Callable[[str], bool]
+) -> None:
     _study(fake, 24)
-    proving = False
-    fake.target._crash_when = lambda values: proving and any(values[name] != old for name, old in OLD.items())
-
-    def watch(phase: str) -> None:
-        nonlocal proving
-        proving = proving or phase.startswith("proving")
-
-    fake.listener.on_phase = watch
+    fake.target._crash_when = lambda values: begun("proving") and _is_changed(values)
     record, trials = fake.tune()
     verdict = record.verdict
     assert verdict.result == "no_improvement"

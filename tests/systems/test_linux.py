@@ -6,7 +6,6 @@ import fcntl
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.commands import start_trimtab
 from trimtab import plugins
 from trimtab.errors import ApplyError, UsageError
 from trimtab.space import Config, KnobKind
@@ -48,6 +48,17 @@ def kernel() -> Iterator[None]:
 
 def linux(state_dir: Path, **table: Any) -> Any:
     return plugins.load("targets", "linux").from_settings("os", {"knobs": "all", **table}, state_dir=state_dir)
+
+
+@pytest.fixture
+def opened(kernel: None, tmp_path: Path) -> Iterator[Any]:
+    """The kernel for one test, as an open target."""
+    target = linux(tmp_path)
+    target.open()
+    try:
+        yield target
+    finally:
+        target.close()
 
 
 def values() -> list[str]:
@@ -101,46 +112,32 @@ def test_every_setting_is_read_from_the_kernel(tmp_path: Path) -> None:
 
 
 @on_the_kernel
-@pytest.mark.usefixtures("kernel")
-def test_each_setting_can_be_changed_and_comes_back(tmp_path: Path) -> None:
+def test_each_setting_can_be_changed_and_comes_back(opened: Any) -> None:
     """The catalogue's word for every range and choice is tried on the kernel itself, end by end."""
-    target = linux(tmp_path)
-    target.open()
-    try:
-        found, n_tried = target.snapshot(), 0
-        for name, state in target.states().items():
-            knob = state.knob
-            ends = (
-                (False, True) if knob.kind is KnobKind.BOOLEAN else knob.choices or (knob.low, knob.high, *knob.special)
-            )
-            for value in () if state.lock_reason else ends:
-                target.apply(Config({name: value}))
-                assert target.states()[name].running == value
-                n_tried += 1
-        assert n_tried > 50
-        target.restore(found)
-        assert target.snapshot().values == found.values
-    finally:
-        target.close()
+    found, n_tried = opened.snapshot(), 0
+    for name, state in opened.states().items():
+        knob = state.knob
+        ends = (False, True) if knob.kind is KnobKind.BOOLEAN else knob.choices or (knob.low, knob.high, *knob.special)
+        for value in () if state.lock_reason else ends:
+            opened.apply(Config({name: value}))
+            assert opened.states()[name].running == value
+            n_tried += 1
+    assert n_tried > 50
+    opened.restore(found)
+    assert opened.snapshot().values == found.values
 
 
 @on_the_kernel
-@pytest.mark.usefixtures("kernel")
-def test_a_config_cannot_stay_and_the_lines_that_would_make_it_are_shown(tmp_path: Path) -> None:
-    target = linux(tmp_path)
-    target.open()
-    try:
-        with pytest.raises(ApplyError, match="is empty again after a restart of the machine") as caught:
-            target.apply(OTHER, stays=True)
-        assert caught.value.hint == "put the printed lines into a file of /etc/tmpfiles.d"
-        assert target.fragment(OTHER).splitlines() == [
-            "# stat_interval",
-            "w /proc/sys/vm/stat_interval - - - - 7",
-            "# tcp_slow_start_after_idle",
-            "w /proc/sys/net/ipv4/tcp_slow_start_after_idle - - - - 0",
-        ]
-    finally:
-        target.close()
+def test_a_config_cannot_stay_and_the_lines_that_would_make_it_are_shown(opened: Any) -> None:
+    with pytest.raises(ApplyError, match="is empty again after a restart of the machine") as caught:
+        opened.apply(OTHER, stays=True)
+    assert caught.value.hint == "put the printed lines into a file of /etc/tmpfiles.d"
+    assert opened.fragment(OTHER).splitlines() == [
+        "# stat_interval",
+        "w /proc/sys/vm/stat_interval - - - - 7",
+        "# tcp_slow_start_after_idle",
+        "w /proc/sys/net/ipv4/tcp_slow_start_after_idle - - - - 0",
+    ]
 
 
 STUDY = """
@@ -168,20 +165,15 @@ warmup_cap = "1s"
 def test_a_killed_study_leaves_the_kernel_as_found(tmp_path: Path) -> None:
     before = values()
     (tmp_path / "study.toml").write_text(STUDY)
-    tuner = subprocess.Popen(
-        [sys.executable, "-m", "trimtab", "tune", "study.toml"], cwd=tmp_path, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    quiet = {"env": os.environ, "cwd": tmp_path, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    tuner = start_trimtab(["tune", "study.toml"], start_new_session=True, **quiet)
     try:
         _wait(lambda: values() != before, 90)
     finally:
         os.kill(tuner.pid, signal.SIGKILL)
         tuner.wait()
     _wait(lambda: values() == before, 30)
-    done = subprocess.run(
-        [sys.executable, "-m", "trimtab", "recover"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    assert start_trimtab(["recover"], **quiet).wait(timeout=120) == 0
     assert values() == before
 
 
