@@ -294,6 +294,11 @@ class Frame:
     @property
     def lateness_p99_us(self) -> int: ...
     @property
+    def wakeup_p99_us(self) -> int: ...
+    @property
+    def wait_s(self) -> float | None:
+        """Seconds that the thread which waited longest was ready to run and had no core; None where the system does not say."""
+    @property
     def backlog(self) -> int: ...
     @property
     def client_cpu_s(self) -> float: ...
@@ -328,6 +333,9 @@ class RunLog:
     def client_cpu_s(self) -> float:
         """CPU seconds of all worker threads since the run's start."""
     @property
+    def priority(self) -> str:
+        """What every worker thread had at least: "normal", "short slices" (an open loop without rights) or "real-time"."""
+    @property
     def memory_bytes(self) -> int:
         """What the engine's buffers and histograms hold."""
     def rows(self) -> Rows:
@@ -337,7 +345,7 @@ class RunLog:
 
         "response" (from when it was due) and "service" (from its sending) of the successes; "error" (response of failed and
         timed-out ones); "queue" (from when it was due to its sending); "lateness" (the generator's own, label 0); "attempts"
-        (tries per success).
+        (tries per success); "wakeup" (how late the generator's timer fired, label 0).
 
         Raises:
             ValueError: another name.
@@ -377,10 +385,11 @@ class Buckets:
 
 @final
 class Seconds:
-    """Totals per second as little-endian columns: int64, the last three float64.
+    """Totals per second as little-endian columns: int64, the last four float64.
 
     `offered`: operations that fell due (open loop) or were sent (closed loop); `credited`: successes, each by the share of its
-    run inside the second; `steal_s`: CPU seconds that the hypervisor gave to others.
+    run inside the second; `steal_s`: CPU seconds that the hypervisor gave to others; `wait_s`: a row for each thread, one after
+    the other, of seconds in which it was ready to run and had no core, empty where the system does not say.
     """
 
     @property
@@ -399,5 +408,7 @@ class Seconds:
     def client_cpu_s(self) -> bytes: ...
     @property
     def steal_s(self) -> bytes: ...
+    @property
+    def wait_s(self) -> bytes: ...
 
 __version__: str

@@ -62,7 +62,11 @@ MEASUREMENTS = st.builds(
     error_classes=st.dictionaries(NAMES, COUNTS, max_size=2),
     steal_share=st.none() | FLOATS,
     memory_bytes=COUNTS,
+    wakeup_p99_ms=st.none() | FLOATS,
+    wait_share=st.none() | FLOATS,
+    priority=TEXT,
     generator_limited=TEXT,
+    generator_waited=TEXT,
     overload=TEXT,
 )
 TRIALS = st.builds(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,32 @@ def test_cpu_of_the_generator(cpu_s: float, n_threads: int, reason: str) -> None
 )
 def test_lateness_of_the_generator(response_us: int, late_us: int, reason: str) -> None:
     assert measured(even(response_us), lateness=late(late_us)).generator_limited == reason
+
+
+def test_in_an_open_loop_late_wake_ups_count_whether_or_not_a_user_was_free() -> None:
+    reason = "the load generator was late itself: wake-up delay p99=3 ms (limit 2 ms)"
+    assert measured(even(), wakeup=late(3000), is_open=True).generator_limited == reason
+    assert measured(even(), wakeup=late(1900), is_open=True).generator_limited == ""
+    closed = measured(even(), wakeup=late(3000))
+    assert (closed.generator_limited, closed.wakeup_p99_ms) == ("", 3.0)
+
+
+def test_a_thread_that_waits_for_a_core_is_flagged_in_closed_loops_too() -> None:
+    waits = np.column_stack([np.full(K, 0.01), np.full(K, 0.25)])
+    m = measured(even(), wait_s=waits, n_threads=2, priority="normal")
+    assert (m.wait_share, m.priority) == (0.25, "normal")
+    assert m.generator_waited == "waited for a core 25 % of the time (limit 5 %)"
+    assert m.generator_limited == ""
+    assert measured(even(), wait_s=waits / 10, n_threads=2).generator_waited == ""
+    unknown = measured(even())
+    assert (unknown.wait_share, unknown.wakeup_p99_ms, unknown.generator_waited) == (None, None, "")
+
+
+def test_long_queries_tell_the_waits_of_the_generator_too() -> None:
+    rows = [(float(i), i + 1.0, 0, Outcome.OK) for i in range(10)]
+    m = summarise(replace(log_of(rows, duration_s=10), wait_s=2.0, steal_s=1.0, priority="normal"), (0.0, 10.0))
+    assert (m.wait_share, m.steal_share, m.priority) == (0.2, 0.1, "normal")
+    assert m.generator_waited == "waited for a core 20 % of the time (limit 5 %)"
 
 
 def test_a_few_late_ones_do_not_matter() -> None:

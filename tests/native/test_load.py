@@ -34,7 +34,7 @@ def largest_us(log: RunLog, what: str) -> int:
 
 
 def per_second(log: RunLog, name: str) -> NDArray[Any]:
-    is_float = name in ("credited", "client_cpu_s", "steal_s")
+    is_float = name in ("credited", "client_cpu_s", "steal_s", "wait_s")
     return np.frombuffer(getattr(log.seconds(), name), "<f8" if is_float else "<i8")
 
 
@@ -75,6 +75,11 @@ def test_histograms_and_totals_of_a_closed_loop_agree(server: Server) -> None:
     assert not per_second(log, "timed_out").any()
     assert per_second(log, "client_cpu_s").sum() == pytest.approx(log.client_cpu_s)
     assert (per_second(log, "steal_s") >= 0).all()
+    # A row for each thread; each thread can wait for a second within a second, and a little more at its edges.
+    waits = per_second(log, "wait_s").reshape(2, 3)
+    assert ((waits >= 0) & (waits < 2)).all()
+    assert log.priority == "normal"
+    assert total(log, "wakeup") > 50
     # The think time's timer is ours.
     assert total(log, "lateness") > 100
     assert 0 < log.memory_bytes < 1_000_000
@@ -89,6 +94,8 @@ def test_percentiles_of_a_frame_are_those_of_its_histogram(server: Server) -> No
     expected = np.percentile(values, [50, 95, 99], method="inverted_cdf").tolist()
     assert [frame.response_p50_us, frame.response_p95_us, frame.response_p99_us] == expected
     assert frame.client_cpu_s > 0
+    assert frame.wait_s is not None
+    assert frame.wakeup_p99_us > 0
     assert (frame.backlog, frame.n_shed, frame.n_timed_out) == (0, 0, 0)
 
 
@@ -103,6 +110,8 @@ def test_an_open_loop_offers_its_rate(server: Server, arrivals: str) -> None:
     assert abs(offered.sum() - 1500) <= margin
     assert offered.sum() - per_second(log, "ok").sum() < 20
     assert total(log, "lateness") <= offered.sum()
+    assert total(log, "wakeup") > 500
+    assert log.priority in ("normal", "short slices", "real-time")
 
 
 @pytest.mark.service

@@ -93,3 +93,30 @@ def test_own_sql_runs_on_mariadb(mariadb: MariaDb) -> None:
     assert count == unique
     assert int(count) > 10
     assert int(shortest) >= 3
+
+
+def test_operations_are_cut_off_on_a_server_that_has_no_connection_left(mariadb: MariaDb) -> None:
+    """One connection of the generator says KILL for all users, and is there before the queries hang."""
+    mariadb.run(
+        "CREATE USER narrow@localhost IDENTIFIED BY 'gate' WITH MAX_USER_CONNECTIONS 4; GRANT SELECT ON test.* TO narrow@localhost"
+    )
+    driver = Mysql(host=mariadb.socket, port=mariadb.port, user="narrow", database="test", password="gate")
+    # A lone SLEEP would answer that it was woken.
+    hang = "SELECT SLEEP(60), 'x' FROM (SELECT 1 UNION SELECT 2) t;"
+    scripts = Scripts([Script.own("hang", 1.0, "hang.sql", hang, parameters=[])], dialect="mysql", users=3)
+    before = _connections(mariadb)
+    load = Load(driver=driver, source=scripts, users=3, duration_s=60.0, operation_timeout_s=1.0)
+    n_cut_off = 0
+    while n_cut_off < 9:
+        frame = load.frame(30.0)
+        assert frame is not None
+        n_cut_off += frame.n_timed_out
+    log = load.stop()
+    # Nobody had to connect again, and no query is left behind.
+    assert (log.errors, log.error_classes) == ([], {})
+    assert _connections(mariadb) - before < 10
+    assert mariadb.run("SELECT count(*) FROM information_schema.processlist WHERE user = 'narrow'").strip() == "0"
+
+
+def _connections(server: MariaDb) -> int:
+    return int(server.run("SHOW GLOBAL STATUS LIKE 'Connections'").split()[1])

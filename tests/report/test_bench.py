@@ -67,6 +67,14 @@ def test_generator_speaks_of_itself() -> None:
     line = "generator: CPU 1 % of 1 thread, late by 0.1 ms (p99), waiting for a free connection 0 ms (p99), "
     line += "stolen by the hypervisor 0 % of a core, memory 1MiB: not the bottleneck"
     assert line in shown(measured())
+    assert "warning" not in shown(measured())
+    m = replace(measured(), wakeup_p99_ms=0.25, wait_share=0.31, priority="short slices",
+                generator_waited="waited for a core 31 % of the time (limit 5 %)")  # fmt: skip
+    line = "late by 0.1 ms (p99), woken late by 0.25 ms (p99), waiting for a core 31 % of the time, "
+    assert line + "normal priority in short slices" in shown(m)
+    warning = "warning: the generator waited for a core 31 % of the time (limit 5 %): latencies hold waits of its own; "
+    assert warning + "give it free cores, or compare throughput only" in shown(m)
+    assert ", real-time priority, " in shown(replace(m, priority="real-time"))
     limited = shown(measured(client_cpu_s=np.full(5, 1.8), n_threads=2))
     assert "CPU 90 % of 2 threads" in limited
     assert ": the load generator used 90 % of the 2 cores of its threads (limit 80 %)" in limited
@@ -115,7 +123,8 @@ def test_json_has_everything() -> None:
     assert run["error_classes"] == {"serialization": 50}
     assert run["overload"].startswith("50.0 % of the requests were dropped")
     assert run["by_label"]["read"]["latency_ms"]["p50"]["low"] > 0
-    assert set(run["generator"]) == {"n_threads", "lateness_p99_ms", "steal_share", "memory_bytes", "limited"}
+    assert set(run["generator"]) == {"n_threads", "lateness_p99_ms", "wakeup_p99_ms", "wait_share", "waited", "priority",
+                                     "steal_share", "memory_bytes", "limited"}  # fmt: skip
     assert run["series_per_s"] == [990.0] * 5
     assert run["cost_s"] == {"measure": 5.0, "reset": 0.25}
 

@@ -54,6 +54,14 @@ class FakeRows:
 
 
 @dataclass
+class FakeSeconds:
+    """Two seconds of one thread."""
+
+    steal_s: bytes = np.array([0.5, 0.25]).tobytes()
+    wait_s: bytes = np.array([0.125, 0.0]).tobytes()
+
+
+@dataclass
 class FakeRunLog:
     """The engine's log with these rows."""
 
@@ -62,6 +70,11 @@ class FakeRunLog:
     errors: list[str] = field(default_factory=lambda: ["57014 cancelled"])
     duration_s: float = 3.5
     client_cpu_s: float = 0.25
+    n_threads: int = 1
+    priority: str = "normal"
+
+    def seconds(self) -> FakeSeconds:
+        return FakeSeconds()
 
     def rows(self) -> FakeRows:
         return self.kept
@@ -75,6 +88,7 @@ def test_the_log_is_in_order_of_the_end() -> None:
     assert log.rows.tolist() == [1, 1, 4]
     assert log.outcome.tolist() == [Outcome.ERROR, Outcome.TIMED_OUT, Outcome.OK]
     assert (log.labels, log.errors, log.duration_s, log.client_cpu_s) == (("q1", "q6"), ("57014 cancelled",), 3.5, 0.25)
+    assert (log.wait_s, log.steal_s, log.priority) == (0.125, 0.75, "normal")
 
 
 def test_columns_of_different_length_are_refused() -> None:

@@ -25,6 +25,35 @@ fn ticks_per_second() -> f64 {
     if ticks > 0 { ticks as f64 } else { 100.0 }
 }
 
+/// How long one thread, which makes this, was ready to run and had no core.
+#[derive(Debug)]
+pub(crate) struct RunQueue {
+    /// `None`: the system does not say.
+    file: Option<std::fs::File>,
+}
+
+impl RunQueue {
+    /// That of the calling thread.
+    pub(crate) fn of_this_thread() -> Self {
+        // What the link names is looked up now, so that the file stays this thread's.
+        Self { file: std::fs::File::open("/proc/thread-self/schedstat").ok() }
+    }
+
+    /// Seconds that it has waited for a core since it started; `None` where the system does not say.
+    pub(crate) fn wait_s(&self) -> Option<f64> {
+        let mut text = [0_u8; 96];
+        let n = std::os::unix::fs::FileExt::read_at(self.file.as_ref()?, &mut text, 0).ok()?;
+        wait_ns(std::str::from_utf8(text.get(..n)?).ok()?).map(|ns| ns as f64 * 1e-9)
+    }
+}
+
+/// The second of three numbers; a kernel that does not count writes three zeros.
+fn wait_ns(schedstat: &str) -> Option<u64> {
+    let mut numbers = schedstat.split_whitespace().map(|number| number.parse::<u64>().ok());
+    let (ran_ns, wait_ns, n_slices) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    (ran_ns + wait_ns + n_slices > 0).then_some(wait_ns)
+}
+
 /// Lets the calling thread's timers fire when they are due: by default Linux may delay them by 50 us to join wake-ups.
 pub(crate) fn refuse_timer_slack() {
     #[cfg(target_os = "linux")]
@@ -34,12 +63,72 @@ pub(crate) fn refuse_timer_slack() {
     }
 }
 
-/// Lets the calling thread run as soon as it is due, before what else is busy on this machine: the lowest real-time priority,
-/// which root and `CAP_SYS_NICE` may take. False without the right, and nothing has changed then.
+/// When a thread gets a core on a machine that has none free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// As every other process.
+    #[default]
+    Normal,
+    /// As every other process, in short time slices: it runs sooner after a wake-up, and not longer in all.
+    ShortSlice,
+    /// Before every other process.
+    RealTime,
+}
+
+impl Priority {
+    /// In words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::ShortSlice => "short slices",
+            Self::RealTime => "real-time",
+        }
+    }
+}
+
+/// Lets the calling thread run as soon as it is due, before what else is busy on this machine, as far as it may.
 ///
 /// Without it a schedule cannot be kept on a machine whose cores the server keeps busy: a wake-up then waits for a whole
-/// time slice. The kernel keeps 5 % of the time for others (`sched_rt_runtime_us`) whatever the thread does.
-pub(crate) fn take_precedence() -> bool {
+/// time slice.
+pub(crate) fn take_precedence() -> Priority {
+    if take_real_time() {
+        Priority::RealTime
+    } else if take_short_slices() {
+        Priority::ShortSlice
+    } else {
+        Priority::Normal
+    }
+}
+
+/// The shortest slice that Linux gives.
+#[cfg(target_os = "linux")]
+const SLICE_NS: u64 = 100_000;
+
+/// Asks for short time slices, which anybody may have since Linux 6.12; false where that changes nothing.
+fn take_short_slices() -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: all bytes of a sched_attr may be zero.
+        let mut attr: libc::sched_attr = unsafe { std::mem::zeroed() };
+        attr.size = size_of::<libc::sched_attr>() as u32;
+        attr.sched_policy = libc::SCHED_OTHER as u32;
+        attr.sched_runtime = SLICE_NS;
+        // SAFETY: 0 is the calling thread, and `attr` is as long as it says and lives during both calls.
+        unsafe {
+            libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) == 0
+                && libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, attr.size, 0) == 0
+                // An older kernel takes the call and says 0.
+                && attr.sched_runtime == SLICE_NS
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    false
+}
+
+/// The lowest real-time priority, which root and `CAP_SYS_NICE` may take. False without the right, and nothing has changed
+/// then. The kernel keeps 5 % of the time for others (`sched_rt_runtime_us`) whatever the thread does.
+fn take_real_time() -> bool {
     #[cfg(target_os = "linux")]
     {
         // SAFETY: all bytes of a sched_param may be zero.
@@ -66,6 +155,32 @@ mod tests {
             sum = std::hint::black_box(sum + 1);
         }
         assert!(slept - before < 0.04, "sleeping cost {} s", slept - before);
+    }
+
+    #[test]
+    fn a_thread_that_shares_its_core_waits_for_it() {
+        // On a thread of its own, so that the test's thread keeps its cores and the file is that thread's.
+        let waited = std::thread::spawn(|| {
+            let queue = RunQueue::of_this_thread();
+            let first = queue.wait_s()?;
+            Some((first, queue.wait_s()?))
+        });
+        let (first, later) = waited.join().expect("no panic").expect("this kernel counts");
+        assert!(0.0 <= first && first <= later, "{first} {later}");
+        assert_eq!(wait_ns("12 345 6\n"), Some(345));
+        assert_eq!(wait_ns("0 0 0\n"), None);
+        assert_eq!(wait_ns("12"), None);
+    }
+
+    #[test]
+    fn the_priority_of_a_thread_is_told() {
+        // On a thread of its own: a priority stays.
+        let had = std::thread::spawn(|| (take_short_slices(), take_precedence())).join().expect("no panic");
+        assert!(matches!(had.1, Priority::RealTime) || (had.1 == Priority::ShortSlice) == had.0, "{had:?}");
+        assert_eq!(
+            [Priority::Normal, Priority::ShortSlice, Priority::RealTime].map(Priority::name),
+            ["normal", "short slices", "real-time"]
+        );
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl Load {
             let (command, commands) = unbounded_channel();
             let outbox = Outbox { worker, events: sender.clone() };
             let place = Place { worker: worker as u32, n_workers: n_workers as u32, n_users: plan.n_users };
-            let (driver, sources, labels) = (driver.clone(), Arc::clone(&sources), Arc::clone(&labels));
+            let (driver, sources, labels) = (driver.for_worker(), Arc::clone(&sources), Arc::clone(&labels));
             let plan = plan.clone();
             let job = move |timer| Job { driver, sources, labels, plan, place, timer };
             let thread = std::thread::Builder::new()

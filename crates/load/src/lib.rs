@@ -26,3 +26,5 @@ mod schedule;
 mod timer;
 mod user;
 mod worker;
+
+pub use cpu::Priority;

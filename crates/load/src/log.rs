@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::counts;
+use crate::cpu::Priority;
 use crate::driver::ErrorClass;
 
 /// How one operation ended. The numbers are part of the Python interface.
@@ -53,19 +54,21 @@ pub enum What {
     Lateness = 4,
     /// How often a successful operation was tried; not a time.
     Attempts = 5,
+    /// How late the generator's timer fired, whether or not anybody waited for it; at least 20 times a second. Has label 0.
+    WakeUp = 6,
 }
 
 impl What {
     /// How many there are.
-    pub(crate) const N: usize = 6;
+    pub(crate) const N: usize = 7;
     /// All of them; the position is the number.
     pub(crate) const ALL: [Self; Self::N] =
-        [Self::Response, Self::Service, Self::Error, Self::Queue, Self::Lateness, Self::Attempts];
+        [Self::Response, Self::Service, Self::Error, Self::Queue, Self::Lateness, Self::Attempts, Self::WakeUp];
 
     /// By the name that Python uses.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        let names = ["response", "service", "error", "queue", "lateness", "attempts"];
+        let names = ["response", "service", "error", "queue", "lateness", "attempts", "wakeup"];
         names.iter().position(|&known| known == name).map(|i| Self::ALL[i])
     }
 }
@@ -168,6 +171,10 @@ pub struct Log {
     pub duration_s: f64,
     /// CPU seconds that the worker threads used since the run's start.
     pub client_cpu_s: f64,
+    /// Per worker thread and second: seconds that it was ready to run and had no core; empty where the system does not say.
+    pub waits_s: Vec<Vec<f64>>,
+    /// What every worker thread had at least.
+    pub priority: Priority,
     /// Bytes that the engine's buffers and histograms hold.
     pub memory_bytes: usize,
     /// Whether the run has ended.
@@ -214,6 +221,10 @@ pub struct Frame {
     pub response_us: Percentiles,
     /// 99th percentile of the generator's own lateness; 0 when no timer was waited for.
     pub lateness_p99_us: u64,
+    /// 99th percentile of how late the generator's timer fired.
+    pub wakeup_p99_us: u64,
+    /// Seconds that the worker thread which waited longest was ready to run and had no core; `None` where the system does not say.
+    pub wait_s: Option<f64>,
     /// Operations that waited for a free user at the second's end.
     pub backlog: u64,
     /// CPU seconds of all worker threads within it.

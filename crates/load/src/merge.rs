@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::counts;
+use crate::cpu::Priority;
 use crate::log::{ErrorCounts, Frame, Group, Log, MAX_ERRORS, Percentiles, Row, Second, What};
 use crate::recorder::{Batch, Durations, Part, seconds};
 
@@ -14,6 +15,9 @@ struct Worker {
     now_ns: u64,
     memory_bytes: usize,
     is_gone: bool,
+    priority: Priority,
+    /// Of each second; `None` where the system does not say.
+    waits_s: Option<Vec<f64>>,
 }
 
 /// A second that is not a frame yet.
@@ -22,6 +26,7 @@ struct Pending {
     part: Part,
     response: BTreeMap<u16, u64>,
     lateness: BTreeMap<u16, u64>,
+    wakeup: BTreeMap<u16, u64>,
 }
 
 /// Everything that the workers handed over so far.
@@ -64,6 +69,8 @@ impl Merge {
         book.n_seconds = batch.n_seconds;
         book.now_ns = batch.now_ns;
         book.memory_bytes = batch.memory_bytes;
+        book.priority = batch.priority;
+        book.wait(&batch);
         self.rows.extend(batch.rows);
         self.errors.extend(batch.errors);
         self.error_counts.merge(&batch.error_counts);
@@ -79,6 +86,7 @@ impl Merge {
             let merged = match group.what {
                 What::Response => &mut pending.response,
                 What::Lateness => &mut pending.lateness,
+                What::WakeUp => &mut pending.wakeup,
                 _ => continue,
             };
             for (index, count) in counts::decode(&group.counts) {
@@ -116,7 +124,9 @@ impl Merge {
         Log {
             labels: self.labels.to_vec(),
             rows: self.rows.clone(),
-            seconds: self.seconds_until(duration_s),
+            waits_s: self.waits_until(self.n_seconds(duration_s)),
+            priority: self.workers.iter().map(|worker| worker.priority).min().unwrap_or_default(),
+            seconds: self.seconds[..self.n_seconds(duration_s)].to_vec(),
             errors: self.errors.iter().map(|(_, text)| text.clone()).collect(),
             error_counts: self.error_counts,
             duration_s,
@@ -128,11 +138,26 @@ impl Merge {
     }
 
     /// Without the empty second that begins at the run's very end.
-    fn seconds_until(&self, duration_s: f64) -> Vec<Second> {
+    fn n_seconds(&self, duration_s: f64) -> usize {
         let is_used = |second: &Second| second.offered + second.n_ok + second.n_error + second.n_timed_out > 0;
         let n_used = self.seconds.iter().rposition(is_used).map_or(0, |last| last + 1);
-        let n = n_used.max(duration_s.ceil() as usize).min(self.seconds.len());
-        self.seconds[..n].to_vec()
+        n_used.max(duration_s.ceil() as usize).min(self.seconds.len())
+    }
+
+    /// One row of `n` seconds for each worker; none when that of one is not known.
+    fn waits_until(&self, n: usize) -> Vec<Vec<f64>> {
+        let row = |worker: &Worker| {
+            let mut waits_s = worker.waits_s.clone()?;
+            waits_s.resize(n, 0.0);
+            Some(waits_s)
+        };
+        self.workers.iter().map(row).collect::<Option<_>>().unwrap_or_default()
+    }
+
+    /// That of the worker which waited longest.
+    fn longest_wait_s(&self, second: u32) -> Option<f64> {
+        let wait_s = |worker: &Worker| Some(worker.waits_s.as_ref()?.get(second as usize).copied().unwrap_or(0.0));
+        self.workers.iter().filter_map(wait_s).reduce(f64::max)
     }
 
     fn memory_bytes(&self) -> usize {
@@ -159,6 +184,7 @@ impl Merge {
             part: Part::new(second, n_labels),
             response: BTreeMap::new(),
             lateness: BTreeMap::new(),
+            wakeup: BTreeMap::new(),
         })
     }
 
@@ -178,7 +204,7 @@ impl Merge {
         }
     }
 
-    fn frame(&self, Pending { part, response, lateness }: &Pending) -> Frame {
+    fn frame(&self, Pending { part, response, lateness, wakeup }: &Pending) -> Frame {
         let share = |&(label, elapsed_s): &(u32, f64)| {
             let expected_s = self.durations[label as usize].mean_s().max(elapsed_s);
             if expected_s > 0.0 { elapsed_s.min(1.0) / expected_s } else { 0.0 }
@@ -193,8 +219,24 @@ impl Merge {
             credited: part.credit + part.running.iter().map(share).sum::<f64>(),
             response_us: Percentiles { p50, p95, p99 },
             lateness_p99_us: value_at(lateness, 0.99),
+            wakeup_p99_us: value_at(wakeup, 0.99),
+            wait_s: self.longest_wait_s(part.second),
             backlog: part.backlog,
             client_cpu_s: part.client_cpu_s,
+        }
+    }
+}
+
+impl Worker {
+    fn wait(&mut self, batch: &Batch) {
+        if !batch.knows_waits {
+            return;
+        }
+        let waits_s = self.waits_s.get_or_insert_default();
+        for part in &batch.parts {
+            let i = part.second as usize;
+            waits_s.resize(waits_s.len().max(i + 1), 0.0);
+            waits_s[i] += part.wait_s;
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::counts::Counts;
-use crate::cpu;
+use crate::cpu::{self, Priority, RunQueue};
 use crate::driver::Failure;
 use crate::log::{ErrorCounts, Group, MAX_ERRORS, Outcome, Row, What};
 
@@ -25,6 +25,8 @@ pub(crate) struct Part {
     pub(crate) credit: f64,
     pub(crate) client_cpu_s: f64,
     pub(crate) steal_s: f64,
+    /// Seconds that the worker's thread was ready to run and had no core.
+    pub(crate) wait_s: f64,
     /// Operations that waited for a free user at the second's end.
     pub(crate) backlog: u64,
     /// Per label: successes within this second and the sum of their durations.
@@ -56,6 +58,9 @@ pub(crate) struct Batch {
     pub(crate) now_ns: u64,
     /// Bytes that the worker's own buffers hold.
     pub(crate) memory_bytes: usize,
+    /// Whether the waits in `parts` are known.
+    pub(crate) knows_waits: bool,
+    pub(crate) priority: Priority,
 }
 
 /// What a recorder does beside its duty.
@@ -65,6 +70,8 @@ pub(crate) struct Extras {
     pub(crate) keeps_rows: bool,
     /// Read the machine's steal time every second: one worker does it for all.
     pub(crate) reads_steal: bool,
+    /// What the worker's thread has, for the log.
+    pub(crate) priority: Priority,
 }
 
 /// A successful end.
@@ -108,15 +115,18 @@ pub(crate) struct Recorder {
     backlog: u64,
     cpu_s: f64,
     steal_s: f64,
+    run_queue: RunQueue,
+    wait_s: Option<f64>,
     n_errors_kept: usize,
     is_closed: bool,
 }
 
 impl Recorder {
-    /// `users` are the run-wide numbers of this worker's users; a slot is an index into them.
+    /// `users` are the run-wide numbers of this worker's users; a slot is an index into them. To be called on its thread.
     pub(crate) fn new(users: &[u32], labels: Arc<[String]>, extras: Extras) -> Self {
         let mut counts = Vec::new();
         counts.resize_with(labels.len().max(1) * What::N, Counts::default);
+        let run_queue = RunQueue::of_this_thread();
         Self {
             slots: users.iter().map(|&user| Slot { user, running: None }).collect(),
             extras,
@@ -128,6 +138,8 @@ impl Recorder {
             backlog: 0,
             cpu_s: cpu::thread_cpu_s(),
             steal_s: if extras.reads_steal { cpu::steal_s() } else { 0.0 },
+            wait_s: run_queue.wait_s(),
+            run_queue,
             n_errors_kept: 0,
             is_closed: false,
         }
@@ -162,6 +174,11 @@ impl Recorder {
     /// Our timer woke so late although a user was free.
     pub(crate) fn late(&mut self, lateness_ns: u64) {
         self.count(What::Lateness, 0, micros(lateness_ns));
+    }
+
+    /// Our timer fired so late, whether or not anybody waited for it.
+    pub(crate) fn woke(&mut self, delay_ns: u64) {
+        self.count(What::WakeUp, 0, micros(delay_ns));
     }
 
     /// So many operations fell due (open loop) or were sent (closed loop).
@@ -208,7 +225,9 @@ impl Recorder {
             self.flush();
         }
         let memory_bytes = self.memory_bytes();
-        Batch { n_seconds: self.open.second, memory_bytes, ..std::mem::take(&mut self.batch) }
+        let (knows_waits, priority) = (self.wait_s.is_some(), self.extras.priority);
+        let n_seconds = self.open.second;
+        Batch { n_seconds, memory_bytes, knows_waits, priority, ..std::mem::take(&mut self.batch) }
     }
 
     fn memory_bytes(&self) -> usize {
@@ -222,7 +241,8 @@ impl Recorder {
         self.measure_machine();
         self.open.client_cpu_s /= n_over as f64;
         self.open.steal_s /= n_over as f64;
-        let (client_cpu_s, steal_s) = (self.open.client_cpu_s, self.open.steal_s);
+        self.open.wait_s /= n_over as f64;
+        let Part { client_cpu_s, steal_s, wait_s, .. } = self.open;
         for _ in 0..n_over {
             let edge_ns = self.edge_ns;
             let elapsed = |running: Running| (running.label, seconds(edge_ns - running.sent_ns));
@@ -230,9 +250,9 @@ impl Recorder {
             self.open.backlog = self.backlog;
             self.put_part(self.open.second + 1);
             self.edge_ns += SECOND_NS;
-            (self.open.client_cpu_s, self.open.steal_s) = (client_cpu_s, steal_s);
+            (self.open.client_cpu_s, self.open.steal_s, self.open.wait_s) = (client_cpu_s, steal_s, wait_s);
         }
-        (self.open.client_cpu_s, self.open.steal_s) = (0.0, 0.0);
+        (self.open.client_cpu_s, self.open.steal_s, self.open.wait_s) = (0.0, 0.0, 0.0);
     }
 
     /// Hands over what the open second has so far.
@@ -256,6 +276,9 @@ impl Recorder {
     fn measure_machine(&mut self) {
         let cpu_s = cpu::thread_cpu_s();
         self.open.client_cpu_s += cpu_s - std::mem::replace(&mut self.cpu_s, cpu_s);
+        if let Some(wait_s) = self.run_queue.wait_s() {
+            self.open.wait_s += wait_s - self.wait_s.replace(wait_s).unwrap_or(wait_s);
+        }
         if self.extras.reads_steal {
             let steal_s = cpu::steal_s();
             self.open.steal_s += steal_s - std::mem::replace(&mut self.steal_s, steal_s);
@@ -348,6 +371,7 @@ impl Part {
         self.credit += other.credit;
         self.client_cpu_s += other.client_cpu_s;
         self.steal_s += other.steal_s;
+        self.wait_s += other.wait_s;
         self.backlog += other.backlog;
         self.running.extend_from_slice(&other.running);
         for (mine, &theirs) in self.succeeded.iter_mut().zip(&other.succeeded) {

@@ -20,6 +20,9 @@ use crate::recorder::{Batch, Ending, Recorder, Success};
 use crate::schedule::NEVER;
 use crate::timer::Timer;
 
+/// The timer fires at least so often, so that it is known how late this thread runs when nobody waits for the timer.
+const PROBE_NS: u64 = 50_000_000;
+
 /// Stands for a timer that must be armed whatever comes next.
 const UNARMED: u64 = 0;
 
@@ -136,8 +139,11 @@ impl Room {
             if now_ns >= pacer.sweep_ns {
                 pacer.sweep_ns = self.sweep(now_ns);
             }
-            let next_ns = next_due_ns.min(next_alarm_ns).min(pacer.sweep_ns);
+            let next_ns = next_due_ns.min(next_alarm_ns).min(pacer.sweep_ns).min(now_ns.saturating_add(PROBE_NS));
             if now_ns >= pacer.armed_ns {
+                if pacer.armed_ns != UNARMED {
+                    self.recorder.borrow_mut().woke(now_ns - pacer.armed_ns);
+                }
                 // It has fired, or is about to.
                 pacer.armed_ns = UNARMED;
             }

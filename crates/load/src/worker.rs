@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::cpu::take_precedence;
+use crate::cpu::{Priority, take_precedence};
 use crate::driver::{Driver, Failure, Session};
 use crate::model::{Model, Think};
 use crate::queue::Queue;
@@ -119,14 +119,14 @@ impl Drop for Outbox {
 /// So many connections are opened at once: a Unix socket refuses what exceeds the server's backlog.
 const CONNECTS_AT_ONCE: usize = 16;
 
-/// How long users think, and in an open loop the requests that wait for them.
-fn paced(model: &Model, place: Place, seed: u64) -> (Think, Option<Queue>) {
+/// How long users think, in an open loop the requests that wait for them, and the priority with which the thread drives them.
+fn paced(model: &Model, place: Place, seed: u64) -> (Think, Option<Queue>, Priority) {
     match model {
-        Model::Closed(think) => (*think, None),
+        Model::Closed(think) => (*think, None, Priority::Normal),
         Model::Open(open) => {
             // A closed loop competes with the server as its clients would; a schedule must be kept whatever the server does.
-            take_precedence();
-            (Think::default(), Some(Queue::new(open, place, seed)))
+            let priority = take_precedence();
+            (Think::default(), Some(Queue::new(open, place, seed)), priority)
         }
     }
 }
@@ -150,12 +150,13 @@ pub(crate) async fn run<D: Driver>(job: Job<D>, mut commands: mpsc::UnboundedRec
         return close_all(sessions).await;
     };
     let Job { driver, labels, plan, place, timer, .. } = job;
-    let extras = Extras { keeps_rows: plan.keeps_rows, reads_steal: place.worker == 0 };
+    let (think, queue, priority) = paced(&plan.model, place, seed);
+    let extras = Extras { keeps_rows: plan.keeps_rows, reads_steal: place.worker == 0, priority };
     let recorder = Recorder::new(&users, labels, extras);
-    let (think, queue) = paced(&plan.model, place, seed);
     let Limits { duration, operation_timeout, connect_timeout, cancel_grace } = plan.limits;
     let room = Room::new(start, operation_timeout, users.len(), recorder, queue, timer);
     let manners = Manners { think, connect_timeout, cancel_grace, max_tries: plan.max_tries };
+    let attendant = attend(&driver, connect_timeout);
     let mut tasks = JoinSet::new();
     for (slot, (session, source)) in sessions.into_iter().zip(sources).enumerate() {
         let seat = Seat::new(Rc::clone(&room), slot);
@@ -169,6 +170,16 @@ pub(crate) async fn run<D: Driver>(job: Job<D>, mut commands: mpsc::UnboundedRec
     supervise(&mut tasks, &room, duration, &mut commands, &outbox).await;
     pacer.abort();
     finish(&mut tasks, &room, &outbox).await;
+    attendant.abort();
+    let _ = timeout(CLOSE_TIMEOUT, driver.leave()).await;
+}
+
+/// Lets the driver open what it needs besides the sessions, while the users work.
+fn attend<D: Driver>(driver: &D, limit: Duration) -> JoinHandle<()> {
+    let driver = driver.clone();
+    tokio::task::spawn_local(async move {
+        let _ = timeout(limit, driver.attend()).await;
+    })
 }
 
 /// The run's end: nothing is recorded after this moment, however long the cancelled operations take to come back.

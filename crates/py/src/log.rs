@@ -24,6 +24,8 @@ pub(crate) struct Frame {
     response_p95_us: u64,
     response_p99_us: u64,
     lateness_p99_us: u64,
+    wakeup_p99_us: u64,
+    wait_s: Option<f64>,
     backlog: u64,
     client_cpu_s: f64,
 }
@@ -41,6 +43,8 @@ impl From<log::Frame> for Frame {
             response_p95_us: frame.response_us.p95,
             response_p99_us: frame.response_us.p99,
             lateness_p99_us: frame.lateness_p99_us,
+            wakeup_p99_us: frame.wakeup_p99_us,
+            wait_s: frame.wait_s,
             backlog: frame.backlog,
             client_cpu_s: frame.client_cpu_s,
         }
@@ -120,6 +124,11 @@ impl RunLog {
     }
 
     #[getter]
+    fn priority(&self) -> &'static str {
+        self.log.priority.name()
+    }
+
+    #[getter]
     fn memory_bytes(&self) -> usize {
         self.log.memory_bytes
     }
@@ -162,6 +171,7 @@ impl RunLog {
             credited: column(py, seconds, |second| second.credited.to_le_bytes())?,
             client_cpu_s: column(py, seconds, |second| second.client_cpu_s.to_le_bytes())?,
             steal_s: column(py, seconds, |second| second.steal_s.to_le_bytes())?,
+            wait_s: column(py, &self.log.waits_s.concat(), |wait_s| wait_s.to_le_bytes())?,
         })
     }
 }
@@ -186,7 +196,8 @@ pub(crate) struct Buckets {
     count: Py<PyBytes>,
 }
 
-/// Totals per second as little-endian columns (int64; the last three float64).
+/// Totals per second as little-endian columns (int64; the last four float64). `wait_s` has a row for each thread, one after
+/// the other, and is empty where the system does not say.
 #[pyclass(module = "trimtab._native", frozen, get_all)]
 pub(crate) struct Seconds {
     offered: Py<PyBytes>,
@@ -197,4 +208,5 @@ pub(crate) struct Seconds {
     credited: Py<PyBytes>,
     client_cpu_s: Py<PyBytes>,
     steal_s: Py<PyBytes>,
+    wait_s: Py<PyBytes>,
 }

@@ -39,6 +39,9 @@ class QueryLog:
         errors: texts of the first errors (at most 100), each with its SQLSTATE where there is one.
         duration_s: length of the run.
         client_cpu_s: CPU seconds that the load generator itself used.
+        wait_s: seconds that its thread was ready to run and had no core; None where the system does not say.
+        steal_s: CPU seconds that the hypervisor took from this machine; None when not known.
+        priority: what its thread had: "normal", "short slices" or "real-time"; "" when not known.
     """
 
     labels: tuple[str, ...]
@@ -51,6 +54,9 @@ class QueryLog:
     errors: tuple[str, ...] = ()
     duration_s: float = 0.0
     client_cpu_s: float = 0.0
+    wait_s: float | None = None
+    steal_s: float | None = None
+    priority: str = ""
 
     def __len__(self) -> int:
         return len(self.start_s)
@@ -127,7 +133,12 @@ class Measurement:
         error_classes: failed operations of the whole run, warm-up included, by class.
         steal_share: CPU seconds per second that the hypervisor took from the machine, all cores together; None when not known.
         memory_bytes: what the generator's buffers and histograms held; 0 when not known.
+        wakeup_p99_ms: 99th percentile of how late the generator's timer fired; None when not known.
+        wait_share: part of the time in which the generator's thread that waited longest was ready to run and had no core;
+            None when not known.
+        priority: of the generator's threads: "normal", "short slices" or "real-time"; "" when not known.
         generator_limited: why the generator, and not the server, was measured; "" when it was not.
+        generator_waited: how the generator went short of a core, so that latencies hold waits of its own; "" when it did not.
         overload: in an open loop, why the server did not keep up with the rate; "" when it did.
         log: the raw log while in memory; never stored.
     """
@@ -158,7 +169,11 @@ class Measurement:
     error_classes: Mapping[str, int] = field(default_factory=dict)
     steal_share: float | None = None
     memory_bytes: int = 0
+    wakeup_p99_ms: float | None = None
+    wait_share: float | None = None
+    priority: str = ""
     generator_limited: str = ""
+    generator_waited: str = ""
     overload: str = ""
     log: QueryLog | SecondLog | None = field(default=None, repr=False, compare=False)
 

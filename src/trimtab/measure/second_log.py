@@ -20,7 +20,10 @@ __all__ = ["HISTOGRAMS", "Buckets", "SecondLog", "merge_seconds"]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-HISTOGRAMS = ("response", "service", "error", "queue", "lateness", "attempts")
+HISTOGRAMS = ("response", "service", "error", "queue", "lateness", "attempts", "wakeup")
+
+PRIORITIES = ("", "normal", "short slices", "real-time")
+"""From the least to the most that is known of a generator's threads."""
 
 _COLUMNS: Mapping[str, type[np.generic]] = {
     "offered": np.int64,
@@ -94,10 +97,14 @@ class SecondLog:
         queue: how long operations that were due waited for a free user.
         lateness: how late the generator itself was although a user was free; label 0.
         attempts: tries per successful operation.
+        wakeup: how late the generator's timer fired, whether or not a user was free; label 0.
         offered, shed: (k,) requests that were due; those that were dropped because too many waited already.
         timed_out: (k,) operations cut off by their own time-out; they are in `error` too.
         client_cpu_s: (k,) CPU seconds of the generator's threads.
         steal_s: (k,) CPU seconds that the hypervisor took from this machine, all cores together.
+        wait_s: (k, n_threads) seconds that each of the generator's threads was ready to run and had no core; None where
+            the system does not say.
+        priority: what all these threads had: "normal", "short slices" or "real-time"; "" when not known.
         error_classes: failed operations of the whole run by class ("serialization", "validation", ...).
         n_threads, users: of the generator; users are connections.
         is_open: whether requests came by a schedule.
@@ -114,11 +121,14 @@ class SecondLog:
     queue: Buckets = field(default_factory=_none)
     lateness: Buckets = field(default_factory=_none)
     attempts: Buckets = field(default_factory=_none)
+    wakeup: Buckets = field(default_factory=_none)
     offered: Ints
     shed: Ints
     timed_out: Ints
     client_cpu_s: Floats
     steal_s: Floats
+    wait_s: Floats | None = None
+    priority: str = ""
     error_classes: Mapping[str, int] = field(default_factory=dict)
     n_threads: int = 1
     users: int = 1
@@ -131,6 +141,11 @@ class SecondLog:
         lengths = {name: len(getattr(self, name)) for name in _COLUMNS}
         if len(set(lengths.values())) > 1:
             raise LoadError(f"the columns of the load's log differ in length: {lengths}", hint="repeat the run")
+        if self.wait_s is not None and self.wait_s.shape != (len(self.credited), self.n_threads):
+            raise LoadError(
+                f"wait_s has {self.wait_s.shape} seconds and threads in place of {(len(self.credited), self.n_threads)}",
+                hint="repeat the run",
+            )
         for name in HISTOGRAMS:
             buckets: Buckets = getattr(self, name)
             lengths = {column.name: len(getattr(buckets, column.name)) for column in fields(Buckets)}
@@ -158,6 +173,8 @@ def merge_seconds(parts: Sequence[SecondLog]) -> SecondLog:
         labels=labels,
         duration_s=max(part.duration_s for part in parts),
         **columns,
+        wait_s=_beside(parts, k),
+        priority=min((part.priority for part in parts), key=PRIORITIES.index),
         error_classes=_counted(parts),
         n_threads=sum(part.n_threads for part in parts),
         users=sum(part.users for part in parts),
@@ -185,6 +202,16 @@ def _summed(name: str, parts: Sequence[SecondLog], k: int) -> NDArray[np.generic
         column = getattr(part, name)
         total[: len(column)] += column
     return total
+
+
+def _beside(parts: Sequence[SecondLog], k: int) -> Floats | None:
+    """The threads of all parts side by side; None when those of one are not known."""
+    columns = []
+    for part in parts:
+        if part.wait_s is None:
+            return None
+        columns.append(np.pad(part.wait_s, ((0, k - len(part.wait_s)), (0, 0))))
+    return np.concatenate(columns, axis=1)
 
 
 def _counted(parts: Sequence[SecondLog]) -> dict[str, int]:

@@ -23,7 +23,7 @@ from trimtab.measure.measurement import Interval, LabelStats, Measurement, Outco
 from trimtab.measure.percentile import percentile_interval
 from trimtab.measure.second_log import SecondLog
 from trimtab.measure.summary_seconds import PERCENTILES, summarise_seconds
-from trimtab.measure.validity import cpu_limit
+from trimtab.measure.validity import cpu_limit, starvation
 
 __all__ = ["PERCENTILES", "summarise"]
 
@@ -75,6 +75,7 @@ def summarise(
     ended |= (log.end_s >= window_s[1]) & (window_s[1] >= run_end_s(log))
     edges = np.linspace(*window_s, _n_bins(log, ended, window_s) + 1)
     latency_mean, percentiles = _latencies(log, ended, edges, level)
+    wait_share = None if log.wait_s is None else log.wait_s / run_end_s(log)
     is_ok = ended & (log.outcome == Outcome.OK)
     return Measurement(
         window_s=(float(window_s[0]), float(window_s[1])),
@@ -91,7 +92,11 @@ def summarise(
         by_label=_by_label(log, ended, edges, level),
         client_cpu_share=log.client_cpu_s / run_end_s(log),
         errors=log.errors,
+        steal_share=None if log.steal_s is None else log.steal_s / run_end_s(log),
+        wait_share=wait_share,
+        priority=log.priority,
         generator_limited=cpu_limit(log.client_cpu_s / run_end_s(log), n_threads=1),
+        generator_waited=starvation(wait_share),
         log=log,
     )
 

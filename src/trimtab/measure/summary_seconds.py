@@ -13,7 +13,7 @@ from trimtab.measure.interval import batch_means_interval, check_level, floored,
 from trimtab.measure.measurement import Interval, LabelStats, Measurement
 from trimtab.measure.percentile import counted_percentile_interval, value_at
 from trimtab.measure.second_log import Buckets, SecondLog
-from trimtab.measure.validity import cpu_limit, lateness_limit, overload
+from trimtab.measure.validity import cpu_limit, lateness_limit, overload, starvation
 
 __all__ = ["PERCENTILES", "summarise_seconds"]
 
@@ -53,6 +53,8 @@ def summarise_seconds(
     cpu_share = float(log.client_cpu_s[low:high].mean())
     p50_ms = value_at(window.ok.value_us, window.ok.count, 0.5) / _US_PER_MS
     lateness_ms = window.padded_p99_ms(log.lateness, n_done)
+    wakeup_ms = _plain_percentiles(log.wakeup.within(low, high)).get("p99")
+    wait_share = None if log.wait_s is None else float(log.wait_s[low:high].mean(axis=0).max())
     return Measurement(
         window_s=(float(low), float(high)),
         throughput=window.throughput(window.ok.total, log.credited[low:high]),
@@ -80,7 +82,12 @@ def summarise_seconds(
         error_classes=dict(log.error_classes),
         steal_share=float(log.steal_s[low:high].mean()),
         memory_bytes=log.memory_bytes,
-        generator_limited=cpu_limit(cpu_share, log.n_threads) or lateness_limit(lateness_ms, p50_ms),
+        wakeup_p99_ms=wakeup_ms,
+        wait_share=wait_share,
+        priority=log.priority,
+        generator_limited=cpu_limit(cpu_share, log.n_threads)
+        or lateness_limit(lateness_ms, p50_ms, wakeup_ms if log.is_open else None),
+        generator_waited=starvation(wait_share),
         overload=behind,
         log=log,
     )

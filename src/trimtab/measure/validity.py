@@ -6,7 +6,7 @@ import math
 
 from trimtab.units import format_percent
 
-__all__ = ["cpu_limit", "lateness_limit", "overload"]
+__all__ = ["cpu_limit", "lateness_limit", "overload", "starvation"]
 
 _MAX_CPU_SHARE = 0.8
 """Of one core per generator thread: above it, answers wait for the generator before they are seen."""
@@ -14,6 +14,9 @@ _MAX_CPU_SHARE = 0.8
 _MAX_LATENESS_MS = 2.0
 _MAX_LATENESS_SHARE = 0.1
 """Of the median response time. The generator's lateness is not counted against the server, but it thins out the load."""
+
+_MAX_WAIT_SHARE = 0.05
+"""Of the time of one of its threads. While it waits for a core, answers that have come are not seen: the wait is in the latencies."""
 
 _MAX_SHED_SHARE = 0.001
 _MIN_ACHIEVED_SHARE = 0.99
@@ -32,13 +35,31 @@ def cpu_limit(cpu_share: float, n_threads: int) -> str:
     return f"the load generator used {format_percent(cpu_share / n_threads)} of {cores} (limit {format_percent(_MAX_CPU_SHARE)})"
 
 
-def lateness_limit(lateness_p99_ms: float | None, response_p50_ms: float) -> str:
-    """Why the generator was too late to be trusted; "" when it was not, or it is not known (None). NaN: nothing succeeded."""
+def starvation(wait_share: float | None) -> str:
+    """How the generator went short of a core, so that latencies hold waits of its own; "" when it did not, or it is not known.
+
+    Args:
+        wait_share: the part of the time in which the thread that waited longest was ready to run and had no core.
+    """
+    if wait_share is None or wait_share <= _MAX_WAIT_SHARE:
+        return ""
+    return f"waited for a core {format_percent(wait_share)} of the time (limit {format_percent(_MAX_WAIT_SHARE)})"
+
+
+def lateness_limit(lateness_p99_ms: float | None, response_p50_ms: float, wakeup_p99_ms: float | None = None) -> str:
+    """Why the generator was too late to be trusted; "" when it was not, or it is not known (None). NaN: nothing succeeded.
+
+    Args:
+        lateness_p99_ms: of operations for which a user was free.
+        response_p50_ms: the median response.
+        wakeup_p99_ms: in an open loop, of all wake-ups of the generator's timer.
+    """
     share_ms = _MAX_LATENESS_SHARE * response_p50_ms if math.isfinite(response_p50_ms) else 0.0
     limit_ms = max(_MAX_LATENESS_MS, share_ms)
-    if lateness_p99_ms is None or lateness_p99_ms <= limit_ms:
-        return ""
-    return f"the load generator was late itself: lateness p99={lateness_p99_ms:.3g} ms (limit {limit_ms:.3g} ms)"
+    for name, p99_ms in (("lateness", lateness_p99_ms), ("wake-up delay", wakeup_p99_ms)):
+        if p99_ms is not None and p99_ms > limit_ms:
+            return f"the load generator was late itself: {name} p99={p99_ms:.3g} ms (limit {limit_ms:.3g} ms)"
+    return ""
 
 
 def overload(*, offered: int, shed: int, done: int, users: int) -> str:

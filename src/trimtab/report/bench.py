@@ -23,6 +23,8 @@ _WIDTH = 1000
 
 _SHOWN_ERRORS = 3
 
+_ROOM = "give it free cores, or compare throughput only"
+
 
 def print_bench(
     trials: Sequence[Trial], objective: Objective, value: Interval, noise: NoiseFloor, console: Console | None = None
@@ -103,6 +105,12 @@ def _lines(m: Measurement) -> list[str]:
     own = [f"CPU {format_percent(m.client_cpu_share / m.n_threads)} of {counted(m.n_threads, 'thread')}"]
     if m.lateness_p99_ms is not None:
         own.append(f"late by {m.lateness_p99_ms:.3g} ms (p99)")
+    if m.wakeup_p99_ms is not None:
+        own.append(f"woken late by {m.wakeup_p99_ms:.3g} ms (p99)")
+    if m.wait_share is not None:
+        own.append(f"waiting for a core {format_percent(m.wait_share)} of the time")
+    if m.priority:
+        own.append("normal priority in short slices" if m.priority == "short slices" else f"{m.priority} priority")
     if m.queue_p99_ms is not None:
         own.append(f"waiting for a free connection {m.queue_p99_ms:.3g} ms (p99)")
     if m.steal_share is not None:
@@ -110,6 +118,8 @@ def _lines(m: Measurement) -> list[str]:
     if m.memory_bytes:
         own.append(f"memory {format_size(m.memory_bytes)}")
     lines.append(f"generator: {', '.join(own)}: {m.generator_limited or 'not the bottleneck'}")
+    if m.generator_waited:
+        lines.append(f"warning: the generator {m.generator_waited}: latencies hold waits of its own; {_ROOM}")
     return lines
 
 
@@ -174,6 +184,10 @@ def measurement_to_json(m: Measurement) -> dict[str, Any]:
         "generator": {
             "n_threads": m.n_threads,
             "lateness_p99_ms": m.lateness_p99_ms,
+            "wakeup_p99_ms": m.wakeup_p99_ms,
+            "wait_share": m.wait_share,
+            "waited": m.generator_waited,
+            "priority": m.priority,
             "steal_share": m.steal_share,
             "memory_bytes": m.memory_bytes,
             "limited": m.generator_limited,

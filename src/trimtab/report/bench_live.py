@@ -35,6 +35,7 @@ _COLUMNS = (
     "waiting",
     "late ms",
     "CPU",
+    "no core",
 )
 
 
@@ -110,6 +111,7 @@ def _cells(frame: Frame) -> tuple[Text, ...]:
         Text(str(frame.backlog)),
         Text(_ms(frame.lateness_p99_us)),
         Text(format_percent(frame.client_cpu_s)),
+        Text("–" if frame.wait_s is None else format_percent(frame.wait_s)),
     )
 
 
@@ -123,7 +125,10 @@ def _line(frame: Frame) -> str:
         parts.append(f"{frame.n_error} failed, {frame.n_timed_out} timed out")
     if frame.n_shed or frame.backlog:
         parts.append(f"{frame.n_shed} dropped, {frame.backlog} waiting")
-    parts.append(f"generator: CPU {format_percent(frame.client_cpu_s)}, late by {_ms(frame.lateness_p99_us)} ms")
+    own = f"generator: CPU {format_percent(frame.client_cpu_s)}, late by {_ms(frame.lateness_p99_us)} ms"
+    if frame.wait_s is not None:
+        own += f", waiting for a core {format_percent(frame.wait_s)} of the time"
+    parts.append(own)
     return ", ".join(parts)
 
 

@@ -32,6 +32,8 @@ class Frame:
         n_shed: requests of an open loop that were dropped because too many waited already.
         response_p50_us, response_p95_us, response_p99_us: of the successful, from when they were due; 0 for none.
         lateness_p99_us: how late the generator itself was.
+        wakeup_p99_us: how late its timer fired, whether or not a user was free.
+        wait_s: seconds that its thread which waited longest was ready to run and had no core; None when not known.
         backlog: requests of an open loop that wait for a free user at the second's end.
         client_cpu_s: CPU seconds that the generator used within this second.
         is_open: whether requests come by a schedule: then `credited` follows the schedule, however slow the server is.
@@ -50,6 +52,8 @@ class Frame:
     backlog: int = 0
     client_cpu_s: float = 0.0
     is_open: bool = False
+    wakeup_p99_us: int = 0
+    wait_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.errors import LoadError, UsageError
 from trimtab.measure.second_log import HISTOGRAMS, Buckets, SecondLog
@@ -20,7 +21,7 @@ from trimtab.workload.server import Server, Session, server_of
 
 if TYPE_CHECKING:
     from trimtab._native import Frame as NativeFrame
-    from trimtab._native import Load, Model, Mysql, Postgres, RunLog, Scripts, Ycsb, YcsbRows
+    from trimtab._native import Load, Model, Mysql, Postgres, RunLog, Scripts, Seconds, Ycsb, YcsbRows
 
 __all__ = [
     "EngineRun",
@@ -32,6 +33,7 @@ __all__ = [
     "start_load",
     "to_frame",
     "to_second_log",
+    "waits_of",
 ]
 
 _OWN_FILES = 256
@@ -94,6 +96,8 @@ def to_second_log(log: RunLog) -> SecondLog:
         timed_out=np.frombuffer(seconds.timed_out, dtype="<i8"),
         client_cpu_s=np.frombuffer(seconds.client_cpu_s, dtype="<f8"),
         steal_s=np.frombuffer(seconds.steal_s, dtype="<f8"),
+        wait_s=waits_of(seconds, log.n_threads),
+        priority=log.priority,
         error_classes=log.error_classes,
         n_threads=log.n_threads,
         users=log.users,
@@ -103,6 +107,12 @@ def to_second_log(log: RunLog) -> SecondLog:
     )
     result.check()
     return result
+
+
+def waits_of(seconds: Seconds, n_threads: int) -> NDArray[np.float64] | None:
+    """(k, n_threads) seconds in which each thread waited for a core; None where the system does not say."""
+    waits = np.frombuffer(seconds.wait_s, dtype="<f8")
+    return waits.reshape(n_threads, -1).T if len(waits) else None
 
 
 def _buckets(log: RunLog, name: str) -> Buckets:

@@ -11,7 +11,7 @@ from trimtab.errors import LoadError
 from trimtab.measure import QueryLog
 from trimtab.records import Endpoint
 from trimtab.workload.base import Frame
-from trimtab.workload.engine_run import driver_of, to_frame
+from trimtab.workload.engine_run import driver_of, to_frame, waits_of
 
 if TYPE_CHECKING:
     from trimtab._native import Load, RunLog, Stream
@@ -67,12 +67,17 @@ def to_log(log: RunLog) -> QueryLog:
     if np.any(np.diff(arrays["end_s"]) < 0):
         order = np.argsort(arrays["end_s"], kind="stable")
         arrays = {name: array[order] for name, array in arrays.items()}
+    seconds = log.seconds()
+    waits = waits_of(seconds, log.n_threads)
     return QueryLog(
         labels=tuple(log.labels),
         **arrays,
         errors=tuple(log.errors),
         duration_s=log.duration_s,
         client_cpu_s=log.client_cpu_s,
+        wait_s=None if waits is None else float(waits.sum(axis=0).max()),
+        steal_s=float(np.frombuffer(seconds.steal_s, dtype="<f8").sum()),
+        priority=log.priority,
     )
 
 

@@ -121,8 +121,25 @@ pub trait Driver: Clone + Send + 'static {
     /// One connection.
     type Session: Session<Request = Self::Request>;
 
+    /// A copy for one worker, which shares with those of other workers nothing that belongs to a thread.
+    #[must_use]
+    fn for_worker(&self) -> Self {
+        self.clone()
+    }
+
     /// Opens one connection, ready for requests. The engine bounds the time it may take.
     fn connect(&self) -> impl Future<Output = Result<Self::Session, Failure>>;
+
+    /// Opens what this worker needs besides its users' connections; called once, when all users of the run are connected, and
+    /// while they work. What cannot be had must not be needed.
+    fn attend(&self) -> impl Future<Output = ()> {
+        async {}
+    }
+
+    /// Closes it again, when all users have left. The engine bounds the time it may take.
+    fn leave(&self) -> impl Future<Output = ()> {
+        async {}
+    }
 }
 
 /// One connection; runs one request at a time.

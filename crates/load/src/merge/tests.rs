@@ -7,7 +7,7 @@ use crate::random::Random;
 use crate::recorder::{Ending, Extras, Recorder, Success};
 
 const MS: u64 = 1_000_000;
-const ROWS: Extras = Extras { keeps_rows: true, reads_steal: false };
+const ROWS: Extras = Extras { keeps_rows: true, reads_steal: false, priority: Priority::Normal };
 
 fn labels() -> Arc<[String]> {
     vec!["a".to_owned(), "b".to_owned(), "c".to_owned()].into()
@@ -49,6 +49,7 @@ fn played(seed: u64, n_workers: usize, n_users: usize) -> (Vec<Frame>, Log) {
             recorder.roll(now_ns);
             recorder.offer(1);
             recorder.late(fate * 1_000);
+            recorder.woke(fate * 2_000);
             recorder.begin(slot, label, now_ns);
             due[user] = Some(now_ns.saturating_sub(rows * MS));
         }
@@ -91,7 +92,7 @@ fn merging_parts_equals_the_whole() {
             assert_eq!(frames.len(), whole_frames.len());
             for (frame, expected) in frames.iter().zip(&whole_frames) {
                 assert!((frame.credited - expected.credited).abs() < 1e-9, "{frame:?} {expected:?}");
-                let comparable = |frame: &Frame| Frame { credited: 0.0, client_cpu_s: 0.0, ..*frame };
+                let comparable = |frame: &Frame| Frame { credited: 0.0, client_cpu_s: 0.0, wait_s: None, ..*frame };
                 assert_eq!(comparable(frame), comparable(expected));
             }
         }
@@ -164,4 +165,32 @@ fn percentiles_of_a_frame_are_those_of_its_operations() {
     let log = merge.log();
     let first = Bucket { second: 0, label: 0, value: 30, count: 1 };
     assert_eq!(log.buckets(What::Service)[0], first);
+}
+
+#[test]
+fn waits_for_a_core_are_kept_by_worker_and_second() {
+    let mut merge = Merge::new(2, labels());
+    let batch = |waits: &[(u32, f64)], n_seconds: u32, priority| Batch {
+        parts: waits.iter().map(|&(second, wait_s)| Part { wait_s, ..Part::new(second, 3) }).collect(),
+        n_seconds,
+        now_ns: u64::from(n_seconds) * 1_000 * MS,
+        knows_waits: true,
+        priority,
+        ..Batch::default()
+    };
+    // A second may come in pieces.
+    merge.absorb(0, batch(&[(0, 0.25), (0, 0.25), (1, 0.75)], 2, Priority::RealTime));
+    merge.absorb(1, batch(&[(0, 0.125)], 2, Priority::ShortSlice));
+    assert_eq!(merge.next_frame().expect("both have passed it").wait_s, Some(0.5));
+    let log = merge.log();
+    assert_eq!(log.waits_s, [[0.5, 0.75], [0.125, 0.0]]);
+    assert_eq!(log.priority, Priority::ShortSlice);
+}
+
+#[test]
+fn waits_that_a_worker_does_not_know_are_not_told() {
+    let mut merge = Merge::new(1, labels());
+    merge.absorb(0, Batch { parts: vec![Part::new(0, 3)], n_seconds: 1, now_ns: 1_000 * MS, ..Batch::default() });
+    assert_eq!(merge.next_frame().expect("over").wait_s, None);
+    assert!(merge.log().waits_s.is_empty());
 }

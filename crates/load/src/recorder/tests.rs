@@ -8,7 +8,7 @@ const MS: u64 = 1_000_000;
 
 fn recorder(n_users: u32) -> Recorder {
     let users: Vec<u32> = (0..n_users).collect();
-    Recorder::new(&users, vec!["q".to_owned()].into(), Extras { keeps_rows: true, reads_steal: false })
+    Recorder::new(&users, vec!["q".to_owned()].into(), Extras { keeps_rows: true, ..Extras::default() })
 }
 
 fn ok(rows: u64) -> Result<Success, Ending<'static>> {

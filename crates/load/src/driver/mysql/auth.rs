@@ -4,9 +4,10 @@ use std::io;
 
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 
+use super::access::{Access, Door};
+use super::failure;
 use super::fields::{Fields, put_text};
 use super::wire::Wire;
-use super::{Access, Door, failure};
 use crate::driver::channel::Channel;
 use crate::driver::{ErrorClass, Failure};
 
@@ -72,7 +73,7 @@ pub(super) async fn enter(door: &Door, access: &Access) -> Result<Entered, Failu
         capabilities |= capability::CONNECT_WITH_DB;
     }
     let mut is_secret = door.is_local();
-    if door.wants_tls(&greeting, &context)? {
+    if wants_tls(door, &greeting, &context)? {
         capabilities |= capability::SSL;
         wire = encrypt(wire, door, capabilities).await.map_err(|error| Failure::lost(&context, &error))?;
         is_secret = true;
@@ -88,9 +89,9 @@ pub(super) async fn enter(door: &Door, access: &Access) -> Result<Entered, Failu
 
 /// What the server says first.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Greeting {
-    pub(super) thread: u32,
-    pub(super) capabilities: u32,
+struct Greeting {
+    thread: u32,
+    capabilities: u32,
     challenge: Vec<u8>,
     plugin: String,
 }
@@ -130,6 +131,16 @@ impl Greeting {
         let plugin = String::from_utf8_lossy(fields.terminated()).into_owned();
         Some(Self { thread, capabilities: u32::from(low) | u32::from(high) << 16, challenge, plugin })
     }
+}
+
+fn wants_tls(door: &Door, greeting: &Greeting, context: &str) -> Result<bool, Failure> {
+    let Some(tls) = door.tls.as_ref().filter(|_| !door.is_local()) else { return Ok(false) };
+    let is_offered = greeting.capabilities & capability::SSL != 0;
+    if tls.is_required && !is_offered {
+        let message = format!("{context}: the server does not offer TLS, which is required");
+        return Err(Failure::without_code(ErrorClass::Connect, message));
+    }
+    Ok(is_offered)
 }
 
 async fn encrypt(mut wire: Wire<Channel>, door: &Door, capabilities: u32) -> io::Result<Wire<Channel>> {

@@ -3,93 +3,39 @@
 //! Statements are prepared once per connection; nothing of an answer is decoded but what the request asks for. Kept to what
 //! both servers speak; tried with MariaDB.
 
+mod access;
 mod auth;
 mod cancel;
 mod encode;
 mod failure;
 mod fields;
+mod link;
 mod reply;
 mod row;
 mod session;
 mod wire;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use self::auth::{Greeting, capability};
+use self::access::Door;
+use self::cancel::Killer;
+use self::link::Link;
 use super::socket::Address;
-use super::tls::{Tls, TlsMode};
-use super::{Driver, ErrorClass, Failure, refused, unprepared};
+use super::tls::Tls;
+use super::{Driver, Failure, refused, unprepared};
 use crate::sql::SqlRequest;
 
+pub use self::access::Access;
 pub use self::cancel::MysqlCanceller;
 pub use self::session::MysqlSession;
-
-/// How to reach and enter a MySQL or MariaDB server.
-#[derive(Clone, Default)]
-pub struct Access {
-    /// Host name, address, or the file of the Unix socket when it starts with "/".
-    pub host: String,
-    /// TCP port.
-    pub port: u16,
-    /// User.
-    pub user: String,
-    /// Database; none is chosen when it is empty.
-    pub database: String,
-    /// Password, for users that have one.
-    pub password: Option<String>,
-    /// Session settings as (name, value), set on every connection.
-    pub settings: Vec<(String, String)>,
-    /// Whether connections over TCP are encrypted.
-    pub tls: TlsMode,
-    /// A PEM file of the authorities to trust with [`TlsMode::VerifyFull`]; the system's without it.
-    pub root_certificates: Option<PathBuf>,
-}
-
-impl fmt::Debug for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, port, user, database, tls, .. } = self;
-        write!(f, "Access({user}@{host}:{port}/{database}, tls {tls:?})")
-    }
-}
-
-/// A server's address and how its connections are encrypted.
-struct Door {
-    address: Address,
-    /// `None`: never encrypted.
-    tls: Option<Tls>,
-}
-
-impl Door {
-    /// Whether the connection does not leave the machine's kernel.
-    fn is_local(&self) -> bool {
-        matches!(self.address, Address::Unix(_))
-    }
-
-    fn host(&self) -> &str {
-        match &self.address {
-            Address::Unix(_) => "",
-            Address::Tcp(host, _) => host,
-        }
-    }
-
-    fn wants_tls(&self, greeting: &Greeting, context: &str) -> Result<bool, Failure> {
-        let Some(tls) = self.tls.as_ref().filter(|_| !self.is_local()) else { return Ok(false) };
-        let is_offered = greeting.capabilities & capability::SSL != 0;
-        if tls.is_required && !is_offered {
-            let message = format!("{context}: the server does not offer TLS, which is required");
-            return Err(Failure::without_code(ErrorClass::Connect, message));
-        }
-        Ok(is_offered)
-    }
-}
 
 /// The MySQL and MariaDB driver.
 #[derive(Clone)]
 pub struct Mysql {
     access: Arc<Access>,
     door: Arc<Door>,
+    killer: Arc<Killer>,
     settings: Arc<[String]>,
     statements: Arc<[String]>,
 }
@@ -115,7 +61,9 @@ impl Mysql {
         } else {
             Address::Tcp(access.host.clone(), access.port)
         };
-        Ok(Self { access: Arc::new(access), door: Arc::new(Door { address, tls }), settings, statements })
+        let (access, door) = (Arc::new(access), Arc::new(Door { address, tls }));
+        let killer = Arc::new(Killer::new(Arc::clone(&access), Arc::clone(&door)));
+        Ok(Self { access, door, killer, settings, statements })
     }
 }
 
@@ -123,11 +71,15 @@ impl Driver for Mysql {
     type Request = SqlRequest;
     type Session = MysqlSession;
 
+    fn for_worker(&self) -> Self {
+        let killer = Killer::new(Arc::clone(&self.access), Arc::clone(&self.door));
+        Self { killer: Arc::new(killer), ..self.clone() }
+    }
+
     async fn connect(&self) -> Result<MysqlSession, Failure> {
-        let entered = auth::enter(&self.door, &self.access).await.map_err(refused)?;
-        let (access, door) = (Arc::clone(&self.access), Arc::clone(&self.door));
-        let canceller = MysqlCanceller { access, door, thread: entered.thread };
-        let mut session = MysqlSession::new(entered, canceller);
+        let link = Link::open(&self.door, &self.access).await.map_err(refused)?;
+        let canceller = MysqlCanceller { killer: Arc::clone(&self.killer), thread: link.thread };
+        let mut session = MysqlSession::new(link, canceller);
         for setting in self.settings.iter() {
             session.execute(setting).await.map_err(refused)?;
         }
@@ -135,6 +87,14 @@ impl Driver for Mysql {
             session.prepare(statement).await.map_err(unprepared)?;
         }
         Ok(session)
+    }
+
+    async fn attend(&self) {
+        self.killer.open().await;
+    }
+
+    async fn leave(&self) {
+        self.killer.close().await;
     }
 }
 

@@ -116,3 +116,14 @@ async fn users_without_work_leave_theirs_to_others() {
     assert_eq!(log.rows.iter().filter(|row| row.user == 0).count(), 1);
     assert_eq!(log.rows.len(), 100);
 }
+
+#[tokio::test(start_paused = true)]
+async fn wake_ups_are_counted_whether_or_not_a_user_is_free() {
+    let hung = Open { rate: 1_000.0, ..open(1.0) };
+    let (log, _) = play_open(&Fake::default(), FakeRequest::Hang(DEAF), 1, hung).await;
+    // The only user is never free again.
+    assert!(histogram_ms(&log, What::Lateness).iter().map(|&(_, n)| n).sum::<u64>() <= 1);
+    let wakeups = histogram_ms(&log, What::WakeUp);
+    assert!(wakeups.iter().all(|&(ms, _)| ms <= 1), "{wakeups:?}");
+    assert!(wakeups.iter().map(|&(_, n)| n).sum::<u64>() > 5_000, "{wakeups:?}");
+}

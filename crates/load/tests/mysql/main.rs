@@ -8,12 +8,14 @@ use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 use trimtab_load::driver::mysql::{Access, Mysql, MysqlSession};
-use trimtab_load::driver::{Answer, Canceller, Driver, ErrorClass, Failure, Session, TlsMode};
+use trimtab_load::driver::{Answer, Driver, ErrorClass, Failure, Session, TlsMode};
 use trimtab_load::source::{Sources, SqlSources, Step};
 use trimtab_load::sql::{Expect, SqlCommand, SqlRequest};
 use trimtab_load::ycsb::rows::{Rows, YcsbLoadSources};
 use trimtab_load::ycsb::sql::{Dialect, YcsbSources};
 use trimtab_load::ycsb::{Proportions, Schema, Workload};
+
+mod cancel;
 
 /// Access over the Unix socket, and over TCP.
 fn accesses() -> Option<(Access, Access)> {
@@ -221,33 +223,6 @@ fn transactions_are_rolled_back_by_a_reset() {
         assert_eq!(row(&mut other, "SELECT COUNT(*) FROM t_reset").await, some(&["3"]));
         run(&mut other, "DROP TABLE t_reset").await.expect("dropped");
     });
-}
-
-#[test]
-fn a_cancelled_statement_ends_and_its_connection_lives() {
-    with_server(|access| async move {
-        // A lone SLEEP would answer that it was woken.
-        let sleep = "SELECT SLEEP(20), 'abc' FROM (SELECT 1 UNION SELECT 2) t";
-        let mut session = connect(&access, &[sleep]).await;
-        for request in [prepared(0), text(sleep)] {
-            let canceller = session.canceller();
-            let cancelling = async {
-                tokio::time::sleep(Duration::from_millis(300)).await;
-                canceller.cancel().await.expect("taken");
-            };
-            let (result, ()) = tokio::join!(session.run(&request), cancelling);
-            let failure = result.expect_err("interrupted");
-            assert_eq!((failure.class, failure.code.as_deref()), (ErrorClass::Timeout, Some("1317")));
-        }
-        canceller_of_an_idle_session_does_no_harm(&mut session).await;
-    });
-}
-
-async fn canceller_of_an_idle_session_does_no_harm(session: &mut MysqlSession) {
-    session.canceller().cancel().await.expect("taken");
-    for _ in 0..3 {
-        assert_eq!(run(session, "SELECT 1").await.expect("not interrupted").rows, 1);
-    }
 }
 
 #[test]
