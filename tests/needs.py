@@ -132,6 +132,8 @@ def _cpu_cgroup_v1() -> str | None:
 
 
 def _sysctl() -> str | None:
+    if not IS_CI:
+        return "they change the kernel of this machine, which they do with CI=true only"
     files = [Path("/proc/sys/vm/page-cluster"), Path("/sys/kernel/mm/transparent_hugepage/enabled")]
     locked = [str(file) for file in files if not os.access(file, os.W_OK)]
     return f"{locked[0]} cannot be written" if locked else None

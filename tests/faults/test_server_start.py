@@ -9,8 +9,11 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from unittest import mock
 
+import psutil
 import pytest
 
 from tests.faults.bad_settings import gate_lifted
@@ -23,7 +26,7 @@ from trimtab.errors import ApplyError, TargetError
 from trimtab.host import LocalHost
 from trimtab.space import Config
 from trimtab.systems.postgresql.process import Postmaster
-from trimtab.systems.postgresql.recovery import servers_in
+from trimtab.systems.postgresql.recovery import Recovery
 
 pytestmark = pytest.mark.service
 
@@ -80,14 +83,13 @@ def test_D6_recovery_is_awaited_longer_than_the_time_out(place_18: Place, caplog
         os.kill(pid, signal.SIGQUIT)
         while server.pid is not None:
             time.sleep(0.01)
-        started, slow = postmaster(server), threading.Event()
-        threading.Thread(target=_slow_down_recovery, args=(server, slow), daemon=True).start()
-        with mock.patch("trimtab.systems.progress._TELL_S", 0.5):
-            began = time.monotonic()
+        started, held = postmaster(server), HeldReplay()
+        with (
+            mock.patch("trimtab.systems.postgresql.process.Recovery", held.recovery),
+            mock.patch("trimtab.systems.progress._TELL_S", 0.5),
+        ):
             started.start(2.0)
-        took_s = time.monotonic() - began
-        assert slow.is_set()
-        print(f"\nD6: replay took {took_s:.1f} s against a time-out of 2 s")
+        assert held.now_s > 2.0, f"the replay was held {held.now_s:g} s"
         assert server.query("SELECT count(*) FROM heap") == [(240_000,)]
         with server.admin() as connection:
             connection.execute("DROP TABLE heap")
@@ -97,22 +99,57 @@ def test_D6_recovery_is_awaited_longer_than_the_time_out(place_18: Place, caplog
     check_invariants(place_18, before, recovers=False)
 
 
-def _slow_down_recovery(server: Server, done: threading.Event) -> None:
-    """Stops and continues the process that replays the log, so that it needs longer than its replay alone."""
-    until = time.monotonic() + 4.0
-    while time.monotonic() < until:
-        for pid in servers_in(server.data_dir):
-            try:
-                with open(f"/proc/{pid}/cmdline", "rb") as file:
-                    is_startup = b"startup" in file.read()
-                if is_startup:
-                    done.set()
-                    os.kill(pid, signal.SIGSTOP)
-                    time.sleep(0.9)
-                    os.kill(pid, signal.SIGCONT)
-            except (OSError, ProcessLookupError):
-                continue
-        time.sleep(0.01)
+class HeldReplay:
+    """The clock of a start, which holds the process that replays the log: it goes on by `STEP_S` with each hold, and never
+    otherwise. So the replay outlasts the time-out, and gets on between two holds, on the slowest machine too."""
+
+    STEP_S = 1.5
+    N_HOLDS = 3
+    _N_LOOKS = 3
+    _GIVE_UP_S = 60.0
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self._replay: psutil.Process | None = None
+        self._n_looks = 0
+
+    def recovery(self, pid: int, timeout_s: float) -> Recovery:
+        """In place of the class: the same, by this clock, once the postmaster `pid` has begun to replay."""
+        self._wait(lambda: self._found(pid))
+        self._hold()
+        return Recovery(pid, timeout_s, clock=self._clock)
+
+    def _clock(self) -> float:
+        self._n_looks += 1
+        if self._n_looks > self._N_LOOKS and self._replay is not None:  # it was looked at while it stood still
+            with suppress(psutil.NoSuchProcess):
+                mark = self._replay.cpu_times()
+                self._replay.resume()
+                if self.now_s < self.N_HOLDS * self.STEP_S:
+                    self._wait(lambda: self._replay is None or self._replay.cpu_times() != mark)
+                    self._hold()
+                else:
+                    self._replay = None
+        return self.now_s
+
+    def _hold(self) -> None:
+        assert self._replay is not None
+        self._replay.suspend()
+        self.now_s += self.STEP_S
+        self._n_looks = 0
+
+    def _found(self, postmaster: int) -> bool:
+        for child in psutil.Process(postmaster).children():
+            with suppress(psutil.Error):
+                if any("startup" in word for word in child.cmdline()):
+                    self._replay = child
+        return self._replay is not None
+
+    def _wait(self, is_so: Callable[[], bool]) -> None:
+        until = time.monotonic() + self._GIVE_UP_S
+        while not is_so():
+            assert time.monotonic() < until, "the replay did not begin, or did not get on"
+            time.sleep(0.001)
 
 
 def test_D7_zombie_postmaster_is_waited_out(place_18: Place) -> None:

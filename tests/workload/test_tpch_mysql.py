@@ -58,11 +58,10 @@ def workload(**settings: Any) -> TpchWorkload:
 
 
 def to_the_end(run: LoadRun) -> QueryLog:
-    slowest_us = 0
+    """The log of the whole run. Each second's frame must show a latency when a query ended in it: the guard needs it."""
     while (frame := run.frame(60.0)) is not None:
-        slowest_us = max(slowest_us, frame.response_p99_us)
+        assert (frame.response_p99_us > 0) is (frame.n_ok > 0), frame
     log = run.stop()
-    assert (slowest_us > 0) is bool(np.any(log.outcome == Outcome.OK))  # what the guard of the latency sees
     assert isinstance(log, QueryLog)
     return log
 

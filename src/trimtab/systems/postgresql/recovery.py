@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from trimtab.host import (
@@ -28,12 +30,13 @@ class Recovery(Progress):
     Args:
         pid: of the postmaster.
         timeout_s: how long nothing may happen.
+        clock: seconds of a clock that never goes back.
     """
 
     DOES = "replaying its log"
 
-    def __init__(self, pid: int, timeout_s: float) -> None:
-        super().__init__(timeout_s)
+    def __init__(self, pid: int, timeout_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(timeout_s, clock=clock)
         self._pid = pid
 
     def _work(self) -> tuple[str, str]:
