@@ -98,7 +98,8 @@ def test_own_sql_runs_on_mariadb(mariadb: MariaDb) -> None:
 def test_operations_are_cut_off_on_a_server_that_has_no_connection_left(mariadb: MariaDb) -> None:
     """One connection of the generator says KILL for all users, and is there before the queries hang."""
     mariadb.run(
-        "CREATE USER narrow@localhost IDENTIFIED BY 'gate' WITH MAX_USER_CONNECTIONS 4; GRANT SELECT ON test.* TO narrow@localhost"
+        "CREATE USER narrow@localhost IDENTIFIED BY 'gate' WITH MAX_USER_CONNECTIONS 4;"
+        "GRANT SELECT ON test.* TO narrow@localhost"
     )
     driver = Mysql(host=mariadb.socket, port=mariadb.port, user="narrow", database="test", password="gate")
     # A lone SLEEP would answer that it was woken.

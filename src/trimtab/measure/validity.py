@@ -16,7 +16,7 @@ _MAX_LATENESS_SHARE = 0.1
 """Of the median response time. The generator's lateness is not counted against the server, but it thins out the load."""
 
 _MAX_WAIT_SHARE = 0.05
-"""Of the time of one of its threads. While it waits for a core, answers that have come are not seen: the wait is in the latencies."""
+"""Of the time of one of its threads. While it waits for a core, it does not see answers that have come: latencies hold the wait."""
 
 _MAX_SHED_SHARE = 0.001
 _MIN_ACHIEVED_SHARE = 0.99
