@@ -16,7 +16,7 @@ _MAX_LATENESS_SHARE = 0.1
 """Of the median response time. The generator's lateness is not counted against the server, but it thins out the load."""
 
 _MAX_WAIT_SHARE = 0.05
-"""Of the time of one of its threads. While it waits for a core, it does not see answers that have come: latencies hold the wait."""
+"""Of the time of one of its threads. Answers that come while it waits for a core are seen late: latencies hold the wait."""
 
 _MAX_SHED_SHARE = 0.001
 _MIN_ACHIEVED_SHARE = 0.99

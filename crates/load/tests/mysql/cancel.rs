@@ -31,34 +31,40 @@ async fn canceller_of_an_idle_session_does_no_harm(session: &mut MysqlSession) {
     }
 }
 
-/// How many connections the server has been asked for.
-async fn connections(session: &mut MysqlSession) -> u32 {
-    let row = row(session, "SHOW GLOBAL STATUS LIKE 'Connections'").await;
-    row[1].as_deref().expect("a count").parse().expect("a number")
+/// The number of the newest connection of this session's user besides this one, and how many others it has.
+async fn others(session: &mut MysqlSession) -> (u64, u64) {
+    let text = "SELECT COALESCE(MAX(id), 0), COUNT(*) FROM information_schema.processlist \
+                WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND id <> CONNECTION_ID()";
+    let row = row(session, text).await;
+    let number = |i: usize| row[i].as_deref().expect("a number").parse().expect("a number");
+    (number(0), number(1))
 }
 
 #[test]
 fn cancels_share_a_connection_that_is_opened_anew_when_it_was_lost() {
     with_server(|access| async move {
-        let driver = Mysql::new(access.clone(), Arc::new([])).expect("sound").for_worker();
-        let (mut one, mut two) =
-            (driver.connect().await.expect("connected"), driver.connect().await.expect("connected"));
+        // A user of its own: other tests run beside this one.
+        let mut setup = connect(&access, &[]).await;
+        run(&mut setup, "CREATE OR REPLACE USER t_cancel@localhost IDENTIFIED BY 'x'").await.expect("created");
+        let access =
+            Access { user: "t_cancel".to_owned(), password: Some("x".to_owned()), database: String::new(), ..access };
+        let driver = Mysql::new(access, Arc::new([])).expect("sound").for_worker();
+        let (one, mut two) = (driver.connect().await.expect("let in"), driver.connect().await.expect("let in"));
         driver.attend().await;
-        let before = connections(&mut one).await;
+        let (killer, n_others) = others(&mut two).await;
+        assert_eq!(n_others, 2);
         for session in [&one, &two, &one] {
             session.canceller().cancel().await.expect("taken");
         }
-        assert_eq!(connections(&mut one).await, before);
+        assert_eq!(others(&mut two).await, (killer, 2));
         // A server ends connections that were idle for long.
-        let newest = "SELECT MAX(id) FROM information_schema.processlist WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND id <> CONNECTION_ID()";
-        let killer = row(&mut two, newest).await[0].clone().expect("a number");
         run(&mut two, &format!("KILL CONNECTION {killer}")).await.expect("killed");
         one.canceller().cancel().await.expect("taken by a new one");
-        assert_eq!(connections(&mut one).await, before + 1);
+        assert!(others(&mut two).await.0 > killer);
         driver.leave().await;
-        let others = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND id <> CONNECTION_ID()";
-        while row(&mut two, others).await != some(&["1"]) {
+        while others(&mut two).await.1 != 1 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+        run(&mut setup, "DROP USER t_cancel@localhost").await.expect("dropped");
     });
 }
