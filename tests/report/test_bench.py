@@ -72,7 +72,7 @@ def test_generator_speaks_of_itself() -> None:
                 generator_waited="waited for a core 31 % of the time (limit 5 %)")  # fmt: skip
     line = "late by 0.1 ms (p99), woken late by 0.25 ms (p99), waiting for a core 31 % of the time, "
     assert line + "normal priority in short slices" in shown(m)
-    warning = "warning: the generator waited for a core 31 % of the time (limit 5 %): latencies hold waits of its own; "
+    warning = "warning: the generator waited for a core 31 % of the time (limit 5 %): latencies include these waits; "
     assert warning + "give it free cores, or compare throughput only" in shown(m)
     assert ", real-time priority, " in shown(replace(m, priority="real-time"))
     limited = shown(measured(client_cpu_s=np.full(5, 1.8), n_threads=2))

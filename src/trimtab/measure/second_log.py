@@ -143,7 +143,7 @@ class SecondLog:
             raise LoadError(f"the columns of the load's log differ in length: {lengths}", hint="repeat the run")
         if self.wait_s is not None and self.wait_s.shape != (len(self.credited), self.n_threads):
             raise LoadError(
-                f"wait_s has {self.wait_s.shape} seconds and threads in place of {(len(self.credited), self.n_threads)}",
+                f"wait_s has {self.wait_s.shape} seconds and threads instead of {(len(self.credited), self.n_threads)}",
                 hint="repeat the run",
             )
         for name in HISTOGRAMS:

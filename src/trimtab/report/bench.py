@@ -119,7 +119,7 @@ def _lines(m: Measurement) -> list[str]:
         own.append(f"memory {format_size(m.memory_bytes)}")
     lines.append(f"generator: {', '.join(own)}: {m.generator_limited or 'not the bottleneck'}")
     if m.generator_waited:
-        lines.append(f"warning: the generator {m.generator_waited}: latencies hold waits of its own; {_ROOM}")
+        lines.append(f"warning: the generator {m.generator_waited}: latencies include these waits; {_ROOM}")
     return lines
 
 
