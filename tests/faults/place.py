@@ -200,7 +200,11 @@ class Place:
         """(step, detail) of every open journal entry, in order; [] when none is open."""
         found = []
         for path in sorted((self.state / "journal").glob("*.open")):
-            for line in path.read_text(errors="replace").splitlines()[1:]:
+            try:
+                lines = path.read_text(errors="replace").splitlines()
+            except FileNotFoundError:  # it has just been closed
+                continue
+            for line in lines[1:]:
                 try:
                     step = json.loads(line[line.index("{") : line.rindex("}") + 1])
                 except ValueError:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from unittest import mock
 
+import psutil
 import pytest
 
 from tests.faults.place import Place
@@ -88,6 +90,17 @@ def open_bench(place: Place) -> Iterator[Bench]:
             room._listener = bench
             with room:
                 yield bench
+
+
+def killed(pid: int | None, number: int, timeout_s: float = 60.0) -> None:
+    """Sends the signal and waits until the process is dead, so that what looks at the server next can see it."""
+    assert pid is not None
+    process, until = psutil.Process(pid), time.monotonic() + timeout_s
+    os.kill(pid, number)
+    with suppress(psutil.NoSuchProcess):
+        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < until, f"pid {pid} outlived signal {number}"
+            time.sleep(0.005)
 
 
 def stopped(place: Place, script: Callable[[Bench], object]) -> ForeignChangeError:

@@ -18,7 +18,7 @@ import pytest
 
 from tests.faults.mariadb_place import KNOBS, MariaPlace, check_invariants, copy_server, make_template, take_picture
 from tests.faults.place import CANARY, processes_of
-from tests.faults.rooms import Bench, open_bench, stopped, undone
+from tests.faults.rooms import Bench, killed, open_bench, stopped, undone
 from tests.needs import IS_FULL, require
 from trimtab.errors import ApplyError, TargetError
 from trimtab.records import Fault, Status
@@ -225,7 +225,7 @@ def test_D2_mariadb_nobody_can_log_in(own_maria: MariaPlace) -> None:
 def test_D3_mariadb_one_kill_is_forgotten_and_the_trial_made_again(maria: MariaPlace) -> None:
     before = take_picture(maria.server)
     with open_bench(maria) as bench:
-        bench.on_second = lambda: kill(maria)
+        bench.on_second = lambda: killed(maria.server.pid, signal.SIGKILL)
         trial = bench.run(**CHANGES)
     assert (trial.status, trial.fault) == (Status.OK, Fault.NONE), (trial.reason, bench.said)
     assert "ended by signal 9, sent by somebody else" in bench.said[0]
@@ -235,7 +235,7 @@ def test_D3_mariadb_one_kill_is_forgotten_and_the_trial_made_again(maria: MariaP
 def test_D3_mariadb_a_crash_by_itself_is_the_configs_fault_at_once(maria: MariaPlace) -> None:
     before = take_picture(maria.server)
     with open_bench(maria) as bench:
-        bench.on_second = lambda: kill(maria, signal.SIGSEGV)
+        bench.on_second = lambda: killed(maria.server.pid, signal.SIGSEGV)
         trial = bench.run(**CHANGES)
     assert (trial.status, trial.fault) == (Status.CRASHED, Fault.CONFIG), (trial.reason, bench.said)
     assert "got signal 11" in trial.reason

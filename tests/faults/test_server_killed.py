@@ -10,7 +10,7 @@ import pytest
 
 from tests.faults.invariants import check_invariants, take_picture
 from tests.faults.place import Place
-from tests.faults.rooms import PLAN, open_bench
+from tests.faults.rooms import PLAN, killed, open_bench
 from tests.needs import require
 from trimtab.records import Fault, Status
 from trimtab.trial import MeasurePlan
@@ -18,14 +18,17 @@ from trimtab.trial import MeasurePlan
 pytestmark = pytest.mark.service
 
 
-def kill(place: Place, number: int = signal.SIGKILL) -> None:
+def stand_still(place: Place) -> None:
     pid = place.server.pid
     assert pid is not None
-    os.kill(pid, number)
+    os.kill(pid, signal.SIGSTOP)
 
 
-def backends(place: Place) -> list[int]:
-    return [int(row[0]) for row in place.server.query("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()")]
+def kill_session(place: Place, number: int) -> None:
+    """One of the load's."""
+    asked = "SELECT max(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep%' AND pid <> pg_backend_pid()"
+    ((pid,),) = place.server.query(asked)
+    killed(int(str(pid)), number)
 
 
 def test_D3_kill_of_the_server_in_a_study_is_survived(place_18: Place) -> None:
@@ -34,7 +37,7 @@ def test_D3_kill_of_the_server_in_a_study_is_survived(place_18: Place) -> None:
     child = place_18.start("tune", "study.toml")
     place_18.wait_step(child, "apply", trial=3)
     place_18.wait_until(child, lambda: place_18.server.pid or None, "a server")
-    kill(place_18)
+    killed(place_18.server.pid, signal.SIGKILL)
     ran = place_18.end(child)
     check_invariants(place_18, before, ran=ran, code=(0, 1), recovers=False)
     trial = place_18.trials()[3]
@@ -45,7 +48,7 @@ def test_D3_kill_of_the_server_in_a_study_is_survived(place_18: Place) -> None:
 def test_D3_one_kill_is_forgotten_and_the_trial_made_again(place: Place) -> None:
     before = take_picture(place.server)
     with open_bench(place) as bench:
-        bench.on_second = lambda: kill(place)
+        bench.on_second = lambda: killed(place.server.pid, signal.SIGKILL)
         trial = bench.run()
     assert (trial.status, trial.fault) == (Status.OK, Fault.NONE)
     assert trial.cost_s["failed"] > 0
@@ -58,12 +61,12 @@ def test_D3_two_kills_teach_nothing_and_end_the_trial(own_place_18: Place) -> No
     place = own_place_18
     before = take_picture(place.server)
 
-    def kill_session() -> None:
-        os.kill(max(backends(place)), signal.SIGKILL)
+    def kill_one() -> None:
+        kill_session(place, signal.SIGKILL)
         bench.at["load"] = arm
 
     def arm() -> None:
-        bench.on_second = kill_session
+        bench.on_second = kill_one
 
     with open_bench(place) as bench:
         bench.at["load"] = arm
@@ -79,7 +82,7 @@ def test_D3_two_kills_teach_nothing_and_end_the_trial(own_place_18: Place) -> No
 def test_D3_a_crash_by_itself_is_the_configs_fault_at_once(place_18: Place) -> None:
     before = take_picture(place_18.server)
     with open_bench(place_18) as bench:
-        bench.on_second = lambda: os.kill(max(backends(place_18)), signal.SIGSEGV)
+        bench.on_second = lambda: kill_session(place_18, signal.SIGSEGV)
         trial = bench.run()
     assert (trial.status, trial.fault) == (Status.CRASHED, Fault.CONFIG)
     assert "was terminated by signal 11" in trial.reason
@@ -95,7 +98,7 @@ def test_D3_a_server_that_does_not_come_back_with_last_good_either_stops_everyth
     control = place_18.server.data_dir / "global" / "pg_control"
     content = control.read_bytes()
     control.write_bytes(b"")
-    kill(place_18)
+    killed(place_18.server.pid, signal.SIGKILL)
     ran = place_18.end(child)
     control.write_bytes(content)
     check_invariants(place_18, before, ran=ran, code=3, cause="the environment is at fault and not the config")
@@ -139,7 +142,7 @@ def test_D8_a_server_that_hangs_is_brought_back_without_sql(place_18: Place, mon
     monkeypatch.setattr("trimtab.systems.postgresql.session.CONNECT_TIMEOUT_S", 2)
     before = take_picture(place_18.server)
     with open_bench(place_18) as bench:
-        bench.on_second = lambda: kill(place_18, signal.SIGSTOP)
+        bench.on_second = lambda: stand_still(place_18)
         trial = bench.run()
     assert (trial.status, trial.fault) == (Status.OK, Fault.NONE)
     assert "its process was stopped (SIGSTOP)" in bench.said[0]
@@ -154,7 +157,7 @@ def test_D8_every_process_of_the_server_hangs(own_place_18: Place, monkeypatch: 
 
     def stop_all() -> None:
         parent = place.server.pid
-        kill(place, signal.SIGSTOP)
+        stand_still(place)
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
                 fields = stat.read_text().rpartition(")")[2].split()
