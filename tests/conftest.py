@@ -11,6 +11,7 @@ from hypothesis import settings
 from tests import mutants  # first: a mutant must be in place before its module is imported
 from tests.rules import (
     pytest_collection_modifyitems,
+    pytest_ignore_collect,
     pytest_make_collect_report,
     pytest_runtest_call,
     pytest_runtest_makereport,
@@ -22,6 +23,7 @@ __all__ = [
     "mutants",
     "pytest_collection_modifyitems",
     "pytest_configure",
+    "pytest_ignore_collect",
     "pytest_make_collect_report",
     "pytest_runtest_call",
     "pytest_runtest_makereport",

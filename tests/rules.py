@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 import resource
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -64,6 +65,28 @@ def dealt(nodes: Sequence[T], n_workers: int, is_long: Callable[[T], bool]) -> l
         found += [*own, *rest[:n_more]]
         rest = rest[n_more:]
     return [*found, *rest]
+
+
+def cannot_hold(text: str, conftest: str, wanted: str) -> bool:
+    """Whether no test of a file with that `text`, in a folder with that `conftest`, is wanted by `-m WANTED`.
+
+    It looks for the marks where this suite writes them, and is wrong only in saying no.
+    """
+    own = next((line for line in text.splitlines() if line.startswith("pytestmark = ")), "")
+    if wanted == "service":
+        return "mark.service" not in text + conftest
+    left_out = [part.removeprefix("not ") for part in wanted.split(" and ") if part.startswith("not ")]
+    return any(re.search(rf"mark\.{mark}\b", own) for mark in left_out)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files that hold no test of this stage are not imported: each worker would pay for all of them."""
+    wanted = config.option.markexpr
+    if not wanted or not collection_path.match("test_*.py"):
+        return None
+    conftest = collection_path.with_name("conftest.py")
+    others = conftest.read_text(encoding="utf-8") if conftest.exists() else ""
+    return cannot_hold(collection_path.read_text(encoding="utf-8"), others, wanted) or None
 
 
 @pytest.hookimpl(trylast=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import needs
-from tests.rules import allowed_skips, dealt, is_allowed
+from tests.rules import allowed_skips, cannot_hold, dealt, is_allowed
 
 ROOT = Path(__file__).parents[1]
 CONFTEST = """
@@ -158,3 +158,22 @@ def test_every_folder_with_a_test_on_servers_is_in_the_stage_of_services() -> No
     ]
     assert len(marked) > 50
     assert {"/".join(path.parts[:2]) for path in marked} == set(folders.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "conftest", "wanted", "is_left_out"),
+    [
+        ("def test_a(): ...", "", "service", True),
+        ("@pytest.mark.service\ndef test_a(): ...", "", "service", False),
+        ("def test_a(server): ...", "params=[pytest.param(1, marks=pytest.mark.service)]", "service", False),
+        ("pytestmark = [pytest.mark.service, pytest.mark.slow]", "", "not service", True),
+        ("pytestmark = pytest.mark.slow", "", "not service", False),
+        ("pytestmark = pytest.mark.slow", "", "not service and not slow", True),
+        ("@pytest.mark.service\ndef test_a(): ...", "", "not service", False),
+        ("pytestmark = pytest.mark.service", "", "service or slow", False),
+    ],
+)
+def test_only_files_without_a_wanted_test_are_left_out(
+    text: str, conftest: str, wanted: str, is_left_out: bool
+) -> None:
+    assert cannot_hold(text, conftest, wanted) is is_left_out
