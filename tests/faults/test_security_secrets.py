@@ -43,7 +43,6 @@ WAYS = ["url", "pgpass", *(["environment", "conninfo"] if IS_FULL else [])]
 @pytest.mark.parametrize("way", WAYS)
 def test_S2_canary_password_and_literal_are_nowhere(make_place: MakePlace, way: str) -> None:
     place = make_place("18", False)
-    place.is_forked = False  # its own command lines are watched, too
     url = place.server.url()
     if way != "environment":
         del place.environment["PGPASSWORD"]
@@ -57,6 +56,7 @@ def test_S2_canary_password_and_literal_are_nowhere(make_place: MakePlace, way: 
         place.environment["PGPASSFILE"] = str(place.folder / ".pgpass")
     use(place, url=url)
     before = take_picture(place.server)
+    place.is_forked = False  # its own command line is watched, too
     if way in ("environment", "url"):
         child = place.start("tune", "study.toml", "--html", "report.html")
         place.wait_step(child, "apply")
@@ -66,6 +66,7 @@ def test_S2_canary_password_and_literal_are_nowhere(make_place: MakePlace, way: 
         ran = place.end(child)
         assert ran.code in (0, 1), ran.err
         assert any(b"study.toml" in argv for argv in place.argvs), "no argv was sampled"
+        place.is_forked = True
         for form in ((), ("--json",), ("--trials",), ("--html", "again.html")):
             assert place.run("report", "faults", *form).code == 0
         assert place.run("history", "list").code == 0

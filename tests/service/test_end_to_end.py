@@ -101,7 +101,7 @@ def test_second_tuner_on_the_same_server_is_refused_and_the_holder_named(place: 
 
 
 def test_tune_on_debians_postgresql_leaves_it_as_found(place: Place, debian: Debian) -> None:
-    place.write(debian.target, workload=TPCH)
+    place.write(debian.target)
     found, pid_found = debian.auto_conf(), (debian.data_dir / "postgresql.conf").read_bytes()
     data = place.json("tune", "study.toml")
     assert data["study"]["status"] in ("proven", "no_improvement")

@@ -88,7 +88,9 @@ def daemons(place: Place) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("workload", [YCSB, OLTP], ids=["ycsb", "oltp"])
+@pytest.mark.parametrize(
+    "workload", [pytest.param(YCSB, id="ycsb"), pytest.param(OLTP, id="oltp", marks=pytest.mark.full)]
+)
 def test_a_study_runs_to_its_end_and_leaves_the_server_as_it_was(place: Place, workload: str) -> None:
     write(place, workload=workload)
     assert place.run("doctor", "study.toml").code == 0

@@ -84,16 +84,16 @@ def can_trace() -> bool:
 
 
 class Sweeper:
-    """Kills tuners of one way at points."""
+    """Kills tuners of one way at points of `verbs`."""
 
-    def __init__(self, actor: Actor) -> None:
+    def __init__(self, actor: Actor, verbs: Sequence[str]) -> None:
         self.actor, self.way = actor, actor.way
         with self.way.up():
             self._settings = self.way.settings()
         self._base = self.way.own_content()
         self._good: bytes | None = None
         self._n_calls: dict[str, int] = {}
-        if "apply" in verbs_of(self.way):
+        if set(verbs) != {"trial"}:
             actor.prove(**{NAME: self.way.config})
             self._n_calls["apply"] = self._well(self._run("apply", count=True)).n_calls
             self._good = self.way.own_content()
