@@ -108,6 +108,16 @@ def test_the_text_says_what_each_line_is_worth(ablated: Study, expected: str) ->
     assert expected in squeezed(report_text(*ablated))
 
 
+def test_a_budget_that_ended_after_each_setting_was_compared_is_no_reservation() -> None:
+    trials = ablated_trials()
+    without = {"without": {"estimate": 1.2, "low": 1.1, "high": 1.3}, "without_pairs": 2}
+    worth = {name: {**line, **without} for name, line in WORTH.items()}
+    study = record({**better_verdict(trials), "worth": worth, "dropped": [], "ablation": ABLATION})
+    text = squeezed(report_text(study, trials))
+    assert "14 runs in pairs left 4. Settings worth less than 2 % were reset." in text
+    assert "before all were tried" not in text
+
+
 def test_a_winner_that_was_never_thinned_is_told_as_it_is() -> None:
     trials = ablated_trials()
     study = record({**better_verdict(trials), "worth": WORTH, "dropped": [], "ablation": {**ABLATION, "runs": 0}})

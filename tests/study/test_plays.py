@@ -59,6 +59,21 @@ def test_what_helps_is_kept_and_what_harms_is_told(fake: FakeStudy) -> None:
         assert words in text
 
 
+def test_a_play_is_compared_with_runs_of_its_own_time(fake: FakeStudy) -> None:
+    """What is kept becomes faster after the plays, the baseline does not: that says nothing of a play without effect."""
+    _planted(fake, _GOOD, Play(name="pages", settings={"page_cost": 2.0}, reason="Pages cost less."))
+    n_runs = 0
+
+    def speed(values: Mapping[str, Value]) -> float:
+        nonlocal n_runs
+        n_runs += 1
+        return 1000.0 * (1.0 if values["compile"] else 1.5 if n_runs <= 5 else 2.0)
+
+    fake.target._speed = speed
+    record, _ = fake.tune()
+    assert _tried(record.verdict)["pages"].verdict == "not_told_apart"
+
+
 def test_plays_take_half_of_the_trials_at_most_and_count_in_the_budget(fake: FakeStudy) -> None:
     plays = [Play(name=f"cache_{n}", settings={"cache": n}) for n in (16, 32, 64, 256, 384, 512, 768)]
     _planted(fake, *plays, budget="8 trials")

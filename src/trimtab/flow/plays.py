@@ -169,7 +169,7 @@ def _has_budget(task: Task, scorer: Scorer, *, n_tried: int) -> bool:
 
 
 def _is_better(task: Task, scorer: Scorer, config: Config, held: Config) -> bool:
-    gain = _loss(task, scorer, held) - mean_loss(scorer.trials, config)
+    gain = _loss(task, scorer.trials, held) - mean_loss(scorer.trials, config)
     se = math.hypot(_run_se(scorer, config), 0.0 if held == task.baseline else _run_se(scorer, held))
     return gain > max(task.proof.min_gain, _KEEP * se)
 
@@ -181,9 +181,9 @@ def _run_se(scorer: Scorer, config: Config) -> float:
     return max(scorer.noise_sd, own) / math.sqrt(max(1, len(runs)))
 
 
-def _loss(task: Task, scorer: Scorer, config: Config) -> float:
+def _loss(task: Task, trials: Sequence[Trial], config: Config) -> float:
     """Of what a play is compared with; the baseline's is 0 by definition."""
-    return 0.0 if config == task.baseline else mean_loss(scorer.trials, config)
+    return 0.0 if config == task.baseline else mean_loss(trials, config)
 
 
 def _row(task: Task, scorer: Scorer, tried: Tried) -> TriedPlay:
@@ -204,15 +204,19 @@ def _row(task: Task, scorer: Scorer, tried: Tried) -> TriedPlay:
 
 
 def _worth(task: Task, scorer: Scorer, tried: Tried) -> Interval | None:
-    """How many times better the config was with the play than without; None when it gave no value."""
-    trials = scorer.trials
+    """How many times better the config was with the play than without; None when it gave no value.
+
+    Only runs until the end of the plays count: what is compared was measured within minutes, while the machine was the same.
+    """
+    last = max((i for i, t in enumerate(scorer.trials) if t.role is Role.PLAY), default=-1)
+    trials = scorer.trials[: last + 1]
     runs = [t for t in trials if t.config == tried.config and t.is_feasible and t.loss is not None]
     if not runs:
         return None
     whole = [t for t in runs if t.status is Status.OK] or runs
     mean = sum(t.loss or 0.0 for t in whole) / len(whole)
     n_beside = sum(t.config == tried.beside and t.status is Status.OK and t.is_feasible for t in trials)
-    gain = _loss(task, scorer, tried.beside) - mean
+    gain = _loss(task, trials, tried.beside) - mean
     sd, df = scorer.noise_sd, max(1.0, scorer.track.summary().noise_df)
     se = sd * math.sqrt(1 / len(whole) + 1 / max(1, n_beside))
     half = t_quantile(0.975, df) * se

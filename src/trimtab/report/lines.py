@@ -65,13 +65,22 @@ def ablation_text(verdict: Verdict) -> str:
         text += f" Settings worth less than {percent_text(about.tolerance)} were reset."
     else:
         text += "." if n_left == n_full else f"; {n_left} are left."
-    if about.end == "budget" and n_left > 1:  # a single one is proven by the pairs of the winner
+    if about.end == "budget" and not _all_tried(verdict):
         text += " The budget ended before all were tried: some of these may bring nothing."
     if about.end == "failed":
         text += " It ended early, because the winner itself could not be measured any more."
     if about.went_back:
         text += f" {first_line(about.went_back)}."
     return f"{text}{refused}"
+
+
+def _all_tried(verdict: Verdict) -> bool:
+    """Whether each setting that is left was compared with a config without it; a single one is, by the pairs of the winner."""
+    worth = verdict.worth
+    return len(verdict.config) == 1 or all(
+        name in worth and (worth[name].without is not None or worth[name].verdict == "needed")
+        for name in verdict.config
+    )
 
 
 def path_points(study: StudyRecord, trials: Sequence[Trial]) -> tuple[PathPoint, ...]:
