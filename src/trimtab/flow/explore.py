@@ -270,7 +270,7 @@ def n_played(scorer: Scorer) -> int:
     return sum(trial.role is Role.PLAY for trial in scorer.trials)
 
 
-def mean_loss(trials: list[Trial], config: Config) -> float:
+def mean_loss(trials: Sequence[Trial], config: Config) -> float:
     """Mean loss over all full measurements of `config`; inf when there is none."""
     losses = [
         t.loss for t in trials if t.config == config and t.status is Status.OK and t.is_feasible and t.loss is not None
