@@ -7,7 +7,7 @@ the rest is kept for its proof.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trimtab.flow.ablate import ablation_allowance
