@@ -121,8 +121,7 @@ def test_the_budget_in_seconds_holds_in_every_phase(
     _with_costs(monkeypatch)
     record, trials = fake.tune()
     spent_s = sum(sum(t.cost_s.values()) for t in trials)
-    # Nothing overruns it by more than a trial of seven seconds.
-    assert spent_s <= int(budget[:-1]) + 7.1
+    assert spent_s <= int(budget[:-1]) + 0.1
     ablated = [t for t in trials if t.role is Role.ABLATION]
     assert sum(sum(t.cost_s.values()) for t in ablated) <= 0.25 * int(budget[:-1]) + 14
     assert record.verdict.result == "better"

@@ -122,9 +122,12 @@ class Prover:
         return bool(self._failure) or (len(test) >= self._task.proof.min_pairs and test.is_settled())
 
     def run(self, is_done: Callable[[], bool]) -> Steps[None]:
-        """Measures blocks until `is_done`, or pairs or budget are used up; the least number of pairs is always made."""
+        """Measures blocks until `is_done`, or pairs or budget are used up; the least number of pairs is always made, and none
+        after it for which the budget has no room as a whole."""
         table, test = self._task.proof, self._pairs.test
-        while not is_done() and len(test) < table.max_pairs and (len(test) < table.min_pairs or self._scorer.may_go_on):
+        while not is_done() and len(test) < table.max_pairs:
+            if len(test) >= table.min_pairs and not self._scorer.has_room(len(self._arms)):
+                return
             yield from self._block(self._open_duels())
 
     def _open_duels(self) -> list[Duel]:

@@ -63,9 +63,13 @@ class Scorer:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether the whole budget has room for one more trial; a budget of trials is the search's, and always has."""
+        """Whether the whole budget has room for one more trial."""
+        return self.has_room(1)
+
+    def has_room(self, n_trials: int) -> bool:
+        """Whether the whole budget has room for `n_trials` more at the mean cost; one of trials always has."""
         budget_s = self.task.budget.seconds
-        return budget_s is None or self.spent_s + self.mean_cost_s <= budget_s
+        return budget_s is None or self.spent_s + n_trials * self.mean_cost_s <= budget_s
 
     @property
     def time_left_s(self) -> float:
