@@ -243,6 +243,9 @@ class Load:
         operation_timeout_s: float,
         connect_timeout_s: float = 10.0,
         threads: int = 1,
+        first_thread: int = 0,
+        all_threads: int | None = None,
+        is_held: bool = False,
         seed: int = 0,
         keep_rows: bool = False,
         max_tries: int = 1,
@@ -252,10 +255,16 @@ class Load:
         `users` need not be given when the source knows it; without a `model` it is a closed loop. Conflicts
         (serialization failures, deadlocks) are tried again up to `max_tries` times, inside the response time.
 
+        With `all_threads` the load is a part of a larger one: `threads` threads from number `first_thread` on are here, with
+        their share of the users and requests, and the others are in other processes. All parts together do what one would.
+        A load that is held does not start its clock before `start`.
+
         Raises:
             ConnectionError: a user could not connect (the message has the server's words, never the password).
             ValueError: an argument that makes no sense, or a statement that the server cannot prepare.
         """
+    def start(self) -> None:
+        """Starts the clock of a load that is held; once."""
     def frame(self, timeout_s: float) -> Frame | None:
         """The next one-second frame; None when the run has ended or none came within `timeout_s`."""
     @property
@@ -302,6 +311,13 @@ class Frame:
     def backlog(self) -> int: ...
     @property
     def client_cpu_s(self) -> float: ...
+    @property
+    def response(self) -> list[tuple[int, int]]:
+        """(microseconds, count) of the successes' response times, so that those of several processes can be added."""
+    @property
+    def lateness(self) -> list[tuple[int, int]]: ...
+    @property
+    def wakeup(self) -> list[tuple[int, int]]: ...
 
 @final
 class RunLog:

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "trimtab"
 
 RANKS = {
     "redact": 0, "errors": 0, "units": 0, "_native": 0, "plugins": 0, "deferred": 0, "catalog": 0, "jsonable": 0,
-    "space": 1, "measure": 1, "host": 1,
+    "space": 1, "measure": 1, "host": 1, "load": 1,
     "records": 2,
     "model": 2.5,
     "search": 3, "importance": 3, "history": 3, "systems": 3, "workload": 3,

@@ -65,6 +65,7 @@ MEASUREMENTS = st.builds(
     wakeup_p99_ms=st.none() | FLOATS,
     wait_share=st.none() | FLOATS,
     priority=TEXT,
+    generators=st.lists(TEXT, max_size=2).map(tuple),
     generator_limited=TEXT,
     generator_waited=TEXT,
     overload=TEXT,

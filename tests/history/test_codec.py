@@ -33,7 +33,8 @@ def test_a_trial_of_an_older_version_is_read() -> None:
     """It lacks every field that came later; they take their defaults."""
     stored = trial_to_json(make_trial(0))
     old = ("service_ms queue_p99_ms lateness_p99_ms is_open users n_threads offered_per_s n_shed n_retries error_classes "
-           "steal_share memory_bytes generator_limited overload wakeup_p99_ms wait_share priority generator_waited")  # fmt: skip
+           "steal_share memory_bytes generator_limited overload wakeup_p99_ms wait_share priority generator_waited "
+           "generators")  # fmt: skip
     for name in old.split():
         del stored["measurement"][name]
     for name in ("throughput", "latency_ms"):

@@ -123,7 +123,7 @@ def test_json_has_everything() -> None:
     assert run["error_classes"] == {"serialization": 50}
     assert run["overload"].startswith("50.0 % of the requests were dropped")
     assert run["by_label"]["read"]["latency_ms"]["p50"]["low"] > 0
-    assert set(run["generator"]) == {"n_threads", "lateness_p99_ms", "wakeup_p99_ms", "wait_share", "waited", "priority",
+    assert set(run["generator"]) == {"n_threads", "lateness_p99_ms", "wakeup_p99_ms", "wait_share", "waited", "priority", "from",
                                      "steal_share", "memory_bytes", "limited"}  # fmt: skip
     assert run["series_per_s"] == [990.0] * 5
     assert run["cost_s"] == {"measure": 5.0, "reset": 0.25}

@@ -159,7 +159,11 @@ def test_bench_of_an_open_loop_shows_how_late_it_was(place: Place) -> None:
     (own,) = (line for line in ran.out.splitlines() if line.strip().startswith("generator: "))
     assert "late by " in own
     assert "waiting for a free connection " in own
-    _complete(json.loads(_bench(place, workload, "--json").out))
+    # The same load from two processes.
+    apart = workload.replace("users = 4, ", 'users = 4, from = ["local", "local"], ')
+    data = json.loads(_bench(place, apart, "--json").out)
+    _complete(data)
+    assert [text.partition(" threads")[0] for text in data["runs"][0]["generator"]["from"]] == ["local: 1 of 2"] * 2
 
 
 def test_bench_of_a_flooded_open_loop_shows_what_was_shed(place: Place) -> None:
@@ -182,7 +186,10 @@ def _complete(data: dict[str, Any]) -> None:
         "is_steady", "series_per_s", "by_label", "client_cpu_share", "generator", "cost_s",
     }  # fmt: skip
     assert documented <= set(run)
-    assert {"n_threads", "lateness_p99_ms", "steal_share", "memory_bytes", "limited"} <= set(run["generator"])
+    assert {
+        "n_threads", "lateness_p99_ms", "wakeup_p99_ms", "wait_share", "waited", "priority", "from", "steal_share",
+        "memory_bytes", "limited",
+    } <= set(run["generator"])  # fmt: skip
     assert (run["is_open"], run["users"], run["n_error"], run["n_shed"]) == (True, 4, 0, 0)
     # Poisson arrivals of one second or two: far from this only when the rate is not kept at all.
     assert 100 < run["offered_per_s"] < 300

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::task::yield_now;
 use trimtab_load::driver::{Answer, Canceller, Driver, Failure, Session};
-use trimtab_load::engine::{Limits, Load, Plan};
+use trimtab_load::engine::{Limits, Load, Plan, Share};
 use trimtab_load::log::What;
 use trimtab_load::model::{Arrivals, Model, Open, Profile, Think};
 use trimtab_load::source::{Source, Sources, Step};
@@ -133,7 +133,7 @@ fn measure(model: Model, n_users: u32, duration: Duration, turns: u32) -> Result
     let limits = Limits { duration, operation_timeout: 10 * second, connect_timeout: second, cancel_grace: second };
     let is_open = model.is_open();
     let plan = Plan { model, n_users, limits, seed: 1, keeps_rows: false, max_tries: 1 };
-    let load = Load::launch(&Echo { turns }, Arc::new(Numbers), &plan, 1)?;
+    let load = Load::launch(&Echo { turns }, Arc::new(Numbers), &plan, Share::whole(1, plan.n_users))?;
     while !load.wait_connected(second)? {}
     while load.next_frame(2 * duration).is_some() {}
     let log = load.stop()?;

@@ -56,6 +56,38 @@ impl From<ConnectFailure> for LoadError {
     }
 }
 
+/// Which of a run's worker threads are in this process; those in others drive the other users, and together they are the same
+/// load as that of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Threads here.
+    pub n_threads: usize,
+    /// The number of the first of them among all.
+    pub first: usize,
+    /// All threads of the run.
+    pub n_all: usize,
+}
+
+impl Share {
+    /// The whole run, on so many threads; a thread without a user makes no sense.
+    #[must_use]
+    pub fn whole(n_threads: usize, n_users: u32) -> Self {
+        let n_threads = n_threads.min(n_users as usize);
+        Self { n_threads, first: 0, n_all: n_threads }
+    }
+
+    /// How many of the run's users are driven here.
+    #[must_use]
+    pub fn n_users(self, n_users: u32) -> u32 {
+        self.places(n_users).map(Place::n_own).sum()
+    }
+
+    fn places(self, n_users: u32) -> impl Iterator<Item = Place> {
+        let place = move |worker| Place { worker: worker as u32, n_workers: self.n_all as u32, n_users };
+        (self.first..self.first + self.n_threads).map(place)
+    }
+}
+
 /// A load on threads of its own.
 ///
 /// The methods may be called from several threads. Dropping it stops it.
@@ -77,7 +109,7 @@ struct Desk {
 }
 
 impl Load {
-    /// Starts the workers, which connect all users; the run itself starts in [`Load::wait_connected`].
+    /// Starts the workers, which connect all users; the run itself starts in [`Load::wait_connected`] or [`Load::start`].
     ///
     /// # Errors
     /// `Invalid` for a plan that makes no sense, `System` when a thread cannot be had.
@@ -85,21 +117,20 @@ impl Load {
         driver: &D,
         sources: Arc<dyn Sources<D::Request>>,
         plan: &Plan,
-        n_threads: usize,
+        share: Share,
     ) -> Result<Self, LoadError> {
-        check(plan, sources.n_users(), n_threads).map_err(LoadError::Invalid)?;
+        check(plan, sources.n_users(), share).map_err(LoadError::Invalid)?;
         let labels: Arc<[String]> = sources.labels().into();
-        let n_workers = n_threads.min(plan.n_users as usize);
         let (sender, events) = channel();
-        let desk = Desk::new(events, n_workers, Arc::clone(&labels));
+        let desk = Desk::new(events, share.n_threads, Arc::clone(&labels));
         let mut load = Self { commands: Vec::new(), desk: Mutex::new(desk) };
-        for worker in 0..n_workers {
+        for (worker, place) in share.places(plan.n_users).enumerate() {
             let (command, commands) = unbounded_channel();
             let outbox = Outbox { worker, events: sender.clone() };
-            let place = Place { worker: worker as u32, n_workers: n_workers as u32, n_users: plan.n_users };
             let (driver, sources, labels) = (driver.for_worker(), Arc::clone(&sources), Arc::clone(&labels));
             let plan = plan.clone();
-            let job = move |timer| Job { driver, sources, labels, plan, place, timer };
+            let reads_steal = worker == 0;
+            let job = move |timer| Job { driver, sources, labels, plan, place, reads_steal, timer };
             let thread = std::thread::Builder::new()
                 .name(format!("trimtab-load-{worker}"))
                 .spawn(move || work(job, commands, outbox));
@@ -114,9 +145,29 @@ impl Load {
     /// # Errors
     /// `Connect` or `Prepare` for the first user that could not connect; the load is over then.
     pub fn wait_connected(&self, limit: Duration) -> Result<bool, LoadError> {
+        let is_ready = self.wait_ready(limit)?;
+        if is_ready {
+            self.start();
+        }
+        Ok(is_ready)
+    }
+
+    /// Starts the clock of a load whose users are all connected; once.
+    pub fn start(&self) {
+        let mut desk = self.desk();
+        if !std::mem::replace(&mut desk.is_started, true) {
+            self.tell_all(Command::Start(tokio::time::Instant::now()));
+        }
+    }
+
+    /// Waits until all users are connected; false when that takes longer than `limit`.
+    ///
+    /// # Errors
+    /// As [`Load::wait_connected`].
+    pub fn wait_ready(&self, limit: Duration) -> Result<bool, LoadError> {
         let deadline = Instant::now() + limit;
         let mut desk = self.desk();
-        while !desk.is_started {
+        loop {
             if let Some(failure) = desk.failure.clone() {
                 return Err(failure.into());
             }
@@ -124,13 +175,12 @@ impl Load {
                 return Err(LoadError::Worker);
             }
             if desk.n_connected == self.commands.len() {
-                self.tell_all(Command::Start(tokio::time::Instant::now()));
-                desk.is_started = true;
-            } else if !desk.read_one(deadline) {
+                return Ok(true);
+            }
+            if !desk.read_one(deadline) {
                 return Ok(false);
             }
         }
-        Ok(true)
     }
 
     /// The next one-second frame; `None` when the run has ended or none came within `limit`.
@@ -270,7 +320,7 @@ fn work<D: Driver>(job: impl FnOnce(Timer) -> Job<D>, commands: UnboundedReceive
     runtime.block_on(async { worker::run(job(Timer::fine()), commands, outbox).await });
 }
 
-fn check(plan: &Plan, n_fixed: Option<u32>, n_threads: usize) -> Result<(), String> {
+fn check(plan: &Plan, n_fixed: Option<u32>, share: Share) -> Result<(), String> {
     plan.model.check()?;
     let Limits { duration, operation_timeout, connect_timeout, .. } = plan.limits;
     if plan.n_users == 0 {
@@ -284,8 +334,13 @@ fn check(plan: &Plan, n_fixed: Option<u32>, n_threads: usize) -> Result<(), Stri
     if duration.is_zero() || operation_timeout.is_zero() || connect_timeout.is_zero() {
         return Err("the duration and the time-outs must be longer than 0 s".to_owned());
     }
+    let Share { n_threads, first, n_all } = share;
     if n_threads == 0 {
         return Err("threads=0: a load needs at least one".to_owned());
+    }
+    if first + n_threads > n_all || n_all > plan.n_users as usize {
+        let n_users = plan.n_users;
+        return Err(format!("threads={first}..{}: users={n_users} have threads 0..{n_all}", first + n_threads));
     }
     if plan.max_tries == 0 {
         return Err("max_tries=0: an operation must be tried at least once".to_owned());

@@ -203,7 +203,7 @@ impl Log {
 }
 
 /// What one whole second of the run showed.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Frame {
     /// The second's number, from 0.
     pub second: u32,
@@ -229,6 +229,12 @@ pub struct Frame {
     pub backlog: u64,
     /// CPU seconds of all worker threads within it.
     pub client_cpu_s: f64,
+    /// (microseconds, count) of the percentiles' histograms, in order, so that those of several processes can be added.
+    pub response: Vec<(u64, u64)>,
+    /// As `response`.
+    pub lateness: Vec<(u64, u64)>,
+    /// As `response`.
+    pub wakeup: Vec<(u64, u64)>,
 }
 
 /// Percentiles in microseconds.

@@ -223,6 +223,9 @@ impl Merge {
             wait_s: self.longest_wait_s(part.second),
             backlog: part.backlog,
             client_cpu_s: part.client_cpu_s,
+            response: pairs(response),
+            lateness: pairs(lateness),
+            wakeup: pairs(wakeup),
         }
     }
 }
@@ -252,6 +255,10 @@ impl Second {
         self.client_cpu_s += part.client_cpu_s;
         self.steal_s += part.steal_s;
     }
+}
+
+fn pairs(counts: &BTreeMap<u16, u64>) -> Vec<(u64, u64)> {
+    counts.iter().map(|(&index, &count)| (counts::highest_of(index), count)).collect()
 }
 
 /// The smallest value that `quantile` of all do not exceed; 0 without any.

@@ -94,6 +94,8 @@ pub(crate) struct Job<D: Driver> {
     pub(crate) labels: Arc<[String]>,
     pub(crate) plan: Plan,
     pub(crate) place: Place,
+    /// Whether it is this worker that reads the machine's steal time.
+    pub(crate) reads_steal: bool,
     pub(crate) timer: Timer,
 }
 
@@ -149,9 +151,9 @@ pub(crate) async fn run<D: Driver>(job: Job<D>, mut commands: mpsc::UnboundedRec
     let Some(Command::Start(start)) = commands.recv().await else {
         return close_all(sessions).await;
     };
-    let Job { driver, labels, plan, place, timer, .. } = job;
+    let Job { driver, labels, plan, place, reads_steal, timer, .. } = job;
     let (think, queue, priority) = paced(&plan.model, place, seed);
-    let extras = Extras { keeps_rows: plan.keeps_rows, reads_steal: place.worker == 0, priority };
+    let extras = Extras { keeps_rows: plan.keeps_rows, reads_steal, priority };
     let recorder = Recorder::new(&users, labels, extras);
     let Limits { duration, operation_timeout, connect_timeout, cancel_grace } = plan.limits;
     let room = Room::new(start, operation_timeout, users.len(), recorder, queue, timer);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::{PyConnectionError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use trimtab_load::engine;
-use trimtab_load::engine::{Limits, LoadError, Plan};
+use trimtab_load::engine::{Limits, LoadError, Plan, Share};
 use trimtab_load::source::{Sources, SqlSources};
 use trimtab_load::sql::SqlRequest;
 
@@ -36,7 +36,7 @@ enum DriverArgument<'py> {
 pub(crate) struct Load {
     load: engine::Load,
     plan: Plan,
-    n_threads: usize,
+    share: Share,
 }
 
 #[pymethods]
@@ -52,6 +52,9 @@ impl Load {
         operation_timeout_s,
         connect_timeout_s = 10.0,
         threads = 1,
+        first_thread = 0,
+        all_threads = None,
+        is_held = false,
         seed = 0,
         keep_rows = false,
         max_tries = 1,
@@ -67,6 +70,9 @@ impl Load {
         operation_timeout_s: f64,
         connect_timeout_s: f64,
         threads: usize,
+        first_thread: usize,
+        all_threads: Option<usize>,
+        is_held: bool,
         seed: u64,
         keep_rows: bool,
         max_tries: u32,
@@ -82,12 +88,21 @@ impl Load {
         let n_users = n_users.ok_or_else(|| PyValueError::new_err("users: say how many there are"))?;
         let model = model.map_or_else(closed, |model| model.get().inner.clone());
         let plan = Plan { model, n_users, limits, seed, keeps_rows: keep_rows, max_tries };
-        let launched = launch(py, &driver, sources, &plan, threads)?;
-        let load = Self { load: launched, n_threads: threads.min(n_users as usize), plan };
-        while !py.detach(|| load.load.wait_connected(SLICE)).map_err(python_error)? {
+        let of = |n_all| Share { n_threads: threads, first: first_thread, n_all };
+        let share = all_threads.map_or_else(|| Share::whole(threads, n_users), of);
+        let load = Self { load: launch(py, &driver, sources, &plan, share)?, share, plan };
+        while !py.detach(|| load.load.wait_ready(SLICE)).map_err(python_error)? {
             py.check_signals()?;
         }
+        if !is_held {
+            load.load.start();
+        }
         Ok(load)
+    }
+
+    /// Starts the clock of a load that is held.
+    fn start(&self, py: Python<'_>) {
+        py.detach(|| self.load.start());
     }
 
     /// The next one-second frame; None when the run has ended or none came within `timeout_s`.
@@ -114,13 +129,13 @@ impl Load {
     /// Everything that ended so far, without stopping.
     fn log(&self, py: Python<'_>) -> RunLog {
         let log = py.detach(|| self.load.log());
-        RunLog::new(log, &self.plan, self.n_threads)
+        RunLog::new(log, &self.plan, self.share)
     }
 
     /// Cancels what is in flight, waits for it, and returns the whole log; idempotent.
     fn stop(&self, py: Python<'_>) -> PyResult<RunLog> {
         let log = py.detach(|| self.load.stop()).map_err(python_error)?;
-        Ok(RunLog::new(log, &self.plan, self.n_threads))
+        Ok(RunLog::new(log, &self.plan, self.share))
     }
 }
 
@@ -133,18 +148,18 @@ fn launch(
     driver: &DriverArgument<'_>,
     sources: Arc<dyn SqlSources>,
     plan: &Plan,
-    n_threads: usize,
+    share: Share,
 ) -> PyResult<engine::Load> {
     let statements = sources.statements();
     let sources: Arc<dyn Sources<SqlRequest>> = sources;
     let launched = match driver {
         DriverArgument::Postgres(driver) => {
             let driver = driver.get().prepared(statements)?;
-            py.detach(|| engine::Load::launch(&driver, sources, plan, n_threads))
+            py.detach(|| engine::Load::launch(&driver, sources, plan, share))
         }
         DriverArgument::Mysql(driver) => {
             let driver = driver.get().prepared(statements)?;
-            py.detach(|| engine::Load::launch(&driver, sources, plan, n_threads))
+            py.detach(|| engine::Load::launch(&driver, sources, plan, share))
         }
     };
     launched.map_err(python_error)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use trimtab_load::engine::Plan;
+use trimtab_load::engine::{Plan, Share};
 use trimtab_load::log;
 use trimtab_load::log::What;
 
@@ -28,6 +28,9 @@ pub(crate) struct Frame {
     wait_s: Option<f64>,
     backlog: u64,
     client_cpu_s: f64,
+    response: Vec<(u64, u64)>,
+    lateness: Vec<(u64, u64)>,
+    wakeup: Vec<(u64, u64)>,
 }
 
 impl From<log::Frame> for Frame {
@@ -47,6 +50,9 @@ impl From<log::Frame> for Frame {
             wait_s: frame.wait_s,
             backlog: frame.backlog,
             client_cpu_s: frame.client_cpu_s,
+            response: frame.response,
+            lateness: frame.lateness,
+            wakeup: frame.wakeup,
         }
     }
 }
@@ -71,8 +77,9 @@ pub(crate) struct RunLog {
 }
 
 impl RunLog {
-    pub(crate) fn new(log: log::Log, plan: &Plan, n_threads: usize) -> Self {
-        Self { log, n_threads, users: plan.n_users, is_open: plan.model.is_open() }
+    pub(crate) fn new(log: log::Log, plan: &Plan, share: Share) -> Self {
+        let (users, is_open) = (share.n_users(plan.n_users), plan.model.is_open());
+        Self { log, n_threads: share.n_threads, users, is_open }
     }
 }
 

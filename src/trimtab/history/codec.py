@@ -154,6 +154,7 @@ def _read_measurement(values: Mapping[str, Any], histogram: bytes) -> Measuremen
             "series_per_s": tuple(values["series_per_s"]),
             "by_label": {label: _read_label(stats) for label, stats in values["by_label"].items()},
             "errors": tuple(values["errors"]),
+            "generators": tuple(values.get("generators", ())),
             "histogram": histogram,
         }
     )

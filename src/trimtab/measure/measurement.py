@@ -137,6 +137,7 @@ class Measurement:
         wait_share: part of the time in which the generator's thread that waited longest was ready to run and had no core;
             None when not known.
         priority: of the generator's threads: "normal", "short slices" or "real-time"; "" when not known.
+        generators: where each generator in a process of its own ran, its threads, its clock and its start; empty for none.
         generator_limited: why the generator, and not the server, was measured; "" when it was not.
         generator_waited: how the generator went short of a core, so that latencies hold waits of its own; "" when it did not.
         overload: in an open loop, why the server did not keep up with the rate; "" when it did.
@@ -172,6 +173,7 @@ class Measurement:
     wakeup_p99_ms: float | None = None
     wait_share: float | None = None
     priority: str = ""
+    generators: tuple[str, ...] = ()
     generator_limited: str = ""
     generator_waited: str = ""
     overload: str = ""

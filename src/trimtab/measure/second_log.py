@@ -110,6 +110,8 @@ class SecondLog:
         is_open: whether requests came by a schedule.
         errors: texts of the first errors, at most 100.
         memory_bytes: what the generator's buffers and histograms held.
+        generators: of each generator in a process of its own, where it ran, with how many threads, how far its clock was ahead,
+            and how long after the first it started; empty when the load came from this process.
     """
 
     labels: tuple[str, ...]
@@ -135,6 +137,7 @@ class SecondLog:
     is_open: bool = False
     errors: tuple[str, ...] = ()
     memory_bytes: int = 0
+    generators: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Raises LoadError when columns that belong together differ in length or a label has no name."""
@@ -181,6 +184,7 @@ def merge_seconds(parts: Sequence[SecondLog]) -> SecondLog:
         is_open=any(part.is_open for part in parts),
         errors=tuple(text for part in parts for text in part.errors)[:100],
         memory_bytes=sum(part.memory_bytes for part in parts),
+        generators=tuple(text for part in parts for text in part.generators),
     )
 
 

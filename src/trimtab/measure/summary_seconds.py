@@ -82,6 +82,7 @@ def summarise_seconds(
         error_classes=dict(log.error_classes),
         steal_share=float(log.steal_s[low:high].mean()),
         memory_bytes=log.memory_bytes,
+        generators=log.generators,
         wakeup_p99_ms=wakeup_ms,
         wait_share=wait_share,
         priority=log.priority,

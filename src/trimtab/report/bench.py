@@ -118,6 +118,7 @@ def _lines(m: Measurement) -> list[str]:
     if m.memory_bytes:
         own.append(f"memory {format_size(m.memory_bytes)}")
     lines.append(f"generator: {', '.join(own)}: {m.generator_limited or 'not the bottleneck'}")
+    lines += [f"generator from {text}" for text in m.generators]
     if m.generator_waited:
         lines.append(f"warning: the generator {m.generator_waited}: latencies include these waits; {_ROOM}")
     return lines
@@ -188,6 +189,7 @@ def measurement_to_json(m: Measurement) -> dict[str, Any]:
             "wait_share": m.wait_share,
             "waited": m.generator_waited,
             "priority": m.priority,
+            "from": list(m.generators),
             "steal_share": m.steal_share,
             "memory_bytes": m.memory_bytes,
             "limited": m.generator_limited,

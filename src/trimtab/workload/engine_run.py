@@ -6,12 +6,13 @@ import re
 import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.errors import LoadError, UsageError
+from trimtab.load import LoadPlan, Part, build_driver, build_source, launch
 from trimtab.measure.second_log import HISTOGRAMS, Buckets, SecondLog
 from trimtab.records import Endpoint
 from trimtab.redact import hide_literals, hide_values
@@ -21,20 +22,27 @@ from trimtab.workload.server import Server, Session, server_of
 
 if TYPE_CHECKING:
     from trimtab._native import Frame as NativeFrame
-    from trimtab._native import Load, Model, Mysql, Postgres, RunLog, Scripts, Seconds, Ycsb, YcsbRows
+    from trimtab._native import Load, Mysql, Postgres, RunLog, Scripts, Seconds
 
 __all__ = [
     "EngineRun",
     "ScriptPart",
+    "access_of",
     "allow_files",
+    "cannot_connect",
+    "cannot_start",
     "check_scripts",
     "compile_scripts",
     "driver_of",
+    "open_files",
+    "script_source",
     "start_load",
     "to_frame",
     "to_second_log",
     "waits_of",
 ]
+
+_PROTOCOLS = ("postgresql", "mysql")
 
 _OWN_FILES = 256
 """Open files besides the load's connections: the store, logs, the target's own connections, libraries."""
@@ -125,84 +133,79 @@ def _buckets(log: RunLog, name: str) -> Buckets:
     )
 
 
-def driver_of(endpoint: Endpoint, *, settings: Sequence[tuple[str, str]] = ()) -> Postgres | Mysql:
-    """The native driver for `endpoint`; `settings` are set on every connection.
+def access_of(endpoint: Endpoint, *, settings: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+    """How the native driver enters `endpoint`; `settings` are set on every connection.
+
+    Raises:
+        LoadError: no driver speaks the endpoint's protocol.
+    """
+    if endpoint.protocol not in _PROTOCOLS:
+        raise LoadError(
+            f"the load engine does not speak protocol={endpoint.protocol}",
+            hint=f"use a target that speaks one of: {', '.join(_PROTOCOLS)}",
+        )
+    return {
+        "host": endpoint.host,
+        "port": endpoint.port,
+        "user": endpoint.user,
+        "database": endpoint.database,
+        "password": server_of(endpoint).password,
+        "settings": [list(setting) for setting in settings],
+        # As libpq does for a unix socket: there is nobody to hide from.
+        "tls": "disable" if endpoint.host.startswith("/") else endpoint.options.get("sslmode", "prefer"),
+        "root_certificates": endpoint.options.get("sslrootcert"),
+    }
+
+
+def driver_of(endpoint: Endpoint) -> Postgres | Mysql:
+    """The native driver for `endpoint`.
 
     Raises:
         LoadError: no driver speaks the endpoint's protocol, or one of its options makes no sense.
     """
-    from trimtab._native import Mysql, Postgres
-
-    drivers: dict[str, type[Postgres | Mysql]] = {"postgresql": Postgres, "mysql": Mysql}
-    if endpoint.protocol not in drivers:
-        raise LoadError(
-            f"the load engine does not speak protocol={endpoint.protocol}",
-            hint=f"use a target that speaks one of: {', '.join(drivers)}",
-        )
-    # As libpq does for a unix socket: there is nobody to hide from.
-    mode = "disable" if endpoint.host.startswith("/") else endpoint.options.get("sslmode", "prefer")
     try:
-        return drivers[endpoint.protocol](
-            host=endpoint.host,
-            port=endpoint.port,
-            user=endpoint.user,
-            database=endpoint.database,
-            password=server_of(endpoint).password,
-            settings=settings,
-            tls=mode,
-            root_certificates=endpoint.options.get("sslrootcert"),
-        )
+        return build_driver(endpoint.protocol, access_of(endpoint))
     except ValueError as error:
         raise LoadError(
             f"the load cannot connect: endpoint={endpoint}: {error}", hint="check the target's url"
         ) from error
 
 
-def start_load(
-    driver: Postgres | Mysql,
-    source: Ycsb | YcsbRows | Scripts,
-    *,
-    endpoint: Endpoint,
-    users: int,
-    duration_s: float,
-    operation_timeout_s: float,
-    model: Model | None = None,
-    is_open: bool = False,
-    threads: int = 1,
-    seed: int = 0,
-    max_tries: int = 1,
-) -> EngineRun:
-    """Starts `source` on `users` connections; returns when all are connected and have prepared their statements.
+def start_load(plan: LoadPlan, *, endpoint: Endpoint, threads: int = 1) -> EngineRun:
+    """Starts the load in this process; returns when all users are connected and have prepared their statements.
 
     Raises:
         LoadError: a user could not connect, or the server refuses a statement; the message has its words.
     """
-    from trimtab._native import Load, Model
-
-    allow_files(users)
+    allow_files(plan.users)
+    n_threads = min(threads, plan.users)
     try:
-        load = Load(
-            driver=driver,
-            source=source,
-            users=users,
-            model=Model.closed() if model is None else model,
-            duration_s=duration_s,
-            operation_timeout_s=operation_timeout_s,
-            seed=seed,
-            max_tries=max_tries,
-            threads=threads,
-        )
+        load = launch(plan, Part(n_threads, 0, n_threads))
     except ConnectionError as error:
-        raise LoadError(
-            f"the load cannot connect: endpoint={endpoint} users={users}: {error}",
-            hint="check that the server runs and max_connections leaves room for every user",
-        ) from error
+        raise cannot_connect(endpoint, plan.users, str(error)) from error
     except ValueError as error:
-        raise LoadError(
-            f"the load cannot start: endpoint={endpoint}: {error}",
-            hint="try the statements by hand on this database",
-        ) from error
-    return EngineRun(load, is_open=is_open)
+        raise cannot_start(endpoint, str(error)) from error
+    return EngineRun(load, is_open=plan.model["kind"] == "open")
+
+
+def cannot_connect(endpoint: Endpoint, users: int, words: str) -> LoadError:
+    """A user could not connect; `words` say why."""
+    return LoadError(
+        f"the load cannot connect: endpoint={endpoint} users={users}: {words}",
+        hint="check that the server runs and max_connections leaves room for every user",
+    )
+
+
+def cannot_start(endpoint: Endpoint, words: str) -> LoadError:
+    """The server refuses a statement, or the plan makes no sense; `words` say why."""
+    return LoadError(
+        f"the load cannot start: endpoint={endpoint}: {words}", hint="try the statements by hand on this database"
+    )
+
+
+def open_files(n_connections: int) -> int:
+    """How many files a process with so many connections opens."""
+    return n_connections + _OWN_FILES
 
 
 def allow_files(n_connections: int) -> None:
@@ -211,7 +214,7 @@ def allow_files(n_connections: int) -> None:
     Raises:
         LoadError: the hard limit, which only an administrator raises, is too low.
     """
-    needed = n_connections + _OWN_FILES
+    needed = open_files(n_connections)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return
@@ -231,24 +234,41 @@ def compile_scripts(
     mode: str = "prepared",
     variables: Sequence[tuple[str, str]] = (),
 ) -> Scripts:
-    """The transaction types as a source of operations; the engine chooses among them by their weights.
+    """The engine's own form of `script_source`.
 
     Raises:
         UsageError: a script that cannot be read; the message shows the line, and what is wrong with it.
     """
-    from trimtab._native import Script, Scripts
-
-    def script(kind: str, text: ScriptText, parameters: Sequence[Mapping[str, Any]], wrap: str) -> Script:
-        if kind == "builtin":
-            return Script.builtin(text.label, text.weight)
-        if kind == "pgbench":
-            return Script.pgbench(text.label, text.weight, text.source, text.text)
-        return Script.own(text.label, text.weight, text.source, text.text, parameters=list(parameters), wrap=wrap)
-
     try:
-        return Scripts([script(*part) for part in parts], dialect=dialect, mode=mode, variables=variables, users=users)
+        source = build_source(script_source(parts, dialect=dialect, users=users, mode=mode, variables=variables))
     except ValueError as error:
         raise UsageError(str(error), hint="fix the script, or the generator of the study file") from error
+    return cast("Scripts", source)
+
+
+def script_source(
+    parts: Sequence[ScriptPart],
+    *,
+    dialect: str,
+    users: int,
+    mode: str = "prepared",
+    variables: Sequence[tuple[str, str]] = (),
+) -> dict[str, Any]:
+    """The transaction types as a source of operations; the engine chooses among them by their weights."""
+    scripts = [
+        {
+            "kind": kind,
+            "label": text.label,
+            "weight": text.weight,
+            "file": text.source,
+            "text": text.text,
+            "parameters": [dict(parameter) for parameter in parameters],
+            "wrap": wrap,
+        }
+        for kind, text, parameters, wrap in parts
+    ]
+    pairs = [list(variable) for variable in variables]
+    return {"kind": "scripts", "scripts": scripts, "dialect": dialect, "mode": mode, "variables": pairs, "users": users}
 
 
 def check_scripts(

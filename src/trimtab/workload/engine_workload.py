@@ -6,16 +6,15 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from trimtab.errors import LoadError
+from trimtab.load import LoadPlan
 from trimtab.records import Endpoint
 from trimtab.workload.base import LoadRun, StartState
-from trimtab.workload.engine_run import driver_of, start_load
+from trimtab.workload.engine_run import access_of, start_load
+from trimtab.workload.remote.start import start_remote
 from trimtab.workload.run_database import RunDatabase
-
-if TYPE_CHECKING:
-    from trimtab._native import Scripts, Ycsb
 
 __all__ = ["EngineWorkload"]
 
@@ -37,8 +36,8 @@ class EngineWorkload(ABC):
         self.database = database
 
     @abstractmethod
-    def source(self, there: Endpoint, duration_s: float) -> Ycsb | Scripts:
-        """The operations as the load engine takes them, for a run of `duration_s` on the database of `there`."""
+    def source(self, there: Endpoint, duration_s: float) -> dict[str, Any]:
+        """The operations as a `LoadPlan` holds them, for a run of `duration_s` on the database of `there`."""
 
     def with_rate(self, rate_per_s: float) -> Self:
         """The same workload in an open loop of that rate.
@@ -65,19 +64,20 @@ class EngineWorkload(ABC):
         self.require_protocol(endpoint)
         there = endpoint.with_database(self.database.name)
         load = self.settings.load
-        return start_load(
-            driver_of(there),
-            self.source(there, duration_s),
-            endpoint=there,
+        plan = LoadPlan(
+            protocol=there.protocol,
+            access=access_of(there),
+            source=self.source(there, duration_s),
+            model=load.plain(),
             users=load.users,
-            model=load.native(),
-            is_open=load.is_open,
-            threads=load.n_threads(len(os.sched_getaffinity(0))),
             duration_s=duration_s,
             operation_timeout_s=self.settings.operation_timeout_s,
             seed=seed,
             max_tries=self.max_tries,
         )
+        if load.generators:
+            return start_remote(plan, load.generators, threads=load.n_threads, endpoint=there, is_open=load.is_open)
+        return start_load(plan, endpoint=there, threads=load.n_threads(len(os.sched_getaffinity(0))))
 
     def require_protocol(self, endpoint: Endpoint) -> None:
         """Raises LoadError when the workload does not speak the endpoint's protocol."""

@@ -3,6 +3,7 @@
 [workload.load]
 users = 16                # connections that are kept busy (closed), or that requests are spread over (open)
 threads = "auto"          # of the generator; auto: one for each four cores
+from = ["ssh://loadgen1"] # where it runs: processes of their own, here ("local") or elsewhere; without it: in Trimtab itself
 model = "closed"          # the next request when the last one is answered; "open": when it is due
 think = "10ms"            # closed: pause between an answer and the next request
 rate = 2000               # open: requests per second, whatever the server does
@@ -15,13 +16,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from trimtab.errors import UsageError
+from trimtab.workload.remote.place import Place
 from trimtab.workload.table import Table
-
-if TYPE_CHECKING:
-    from trimtab._native import Model
 
 __all__ = ["MAX_RATE_PER_S", "MAX_USERS", "LoadModel", "Profile", "Ramp", "Sine", "Steps"]
 
@@ -39,7 +38,7 @@ DEFAULT_USERS = 16
 _NAME = "[workload.load]"
 _CLOSED_KEYS = ("think", "think_time")
 _OPEN_KEYS = ("rate", "arrivals", "profile", "backlog", "backlog_age")
-_KEYS = ("users", "threads", "model", *_CLOSED_KEYS, *_OPEN_KEYS)
+_KEYS = ("users", "threads", "from", "model", *_CLOSED_KEYS, *_OPEN_KEYS)
 _PROFILE_KEYS = {"step": ("kind", "steps"), "ramp": ("kind", "to", "over"), "sine": ("kind", "amplitude", "period")}
 
 
@@ -90,7 +89,8 @@ class LoadModel:
 
     Attributes:
         users: connections.
-        threads: of the generator, which share the users; 0: as many as this machine's cores suggest.
+        threads: of each generator, which share the users; 0: as many as its machine's cores suggest.
+        generators: where the load comes from, in processes of their own; none: from this process.
         is_open: whether requests come by a schedule (open loop) and not after the last answer (closed loop).
         think_s: closed loop: pause of a user before its next request.
         is_think_exponential: whether that pause is exponential with mean `think_s`, and not always the same.
@@ -102,6 +102,7 @@ class LoadModel:
 
     users: int = DEFAULT_USERS
     threads: int = 0
+    generators: tuple[Place, ...] = ()
     is_open: bool = False
     think_s: float = 0.0
     is_think_exponential: bool = False
@@ -123,18 +124,21 @@ class LoadModel:
         table = Table(settings, _NAME, _KEYS)
         users = table.integer("users", DEFAULT_USERS, 1, MAX_USERS)
         threads = _threads(table)
+        generators = _generators(table, users)
         model = table.choice("model", ("closed", "open"), "open" if "rate" in table else "closed")
         _refuse_keys_of_the_other(table, model)
         if model == "closed":
             return cls(
                 users=users,
                 threads=threads,
+                generators=generators,
                 think_s=table.seconds("think", "10ms", -1e-9) if "think" in table else 0.0,
                 is_think_exponential=table.choice("think_time", ("fixed", "exponential"), "fixed") == "exponential",
             )
         return cls(
             users=users,
             threads=threads,
+            generators=generators,
             is_open=True,
             rate_per_s=_rate(table, "rate"),
             arrivals=cast(Literal["poisson", "uniform"], table.choice("arrivals", ("poisson", "uniform"), "poisson")),
@@ -159,19 +163,18 @@ class LoadModel:
         wanted = self.threads or max(1, n_cores // _CORES_PER_THREAD)
         return min(wanted, self.users)
 
-    def native(self) -> Model:
-        """As the engine takes it."""
-        from trimtab._native import Model
-
+    def plain(self) -> dict[str, Any]:
+        """As a `LoadPlan` holds it."""
         if not self.is_open:
-            return Model.closed(think_s=self.think_s, exponential=self.is_think_exponential)
-        return Model.open(
-            self.rate_per_s,
-            arrivals=self.arrivals,
-            profile=None if self.profile is None else self.profile.native,
-            backlog_max=self.backlog_max,
-            backlog_age_max_s=self.backlog_age_max_s,
-        )
+            return {"kind": "closed", "think_s": self.think_s, "exponential": self.is_think_exponential}
+        return {
+            "kind": "open",
+            "rate": self.rate_per_s,
+            "arrivals": self.arrivals,
+            "profile": None if self.profile is None else self.profile.native,
+            "backlog_max": self.backlog_max,
+            "backlog_age_max_s": self.backlog_age_max_s,
+        }
 
     @property
     def features(self) -> dict[str, float]:
@@ -195,6 +198,18 @@ def _threads(table: Table) -> int:
             f"{_NAME} threads={asked!r} is out of range", hint=f'use "auto", or a whole number from 1 to {MAX_THREADS}'
         )
     return asked
+
+
+def _generators(table: Table, users: int) -> tuple[Place, ...]:
+    asked = table.values.get("from", [])
+    if not isinstance(asked, list):
+        raise UsageError(f"{_NAME} from={asked!r} is not a list", hint='for example: from = ["ssh://loadgen1"]')
+    if len(asked) > users:
+        raise UsageError(
+            f"{_NAME} users={users} cannot be shared among {len(asked)} generators",
+            hint="use more users, or fewer generators",
+        )
+    return tuple(map(Place.parse, asked))
 
 
 def _refuse_keys_of_the_other(table: Table, model: str) -> None:

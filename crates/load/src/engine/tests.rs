@@ -17,12 +17,15 @@ fn stream(request: FakeRequest, repeat: bool) -> Stream<FakeRequest> {
     Stream { operations: vec![operation], repeat, think: Duration::ZERO }
 }
 
-fn launch(fake: &Fake, streams: Vec<Stream<FakeRequest>>, n_threads: usize) -> Load {
-    let n_users = streams.len() as u32;
+fn plan(n_users: u32) -> Plan {
     let model = Model::Closed(Think::default());
-    let plan = Plan { model, n_users, limits: LIMITS, seed: 1, keeps_rows: true, max_tries: 1 };
+    Plan { model, n_users, limits: LIMITS, seed: 1, keeps_rows: true, max_tries: 1 }
+}
+
+fn launch(fake: &Fake, streams: Vec<Stream<FakeRequest>>, n_threads: usize) -> Load {
+    let plan = plan(streams.len() as u32);
     let sources = Arc::new(FixedSources::new(streams).expect("legal streams"));
-    Load::launch(fake, sources, &plan, n_threads).expect("a legal load")
+    Load::launch(fake, sources, &plan, Share::whole(n_threads, plan.n_users)).expect("a legal load")
 }
 
 /// A load all of whose streams have sent a request.
@@ -112,4 +115,38 @@ fn a_refused_user_is_told() {
     let load = launch(&fake, vec![stream(FakeRequest::Answer(1), true)], 1);
     let error = load.wait_connected(LONG).expect_err("refused");
     assert_eq!(error.to_string(), "user 0 could not connect: refused");
+}
+
+#[test]
+fn two_halves_drive_the_users_of_the_whole() {
+    let streams = vec![stream(FakeRequest::Answer(1), false); 5];
+    let sources: Arc<dyn Sources<FakeRequest>> = Arc::new(FixedSources::new(streams).expect("legal streams"));
+    let mut users = Vec::new();
+    for first in 0..2 {
+        let share = Share { n_threads: 1, first, n_all: 2 };
+        let load = Load::launch(&Fake::default(), Arc::clone(&sources), &plan(5), share).expect("legal");
+        assert!(load.wait_ready(Duration::from_secs(30)).expect("connected"));
+        assert!(load.next_frame(Duration::from_millis(1)).is_none(), "its clock stands");
+        load.start();
+        while !load.is_done() {
+            load.next_frame(Duration::from_millis(10));
+        }
+        let log = load.stop().expect("no panic");
+        users.push(log.rows.iter().map(|row| row.user).collect::<std::collections::BTreeSet<_>>());
+        assert_eq!(share.n_users(5) as usize, users[first].len());
+    }
+    assert_eq!(users, [[0, 2, 4].into(), [1, 3].into()]);
+}
+
+#[test]
+fn a_share_beyond_the_run_is_refused() {
+    let sources: Arc<dyn Sources<FakeRequest>> =
+        Arc::new(FixedSources::new(vec![stream(FakeRequest::Answer(1), false); 2]).expect("legal streams"));
+    for (share, text) in [
+        (Share { n_threads: 2, first: 1, n_all: 2 }, "threads=1..3: users=2 have threads 0..2"),
+        (Share { n_threads: 1, first: 0, n_all: 3 }, "threads=0..1: users=2 have threads 0..3"),
+    ] {
+        let refused = Load::launch(&Fake::default(), Arc::clone(&sources), &plan(2), share).err().expect("refused");
+        assert_eq!(refused.to_string(), text);
+    }
 }

@@ -92,7 +92,8 @@ fn merging_parts_equals_the_whole() {
             assert_eq!(frames.len(), whole_frames.len());
             for (frame, expected) in frames.iter().zip(&whole_frames) {
                 assert!((frame.credited - expected.credited).abs() < 1e-9, "{frame:?} {expected:?}");
-                let comparable = |frame: &Frame| Frame { credited: 0.0, client_cpu_s: 0.0, wait_s: None, ..*frame };
+                let comparable =
+                    |frame: &Frame| Frame { credited: 0.0, client_cpu_s: 0.0, wait_s: None, ..frame.clone() };
                 assert_eq!(comparable(frame), comparable(expected));
             }
         }

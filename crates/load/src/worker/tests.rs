@@ -45,7 +45,7 @@ async fn events(fake: &Fake, streams: &[Stream<FakeRequest>], plan: Plan) -> (Ve
     let labels: Arc<[String]> = sources.labels().into();
     let place = Place { worker: 0, n_workers: 1, n_users: plan.n_users };
     let (driver, timer) = (fake.clone(), Timer::coarse());
-    let job = Job { driver, sources, labels: Arc::clone(&labels), plan, place, timer };
+    let job = Job { driver, sources, labels: Arc::clone(&labels), plan, place, reads_steal: true, timer };
     let (events, told) = channel();
     let (command, commands) = unbounded_channel();
     let local = LocalSet::new();

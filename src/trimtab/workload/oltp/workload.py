@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trimtab.records import Context, Endpoint
 from trimtab.workload.database import Dataset
-from trimtab.workload.engine_run import ScriptPart, compile_scripts
+from trimtab.workload.engine_run import ScriptPart, script_source
 from trimtab.workload.generated_workload import GeneratedWorkload
 from trimtab.workload.oltp.scripts import SCRIPTS, parameters_of, text_of
 from trimtab.workload.oltp.settings import OltpSettings, parse_settings
@@ -16,9 +16,6 @@ from trimtab.workload.oltp.tables import dataset, table_names
 from trimtab.workload.scripts import ScriptText
 from trimtab.workload.sql.generators import parse_generators
 from trimtab.workload.sql.samples import native_generators
-
-if TYPE_CHECKING:
-    from trimtab._native import Scripts
 
 __all__ = ["OltpWorkload"]
 
@@ -58,7 +55,7 @@ class OltpWorkload(GeneratedWorkload):
         """What the database is to hold."""
         return dataset(self.settings)
 
-    def source(self, there: Endpoint, duration_s: float) -> Scripts:
+    def source(self, there: Endpoint, duration_s: float) -> dict[str, Any]:
         """One transaction type a table, all with the same weight."""
         settings, script = self.settings, SCRIPTS[self.settings.script]
         parameters = parse_generators(parameters_of(settings.table_size, settings.distribution, settings.skew))
@@ -70,4 +67,4 @@ class OltpWorkload(GeneratedWorkload):
             used = {name: generator for name, generator in parameters.items() if f":{name}" in text}
             wrap = "commit" if script.is_transaction else "none"
             parts.append(("own", ScriptText(label, 1.0, text, ""), native_generators(there, used), wrap))
-        return compile_scripts(parts, dialect=there.protocol, users=settings.load.users)
+        return script_source(parts, dialect=there.protocol, users=settings.load.users)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trimtab.records import Context, DataRights, Endpoint
 from trimtab.workload.base import Preparation
 from trimtab.workload.database import ensure
-from trimtab.workload.engine_run import ScriptPart, check_scripts, compile_scripts
+from trimtab.workload.engine_run import ScriptPart, check_scripts, compile_scripts, script_source
 from trimtab.workload.engine_workload import EngineWorkload
 from trimtab.workload.pgbench.settings import PgbenchSettings, parse_settings
 from trimtab.workload.pgbench.tables import dataset
 from trimtab.workload.run_database import RunDatabase
 from trimtab.workload.scripts import ScriptText, digest
 from trimtab.workload.server import server_of
-
-if TYPE_CHECKING:
-    from trimtab._native import Scripts
 
 __all__ = ["PgbenchWorkload"]
 
@@ -83,7 +80,7 @@ class PgbenchWorkload(EngineWorkload):
         """
         self.require_protocol(endpoint)
         # A script that cannot be read is said before data is made for it.
-        self.source(endpoint, 0.0)
+        compile_scripts(self._parts(), **self._how(endpoint))
         preparation = Preparation(0.0, 0, True, "the database is the user's own")
         if not self.settings.database:
             preparation = ensure(endpoint, dataset(self.settings.scale), report)
@@ -99,15 +96,18 @@ class PgbenchWorkload(EngineWorkload):
             )
         return preparation
 
-    def source(self, there: Endpoint, duration_s: float) -> Scripts:
+    def source(self, there: Endpoint, duration_s: float) -> dict[str, Any]:
         """The scripts as the load engine takes them."""
-        return compile_scripts(
-            self._parts(),
-            dialect=there.protocol,
-            users=self.settings.load.users,
-            mode=self.settings.protocol,
-            variables=self._variables(),
-        )
+        return script_source(self._parts(), **self._how(there))
+
+    def _how(self, there: Endpoint) -> dict[str, Any]:
+        settings = self.settings
+        return {
+            "dialect": there.protocol,
+            "users": settings.load.users,
+            "mode": settings.protocol,
+            "variables": self._variables(),
+        }
 
     def _parts(self) -> list[ScriptPart]:
         if self.settings.builtin:

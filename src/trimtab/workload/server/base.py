@@ -131,6 +131,11 @@ class Server(ABC):
     def is_clone(self, session: Session, database: str) -> bool:
         """Whether `clone` has made that database, or was killed while it did."""
 
+    def end_sessions(self, session: Session, application: str) -> int:
+        """Ends the sessions of clients that called themselves so, and says how many it found; 0 where the server keeps no such
+        names: there a session ends when the server next writes to a client that is gone."""
+        return 0
+
     @abstractmethod
     def settle(self, session: Session) -> str:
         """Lets the server finish what a load has left to do; why that was not possible, "" when it was."""

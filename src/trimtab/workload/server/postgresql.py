@@ -158,6 +158,15 @@ class PostgresServer(Server):
         """Vacuums them as well."""
         session.execute(f"VACUUM (ANALYZE) {', '.join(map(self.quote, tables))}")
 
+    def end_sessions(self, session: Session, application: str) -> int:
+        """See `Server`."""
+        return len(
+            session.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()",
+                (application,),
+            )
+        )
+
     def drop(self, session: Session, database: str) -> None:
         """Throws out who is connected."""
         session.execute(f"DROP DATABASE IF EXISTS {self.quote(database)} WITH (FORCE)")

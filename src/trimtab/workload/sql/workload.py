@@ -6,21 +6,18 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from trimtab.errors import LoadError, UsageError
 from trimtab.records import Context, DataRights, Endpoint
 from trimtab.workload.base import Preparation, StartState
-from trimtab.workload.engine_run import ScriptPart, check_scripts, compile_scripts
+from trimtab.workload.engine_run import ScriptPart, check_scripts, script_source
 from trimtab.workload.engine_workload import EngineWorkload
 from trimtab.workload.run_database import RunDatabase
 from trimtab.workload.scripts import digest
 from trimtab.workload.server import ServerError, server_of
 from trimtab.workload.sql.samples import native_generators
 from trimtab.workload.sql.settings import SqlSettings, parse_settings
-
-if TYPE_CHECKING:
-    from trimtab._native import Scripts
 
 __all__ = ["SqlWorkload"]
 
@@ -147,9 +144,9 @@ class SqlWorkload(EngineWorkload):
             self._undo(endpoint.with_database(self.settings.database))
         super().clean_up(endpoint)
 
-    def source(self, there: Endpoint, duration_s: float) -> Scripts:
+    def source(self, there: Endpoint, duration_s: float) -> dict[str, Any]:
         """The transactions as the load engine takes them, with columns sampled from the database of `there`."""
-        return compile_scripts(self._parts(there), dialect=there.protocol, users=self.settings.load.users)
+        return script_source(self._parts(there), dialect=there.protocol, users=self.settings.load.users)
 
     def _parts(self, there: Endpoint) -> list[ScriptPart]:
         settings = self.settings

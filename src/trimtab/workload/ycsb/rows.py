@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trimtab.errors import LoadError
+from trimtab.load import LoadPlan
 from trimtab.records import Endpoint
 from trimtab.workload.database import Dataset
-from trimtab.workload.engine_run import driver_of, start_load
+from trimtab.workload.engine_run import access_of, start_load
+from trimtab.workload.load_model import LoadModel
 from trimtab.workload.server import Session, server_of
 from trimtab.workload.ycsb.settings import YcsbSettings
-
-if TYPE_CHECKING:
-    from trimtab._native import YcsbRows
 
 __all__ = ["TABLE", "dataset", "schema_of"]
 
@@ -69,14 +68,16 @@ def _create(there: Endpoint, settings: YcsbSettings) -> None:
 
 def _insert(there: Endpoint, settings: YcsbSettings, report: Callable[[str], None]) -> None:
     users = min(_LOADERS, max(1, settings.records // settings.batch))
-    run = start_load(
-        driver_of(there, settings=_QUICK[there.protocol]),
-        _source(there, settings, users),
-        endpoint=there,
+    plan = LoadPlan(
+        protocol=there.protocol,
+        access=access_of(there, settings=_QUICK[there.protocol]),
+        source=_source(there, settings, users),
+        model=LoadModel().plain(),
         users=users,
         duration_s=_LOAD_CAP_S,
         operation_timeout_s=_BATCH_TIMEOUT_S,
     )
+    run = start_load(plan, endpoint=there)
     n_batches = 0
     try:
         while not run.is_done:
@@ -99,18 +100,17 @@ def _insert(there: Endpoint, settings: YcsbSettings, report: Callable[[str], Non
     report(f"loaded {settings.records} records in {log.duration_s:.1f} s")
 
 
-def _source(there: Endpoint, settings: YcsbSettings, users: int) -> YcsbRows:
-    from trimtab._native import YcsbRows
-
-    return YcsbRows(
-        dialect=there.protocol,
-        table=TABLE,
-        start=0,
-        records=settings.records,
-        users=users,
-        batch=settings.batch,
+def _source(there: Endpoint, settings: YcsbSettings, users: int) -> dict[str, Any]:
+    return {
+        "kind": "ycsb rows",
+        "dialect": there.protocol,
+        "table": TABLE,
+        "start": 0,
+        "records": settings.records,
+        "users": users,
+        "batch": settings.batch,
         **schema_of(settings),
-    )
+    }
 
 
 def _finish(there: Endpoint) -> None:

@@ -164,7 +164,18 @@ def _with_rows(read: YcsbSettings, table: Table) -> YcsbSettings:
         operation_timeout_s=table.seconds("operation_timeout", "10s"),
         batch=table.integer("batch", 50, 1, 1000),
     )
+    _require_one_that_inserts(settings)
     return replace(settings, database=settings.database or _name_of(settings))
+
+
+def _require_one_that_inserts(settings: YcsbSettings) -> None:
+    """Inserted records are numbered by the generator: two would give the same numbers."""
+    if len(settings.load.generators) > 1 and settings.proportions.get("insert", 0.0) > 0:
+        shown = ", ".join(map(str, settings.load.generators))
+        raise UsageError(
+            f"[workload.load] from={shown}: a YCSB workload that inserts records takes one generator",
+            hint='use one place in `from`, or a workload without inserts ("A", "B", "C", "F")',
+        )
 
 
 def _core(table: Table) -> tuple[_Core, str]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trimtab.records import Context, Endpoint
 from trimtab.workload.database import Dataset
 from trimtab.workload.generated_workload import GeneratedWorkload
 from trimtab.workload.ycsb.rows import TABLE, dataset, schema_of
 from trimtab.workload.ycsb.settings import YcsbSettings, parse_settings
-
-if TYPE_CHECKING:
-    from trimtab._native import Ycsb
 
 __all__ = ["YcsbWorkload"]
 
@@ -59,28 +56,27 @@ class YcsbWorkload(GeneratedWorkload):
         """What the database is to hold."""
         return dataset(self.settings)
 
-    def source(self, there: Endpoint, duration_s: float) -> Ycsb:
-        """The operations as the load engine takes them."""
-        from trimtab._native import Ycsb
-
+    def source(self, there: Endpoint, duration_s: float) -> dict[str, Any]:
+        """See `EngineWorkload`."""
         settings = self.settings
         inserts = settings.proportions.get("insert", 0.0) * _LIKELY_RATE_PER_S * duration_s
-        return Ycsb(
-            dialect=there.protocol,
-            table=TABLE,
-            records=settings.records,
-            expected_inserts=min(settings.records, int(inserts)),
-            distribution=settings.distribution,
-            hot_data=settings.hot_data,
-            hot_operations=settings.hot_operations,
-            reads_all_fields=settings.reads_all_fields,
-            writes_all_fields=settings.writes_all_fields,
-            scan_length_max=settings.scan_length,
-            scan_lengths=settings.scan_lengths,
-            validated=settings.is_validated,
+        return {
+            "kind": "ycsb",
+            "dialect": there.protocol,
+            "table": TABLE,
+            "records": settings.records,
+            "expected_inserts": min(settings.records, int(inserts)),
+            "distribution": settings.distribution,
+            "hot_data": settings.hot_data,
+            "hot_operations": settings.hot_operations,
+            "reads_all_fields": settings.reads_all_fields,
+            "writes_all_fields": settings.writes_all_fields,
+            "scan_length_max": settings.scan_length,
+            "scan_lengths": settings.scan_lengths,
+            "validated": settings.is_validated,
             **self._shares(),
             **schema_of(settings),
-        )
+        }
 
     def _shares(self) -> dict[str, Any]:
         return dict(self.settings.proportions)

@@ -1,0 +1,146 @@
+"""A run of the load engine as plain data: what can be sent to another process, and how the engine is started from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trimtab._native import Load, Model, Mysql, Postgres, Script, Scripts, Ycsb, YcsbRows
+
+__all__ = ["LoadPlan", "Part", "build_driver", "build_model", "build_source", "launch"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPlan:
+    """What a load does; everything in it is JSON.
+
+    Attributes:
+        protocol: "postgresql" or "mysql".
+        access: how the server is entered, as the engine's driver of that protocol takes it; never printed.
+        source: the operations: `kind` is "ycsb", "ycsb rows" or "scripts", and the rest its arguments.
+        model: when they are due: `kind` is "closed" or "open", and the rest its arguments.
+        users: connections of all generators together.
+        duration_s: the load ends by itself after this time.
+        operation_timeout_s: an operation is cut off after this time.
+        seed: decides every random choice.
+        max_tries: how often an operation is tried at most.
+    """
+
+    protocol: str
+    access: Mapping[str, Any] = field(repr=False)
+    source: Mapping[str, Any] = field(repr=False)
+    model: Mapping[str, Any]
+    users: int
+    duration_s: float
+    operation_timeout_s: float
+    seed: int = 0
+    max_tries: int = 1
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields by name."""
+        return asdict(self)
+
+    def without_password(self) -> LoadPlan:
+        """The same, for a wire that others can read."""
+        return replace(self, access={**self.access, "password": None})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The worker threads of a run that are in this process: `n_threads` from number `first` on, of `n_all` in all processes."""
+
+    n_threads: int
+    first: int
+    n_all: int
+
+
+def launch(plan: LoadPlan, part: Part, *, is_held: bool = False) -> Load:
+    """Starts the engine; returns when the part's users are all connected. A held load waits for `Load.start`.
+
+    Raises:
+        ConnectionError: a user could not connect.
+        ValueError: something in the plan makes no sense, or the server refuses a statement.
+    """
+    from trimtab._native import Load
+
+    return Load(
+        driver=build_driver(plan.protocol, plan.access),
+        source=build_source(plan.source),
+        model=build_model(plan.model),
+        users=plan.users,
+        duration_s=plan.duration_s,
+        operation_timeout_s=plan.operation_timeout_s,
+        seed=plan.seed,
+        max_tries=plan.max_tries,
+        threads=part.n_threads,
+        first_thread=part.first,
+        all_threads=part.n_all,
+        is_held=is_held,
+    )
+
+
+def build_driver(protocol: str, access: Mapping[str, Any]) -> Postgres | Mysql:
+    """The engine's driver.
+
+    Raises:
+        ValueError: an option that makes no sense.
+    """
+    from trimtab._native import Mysql, Postgres
+
+    drivers: dict[str, type[Postgres | Mysql]] = {"postgresql": Postgres, "mysql": Mysql}
+    return drivers[protocol](**{**access, "settings": _pairs(access.get("settings", ()))})
+
+
+def build_source(source: Mapping[str, Any]) -> Ycsb | YcsbRows | Scripts:
+    """The engine's source of operations.
+
+    Raises:
+        ValueError: a script that cannot be read, or a number that cannot be.
+    """
+    from trimtab._native import Scripts, Ycsb, YcsbRows
+
+    values = {name: value for name, value in source.items() if name != "kind"}
+    if source["kind"] == "ycsb":
+        return Ycsb(**values)
+    if source["kind"] == "ycsb rows":
+        return YcsbRows(**values)
+    scripts = [_script(script) for script in values.pop("scripts")]
+    return Scripts(scripts, **{**values, "variables": _pairs(values["variables"])})
+
+
+def _script(script: Mapping[str, Any]) -> Script:
+    from trimtab._native import Script
+
+    label, weight = script["label"], script["weight"]
+    if script["kind"] == "builtin":
+        return Script.builtin(label, weight)
+    if script["kind"] == "pgbench":
+        return Script.pgbench(label, weight, script["file"], script["text"])
+    return Script.own(
+        label, weight, script["file"], script["text"], parameters=script["parameters"], wrap=script["wrap"]
+    )
+
+
+def build_model(model: Mapping[str, Any]) -> Model:
+    """The engine's load model.
+
+    Raises:
+        ValueError: a rate, profile or bound that makes no sense.
+    """
+    from trimtab._native import Model
+
+    values = {name: value for name, value in model.items() if name != "kind"}
+    if model["kind"] == "closed":
+        return Model.closed(**values)
+    profile = values.pop("profile")
+    if profile is not None:
+        kind, *rest = profile
+        profile = (kind, _pairs(rest[0])) if kind == "step" else tuple(profile)
+    return Model.open(values.pop("rate"), profile=profile, **values)
+
+
+def _pairs(rows: Sequence[Sequence[Any]]) -> list[tuple[Any, Any]]:
+    """JSON has lists only; the engine wants pairs."""
+    return [(first, second) for first, second in rows]
