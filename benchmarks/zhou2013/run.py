@@ -1,18 +1,20 @@
-"""The six TPC-H mixes of Zhou 2013 (chapter 5) at a tenth of their size: default, recommended and tuned, with intervals.
+"""The six TPC-H mixes of Zhou 2013 (chapter 5) at a tenth of their size, tuned, and beside three baselines.
 
-    python benchmarks/zhou2013/run.py [MIX ...] [--results FILE] [--again]
+    python benchmarks/zhou2013/run.py [--mix 12q6 ...] [--experiment paper|all ...] [--rounds 4] [--again] [--list]
 
-One study per mix, 1 GB of data to a memory limit of 400 MB as 10 GB to 4 GB there, every range divided by ten. Writes
-`results.json` after each mix and prints the table that docs/measurements/zhou2013.md shows. The figures are derived from
-TPC-H and are not comparable with published TPC-H results.
+Experiment "paper" tunes the six parameters of the paper, "all" every knob that matters for speed. After each study the winner
+runs in turns with PostgreSQL's default of today, the default of the paper's time and the paper's recommendation. Results go to
+results.json after each study, so that the benchmark may be made in pieces; run it alone on the machine (half an hour each). The
+figures are derived from TPC-H and are not comparable with published TPC-H results.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,109 +23,192 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import stamp
 from rich.console import Console
 
-from trimtab.history import StudyRecord
+from trimtab.flow import Scorer, Steps
+from trimtab.flow.pairs import believable
+from trimtab.history import StudyRecord, open_history_at
 from trimtab.jsonable import to_json
-from trimtab.measure import compare_pairs, pooled_interval
-from trimtab.records import Role, Status, Trial
+from trimtab.measure import compare_pairs
+from trimtab.records import BenchSummary, Role, Status, Trial
 from trimtab.report import Progress
 from trimtab.space import Config
-from trimtab.study import load_study_file, tune
+from trimtab.study import StudyFile, load_study_file, open_stage, tune
+from trimtab.study.benching import parse_settings, run_bench
 
 HERE = Path(__file__).parent
-MIXES = ("12q6", "12q7", "4q6-4q9-4q13", "3q6-3q7-3q8-3q13", "6q7-6q13", "3q6-3q7-3q8-3q13-3q15")
+MIXES: Mapping[str, Mapping[str, int]] = {
+    "12q6": {"q6": 12},
+    "12q7": {"q7": 12},
+    "4q6-4q9-4q13": {"q6": 4, "q9": 4, "q13": 4},
+    "3q6-3q7-3q8-3q13": {"q6": 3, "q7": 3, "q8": 3, "q13": 3},
+    "6q7-6q13": {"q7": 6, "q13": 6},
+    "3q6-3q7-3q8-3q13-3q15": {"q6": 3, "q7": 3, "q8": 3, "q13": 3, "q15": 3},
+}
+"""Streams of each query."""
+EXPERIMENTS = ("paper", "all")
+
+BASELINES: Mapping[str, Mapping[str, str]] = {
+    "today": {},
+    "paper's default": {
+        "shared_buffers": "3280kB", "work_mem": "128kB", "maintenance_work_mem": "1536kB",
+        "effective_cache_size": "13104kB", "random_page_cost": "4", "temp_buffers": "1MB",
+    },
+    "recommended": {
+        "shared_buffers": "100MB", "work_mem": "5MB", "maintenance_work_mem": "13107kB",
+        "effective_cache_size": "200MB", "random_page_cost": "4", "temp_buffers": "26216kB",
+    },
+}  # fmt: skip
+"""What the winner is compared with. The paper's default: that of PostgreSQL 9.1, divided by ten like everything else."""
+
+_KEY = ("mix", "experiment", "scale")
+Row = dict[str, Any]
 
 
-def _interval(trials: Sequence[Trial], config: Config) -> dict[str, float] | None:
-    """Student's interval over every full measurement of `config` in the study; that of the run itself for a single one."""
-    full = [t.measurement for t in trials if t.config == config and t.status is Status.OK]
-    found = [measurement.throughput for measurement in full if measurement is not None]
-    if not found:
-        return None
-    interval = pooled_interval([each.estimate for each in found]) if len(found) > 1 else found[0]
-    return {"estimate": interval.estimate, "low": interval.low, "high": interval.high, "n": len(found)}
+def study_of(mix: str, experiment: str, scale: float, budget: str | None, window: str | None) -> StudyFile:
+    """study.toml with this mix and these knobs."""
+    file = load_study_file(HERE / "study.toml")
+    target, measure = dict(file.target["db"]), file.measure
+    if experiment == "all":
+        target["knobs"] = ["performance", *target["knobs"]]
+    if window is not None:
+        measure = type(measure).model_validate({**measure.model_dump(), "window": window, "window_max": window})
+    study = {"name": f"zhou2013-{mix}-{experiment}", **({} if budget is None else {"budget": budget})}
+    changed = {
+        "study": file.study.model_copy(update=study), "target": {"db": target}, "measure": measure,
+        "workload": {**file.workload, "scale": scale, "mix": dict(MIXES[mix])},
+    }  # fmt: skip
+    return file.model_copy(update=changed)
 
 
-def _row(mix: str, record: StudyRecord, trials: Sequence[Trial]) -> dict[str, Any]:
-    verdict = record.verdict
-    advice = next((t.config for t in trials if t.role is Role.ADVICE), record.baseline)
-    tuned = verdict.candidate or record.baseline
-    return {
-        "mix": mix,
-        "verdict": verdict.result,
-        "throughput_per_s": {
-            "default": _interval(trials, record.baseline),
-            "recommended": _interval(trials, advice),
-            "tuned": _interval(trials, tuned) if tuned != record.baseline else None,
-        },
-        "gain_over_default": {"tuned": to_json(verdict.gain), "recommended": to_json(verdict.advice_gain)},
-        "gain_over_recommended": _over_recommended(verdict.pairs, verdict.advice_pairs),
-        "settings": {name: knob.new_text for name, knob in verdict.knobs.items()},
-        "n_trials": len(trials),
-        "wall_s": verdict.wall_s["total"],
-        "noise": verdict.noise_floor,
+def in_turns(configs: Mapping[str, Config], n_rounds: int) -> Callable[[Scorer], Steps[dict[str, list[float]]]]:
+    """The flow that measures all configs in each round, every other round backwards: values of the objective by name."""
+
+    def flow(scorer: Scorer) -> Steps[dict[str, list[float]]]:
+        values: dict[str, list[float]] = {name: [] for name in configs}
+        for number in range(n_rounds):
+            for name in list(configs)[:: -1 if number % 2 else 1]:
+                trial = yield from believable(configs[name], Role.BENCH)
+                if trial.status is Status.OK and trial.measurement is not None:
+                    values[name].append(scorer.task.objective.value(trial.measurement).estimate)
+                    scorer.say(f"round {number + 1}: {name} {values[name][-1]:.3g}/s")
+                else:
+                    values[name].append(float("nan"))
+                    scorer.say(f"round {number + 1}: {name} failed: {trial.reason}")
+        return values
+
+    return flow
+
+
+def _beside(
+    file: StudyFile, state: Path, winner: Mapping[str, Any], n_rounds: int, progress: Progress
+) -> dict[str, list[float]]:
+    """Throughput of the baselines and of the winner, round by round."""
+
+    def say(text: str) -> None:
+        progress.phase(text)
+
+    with (
+        open_history_at(file.study.history, state) as history,
+        open_stage(file, state) as stage,
+        stage.stack.lock("benchmark"),
+    ):
+        stage.workload.prepare(stage.stack.endpoint(), say)
+        configs = {name: parse_settings(stage, dict(texts)) for name, texts in BASELINES.items()}
+        if winner:
+            configs["tuned"] = stage.space.validate(stage.space.canonical(stage.baseline.replace(dict(winner))))
+        return run_bench(
+            stage, in_turns(configs, n_rounds), lambda values: BenchSummary(settings={}, value=None, noise=None), history, state,
+            name=f"{file.study.name}.bench", objective=file.objective, listener=progress, say=say,
+        )  # fmt: skip
+
+
+def _row(record: StudyRecord, trials: Sequence[Trial], values: Mapping[str, Sequence[float]]) -> Row:
+    verdict, tuned = record.verdict, values.get("tuned")
+    ratios = {
+        name: compare_pairs(list(values[name]), list(tuned), True).ratio for name in BASELINES if tuned is not None
     }
+    return {
+        "verdict": verdict.result, "gain": to_json(verdict.gain), "noise": verdict.noise_floor, "n_trials": len(trials),
+        "settings": {name: knob.new_text for name, knob in verdict.knobs.items()},
+        "wall_s": verdict.wall_s["total"], "throughput_per_s": {name: list(each) for name, each in values.items()},
+        "tuned_over": ratios,
+    }  # fmt: skip
 
 
-def _stamp(made: stamp.Stamp, record: StudyRecord, begun: float) -> stamp.Stamp:
-    """`made`; of a study that the history already held only machine and date are known."""
-    if record.created_at >= begun:
-        return made
-    date = stamp.shown_date(record.created_at)
-    return {**made, "commit": stamp.UNKNOWN, "version": stamp.UNKNOWN, "load": stamp.UNKNOWN, "date": date}
-
-
-def _over_recommended(
-    pairs: Sequence[Sequence[float]], advice_pairs: Sequence[Sequence[float]]
-) -> dict[str, Any] | None:
-    if len(pairs) != len(advice_pairs) or len(pairs) < 2:
+def _ratio(baseline: Sequence[float], tuned: Sequence[float]) -> dict[str, Any] | None:
+    """How many times as fast, over the rounds in which both ran; None for fewer than two."""
+    pairs = [pair for pair in zip(baseline, tuned, strict=True) if all(map(math.isfinite, pair))]
+    if len(pairs) < 2:
         return None
-    ratio = compare_pairs([a[1] for a in advice_pairs], [p[1] for p in pairs], True).ratio
-    return {"estimate": ratio.estimate, "low": ratio.low, "high": ratio.high, "level": ratio.level}
+    ratio = compare_pairs([pair[0] for pair in pairs], [pair[1] for pair in pairs], True).ratio
+    return {"estimate": ratio.estimate, "low": ratio.low, "high": ratio.high, "n": len(pairs)}
 
 
-def _text(interval: dict[str, Any] | None, digits: str) -> str:
-    if interval is None or interval["estimate"] is None:
-        return "–"
-    low, high = (f"{interval[end]:{digits}}" if interval[end] is not None else "∞" for end in ("low", "high"))
-    return f"{interval['estimate']:{digits}} ({low} to {high})"
-
-
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """The results as a Markdown table."""
-    lines = [
-        "| mix | default, queries/s | recommended | tuned | tuned / default | tuned / recommended | verdict |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
+def table(rows: Sequence[Row]) -> str:
+    """The results as a Markdown table; ratios with Student's 95 % interval over the rounds."""
+    heads = ["mix", "knobs", *(f"{name}, queries/s" for name in BASELINES), "tuned",
+             *(f"tuned / {name}" for name in BASELINES), "settings", "verdict"]  # fmt: skip
+    lines = [f"| {' | '.join(heads)} |", f"| {' | '.join('---' for _ in heads)} |"]
     for row in rows:
-        rates = [_text(row["throughput_per_s"][name], ".3g") for name in ("default", "recommended", "tuned")]
-        gains = [_text(row["gain_over_default"]["tuned"], ".2f"), _text(row["gain_over_recommended"], ".2f")]
-        lines.append(f"| {row['mix']} | {' | '.join([*rates, *gains])} | {row['verdict'].replace('_', ' ')} |")
+        rates = [_mean(each) for each in row["throughput_per_s"].values()]
+        texts = [f"{rate:.3g}" for rate in rates] + ["–"] * (len(BASELINES) + 1 - len(rates))
+        ratios = [_text(row["tuned_over"].get(name)) for name in BASELINES]
+        cells = [row["mix"], row["experiment"], *texts, *ratios, len(row["settings"]), row["verdict"].replace("_", " ")]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
 
-def main() -> int:
+def _mean(values: Sequence[float]) -> float:
+    done = [value for value in values if math.isfinite(value)]
+    return sum(done) / len(done) if done else math.nan
+
+
+def _text(ratio: Mapping[str, Any] | None) -> str:
+    return "–" if ratio is None else f"{ratio['estimate']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mixes", nargs="*", metavar="MIX", help=f"of {', '.join(MIXES)}; default: all")
-    parser.add_argument("--results", type=Path, default=HERE / "results.json", help="JSON file to write")
+    parser.add_argument("--mix", action="append", choices=MIXES, help="default: all")
+    parser.add_argument("--experiment", action="append", choices=EXPERIMENTS, help="default: both")
+    parser.add_argument("--rounds", type=int, default=4, help="runs of each config in turns, 2 or more")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="of the data; another one than 1 only tries the script"
+    )
+    parser.add_argument("--budget", help="of each study, such as '25 trials'")
+    parser.add_argument("--window", help="of each run, such as '30s'")
+    parser.add_argument("--results", type=Path, default=HERE / "results.json")
     parser.add_argument("--state", type=Path, default=Path(".trimtab") / "zhou2013", help="journal and history")
-    parser.add_argument("--again", action="store_true", help="measure again what the history holds already")
-    options = parser.parse_args()
-    rows: list[dict[str, Any]] = []
-    made: dict[str, stamp.Stamp] = {}
-    for mix in options.mixes or MIXES:
-        file = load_study_file(HERE / f"{mix}.toml")
-        making, begun = stamp.Making(), time.time()
-        with Progress(Console(stderr=True)) as progress:
-            record, trials = tune(file, options.state, progress, again=options.again)
-        rows.append(_row(mix, record, trials))
-        machine = {"cores": record.machine.cores, "memory_bytes": record.machine.memory_bytes,
-                   "cpu_model": record.machine.cpu_model, "kernel": record.machine.kernel,
-                   "server": record.machine.server_version}  # fmt: skip
-        made[mix] = _stamp(making.stamp(), record, begun)
-        stamp.write(options.results, {"machine": machine, "rows": rows}, made)
+    parser.add_argument("--again", action="store_true", help="make anew what is there already")
+    parser.add_argument("--list", action="store_true", help="only say what would be run")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Runs what is missing and prints the table."""
+    options = _arguments()
+    rows: list[Row] = (
+        json.loads(options.results.read_text(encoding="utf-8"))["rows"] if options.results.exists() else []
+    )
+    for experiment in options.experiment or EXPERIMENTS:
+        for mix in options.mix or MIXES:
+            key = (mix, experiment, options.scale)
+            if not options.again and any(tuple(row[name] for name in _KEY) == key for row in rows):
+                continue
+            if options.list:
+                print(mix, experiment)
+                continue
+            file, making = study_of(mix, experiment, options.scale, options.budget, options.window), stamp.Making()
+            with Progress(Console(stderr=True)) as progress:
+                record, trials = tune(file, options.state, progress, again=options.again)
+                winner = record.verdict.config if record.verdict.is_better else {}
+                values = _beside(file, options.state, winner, options.rounds, progress)
+            row = {**dict(zip(_KEY, key, strict=True)), **_row(record, trials, values), "made": making.stamp()}
+            rows = [other for other in rows if tuple(other[name] for name in _KEY) != key] + [row]
+            stamp.write(
+                options.results, {"rows": rows}, {f"{r['mix']} {r['experiment']}": r["made"] for r in rows}, indent=1
+            )
     print(table(rows))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -21,11 +21,6 @@ PAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "importance": {"measurements/importance.md": ("planted", "recorded", "ycsb", "tpch")},
     "load": {"measurements/load-speed.md": ("select", "ycsb", "open", "memory")},
     "search": {"measurements/search.md": ("replay", "surfaces", "rugged", "context", "ask")},
-    "zhou2013": {
-        "measurements/zhou2013.md": (
-            "12q6", "12q7", "4q6-4q9-4q13", "3q6-3q7-3q8-3q13", "6q7-6q13", "3q6-3q7-3q8-3q13-3q15"
-        ),
-    },
 }  # fmt: skip
 """Benchmark -> page -> the parts of its results that the page shows."""
 
