@@ -35,8 +35,8 @@ EXIT_CODES = """## Exit codes
 | code | meaning |
 | --- | --- |
 | 0 | done; for `tune`: a better config was proven |
-| 1 | ran, and the verdict is negative (no improvement; something is not fine) |
-| 2 | the command line, the study file or the history is wrong; nothing was touched |
+| 1 | ran, and the verdict is negative (no improvement, or a check failed) |
+| 2 | the command line, the study file or the history is wrong; nothing was changed |
 | 3 | the target cannot be reached, read, changed or restored |
 | 4 | the workload could not be prepared or run, or its measurement is invalid |
 | 70 | a bug in Trimtab; the message names a file with the details |
@@ -154,7 +154,7 @@ def study_file_page() -> str:
                 [
                     "`follows`",
                     "`false`",
-                    "restart this target, and do not only look at it, after one that it needs was restarted",
+                    "restart this target after a target that it needs was restarted, instead of only checking its health",
                 ],
             ],
         ),

@@ -37,6 +37,12 @@ window_max = "5s"
 """
 
 
+@pytest.fixture
+def rough_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks from a fifth of the resamples, for what is not about how good ranks are: tests/importance is."""
+    monkeypatch.setitem(RankProblem.__init__.__kwdefaults__, "n_bootstrap", 10)
+
+
 class Silent:
     """A listener that counts."""
 

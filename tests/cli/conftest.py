@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes import FakeStudy, fake
+from tests.fakes import FakeStudy, fake, rough_ranks
 from trimtab.cli import main
 
-__all__ = ["Ran", "Run", "fake", "run", "study"]
+__all__ = ["Ran", "Run", "fake", "rough_ranks", "run", "study"]
 
 
 @dataclass(frozen=True)

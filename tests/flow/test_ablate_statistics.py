@@ -128,7 +128,7 @@ def ablated(seed: int, n_knobs: int, effects: list[float], noise: float, *, n_se
         pytest.param(12, [0.3, 0.2, 0.15], 0.02, 60, 0.2, 1.0, marks=pytest.mark.full),
         (12, [0.3, 0.2, 0.15], 0.05, 60, 0.5, 0.97),
         pytest.param(25, [0.4, 0.2, 0.15, 0.1], 0.02, 100, 0.3, 0.99, marks=pytest.mark.full),
-        (25, [0.4, 0.2, 0.15, 0.1], 0.05, 100, 0.8, 0.93),
+        pytest.param(25, [0.4, 0.2, 0.15, 0.1], 0.05, 100, 0.8, 0.93, marks=pytest.mark.full),
     ],
 )
 def test_false_drops_and_false_keeps(

@@ -59,14 +59,14 @@ def _trials(n: int) -> list[Trial]:
 @pytest.fixture(autouse=True)
 def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is shown of ranks does not depend on how fine their intervals are."""
-    monkeypatch.setattr("trimtab.report.explain._RESAMPLES", 10)
+    monkeypatch.setattr("trimtab.report.explain._RESAMPLES", 5)
 
 
 @pytest.fixture(scope="module")
 def ranked() -> tuple[Study, Consensus]:
     trials = _trials(70)
     study = record({}, status="running", space=space_to_json(SPACE), baseline=SPACE.default())
-    problem = RankProblem(space=SPACE, baseline=SPACE.default(), trials=trials, n_bootstrap=12)
+    problem = RankProblem(space=SPACE, baseline=SPACE.default(), trials=trials, n_bootstrap=6)
     return (study, trials), rank_knobs(problem)
 
 

@@ -22,8 +22,10 @@ CHEAP = (
 """Modules of `trimtab.search` whose searchers fit no model."""
 
 OF_THE_LEDGER = (
-    "test_answers_out_of_order", "test_batches_go_on", "test_no_finite_loss_is_a_failure",
-    "test_resumes_in_the_middle_of_a_batch", "test_seed_matters", "test_survives_when_everything_crashes",
+    "test_answers_out_of_order", "test_batches_go_on", "test_best_meets_constraints_of_the_objective",
+    "test_no_finite_loss_is_a_failure", "test_pending_are_not_asked_while_others_are_told",
+    "test_resumes_in_the_middle_of_a_batch", "test_runs_dry_without_failing", "test_seed_matters",
+    "test_survives_every_other_crash", "test_survives_when_everything_crashes",
     "test_the_same_trial_told_twice_changes_nothing",
 )  # fmt: skip
 """Promises that a peer's sampler keeps through our ledger: tried with SMAC, whose every ask takes seconds, in the long form."""
@@ -41,7 +43,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         module = made_by.__module__.rpartition(".")[2]
         if module not in OF_THE_CHECK or _space(item) in ("mixed", "conditional"):
             item.add_marker(pytest.mark.slow)
-        is_slow_peer = made_by.__name__ == "SmacSearcher" and item.originalname in OF_THE_LEDGER  # type: ignore[attr-defined]
+        is_slow_peer = made_by.__name__ == "SmacSearcher" and (
+            item.originalname in OF_THE_LEDGER or _space(item) == "tiny"  # type: ignore[attr-defined]
+        )
         if is_slow_peer or not _is_quick(item, module in CHEAP):
             item.add_marker(pytest.mark.full)
 

@@ -100,10 +100,9 @@ def test_no_worse_than_random_where_it_is_smooth(
     "searcher_class",
     [
         PatternSearcher,
-        DifferentialEvolutionSearcher,
         *(
             pytest.param(each, marks=pytest.mark.full)
-            for each in (HillClimbingSearcher, BestConfigSearcher, EnsembleSearcher)
+            for each in (DifferentialEvolutionSearcher, HillClimbingSearcher, BestConfigSearcher, EnsembleSearcher)
         ),
     ],
 )

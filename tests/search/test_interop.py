@@ -112,6 +112,7 @@ class TestSmac:
         assert best is not None
         assert best.loss == 0.0
 
+    @pytest.mark.full  # the suite's replay compares the same asks
     def test_the_same_seed_asks_the_same(self) -> None:
         def asked() -> list[Any]:
             searcher = create("smac", problem(grid(), initial=3))

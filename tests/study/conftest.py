@@ -1,5 +1,5 @@
 """The fake study, for tests of this room."""
 
-from tests.fakes import fake
+from tests.fakes import fake, rough_ranks
 
-__all__ = ["fake"]
+__all__ = ["fake", "rough_ranks"]

@@ -111,6 +111,7 @@ def test_the_knobs_that_matter_are_tuned_and_all_others_held_at_the_baseline() -
     assert searcher.summary().left_out == tuple(name for name in searcher.order if name not in ("a", "b"))
 
 
+@pytest.mark.usefixtures("rough_ranks")
 def test_the_knee_says_how_many_when_nobody_does() -> None:
     searcher = _pruned("random", runs=30)
     _drive(searcher, 31)
@@ -161,7 +162,7 @@ def test_what_other_knobs_did_is_passed_on_as_noise() -> None:
     assert all((by_number[number].loss_se or 0) > 0.005 for number in range(1, 17))
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick", "rough_ranks")
 def test_carried_ranks_that_hold_save_runs_of_the_first_level() -> None:
     searcher = _pruned("random", runs=24, carried=ORDER, carried_knee=2, source="study='old' (99 trials)")
     asked = _drive(searcher, 16)
@@ -223,7 +224,7 @@ def test_an_option_by_knob_is_narrowed_with_the_knobs(fake: FakeStudy) -> None:
     assert {trial.role for trial in trials} >= {Role.DESIGN, Role.SEARCH}
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick", "rough_ranks")
 def test_a_pruned_study_resumes_and_pays_for_no_trial_twice(fake: FakeStudy) -> None:
     whole, _ = _tune_pruned(fake, "2")
     fake.listener.on_trial = lambda trial: os.kill(os.getpid(), signal.SIGINT) if trial.number == 25 else None
@@ -242,7 +243,7 @@ def test_a_pruned_study_resumes_and_pays_for_no_trial_twice(fake: FakeStudy) -> 
     assert resumed.verdict.pruned.plan == whole.verdict.pruned.plan
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick", "rough_ranks")
 def test_a_killed_pruned_study_keeps_its_plan(fake: FakeStudy) -> None:
     class KilledError(BaseException):
         pass
@@ -271,7 +272,7 @@ def _design(fake: FakeStudy) -> None:
     run_design(load_study_file(path), fake.path / "state", fake.listener, kind="lhs", runs=30)
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick", "rough_ranks")
 def test_ranks_are_carried_from_another_study_and_checked(fake: FakeStudy) -> None:
     fake.target._speed = _fast
     _design(fake)
@@ -317,6 +318,7 @@ def test_what_cannot_be_pruned_is_said_before_anything_is_measured(
     assert len(fake.workload.seeds) == n_runs
 
 
+@pytest.mark.usefixtures("rough_ranks")
 def test_ranks_of_a_study_that_cannot_tell_are_not_carried(fake: FakeStudy) -> None:
     fake.target._speed = lambda values: 1000.0
     fake.target._knobs = ["cache", "sort_memory", "page_cost"]

@@ -32,7 +32,7 @@ __all__ = ["command"]
 def command(
     name: str, state_dir: Path, history_url: str | None, as_json: bool, study_file: Path | None, yes: bool
 ) -> int:
-    """Set the proven winner of the study NAME on its server, to stay. Shows current → proposed first.
+    """Set the proven winner of the study NAME on its server permanently. Shows current → proposed first.
 
     The server, its files and the restart command are read from your study file, never from the history.
     """

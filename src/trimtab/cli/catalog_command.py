@@ -20,7 +20,7 @@ def command() -> None:
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE.toml")
 @json_option
 def check(file: Path, as_json: bool) -> int:
-    """List everything that is wrong with a catalogue, and what to do about it. Changes nothing. Exit code 1: something is."""
+    """List everything that is wrong with a catalogue, and what to do about it. Changes nothing. Exit code 1: it has errors."""
     from trimtab.report.words import counted
     from trimtab.systems.catalog_check import check_catalog
 

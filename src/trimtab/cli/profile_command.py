@@ -67,7 +67,7 @@ def _as_text(profile: Profile, study_file: Path) -> None:
 )
 @click.option("--output", "folder", metavar="DIRECTORY", type=click.Path(path_type=Path), default=Path("profile"),
               show_default=True,
-              help="New folder for the study file and the scripts (one folder a target, where there are several).")  # fmt: skip
+              help="New folder for the study file and the scripts (one folder per target if there are several).")  # fmt: skip
 def command(
     study_file: Path,
     state_dir: Path,

@@ -18,7 +18,7 @@ __all__ = ["command"]
 @json_option
 @click.option("--leave", is_flag=True, help="Keep the applied config for good: give up its rollback point.")
 def command(name: str, state_dir: Path, as_json: bool, leave: bool) -> int:
-    """Take back what `trimtab apply NAME` set: the server's configuration is again what it was before."""
+    """Undo `trimtab apply NAME`: restore the settings that it changed on the server."""
     from trimtab.study import leave_applied, rollback
 
     if leave:
