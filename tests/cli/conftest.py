@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes import FakeStudy, fake, rough_ranks
+from tests.fakes import FakeStudy, fake
 from trimtab.cli import main
 
-__all__ = ["Ran", "Run", "fake", "rough_ranks", "run", "study"]
+__all__ = ["Ran", "Run", "fake", "run", "study"]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from tests.cli.conftest import Run
 from tests.fakes import FakeStudy
 from trimtab.history import History
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("rough_ranks")]
+pytestmark = pytest.mark.slow
 
 
 def test_rank_measures_a_design_and_ranks_it_from_the_history_afterwards(run: Run, study: FakeStudy) -> None:

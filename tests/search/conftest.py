@@ -28,7 +28,14 @@ OF_THE_LEDGER = (
     "test_survives_every_other_crash", "test_survives_when_everything_crashes",
     "test_the_same_trial_told_twice_changes_nothing",
 )  # fmt: skip
-"""Promises that a peer's sampler keeps through our ledger: tried with SMAC, whose every ask takes seconds, in the long form."""
+"""Promises that a searcher keeps through the ledger that all share: the long form tries them with `COSTLY` ones too, the quick
+form with those that fit no model, and with auto, gp, forest, tpe and the ensemble."""
+
+COSTLY = (
+    "ContextualGaussianProcessSearcher", "GaussianProcessWithoutDesign", "OptunaSearcher", "ProjectionSearcher", "SmacSearcher",
+    "TrustRegionSearcher",
+)  # fmt: skip
+"""Classes, or the tests of a variant, whose asks take long: peers, and relatives of `auto` and `gp`."""
 
 OF_THE_CHECK = (*CHEAP, "auto")
 """Searchers that `make check` tries too; the others are marked `slow`."""
@@ -43,10 +50,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         module = made_by.__module__.rpartition(".")[2]
         if module not in OF_THE_CHECK or _space(item) in ("mixed", "conditional"):
             item.add_marker(pytest.mark.slow)
-        is_slow_peer = made_by.__name__ == "SmacSearcher" and (
-            item.originalname in OF_THE_LEDGER or _space(item) == "tiny"  # type: ignore[attr-defined]
-        )
-        if is_slow_peer or not _is_quick(item, module in CHEAP):
+        names = {made_by.__name__, item.cls.__name__.removeprefix("Test")}  # type: ignore[attr-defined]
+        is_left_out = not names.isdisjoint(COSTLY) and item.originalname in OF_THE_LEDGER  # type: ignore[attr-defined]
+        is_slow_ask = made_by.__name__ == "SmacSearcher" and _space(item) == "tiny"
+        if is_left_out or is_slow_ask or not _is_quick(item, module in CHEAP):
             item.add_marker(pytest.mark.full)
 
 

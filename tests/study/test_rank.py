@@ -17,7 +17,7 @@ from trimtab.study import load_study_file, rank_study, run_design
 from trimtab.study.rank import Ranked
 from trimtab.trial import Journal
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("rough_ranks")]
+pytestmark = pytest.mark.slow
 
 
 def _design(

@@ -1,5 +1,5 @@
-"""The conformance suite on every way of reaching a server: PostgreSQL and MariaDB embedded, by files with a restart
-command, and by connection only; other versions in the long form; and the fake that stands beside them.
+"""The conformance suite on ways of reaching a server: PostgreSQL embedded and by files with a restart command, MariaDB by files
+and by connection only; the third way of each, and other versions, in the long form; and the fake.
 """
 
 from __future__ import annotations
@@ -164,6 +164,7 @@ class TestPostgresByFiles(TargetSuite):
 
 
 @pytest.mark.service
+@_LONG
 class TestPostgresByConnection(TargetSuite):
     @pytest.fixture(scope="class")
     @classmethod
@@ -181,6 +182,7 @@ class TestPostgres16(TargetSuite):
 
 
 @pytest.mark.service
+@_LONG
 class TestMariaDb(TargetSuite):
     @pytest.fixture(scope="class")
     @classmethod

@@ -279,7 +279,7 @@ def test_killed_at_every_step_of_a_rollback(tmp_path: Path) -> None:
     assert n > 15
 
 
-@pytest.mark.parametrize("first", [18, 30, *(pytest.param(n, marks=pytest.mark.full) for n in (12, 24))])
+@pytest.mark.parametrize("first", [18, *(pytest.param(n, marks=pytest.mark.full) for n in (12, 24, 30))])
 def test_killed_again_at_every_step_of_the_recovery(tmp_path: Path, first: int) -> None:
     for n in range(1, MOST_POINTS):
         with ground(tmp_path, n) as state:

@@ -77,10 +77,16 @@ CORPUS: list[tuple[str, str, list[Step]]] = [
         ("wrong_password", {}), ("recover", {}), ("right_password", {}), ("recover", {}),
     ]),
 ]  # fmt: skip
+ONLY_LONG = (3, 8)
+"""Sequences of which every step is in another one, too."""
 
 
 @pytest.mark.parametrize(
-    ("product", "reach", "steps"), CORPUS, ids=[f"{p}-{r}-{i}" for i, (p, r, _) in enumerate(CORPUS)]
+    ("product", "reach", "steps"),
+    [
+        pytest.param(*case, id=f"{case[0]}-{case[1]}-{i}", marks=pytest.mark.full if i in ONLY_LONG else ())
+        for i, case in enumerate(CORPUS)
+    ],
 )
 def test_short_sequences(product: str, reach: str, steps: list[Step], templates: Templates, zygote: Zygote) -> None:
     if product == "mariadb":

@@ -62,7 +62,9 @@ def test_the_records_are_those_that_were_published(endpoint: Endpoint) -> None:
     assert ycsb(workload="C").prepare(endpoint, quiet).was_cached
 
 
-@pytest.mark.parametrize("workload", sorted(CORE))
+@pytest.mark.parametrize(
+    "workload", [pytest.param(name, marks=() if name in "AE" else pytest.mark.full) for name in sorted(CORE)]
+)
 def test_every_core_workload_runs(endpoint: Endpoint, workload: str) -> None:
     run = ycsb(workload=workload)
     log = load(run, endpoint)

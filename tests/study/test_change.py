@@ -1,0 +1,142 @@
+"""apply and rollback: what is refused before a server is asked, what is shown, and what a killed rollback leaves to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes import FakeStudy
+from trimtab.errors import ApplyError, UsageError
+from trimtab.records import Verdict
+from trimtab.space import Config
+from trimtab.study import apply_winner, load_study_file, rollback
+from trimtab.study.change import Proposal
+from trimtab.study.recovery import Recovered
+
+
+@dataclass
+class Record:
+    """What `apply_winner` reads of a study in the history."""
+
+    settings: dict[str, Any]
+    name: str = "fake"
+    status: str = "proven"
+    verdict: Verdict = field(default_factory=lambda: Verdict(result="better", config=Config({"cache": 256})))
+
+
+@dataclass
+class File:
+    """What it reads of a study file before it opens the targets."""
+
+    target: dict[str, dict[str, str]]
+
+
+class OpenedError(Exception):
+    """The targets were about to be opened."""
+
+
+def _apply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: dict[str, str], study: dict[str, str]) -> None:
+    def opened(*arguments: object) -> None:
+        raise OpenedError
+
+    monkeypatch.setattr("trimtab.study.stage.open_stage", opened)
+    file_tables, tables = ({name: {"kind": kind} for name, kind in each.items()} for each in (file, study))
+    apply_winner(Record({"target": tables}), File(file_tables), tmp_path)  # type: ignore[arg-type]
+
+
+PG, REDIS = "postgresql", "redis"
+
+
+@pytest.mark.parametrize(
+    ("file", "study"),
+    [
+        ({"db": PG}, {"db": PG}),
+        ({"main": PG}, {"db": PG}),  # one target may have another name
+        ({"cache": REDIS, "db": PG}, {"db": PG, "cache": REDIS}),
+    ],
+)
+def test_targets_of_the_same_kinds_and_names_are_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: dict[str, str], study: dict[str, str]
+) -> None:
+    with pytest.raises(OpenedError):
+        _apply(tmp_path, monkeypatch, file, study)
+
+
+@pytest.mark.parametrize(
+    ("file", "study", "message"),
+    [
+        ({"db": "mysql"}, {"db": PG}, "the study file's target is of kind=mysql, and the study's was postgresql"),
+        (
+            {"a": PG, "b": PG}, {"db": PG, "cache": REDIS},
+            "the study file's target is of kind=postgresql, postgresql, and the study's was postgresql, redis",
+        ),
+        (
+            {"db": PG, "cache": REDIS}, {"db": PG},
+            "the study file's target is of kind=postgresql, redis, and the study's was postgresql",
+        ),
+        ({"a": PG, "b": REDIS}, {"db": PG, "cache": REDIS}, "the study file's targets are a, b, and the study's were cache, db"),
+        ({"b": PG, "db": PG}, {"c": PG, "db": PG}, "the study file's targets are b, db, and the study's were c, db"),
+    ],
+)  # fmt: skip
+def test_the_file_of_another_study_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: dict[str, str], study: dict[str, str], message: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        _apply(tmp_path, monkeypatch, file, study)
+    assert caught.value.message == message
+    assert caught.value.hint == "give the file of the study whose winner is to be applied"
+
+
+def _proven(fake: FakeStudy, **config: Any) -> tuple[Any, Any]:
+    """A record with that winner, and the study file; nothing was measured."""
+    path = fake.path / "study.toml"
+    path.write_text(fake.text, encoding="utf-8")
+    record: Any = Record({"target": {"db": {"kind": "fake"}}})
+    record.verdict = replace(record.verdict, config=Config(config))
+    return record, load_study_file(path)
+
+
+def test_what_is_asked_names_each_setting_and_whether_it_needs_a_restart(fake: FakeStudy) -> None:
+    asked: list[Proposal] = []
+
+    def agrees(proposal: Proposal) -> bool:
+        asked.append(proposal)
+        return False
+
+    states = fake.target.states()
+    winner = {"cache": 256, "sort_memory": 8}
+    needs_restart = {name: str(states[name].knob.restart) == "restart" for name in winner}
+    assert set(needs_restart.values()) == {True, False}
+    found = dict(fake.target.values)
+    assert apply_winner(*_proven(fake, **winner), fake.path / "state", agrees=agrees) is None
+    assert {change.knob: change.needs_restart for change in asked[0].changes} == needs_restart
+    for change in asked[0].changes:
+        knob = states[change.knob].knob
+        assert (change.current, change.proposed) == (knob.format(found[change.knob]), knob.format(winner[change.knob]))
+    assert dict(fake.target.values) == found
+
+
+def test_a_winner_with_settings_that_the_file_does_not_tune_is_refused(fake: FakeStudy) -> None:
+    fake.target._knobs = ["cache"]
+    with pytest.raises(ApplyError) as caught:
+        apply_winner(*_proven(fake, cache=256, sort_memory=8, page_cost=2.0), fake.path / "state")
+    assert caught.value.message == "the study file does not tune page_cost, sort_memory, which the winner sets"
+    assert caught.value.hint == "name them under knobs"
+
+
+@pytest.mark.parametrize("purpose", ["rollback", "apply", "trial"])
+def test_a_killed_rollback_is_finished_by_the_next_and_nothing_else_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, purpose: str
+) -> None:
+    left = Recovered(study="fake", target="db", action="put back", files=("postgresql.auto.conf",), purpose=purpose)
+    other = Recovered(study="other", target="db", action="put back", files=(), purpose="rollback")
+    monkeypatch.setattr("trimtab.study.change.recover_first", lambda state_dir, say: [other, left])
+    if purpose == "rollback":
+        done = rollback("fake", tmp_path)
+        assert (done.target, done.files, done.action) == ("db", ("postgresql.auto.conf",), "put back")
+    else:
+        with pytest.raises(UsageError, match="nothing of study='fake' is applied"):
+            rollback("fake", tmp_path)
