@@ -34,11 +34,7 @@ TIMEOUT_S = 300.0
 
 TESTS: Mapping[str, Sequence[str]] = {
     "trimtab.trial.guard": ("tests/trial/test_guard.py",),
-    "trimtab.flow.verdict": (
-        "tests/flow/test_acceptance.py",
-        "tests/flow/test_regression.py",
-        "tests/study/test_tune.py",
-    ),
+    "trimtab.flow.verdict": ("tests/flow/test_verdict.py", "tests/flow/test_acceptance.py"),
     "trimtab.study.change": ("tests/study/test_change.py", "tests/cli/test_apply.py"),
     "trimtab.measure.sequential": ("tests/measure/test_sequential.py",),
     "trimtab.measure.compare": ("tests/measure/test_compare.py",),
