@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml $(shell find crates -path '*/src/*' -name '*.rs' 2>/dev/null))
 
-.PHONY: demo check test test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-zhou2013 bench-live
+.PHONY: demo check code test test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-zhou2013 bench-live
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
@@ -40,11 +40,11 @@ check: $(DEV)
 
 # All promises on real servers.
 test: $(DEV)
-	$(call timed,test,needs lint test-rust test-unit test-service)
+	$(call timed,test,needs code test-unit test-service)
 
 # The long form, for the night: every version, space and setting, long fuzzing, whole sweeps, mutants, and the wheel as a user installs it.
 test-full: $(DEV)
-	$(call timed,test-full,needs lint test-rust test-long mutants test-wheel)
+	$(call timed,test-full,needs code test-long mutants test-wheel)
 
 # Tests that wait for servers three quarters of their time; six of them keep two cores busy. Only the folders that hold such tests
 # are collected: each worker collects for itself.
@@ -59,6 +59,10 @@ test-long: export TRIMTAB_TESTS = full
 test-long:
 	$(PYTEST) -m "not service" -n 2 --dist worksteal
 	$(PYTEST) -m service -n 3 --dist worksteal $(or $(TESTS),$(SERVICE))
+
+# What uses one core only, mypy, beside what uses both.
+code: $(DEV)
+	@$(MAKE) --no-print-directory --output-sync=target -j 2 lint test-rust
 
 test-rust:
 	cargo test --workspace --exclude trimtab-native --quiet

@@ -50,6 +50,7 @@ def test_once():
 """
 
 
+@pytest.mark.slow
 def test_a_failure_that_never_comes_back_is_told_and_passes(tmp_path: Path) -> None:
     ran = _run(tmp_path, _ONCE.format(bad=(0,)))
     assert ran.returncode == 0
@@ -57,6 +58,7 @@ def test_a_failure_that_never_comes_back_is_told_and_passes(tmp_path: Path) -> N
     assert again.failed_nodes(tmp_path) == []  # the next stage begins with failures of its own
 
 
+@pytest.mark.slow
 def test_a_failure_that_comes_back_at_the_last_run_fails(tmp_path: Path) -> None:
     ran = _run(tmp_path, _ONCE.format(bad=(0, again.RUNS)))
     assert ran.returncode == 1

@@ -56,7 +56,7 @@ def test_S2_canary_password_and_literal_are_nowhere(make_place: MakePlace, way: 
         place.environment["PGPASSFILE"] = str(place.folder / ".pgpass")
     use(place, url=url)
     before = take_picture(place.server)
-    place.is_forked = False  # its own command line is watched, too
+    place.is_forked = False  # the command line of `tune` is watched, too
     if way in ("environment", "url"):
         child = place.start("tune", "study.toml", "--html", "report.html")
         place.wait_step(child, "apply")
@@ -70,6 +70,7 @@ def test_S2_canary_password_and_literal_are_nowhere(make_place: MakePlace, way: 
         for form in ((), ("--json",), ("--trials",), ("--html", "again.html")):
             assert place.run("report", "faults", *form).code == 0
         assert place.run("history", "list").code == 0
+    place.is_forked = True
     for command in (("doctor",), ("knobs",), ("advise",), ("doctor", "--grant-sql")):
         ran = place.run(command[0], "study.toml", *command[1:])
         assert ran.code in (0, 1), ran.err

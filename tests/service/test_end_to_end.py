@@ -52,6 +52,7 @@ def test_tune_on_an_embedded_server_that_is_made_for_it(new_place: Place) -> Non
     assert "<svg" in (place.folder / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.full  # in the quick form T3 of tests/faults, and a study of YCSB whose copy lies around
 def test_killed_tuner_is_recovered_and_the_study_resumes(place: Place) -> None:
     place.write(EMBEDDED)
     assert place.run("doctor", "study.toml").code == 0

@@ -111,12 +111,13 @@ def test_knobs_advise_and_rank(place: Place) -> None:
     assert any(knob["name"] == "innodb_buffer_pool_size" for knob in knobs["knobs"])
     advised = place.run("advise", "study.toml")
     assert advised.out.startswith("[mysqld]\n")
-    ranked = place.run("rank", "study.toml", "--design", "lhs", "--runs", "12")
+    ranked = place.run("rank", "study.toml", "--design", "lhs", "--runs", "12", "--ranker", "lasso")
     assert ranked.code in (0, 1), ranked.err
     assert "innodb_buffer_pool_size" in ranked.out
     assert not include_file(place).exists()
 
 
+@pytest.mark.full  # the crash points of tests/faults kill it, embedded
 def test_a_killed_tuner_is_recovered(place: Place) -> None:
     write(place, budget="40 trials")
     process = place.start("tune", "study.toml")
@@ -173,7 +174,7 @@ def test_a_wrong_password_is_told(place: Place, somebody_elses: MariaDb) -> None
 
 def test_apply_stays_and_rollback_takes_it_back(place: Place) -> None:
     """On a history that holds a proven winner: proving one would take a real gain."""
-    write(place)
+    write(place, budget="1 trials")
     assert place.run("tune", "study.toml").code in (0, 1)
     from trimtab.history import History
 
