@@ -228,9 +228,15 @@ def test_init_writes_a_workload_that_its_plug_in_takes(run: Run, tmp_path: Path,
 
 def test_init_for_a_server_writes_a_readable_file(tmp_path: Path) -> None:
     from trimtab.study import build_target, load_study_file, study_text
-    from trimtab.systems.postgresql.discover import target_lines
+    from trimtab.systems.discovery import target_lines
+    from trimtab.systems.server_catalog import server_catalog
 
-    server = target_lines("host=/run/x port=5432 user=postgres", "15.1", "/var/lib/postgresql/15/main")
+    texts = server_catalog("postgresql").discover
+    assert texts is not None
+    url, place = "host=/run/x port=5432 user=postgres", "/var/lib/postgresql/15/main"
+    server = target_lines("postgresql", texts, url, "PostgreSQL 15.1", place)
+    assert any(line.startswith('restart = "pg_ctlcluster 15 main restart"') for line in server.lines)
+    assert 'data_dir = "/srv/pg"' not in target_lines("postgresql", texts, url, "PostgreSQL 15.1", "/srv/pg").lines
     (tmp_path / "s.toml").write_text(study_text("s.toml", server))
     assert build_target(load_study_file(tmp_path / "s.toml"), tmp_path).kind == "postgresql"
 

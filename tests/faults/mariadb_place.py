@@ -154,12 +154,12 @@ class MariaServer:
         session = connect(
             Endpoint(protocol="mysql", host=str(self.socket), port=0, user="root", password="", database="test")
         )
-        session.execute("USE test")
+        session.rows("USE test")
         return session
 
     def query(self, statement: str) -> list[tuple[Any, ...]]:
         with self.admin() as session:
-            return session.execute(statement)
+            return session.rows(statement)
 
     @contextmanager
     def up(self) -> Iterator[None]:
@@ -210,11 +210,11 @@ def _make(product: Product, cache: Path) -> None:
         target = MysqlTarget.from_settings("db", table, state_dir=cache / "state")
         target.open()
         with target._reach.connect() as session:
-            session.execute("CREATE DATABASE test")
-            session.execute("USE test")
-            session.execute("CREATE TABLE test.witness (id INT PRIMARY KEY, body VARCHAR(100)) ENGINE=InnoDB")
-            session.execute("CREATE TABLE test.sink (n INT) ENGINE=InnoDB")
-            session.execute("INSERT INTO test.witness " + _ROWS)
+            session.rows("CREATE DATABASE test")
+            session.rows("USE test")
+            session.rows("CREATE TABLE test.witness (id INT PRIMARY KEY, body VARCHAR(100)) ENGINE=InnoDB")
+            session.rows("CREATE TABLE test.sink (n INT) ENGINE=InnoDB")
+            session.rows("INSERT INTO test.witness " + _ROWS)
         target._reach.restart()  # in order, so that the copies need no crash recovery
         target._reach._server.stop(immediate=False)  # type: ignore[attr-defined]
         target.close()
@@ -232,8 +232,8 @@ def copy_server(
         (folder / "server.cnf").write_text(_OPTIONS.format(folder=folder))
         server.control("start")
         with server.admin() as session:
-            session.execute("CREATE USER tester@localhost IDENTIFIED BY %s", [password])
-            session.execute("GRANT ALL ON *.* TO tester@localhost")
+            session.rows("CREATE USER tester@localhost IDENTIFIED BY %s", [password])
+            session.rows("GRANT ALL ON *.* TO tester@localhost")
     return server
 
 

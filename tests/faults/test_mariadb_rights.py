@@ -9,7 +9,8 @@ from tests.faults.test_mariadb_rows import make_maria, own_maria, template
 from trimtab.records import Endpoint
 from trimtab.systems.mysql.catalogue import curated_for
 from trimtab.systems.mysql.flavour import read_flavour
-from trimtab.systems.mysql.session import StatementError, connect
+from trimtab.systems.mysql.session import connect
+from trimtab.systems.session import StatementError
 
 __all__ = ["make_maria", "own_maria", "template"]
 
@@ -25,12 +26,12 @@ def test_the_printed_user_tunes_and_may_set_every_knob_of_the_catalogue(own_mari
     assert any(text.startswith("GRANT SUPER, PROCESS") for text in statements)
     with server.admin() as admin:
         for statement in statements:
-            admin.execute(statement)
+            admin.rows(statement)
         # as the comment says, for a user who does not come in by the operating system
-        admin.execute("ALTER USER 'trimtab'@'localhost' IDENTIFIED BY %s", [own_maria.canary])
+        admin.rows("ALTER USER 'trimtab'@'localhost' IDENTIFIED BY %s", [own_maria.canary])
         dynamic = {
             str(row[0])
-            for row in admin.execute(
+            for row in admin.rows(
                 "SELECT LOWER(VARIABLE_NAME) FROM information_schema.SYSTEM_VARIABLES WHERE READ_ONLY = 'NO'"
             )
         }
@@ -39,11 +40,11 @@ def test_the_printed_user_tunes_and_may_set_every_knob_of_the_catalogue(own_mari
     with connect(user) as session:
         flavour = read_flavour(str(session.value("SELECT VERSION()")))
         for name in sorted(dynamic & set(curated_for(flavour))):
-            session.execute(f"SET GLOBAL `{name}` = @@GLOBAL.`{name}`")
+            session.rows(f"SET GLOBAL `{name}` = @@GLOBAL.`{name}`")
         with pytest.raises(StatementError, match="denied"):
-            session.execute("INSERT INTO test.sink VALUES (1)")
+            session.rows("INSERT INTO test.sink VALUES (1)")
         with pytest.raises(StatementError, match="denied"):
-            session.execute("SELECT * FROM mysql.global_priv")
+            session.rows("SELECT * FROM mysql.global_priv")
     before = take_picture(server)
     own_maria.write(knobs=("sort_buffer_size", "innodb_flush_neighbors", "max_allowed_packet"), budget="1 trials",
                     target='unlock = ["semantics"]')  # fmt: skip

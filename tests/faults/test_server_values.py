@@ -105,7 +105,7 @@ def test_R1_knobs_that_take_disk_are_checked_against_what_is_free(place_18: Plac
             with pytest.raises(ApplyError) as caught:
                 target.preflight(Config({name: free_mb}))
             assert caught.value.message.startswith(f"{name}={free_mb} may take disk=")
-            assert "reserve=" in caught.value.message
+            assert "room=" in caught.value.message
         target.preflight(Config({"max_wal_size": 512}))
     check_invariants(place_18, before, recovers=False)
 

@@ -106,8 +106,8 @@ def tls_with_a_relative_certificate(place: MariaPlace) -> Way:
         options.read_text().replace("skip-networking\n", f"bind-address = 127.0.0.1\nport = {port}\n{tls}")
     )
     with place.server.admin() as session:
-        session.execute("CREATE USER tester@'127.0.0.1' IDENTIFIED BY %s REQUIRE SSL", [place.canary])
-        session.execute("GRANT ALL ON *.* TO tester@'127.0.0.1'")
+        session.rows("CREATE USER tester@'127.0.0.1' IDENTIFIED BY %s REQUIRE SSL", [place.canary])
+        session.rows("GRANT ALL ON *.* TO tester@'127.0.0.1'")
     place.server.control("restart")
     url = f"mysql://{USER}@127.0.0.1:{port}/test?sslmode=verify-full&sslrootcert=certs/ca.crt"
     return Way(_way(place, url).target, files={"home/.my.cnf": _option_file(place)})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trimtab.systems.mysql.session import StatementError
+from trimtab.systems.session import StatementError
 
 __all__ = ["ANSWERS", "BINLOG_ADMIN", "CONNECTION_ADMIN", "MARIADB_ROWS", "MYSQL_ROWS", "ScriptedSession"]
 
@@ -88,11 +88,11 @@ class ScriptedSession:
     def __init__(self, version: str, answers: Mapping[str, Sequence[tuple[Any, ...]]]) -> None:
         self._answers = {"SELECT VERSION()": [(version,)], **answers}
 
-    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         if statement not in self._answers:
             raise StatementError(f"You have an error in your SQL syntax near {statement!r}", code=_SYNTAX)
         return list(self._answers[statement])
 
     def value(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
-        rows = self.execute(statement, parameters)
+        rows = self.rows(statement, parameters)
         return rows[0][0] if rows else None

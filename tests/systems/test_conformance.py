@@ -238,7 +238,7 @@ def _fetched(
 
     def work() -> None:
         with target._reach.connect() as session:
-            session.execute("SELECT count(*) FROM mysql.user")
+            session.rows("SELECT count(*) FROM mysql.user")
 
     yield Subject(
         target=target,

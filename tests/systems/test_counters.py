@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 import pytest
 
 from trimtab.errors import TargetError
 from trimtab.systems import CountingTarget
+from trimtab.systems.postgresql.session import Connection
 from trimtab.systems.postgresql.target import PostgresTarget
 
 pytestmark = pytest.mark.service
@@ -56,9 +58,13 @@ def test_what_does_not_count_up_is_left_out(target: PostgresTarget) -> None:
 
 
 def test_a_server_that_is_gone_is_told(opened: PostgresTarget, monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(*_: object, **__: object) -> None:
-        raise psycopg.OperationalError("terminating connection")
+    execute = Connection.execute
 
-    monkeypatch.setattr("trimtab.systems.postgresql.counters._counts", gone)
+    def gone(self: Connection, query: bytes, *more: Any, **options: Any) -> object:
+        if b"pg_stat" in query:
+            raise psycopg.OperationalError("terminating connection")
+        return execute(self, query, *more, **options)
+
+    monkeypatch.setattr(Connection, "execute", gone)
     with pytest.raises(TargetError, match="the server's counters cannot be read: terminating connection"):
         opened.counters()

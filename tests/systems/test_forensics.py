@@ -14,10 +14,10 @@ from trimtab.errors import TargetError
 from trimtab.records import Fault
 from trimtab.space import Knob, KnobKind
 from trimtab.systems import KnobState, evidence
+from trimtab.systems.disk import disk_model
 from trimtab.systems.evidence import Forensics, classified
 from trimtab.systems.picture import Picture, differences
 from trimtab.systems.postgresql.catalogue import CATALOG
-from trimtab.systems.postgresql.disk import disk_use
 from trimtab.systems.postgresql.reach import Reach
 from trimtab.systems.postgresql.session import is_cut_off
 
@@ -73,16 +73,25 @@ STATES = {
 }
 
 
-def test_disk_needs_are_bytes_and_no_limit_is_infinite() -> None:
-    use = disk_use({"wal_keep_size": 64, "temp_file_limit": 10}, STATES, has_slots=True)
-    assert use == {
-        "max_wal_size": 1000 * 2**20 * 1.1,
-        "min_wal_size": 80 * 2**20,
-        "wal_keep_size": 64 * 2**20,
-        "max_slot_wal_keep_size": float("inf"),
-        "temp_file_limit": 10 * 2**10,
-    }
-    assert "max_slot_wal_keep_size" not in disk_use({}, STATES, has_slots=False)
+def _takes(config: dict[str, int], *, slots: int) -> list[float]:
+    """Bytes in pg_wal and of temporary files."""
+    models = [disk_model(need, STATES, {"slots": float(slots)}) for need in CATALOG.disk]
+    return [model.total(config) for model in models if model is not None]
+
+
+def test_disk_needs_are_bytes_and_no_limit_is_without_a_bound() -> None:
+    assert _takes({"wal_keep_size": 64, "temp_file_limit": 10}, slots=0) == [
+        1000 * 2**20 * 1.1 + 64 * 2**20,
+        10 * 2**10,
+    ]
+    assert _takes({"max_wal_size": 70}, slots=0)[0] == 80 * 2**20, "the larger of the two counts"
+    assert all(size > 2**59 for size in _takes({}, slots=1)), "-1 sets no limit"
+    assert _takes({"max_slot_wal_keep_size": 3}, slots=1)[0] == 1000 * 2**20 * 1.1 + 3 * 2**20
+
+
+def test_a_server_without_a_knob_of_the_model_is_not_asked_for_it() -> None:
+    fewer = {name: state for name, state in STATES.items() if name != "wal_keep_size"}
+    assert disk_model(CATALOG.disk[0], fewer, {"slots": 0.0}) is None
 
 
 LEFT = Picture(

@@ -15,7 +15,7 @@ from trimtab.systems.base import KnobState
 from trimtab.systems.fragment import fragment_text
 from trimtab.systems.knobs import knob_states
 from trimtab.systems.memory import MemoryModel
-from trimtab.systems.mysql.catalogue import CATALOG, Facts, curated_for, require_changeable
+from trimtab.systems.mysql.catalogue import CATALOG, Facts, curated_for
 from trimtab.systems.mysql.flavour import read_flavour
 from trimtab.systems.mysql.grant import beyond_rights, grant_text
 from trimtab.systems.mysql.settings import read_settings
@@ -191,8 +191,10 @@ def test_secrets_are_not_shown() -> None:
 
 
 def test_who_may_change_nothing_is_told() -> None:
+    found = states(may_set=False, no_restart="cannot").values()
+    reasons = {state.lock_reason for state in found if state.is_curated}
     with pytest.raises(TargetError, match="this user may not change any variable of the server"):
-        require_changeable(states(may_set=False, no_restart="cannot"))
+        CATALOG.require_changeable(reasons)
 
 
 def _selected(choice: Any, found: dict[str, KnobState], *, reads_only: bool = False) -> tuple[str, ...]:

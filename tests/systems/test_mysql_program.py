@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import TargetError
-from trimtab.systems.mysql import discover, program
+from trimtab.systems.mysql import MysqlTarget, program
 from trimtab.systems.mysql.program import ServerProgram, data_label, find_server
 
 
@@ -30,7 +30,7 @@ def test_what_is_not_installed_is_named(bare: Path, which: str, name: str) -> No
     with pytest.raises(TargetError, match=f"and {name} is not installed") as caught:
         find_server(which)
     assert "install" in str(caught.value.hint)
-    assert discover.embedded() is None
+    assert MysqlTarget.embedded_server() is None
 
 
 def test_mysqld_of_mariadb_is_not_mysql(bare: Path) -> None:
@@ -42,7 +42,7 @@ def test_mysqld_of_mariadb_is_not_mysql(bare: Path) -> None:
 def test_mysql_is_proposed_where_there_is_no_mariadb(bare: Path) -> None:
     path = _script(bare / "mysqld", "echo /usr/sbin/mysqld  Ver 8.0.36 for Linux on x86_64")
     assert find_server("mysql") == ServerProgram(path, "mysql", is_default=True)
-    found = discover.embedded()
+    found = MysqlTarget.embedded_server()
     assert found is not None
     assert found.what == "an embedded MySQL"
     assert found.lines[0].startswith('embedded = "mysql"')

@@ -10,7 +10,8 @@ from pymysql.constants import CR
 from tests.systems.mysql_shapes import ANSWERS, ScriptedSession
 from trimtab.systems.mysql.flavour import read_flavour
 from trimtab.systems.mysql.replication import has_replica, is_replica
-from trimtab.systems.mysql.session import Session, StatementError
+from trimtab.systems.mysql.session import Session
+from trimtab.systems.session import StatementError
 
 
 def session(version: str, **changed: Any) -> Session:
@@ -42,10 +43,12 @@ def test_who_may_not_ask_for_the_one_still_sees_the_other() -> None:
 
 def test_a_lost_connection_says_nothing_about_replicas() -> None:
     class Lost(ScriptedSession):
-        def execute(self, statement: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
+        def rows(self, statement: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
             if statement.startswith("SHOW"):
-                raise StatementError("Lost connection to MySQL server during query", code=CR.CR_SERVER_LOST)
-            return super().execute(statement)
+                raise StatementError(
+                    "Lost connection to MySQL server during query", code=CR.CR_SERVER_LOST, is_lost=True
+                )
+            return super().rows(statement)
 
     with pytest.raises(StatementError, match="Lost connection"):
         has_replica(cast(Session, Lost("8.4.3", {})))

@@ -9,7 +9,7 @@ from pymysql.constants import ER
 from trimtab.errors import TargetError
 from trimtab.records import Endpoint
 from trimtab.systems.mysql import session
-from trimtab.systems.mysql.session import LoginRefusedError
+from trimtab.systems.session import LoginRefusedError
 
 
 def test_a_blocked_host_is_told_how_every_version_unblocks_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from trimtab.errors import ApplyError, LockedError, TargetError
 from trimtab.records import Fault
 from trimtab.space import Config
 from trimtab.systems.base import KnobState, Snapshot, Undone
-from trimtab.systems.reach import LoginRefusedError
+from trimtab.systems.session import LoginRefusedError
 from trimtab.systems.system import System
 
 BASE = Snapshot(target="db", kind="toy", reach={}, files={}, values={})

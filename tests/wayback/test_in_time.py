@@ -8,7 +8,7 @@ import pytest
 
 from trimtab.errors import TargetError
 from trimtab.systems.postgresql import rescue
-from trimtab.systems.postgresql.session import NotYetError
+from trimtab.systems.session import NotYetError
 
 
 class Clock:
@@ -50,7 +50,7 @@ class _Answer:
     def __exit__(self, *_: object) -> None:
         return None
 
-    def execute(self, statement: str) -> None:
+    def rows(self, statement: str) -> None:
         return None
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from trimtab.errors import UsageError
 from trimtab.host import (
@@ -42,16 +41,6 @@ from trimtab.systems.system import System
 __all__ = ["CatalogSystem"]
 
 
-class _FileLock(ServerLock[Any]):
-    """A program has no lock inside: the locked file is all there is."""
-
-    def _take(self, connection: Any, holder: str) -> str | None:
-        return None
-
-    def _answers(self, connection: Any) -> bool:
-        return True
-
-
 class CatalogSystem(System[CommandSettings, AlwaysThere]):
     """Any system with configuration files: run by Trimtab, started by commands, or always there. A `Target`.
 
@@ -84,7 +73,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         reloads = [n for n in self._places if self._example_knob(n).restart is RestartClass.RELOAD]
         left = lambda: self._sentry.left_files  # noqa: E731 - asked for at each change
         self._files = self._channel = Files(self._reach, self._places, words, reloads, left, text)
-        self._lock = _FileLock(self._reach.owner, lambda: _Nothing())
+        self._lock = ServerLock(self._reach.owner)
 
     def _made(self, name: str, path: Path) -> FileChannel:
         defaults = {
@@ -261,13 +250,6 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         if self.catalog.memory:
             lines += self._memory_lines(states)
         return (*lines, *disk_lines(self._reach.host, self._reach.folder), knob_line(states))
-
-
-class _Nothing:
-    """In place of a connection."""
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def _paths(name: str, settings: CommandSettings, catalog: Catalog, where: str) -> dict[str, Path]:

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
-from trimtab.records import Context, Play
-from trimtab.space import SafetyClass
+from trimtab.records import Context, Fault, Play
+from trimtab.space import Config, SafetyClass, Value, amount
 from trimtab.systems.base import KnobState, Snapshot
+from trimtab.systems.capabilities import FoundServer
+from trimtab.systems.counters import read_counters
+from trimtab.systems.discovery import found_servers, own_server
+from trimtab.systems.disk import check_disk, low_disk
+from trimtab.systems.doctor import Line, disk_lines, knob_line, recover_line, restart_line
 from trimtab.systems.knobs import Reading, Sight, knob_states
+from trimtab.systems.lock import ServerLock
 from trimtab.systems.plays import fitting_plays, play_facts, shipped_plays
-from trimtab.systems.reach import ServerReach
+from trimtab.systems.reach import DatabaseReach
 from trimtab.systems.selection import select
 from trimtab.systems.server_catalog import ServerCatalog
+from trimtab.systems.session import NotYetError, require_answer
 from trimtab.systems.settings import DatabaseSettings, read_table
 from trimtab.systems.system import System
+from trimtab.systems.vitals import Lag, Watch
 from trimtab.systems.ways import Ways
 
 __all__ = ["DatabaseSystem"]
 
+_RECOVERY_S = 60.0
+"""How long a server that says that it starts or recovers is waited for."""
+_POLL_S = 0.05
+
 S = TypeVar("S", bound=DatabaseSettings)
-R = TypeVar("R", bound=ServerReach)
+R = TypeVar("R", bound=DatabaseReach)
 
 
 class _Facts(Protocol):
@@ -53,6 +66,7 @@ class DatabaseSystem(System[S, R]):
 
     def __init__(self, name: str, settings: S, state_dir: Path, found: Mapping[str, Any] | None = None) -> None:
         super().__init__(name, settings, self.WAYS.reach(name, settings, found or {}))
+        self._lock = ServerLock(self._lock_file(state_dir), self.catalog.lock, lambda: self._reach.connect())
 
     @classmethod
     def from_settings(
@@ -102,6 +116,99 @@ class DatabaseSystem(System[S, R]):
         facts = play_facts(context, self.machine(), self._bounds(states), latency_s=latency_s)
         locked = frozenset(name for name, knob in known.items() if knob.safety is not SafetyClass.PERFORMANCE)
         return fitting_plays(shipped_plays(self.catalog.kind, frozenset(known), locked), states, facts)
+
+    @classmethod
+    def found_servers(cls) -> Sequence[FoundServer]:
+        """Those that run on this machine."""
+        texts = cls.catalog.discover
+        return found_servers(cls.kind, texts, cls._ask) if texts is not None else ()
+
+    @classmethod
+    def embedded_server(cls) -> FoundServer | None:
+        """One that Trimtab would run; None when no program is installed."""
+        texts = cls.catalog.discover
+        return own_server(cls.kind, texts, cls.has_program) if texts is not None else None
+
+    @classmethod
+    @abstractmethod
+    def has_program(cls, which: str) -> bool:
+        """Whether the program of an embedded server is installed."""
+
+    @classmethod
+    def _ask(cls, url: str) -> tuple[str, str]:
+        """Version and place of the server at `url`."""
+        target = cls.from_settings(cls.kind, {"kind": cls.kind, "url": url}, state_dir=Path())
+        place = cls.catalog.discover.place if cls.catalog.discover is not None else ""
+        with target._reach.connect() as session:
+            return target._version(), str(session.value(place) or "") if place else ""
+
+    def _require_changeable(self, states: Mapping[str, KnobState]) -> None:
+        self.catalog.require_changeable({state.lock_reason for state in states.values() if state.is_curated})
+
+    def _check(self, config: Config, states: Mapping[str, KnobState]) -> None:
+        check_disk(self.catalog.disk, config, states, self._reach, self._disk_facts)
+
+    def _disk_facts(self) -> Mapping[str, Value]:
+        """What the catalogue's disk model may refer to beside knobs."""
+        return {}
+
+    def _troubles(self) -> Iterator[tuple[Fault, str]]:
+        """What makes a measurement worthless now."""
+        full = low_disk(amount(self.catalog.least_disk, {}), self._volumes(), self._reach.host)
+        if full:
+            yield Fault.RESOURCE, full
+
+    def _volumes(self) -> Sequence[Path]:
+        """Folders that the server must be able to write to, where they can be seen."""
+        return [] if self._reach.data_dir is None else [self._reach.data_dir]
+
+    def health(self) -> None:
+        """A fresh login and a query; a server that says that it starts or recovers is waited for.
+
+        Raises:
+            TargetError: the server does not answer.
+        """
+        until = time.monotonic() + _RECOVERY_S
+        while True:
+            try:
+                return require_answer(self._reach.connect)
+            except NotYetError:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(_POLL_S)
+
+    def counters(self) -> Mapping[str, float]:
+        """What the server has counted of its own work (see `read_counters`)."""
+        with self._reach.connect() as session:
+            return read_counters(session, self.catalog, self._major(session))
+
+    def _major(self, session: Any) -> int:
+        """The version that the catalogue's statements depend on."""
+        return 0
+
+    def _make_watch(self) -> Watch:
+        lag = Lag(self._reach.connect, self.catalog.lag) if self.catalog.lag is not None else None
+        return Watch(self._reach, self._folders, self._watched_bytes(), lag)
+
+    def _watched_bytes(self) -> int | None:
+        """The memory that the server's processes may have; None when unknown."""
+        return self.settings.memory
+
+    def doctor(self) -> Sequence[Line]:
+        """(check, is_fine, explanation) lines, in the order in which to read them; changes nothing."""
+        states = self.states()
+        return [
+            *self._server_lines(states),
+            restart_line(self._reach.no_restart),
+            recover_line(self._reach.no_later_login(), self.PASSWORD_FILE),
+            *self._memory_lines(states),
+            *disk_lines(self._reach.host, self._reach.data_dir),
+            knob_line(states),
+        ]
+
+    @abstractmethod
+    def _server_lines(self, states: Mapping[str, KnobState]) -> list[Line]:
+        """Which server it is, its role, this user's rights, and its files."""
 
     def notes(self) -> tuple[str, ...]:
         """What to tell before the first change: that `recover` could not log in later, where that is so."""

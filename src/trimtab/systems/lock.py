@@ -5,47 +5,36 @@ from __future__ import annotations
 import os
 import platform
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
 
 from trimtab.errors import LockedError, TargetError
 from trimtab.host import FileLock
+from trimtab.systems.server_catalog import LockTexts
+from trimtab.systems.session import Session, StatementError
 
 __all__ = ["ServerLock"]
 
 _HINT = "wait until it ends, or stop it; that releases the lock"
 
 
-class _Closeable(Protocol):
-    def close(self) -> None: ...
-
-
-C = TypeVar("C", bound=_Closeable)
-
-
-class ServerLock(ABC, Generic[C]):
-    """Both locks of one server; a kind of server says how the one inside it is taken.
+class ServerLock:
+    """Both locks of one system.
 
     Args:
         file: the lock file.
-        connect: makes a fresh connection.
+        texts: the statements of the lock inside it; None for a system that has none.
+        connect: makes a fresh connection for that.
     """
 
-    def __init__(self, file: FileLock, connect: Callable[[], C]) -> None:
+    def __init__(
+        self, file: FileLock, texts: LockTexts | None = None, connect: Callable[[], Session] | None = None
+    ) -> None:
         self._file = file
+        self._texts = texts
         self._connect = connect
-        self._connection: C | None = None
+        self._connection: Session | None = None
         self._holder = ""
         self._is_file_ours = False
-
-    @abstractmethod
-    def _take(self, connection: C, holder: str) -> str | None:
-        """Takes the lock inside the server for as long as `connection` lives; who has it already, None for nobody."""
-
-    @abstractmethod
-    def _answers(self, connection: C) -> bool:
-        """Whether the connection that holds the lock still lives."""
 
     def acquire(self, holder: str) -> None:
         """Takes both.
@@ -73,11 +62,11 @@ class ServerLock(ABC, Generic[C]):
         Raises:
             LockedError: somebody else took it in between.
         """
-        if not self._holder or self._is_alive():
+        if not self._holder or self._texts is None or self._connect is None or self._is_alive():
             return
         connection = self._connect()
-        other = self._take(connection, self._holder)
-        if other is not None:
+        other = _take(connection, self._texts, self._holder)
+        if other:
             connection.close()
             raise LockedError(f"another tuner holds this server: {other}", hint=_HINT)
         self._connection = connection
@@ -85,10 +74,12 @@ class ServerLock(ABC, Generic[C]):
     def _is_alive(self) -> bool:
         if self._connection is None:
             return False
-        if self._answers(self._connection):
-            return True
-        self._connection.close()
-        return False
+        try:
+            self._connection.rows("SELECT 1")
+        except StatementError:
+            self._connection.close()
+            return False
+        return True
 
     def release(self) -> None:
         """Gives both back; idempotent. A file that was locked before `acquire` stays so."""
@@ -99,3 +90,18 @@ class ServerLock(ABC, Generic[C]):
         if self._is_file_ours:
             self._file.release()
             self._is_file_ours = False
+
+
+def _take(session: Session, texts: LockTexts, holder: str) -> str:
+    """Takes the lock inside the server for as long as `session` lives; who has it already, "" for nobody."""
+    if texts.first:
+        session.rows(texts.first)
+    is_ours = session.value(texts.take) in (True, 1)
+    other = session.value(texts.other)
+    if other or not is_ours:
+        return str(other or "it does not show itself")
+    if texts.name:
+        # Named only now, so that one who is refused is not taken for the holder. The host comes first: it says where to look.
+        name = f"{platform.node()[:16]} pid={os.getpid()} study={holder}"
+        session.rows(texts.name, [name])
+    return ""

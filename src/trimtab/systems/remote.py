@@ -14,7 +14,7 @@ from trimtab.host import CommandResult, LocalHost, is_ending, is_running
 from trimtab.records import Fault
 from trimtab.systems.account import Account, server_user_of
 from trimtab.systems.log import log_bytes, tail
-from trimtab.systems.reach import LoginRefusedError
+from trimtab.systems.session import LoginRefusedError
 from trimtab.systems.settings import ServerSettings
 
 __all__ = ["CommandedServer", "RunningServer"]

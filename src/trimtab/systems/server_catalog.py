@@ -6,15 +6,16 @@ It adds what such a server cannot know: useful ranges, what a knob endangers, an
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from trimtab.errors import InternalError, UsageError
+from trimtab.errors import InternalError, TargetError, UsageError
 from trimtab.space import SafetyClass
+from trimtab.space.expression import names_in, parse
 from trimtab.systems.gate import harm_of
 from trimtab.systems.overlay import Overlay, OverlayKnob
 
@@ -89,6 +90,117 @@ class GrantText(BaseModel):
     text: str
 
 
+class LockTexts(BaseModel):
+    """The lock inside a server: it lasts as long as the connection that took it; see `trimtab.systems.lock`.
+
+    Attributes:
+        first: a statement before the others; "" for none.
+        take: has 1 or true when the lock is ours now.
+        other: has the holder for people, when that is another connection.
+        name: makes the connection show its parameter, who holds the lock; "" where none is shown.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    first: str = ""
+    take: str
+    other: str
+    name: str = ""
+
+
+class Counts(BaseModel):
+    """A statement that has (name, number) of what the server counts, on versions from `since` on."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    since: int = 0
+    rows: str
+
+
+class LagTexts(BaseModel):
+    """How far the slowest standby is behind, in seconds (no number while there is none); `first`: a statement before that."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    first: str
+    seconds: str
+
+
+class Denial(BaseModel):
+    """Why nothing, or not everything, may be changed.
+
+    Attributes:
+        reason: of the lock, beside each knob.
+        says, hint: when nothing at all may be changed for it; "" for a reason that only ever concerns some knobs.
+        always: whether it concerns every knob.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    reason: str
+    says: str = ""
+    hint: str = ""
+    always: bool = False
+
+
+class DiskNeed(BaseModel):
+    """What settings may take of one folder; see `trimtab.systems.disk`.
+
+    Attributes:
+        folder: under the data directory; "" for that.
+        bytes: what they take at most, over knobs and facts of the server.
+        room: what they may take, over free, size (of the volume) and used (by what is in the folder already).
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    folder: str = ""
+    bytes: str
+    room: str
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """That its bytes speak of."""
+        return tuple(dict.fromkeys(name.name for name in names_in(parse(self.bytes))))
+
+
+class OwnServer(BaseModel):
+    """A server that Trimtab could run: the value of `embedded`, what it is, and a comment."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    which: str
+    what: str
+    says: str
+
+
+class PlaceLines(BaseModel):
+    """Lines of a [target.NAME] table for a server whose place fits `where`; its groups stand in braces in the text."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    where: str
+    text: str
+
+
+class Discovery(BaseModel):
+    """How servers of this machine are found; see `trimtab.systems.discovery`.
+
+    Attributes:
+        name: of the products.
+        folders, socket: where their sockets are, and a regular expression of the names; its group `port` is their order.
+        url: with {folder}, {socket}, {port}, {user} in braces.
+        password: the file that a password belongs in.
+        place: statement that has the server's place; "" where the first of `places` that is here is meant.
+        line: what follows from the place; the first that fits.
+        own: servers that Trimtab could run, the best first.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str
+    folders: tuple[str, ...]
+    socket: str
+    url: str
+    password: str
+    place: str = ""
+    places: tuple[str, ...] = ()
+    line: tuple[PlaceLines, ...] = ()
+    own: tuple[OwnServer, ...] = ()
+
+
 class ServerCatalog(Overlay[ServerKnob]):
     """The whole file.
 
@@ -103,7 +215,13 @@ class ServerCatalog(Overlay[ServerKnob]):
         adjusted: knobs that the server itself lowers at its start.
         at_start: variable that no option sets -> its value after a start.
         restless: beginnings of the names of variables that change by themselves.
-        counters: regular expression: the names of counts among what the server shows of its state.
+        counters: regular expression: the names of counts among what `counts` shows.
+        counts: what the server counts of its own work.
+        lag: of its standbys.
+        denied: why knobs are locked for this user or this server.
+        lock: of one tuner per server.
+        disk: what settings may take of the disk; least_disk: free bytes below which nothing is applied.
+        discover: for `trimtab init`.
     """
 
     secret: frozenset[str] = frozenset()
@@ -116,7 +234,14 @@ class ServerCatalog(Overlay[ServerKnob]):
     adjusted: frozenset[str] = frozenset()
     at_start: dict[str, str] = Field(default_factory=dict)
     restless: tuple[str, ...] = ()
-    counters: str = "(?!)"
+    counters: str = ""
+    counts: tuple[Counts, ...] = ()
+    lag: LagTexts | None = None
+    denied: dict[str, Denial] = Field(default_factory=dict)
+    lock: LockTexts | None = None
+    disk: tuple[DiskNeed, ...] = ()
+    least_disk: str = "0"
+    discover: Discovery | None = None
 
     @model_validator(mode="after")
     def _check_names(self) -> ServerCatalog:
@@ -146,6 +271,16 @@ class ServerCatalog(Overlay[ServerKnob]):
     @cached_property
     def _beginnings(self) -> Sequence[tuple[str, str]]:
         return [(name[:-1], why) for name, why in self._reasons.items() if name.endswith("*")]
+
+    def require_changeable(self, reasons: Collection[str]) -> None:
+        """That anything may be changed here, by the lock reasons of the curated knobs ("" for one that is not locked).
+
+        Raises:
+            TargetError: nothing may.
+        """
+        for denial in self.denied.values():
+            if denial.says and denial.reason in reasons and (denial.always or "" not in reasons):
+                raise TargetError(denial.says, hint=denial.hint)
 
     def safety_of(self, name: str) -> SafetyClass:
         """The class of a knob that is not curated."""

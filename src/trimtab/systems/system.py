@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from trimtab.errors import ApplyError, ForeignChangeError, LockedError, TargetError
 from trimtab.host import FileLock
@@ -24,7 +24,8 @@ from trimtab.systems.fragment import fragment_text
 from trimtab.systems.gate import check_config
 from trimtab.systems.lock import ServerLock
 from trimtab.systems.picture import Sentry
-from trimtab.systems.reach import LoginRefusedError, ServerReach
+from trimtab.systems.reach import ServerReach
+from trimtab.systems.session import LoginRefusedError
 from trimtab.systems.settings import ServerSettings
 from trimtab.systems.undo import take_back
 from trimtab.systems.vitals import Watch
@@ -50,7 +51,7 @@ class System(Catalogued[S, R]):
     kind: str
     FAILURES: ClassVar[tuple[type[Exception], ...]] = (TargetError,)
     FRAGMENT_HEAD: ClassVar[tuple[str, ...]] = ()
-    _lock: ServerLock[Any]
+    _lock: ServerLock
     _sentry: Sentry
     _channel: Channel
 

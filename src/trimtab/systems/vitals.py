@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from trimtab.errors import TargetError
 from trimtab.host import (
@@ -19,6 +18,8 @@ from trimtab.host import (
 )
 from trimtab.systems.capabilities import Vitals
 from trimtab.systems.reach import ServerReach
+from trimtab.systems.server_catalog import LagTexts
+from trimtab.systems.session import Session
 
 __all__ = ["Lag", "Watch"]
 
@@ -32,13 +33,13 @@ class Lag:
 
     Args:
         connect: makes a session for it, which stays open while there are standbys; raises `TargetError`.
-        ask: seconds, by such a session; None while there is no standby; raises `TargetError`.
+        texts: the statements of the catalogue.
     """
 
-    def __init__(self, connect: Callable[[], Any], ask: Callable[[Any], float | None]) -> None:
+    def __init__(self, connect: Callable[[], Session], texts: LagTexts) -> None:
         self._connect = connect
-        self._ask = ask
-        self._session: Any = None
+        self._texts = texts
+        self._session: Session | None = None
         self._from = 0.0
         self._lock = threading.Lock()
 
@@ -50,12 +51,13 @@ class Lag:
             try:
                 if self._session is None:
                     self._session = self._connect()
-                found = self._ask(self._session)
+                    self._session.rows(self._texts.first)
+                found = self._session.value(self._texts.seconds)
             except TargetError:
                 found = None
             if found is None:
                 self._rest()
-            return found
+            return None if found is None else float(found)
 
     def _rest(self) -> None:
         self._from = time.monotonic() + _RETRY_S

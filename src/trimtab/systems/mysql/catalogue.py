@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimtab.errors import TargetError
-from trimtab.systems.base import KnobState
 from trimtab.systems.knobs import Reading, Sight
 from trimtab.systems.mysql.flavour import Flavour
 from trimtab.systems.server_catalog import ServerKnob, server_catalog
 
-__all__ = ["CATALOG", "Facts", "curated_for", "require_changeable"]
+__all__ = ["CATALOG", "Facts", "curated_for"]
 
 CATALOG = server_catalog("mysql")
-
-_NO_RIGHT = "this user may not change it (no SUPER or SYSTEM_VARIABLES_ADMIN privilege)"
-_NO_FURTHER_RIGHT = "this user may not change it (MariaDB 11: no BINLOG ADMIN or CONNECTION ADMIN privilege)"
 
 
 def curated_for(flavour: Flavour) -> Mapping[str, ServerKnob]:
@@ -60,19 +55,5 @@ class Facts:
         if reading.is_late:
             return ""
         if not self.may_set:
-            return _NO_RIGHT
-        return _NO_FURTHER_RIGHT if reading.name in self.beyond_rights else ""
-
-
-def require_changeable(states: Mapping[str, KnobState]) -> None:
-    """That anything may be changed here.
-
-    Raises:
-        TargetError: this user has the right to change nothing.
-    """
-    reasons = {state.lock_reason for state in states.values() if state.is_curated}
-    if "" not in reasons and _NO_RIGHT in reasons:
-        raise TargetError(
-            "this user may not change any variable of the server",
-            hint="`trimtab doctor --grant-sql` prints the rights that tuning needs",
-        )
+            return CATALOG.denied["no_right"].reason
+        return CATALOG.denied["no_further_right"].reason if reading.name in self.beyond_rights else ""

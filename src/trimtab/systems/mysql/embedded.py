@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trimtab.host import FileCopy
@@ -100,9 +100,10 @@ class EmbeddedReach(EmbeddedServer[Daemon]):
     def ensure_up(self) -> None:
         """Starts the server when it is down."""
         if self._server.pid is None:
-            self.start_with(())
+            self.start_with({})
 
-    def start_with(self, options: Sequence[str]) -> None:
+    def start_with(self, overrides: Mapping[str, str]) -> None:
         """Starts the server with further options, which win over every file; one that runs is stopped first."""
+        options = [f"--{name.replace('_', '-')}={text}" for name, text in overrides.items()]
         self._server.stop(immediate=True)
         self._server.start(self.endpoint(), _START_S, extra=options, on_spawn=self._limiter())

@@ -13,8 +13,9 @@ from trimtab.systems.knobs import Reading
 from trimtab.systems.mysql.options import option_files
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.replication import is_replica
-from trimtab.systems.mysql.session import Session, StatementError
+from trimtab.systems.mysql.session import Session
 from trimtab.systems.picture import Picture
+from trimtab.systems.session import StatementError
 
 __all__ = ["files_as_left", "take_picture", "who_answers"]
 
@@ -33,7 +34,7 @@ def take_picture(reach: Reach, read: Read, ours: Callable[[Session], frozenset[s
     with reach.connect() as session:
         variables = read(session)
         watched = {name: variables[name] for name in sorted({*ours(session), *_WATCHED}) if name in variables}
-        uptime = session.execute("SHOW GLOBAL STATUS LIKE 'Uptime'")
+        uptime = session.rows("SHOW GLOBAL STATUS LIKE 'Uptime'")
         identifier = _identifier(session)
         role = _role(session, variables)
     pid = reach.pid

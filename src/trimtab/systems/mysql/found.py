@@ -10,8 +10,9 @@ from typing import Any
 
 from trimtab.host import machine_mark
 from trimtab.systems.mysql.identity import is_folder_of, server_uuid
-from trimtab.systems.mysql.session import Session, StatementError
+from trimtab.systems.mysql.session import Session
 from trimtab.systems.mysql.settings import Settings
+from trimtab.systems.session import StatementError
 
 __all__ = ["Found", "argv_of", "read_facts"]
 

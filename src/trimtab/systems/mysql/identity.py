@@ -13,7 +13,8 @@ from pathlib import Path
 
 from trimtab.errors import TargetError
 from trimtab.host import Folder, peer_pid, process_name, process_numbers, process_started_s, processes, works_in
-from trimtab.systems.mysql.session import Session, StatementError
+from trimtab.systems.mysql.session import Session
+from trimtab.systems.session import StatementError
 
 __all__ = ["PROGRAMS", "is_folder_of", "is_server", "process_behind", "require_same_server", "server_in", "server_uuid"]
 
@@ -39,7 +40,7 @@ def process_behind(session: Session, data_dir: Path | None) -> int | None:
     pid = peer_pid(session.socket)
     if pid is not None and is_server(pid):
         return pid
-    rows = session.execute("SHOW GLOBAL STATUS LIKE 'Uptime'")
+    rows = session.rows("SHOW GLOBAL STATUS LIKE 'Uptime'")
     began = [pid for pid in processes() if is_server(pid) and rows and _has_begun(pid, float(rows[0][1]))]
     thread = _thread_of(session)
     if thread is not None:

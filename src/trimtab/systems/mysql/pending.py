@@ -94,7 +94,7 @@ def unsettled(session: Session, reach: Reach, variables: Mapping[str, Reading]) 
 
 
 def _has_newer_file(session: Session, reach: Reach) -> bool:
-    uptime = session.execute("SHOW GLOBAL STATUS LIKE 'Uptime'")
+    uptime = session.rows("SHOW GLOBAL STATUS LIKE 'Uptime'")
     if not uptime:
         return False
     started_at = time.time() - float(uptime[0][1]) - _SLACK_S

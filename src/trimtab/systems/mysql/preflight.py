@@ -1,4 +1,4 @@
-"""What can be known about a config before anything is changed: memory, disk, and what the server's own program says."""
+"""What can be known about a config before anything is changed: what the server's own program says."""
 
 from __future__ import annotations
 
@@ -11,34 +11,10 @@ from trimtab.space import Config, RestartClass
 from trimtab.systems.base import KnobState
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.values import option_text
-from trimtab.units import format_size
 
-__all__ = ["check_disk", "check_start"]
+__all__ = ["check_start"]
 
 _TIMEOUT_S = 30.0
-_REDO = ("innodb_log_file_size", "innodb_redo_log_capacity")
-_DISK_SHARE = 0.5
-"""Of the free space, what a redo log may take: MariaDB writes it in full, beside the old one, before it notices that it
-does not fit, and leaves what it has written behind."""
-
-
-def check_disk(config: Config, states: Mapping[str, KnobState], reach: Reach) -> None:
-    """That a larger redo log fits on the disk.
-
-    Raises:
-        ApplyError: it does not; nothing was written.
-    """
-    for name in _REDO:
-        if name not in config or reach.data_dir is None:
-            continue
-        more = float(config[name]) - float(states[name].running)
-        free = reach.host.disk_free_bytes(reach.data_dir)
-        if more > 0 and float(config[name]) > free * _DISK_SHARE:
-            raise ApplyError(
-                f"{name}={option_text(config[name])} needs disk={format_size(float(config[name]))},"
-                f" and free={format_size(free)} under the data directory",
-                hint=f"keep it below half of the free space: {format_size(free * _DISK_SHARE)}",
-            )
 
 
 def check_start(config: Config, states: Mapping[str, KnobState], reach: Reach) -> None:

@@ -103,7 +103,7 @@ class Daemon(ServerProcess):
 def _answers(endpoint: Endpoint) -> bool:
     try:
         with connect(endpoint) as session:
-            session.execute("SELECT 1")
+            session.rows("SELECT 1")
     except TargetError:
         return False
     return True

@@ -7,20 +7,18 @@ from pathlib import Path
 from typing import Protocol
 
 from trimtab.systems.mysql.session import Session
-from trimtab.systems.reach import ServerReach
+from trimtab.systems.reach import DatabaseReach
 
 __all__ = ["Reach"]
 
 
-class Reach(ServerReach, Protocol):
-    """One way to a server; see `ServerReach`.
+class Reach(DatabaseReach, Protocol):
+    """One way to a server; see `DatabaseReach`.
 
     Attributes:
         include_file: the option file of our own that it reads last; None when there is none.
         argv: the command that started it, program first; empty when unknown.
         pid_file: the file that it leaves behind only when it dies; None when unknown.
-
-    `start_with` starts it with options that win over every file.
     """
 
     @property
@@ -30,4 +28,3 @@ class Reach(ServerReach, Protocol):
     @property
     def pid_file(self) -> Path | None: ...
     def connect(self) -> Session: ...
-    def start_with(self, options: Sequence[str]) -> None: ...

@@ -18,9 +18,10 @@ from trimtab.systems.log import is_servers_log
 from trimtab.systems.mysql.found import Found, argv_of, read_facts
 from trimtab.systems.mysql.identity import is_server, process_behind, require_same_server, server_in
 from trimtab.systems.mysql.recovery import Recovery
-from trimtab.systems.mysql.session import LoginRefusedError, Session, connect, password_of
+from trimtab.systems.mysql.session import Session, connect, password_of
 from trimtab.systems.mysql.settings import Settings
 from trimtab.systems.remote import CommandedServer, RunningServer
+from trimtab.systems.session import LoginRefusedError
 
 __all__ = ["ConnectionReach", "LocalReach"]
 
@@ -215,7 +216,7 @@ class LocalReach(CommandedServer[Settings, Session], ConnectionReach):
     def _started_at(self) -> float | None:
         try:
             with self.connect() as session:
-                rows = session.execute("SHOW GLOBAL STATUS LIKE 'Uptime'")
+                rows = session.rows("SHOW GLOBAL STATUS LIKE 'Uptime'")
         except TargetError:
             return None
         return time.time() - float(rows[0][1])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from trimtab.systems.mysql.flavour import read_flavour
-from trimtab.systems.mysql.session import Session, StatementError
+from trimtab.systems.mysql.session import Session
+from trimtab.systems.session import StatementError
 
 __all__ = ["has_replica", "is_replica"]
 
@@ -24,7 +25,7 @@ def has_replica(session: Session) -> bool:
 
 def _finds(session: Session, statement: str) -> bool:
     try:
-        return bool(session.execute(statement))
+        return bool(session.rows(statement))
     except StatementError as error:
         if error.is_lost:
             raise

@@ -14,16 +14,15 @@ import signal
 import stat
 import struct
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 
 from trimtab.errors import TargetError
 from trimtab.host import Folder, process_state
 from trimtab.systems.base import Own, Restarts, Snapshot
 from trimtab.systems.mysql.reach import Reach
-from trimtab.systems.mysql.session import FullError, LoginRefusedError
 from trimtab.systems.mysql.values import option_text
 from trimtab.systems.process import await_end
+from trimtab.systems.session import FullError, LoginRefusedError
 
 __all__ = ["LEFTOVER", "bring_up", "redo_files", "remove_leftover"]
 
@@ -92,7 +91,7 @@ def _answers_within(reach: Reach, timeout_s: float) -> bool:
     while True:
         try:
             with reach.connect() as session:
-                session.execute("SELECT 1")
+                session.rows("SELECT 1")
             return True
         except LoginRefusedError:
             raise
@@ -170,6 +169,5 @@ def _last_resort(reach: Reach, snapshot: Snapshot, own: Own, first: TargetError)
     )
 
 
-def _overrides(snapshot: Snapshot, own: Own) -> Sequence[str]:
-    found = {name: snapshot.values[name] for name in sorted(own.texts) if name in snapshot.values}
-    return [f"--{name.replace('_', '-')}={option_text(value)}" for name, value in found.items()]
+def _overrides(snapshot: Snapshot, own: Own) -> dict[str, str]:
+    return {name: option_text(snapshot.values[name]) for name in sorted(own.texts) if name in snapshot.values}

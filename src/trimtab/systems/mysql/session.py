@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pymysql
 from pymysql.constants import CR
@@ -13,46 +12,25 @@ from pymysql.constants import CR
 from trimtab.errors import TargetError
 from trimtab.host.mysql_client import login, password_from_files
 from trimtab.records import Endpoint
-from trimtab.systems.reach import LoginRefusedError
+from trimtab.systems import session
 from trimtab.systems.server_catalog import server_catalog
+from trimtab.systems.session import FullError, LoginRefusedError, StatementError
 
-__all__ = ["FullError", "LoginRefusedError", "Session", "StatementError", "connect", "password_of"]
+__all__ = ["Session", "connect", "password_of"]
 
 CONNECT_TIMEOUT_S = 10
 _ANSWER_S = 60
 """Longest wait for an answer; resizing a large buffer pool takes a while."""
 
 
-class FullError(TargetError):
-    """All connections of the server are in use: one may be free soon."""
+_LOST = (CR.CR_SERVER_LOST, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST_EXTENDED, 0)
 
 
-class StatementError(TargetError):
-    """The server refused a statement, or was lost while it ran; `code` is its error number, `is_lost` says the latter."""
-
-    def __init__(self, message: str, *, code: int, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.code = code
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the connection is gone, so that nobody knows what became of the statement."""
-        return self.code in (CR.CR_SERVER_LOST, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST_EXTENDED, 0)
-
-
-class Session:
-    """One autocommit connection."""
+class Session(session.Session):
+    """See `trimtab.systems.session`."""
 
     def __init__(self, connection: pymysql.Connection[Any]) -> None:
         self._connection = connection
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def socket(self) -> socket.socket:
@@ -65,24 +43,15 @@ class Session:
         if self._connection.open:
             self._connection.close()
 
-    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows of one statement, [] when it has none; `%s` stands for a parameter (only when there are any).
-
-        Raises:
-            StatementError: the server refuses it, or is gone.
-        """
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """See `Session`."""
         try:
             with self._connection.cursor() as cursor:
                 cursor.execute(statement, tuple(parameters) or None)
                 return list(cursor.fetchall()) if cursor.description is not None else []
         except pymysql.MySQLError as error:
             code, words = _parts(error)
-            raise StatementError(words, code=code, hint="see the server's error log") from error
-
-    def value(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
-        """The first value of the first row; None when there is none."""
-        rows = self.execute(statement, parameters)
-        return rows[0][0] if rows else None
+            raise StatementError(words, code=code, is_lost=code in _LOST, hint="see the server's error log") from error
 
 
 def connect(endpoint: Endpoint) -> Session:

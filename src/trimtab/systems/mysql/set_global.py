@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from trimtab.errors import ApplyError, TargetError
 from trimtab.space import Value
 from trimtab.systems.knobs import Reading
-from trimtab.systems.mysql.session import Session, StatementError
+from trimtab.systems.mysql.session import Session
 from trimtab.systems.mysql.values import is_same, option_text, sql_literal
+from trimtab.systems.session import StatementError
 
 __all__ = ["Catalogue", "is_resized", "set_dynamic"]
 
@@ -57,7 +58,7 @@ def set_dynamic(session: Session, now: Mapping[str, Reading], wanted: Mapping[st
 
 def _set(session: Session, name: str, value: Value) -> None:
     try:
-        session.execute(f"SET GLOBAL `{name}` = {sql_literal(value)}")
+        session.rows(f"SET GLOBAL `{name}` = {sql_literal(value)}")
     except StatementError as error:
         if error.is_lost:
             raise TargetError(
@@ -77,7 +78,7 @@ def _await_resize(session: Session) -> None:
     """
     until, n_idle = time.monotonic() + _RESIZE_S, 0
     while time.monotonic() < until:
-        rows = session.execute("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_status%'")
+        rows = session.rows("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_status%'")
         n_idle = n_idle + 1 if is_resized({str(row[0]).lower(): str(row[1]) for row in rows}) else 0
         if n_idle == 2 or not rows:
             return

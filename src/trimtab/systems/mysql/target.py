@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from trimtab.errors import TargetError
 from trimtab.host import most_open_files
 from trimtab.records import Context, DataRights
 from trimtab.space import Config
 from trimtab.systems.base import KnobState
-from trimtab.systems.capabilities import FoundServer
 from trimtab.systems.database import DatabaseSystem
+from trimtab.systems.doctor import Line
 from trimtab.systems.evidence import Forensics
 from trimtab.systems.knobs import Reading
-from trimtab.systems.mysql import doctor, grant, preflight
-from trimtab.systems.mysql.catalogue import CATALOG, Facts, curated_for, require_changeable
+from trimtab.systems.mysql import grant, preflight
+from trimtab.systems.mysql.catalogue import CATALOG, Facts, curated_for
 from trimtab.systems.mysql.change import OptionFile
-from trimtab.systems.mysql.counters import read_counters
-from trimtab.systems.mysql.discover import discover, embedded
 from trimtab.systems.mysql.embedded import EmbeddedReach
 from trimtab.systems.mysql.flavour import Flavour, read_flavour
 from trimtab.systems.mysql.foreign import take_picture
-from trimtab.systems.mysql.lock import TunerLock
+from trimtab.systems.mysql.program import find_server
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.remote import ConnectionReach, LocalReach
 from trimtab.systems.mysql.replication import has_replica
@@ -58,17 +57,15 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
         self._sentry = Sentry(Forensics(self._reach, CATALOG.log, "server"), self._picture)
         self._channel = OptionFile(self._reach, self._variables, self._ours)
         self._flavour: Flavour | None = None
-        self._lock = TunerLock(self._lock_file(state_dir), lambda: self._reach.connect())
 
     @classmethod
-    def found_servers(cls) -> Sequence[FoundServer]:
-        """Those that run on this machine."""
-        return discover()
-
-    @classmethod
-    def embedded_server(cls) -> FoundServer | None:
-        """A private MariaDB; None when it is not installed."""
-        return embedded()
+    def has_program(cls, which: str) -> bool:
+        """Whether that product's server is installed."""
+        try:
+            find_server(which)
+        except TargetError:
+            return False
+        return True
 
     def _flavour_of(self, session: Session) -> Flavour:
         if self._flavour is None:
@@ -78,13 +75,13 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
     def _variables(self, session: Session) -> dict[str, Reading]:
         flavour = self._flavour_of(session)
         if flavour.product == "mariadb":
-            return from_mariadb(session.execute(MARIADB_QUERY))
-        return from_mysql(session.execute(MYSQL_QUERY), curated_for(flavour))
+            return from_mariadb(session.rows(MARIADB_QUERY))
+        return from_mysql(session.rows(MYSQL_QUERY), curated_for(flavour))
 
     def _look(self) -> tuple[dict[str, Reading], Facts]:
         with self._reach.connect() as session:
             variables = self._variables(session)
-            grants = [str(row[0]) for row in session.execute("SHOW GRANTS")]
+            grants = [str(row[0]) for row in session.rows("SHOW GRANTS")]
             facts = Facts(
                 flavour=self._flavour_of(session),
                 may_set=grant.may_set(grants),
@@ -104,9 +101,6 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
         with self._reach.connect() as session:
             return str(self._flavour_of(session))
 
-    def _require_changeable(self, states: Mapping[str, KnobState]) -> None:
-        require_changeable(states)
-
     def _product(self) -> str:
         with self._reach.connect() as session:
             return self._flavour_of(session).product
@@ -117,22 +111,8 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
         return {} if limit is None else {"open_files": float(limit)}
 
     def _check(self, config: Config, states: Mapping[str, KnobState]) -> None:
-        preflight.check_disk(config, states, self._reach)
+        super()._check(config, states)
         preflight.check_start(config, states, self._reach)
-
-    def health(self) -> None:
-        """A fresh login and a query.
-
-        Raises:
-            TargetError: the server does not answer.
-        """
-        with self._reach.connect() as session:
-            session.execute("SELECT 1")
-
-    def counters(self) -> Mapping[str, float]:
-        """What the server has counted of its own work since its start."""
-        with self._reach.connect() as session:
-            return read_counters(session)
 
     def grant_sql(self, context: Context, rights: DataRights | None, *, role: str) -> tuple[str, bool]:
         """The user that tuning needs, as SQL for an administrator; see `GrantingTarget`."""
@@ -142,8 +122,19 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
         user = role or (self._reach.endpoint().user if not facts.may_set else grant.DEFAULT_USER)
         return grant.grant_text(facts.flavour, len(names), rights, user)
 
-    def doctor(self) -> Sequence[tuple[str, bool, str]]:
-        """(check, is_fine, explanation) lines; changes nothing."""
-        states = self.states()
-        _, facts = self._look()
-        return doctor.examine(self._reach, states, facts, self._memory_lines(states))
+    def _server_lines(self, states: Mapping[str, KnobState]) -> list[Line]:
+        reach, (_, facts) = self._reach, self._look()
+        with reach.connect() as session:
+            user = session.value("SELECT CURRENT_USER()")
+            is_read_only = bool(session.value("SELECT @@GLOBAL.read_only"))
+        role = "read-only, perhaps a replica: tune its primary" if is_read_only else "takes writes"
+        rights = "may use SET GLOBAL" if facts.may_set else "may not use SET GLOBAL: see the locked knobs"
+        files = f"Trimtab's own option file {reach.include_file}"
+        lost = "no include_file: changes are lost at the server's next restart"
+        return [
+            ("server", True, f"{facts.flavour} at {reach.endpoint()}"),
+            ("role", not is_read_only, role),
+            ("replication", True, "replicates from or to another server" if facts.has_replica else "none"),
+            ("rights", facts.may_set, f"user {user} {rights}"),
+            ("files", True, lost if reach.include_file is None else files),
+        ]

@@ -5,19 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-import psycopg
 from psycopg import sql
 
 from trimtab.errors import ApplyError, TargetError
 from trimtab.systems.postgresql.catalogue import CATALOG, read_rows
 from trimtab.systems.postgresql.reach import AUTO_CONF
 from trimtab.systems.postgresql.session import Connection, ConnectionLostError
+from trimtab.systems.session import StatementError
 from trimtab.units import format_value
 
 __all__ = ["change_entries", "file_faults", "read_entries", "reload_and_wait"]
 
 _RELOAD_S = 20.0
 _POLL_S = 0.005
+_CONFIG_FILE_ERROR = "F0000"
 
 
 def read_entries(connection: Connection) -> dict[str, str]:
@@ -27,13 +28,15 @@ def read_entries(connection: Connection) -> dict[str, str]:
         TargetError: this user may see neither pg_file_settings nor where settings come from.
     """
     try:
-        cursor = connection.execute(
+        found = connection.rows(
             "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE %s AND name IS NOT NULL ORDER BY seqno",
             [f"%/{AUTO_CONF}"],
         )
-        return {name: setting for name, setting in cursor if not _is_untouched(name)}
-    except psycopg.errors.InsufficientPrivilege:
+    except StatementError as error:
+        if not error.is_denied:
+            raise
         return _effective_entries(connection)
+    return {name: setting for name, setting in found if not _is_untouched(name)}
 
 
 def _is_untouched(name: str) -> bool:
@@ -42,8 +45,7 @@ def _is_untouched(name: str) -> bool:
 
 def _effective_entries(connection: Connection) -> dict[str, str]:
     """The same as far as pg_settings shows it: entries that a later source overrides are missing."""
-    found = connection.execute("SELECT pg_has_role(current_user, 'pg_read_all_settings', 'USAGE')").fetchone()
-    if found is None or not found[0]:
+    if not connection.value("SELECT pg_has_role(current_user, 'pg_read_all_settings', 'USAGE')"):
         raise TargetError(
             "this user may not see which settings come from postgresql.auto.conf",
             hint="GRANT pg_read_all_settings TO the user (pg_monitor contains it)",
@@ -76,15 +78,15 @@ def change_entries(connection: Connection, now: Mapping[str, str], wanted: Mappi
             else sql.SQL("ALTER SYSTEM SET {} = {}").format(knob, sql.Literal(text))
         )
         try:
-            connection.execute(command)
-        except psycopg.Error as error:
-            raise _told(error, name, text, is_lost=connection.closed) from error
+            connection.rows(command)
+        except StatementError as error:
+            raise _told(error, name, text) from error
 
 
-def _told(error: psycopg.Error, name: str, text: str | None, *, is_lost: bool) -> TargetError:
+def _told(error: StatementError, name: str, text: str | None) -> TargetError:
     what = f"{name}={text!r}" if text is not None else f"RESET {name}"
-    words = error.diag.message_primary or str(error).strip()
-    if is_lost or (isinstance(error, psycopg.OperationalError) and error.sqlstate is None):
+    words = error.message
+    if error.is_lost:
         return ConnectionLostError(
             f"the connection was lost while changing {what}: {words}", hint="see the server's log"
         )
@@ -97,12 +99,12 @@ def _told(error: psycopg.Error, name: str, text: str | None, *, is_lost: bool) -
         return TargetError(
             f"the server cannot write {AUTO_CONF}: {words}", hint="is its data directory read-only, or the disk full?"
         )
-    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+    if error.is_denied:
         return TargetError(
             f"this user may not change {what}: {words}",
             hint=f"GRANT ALTER SYSTEM ON PARAMETER {name} TO the user (PostgreSQL 15 or later), or use a superuser",
         )
-    if isinstance(error, psycopg.errors.ConfigFileError):
+    if error.code == _CONFIG_FILE_ERROR:
         return TargetError(
             f"{AUTO_CONF} cannot be parsed by the server: {words}", hint="repair that file; nothing was changed by this"
         )
@@ -115,15 +117,17 @@ def file_faults(connection: Connection) -> list[str]:
     Empty when this user may not look.
     """
     try:
-        cursor = connection.execute(
+        found = connection.rows(
             # while a knob waits for a restart, the server shows an error for it too
             "SELECT f.sourcefile, f.sourceline, coalesce(name, ''), error FROM pg_file_settings f"
             " LEFT JOIN pg_settings USING (name) WHERE error IS NOT NULL"
             " AND f.sourcefile IS NOT NULL AND context IS DISTINCT FROM 'postmaster'"
         )
-        return [f"{file}:{line} {name}: {error}" for file, line, name, error in cursor]
-    except psycopg.errors.InsufficientPrivilege:
+    except StatementError as error:
+        if not error.is_denied:
+            raise
         return []
+    return [f"{file}:{line} {name}: {fault}" for file, line, name, fault in found]
 
 
 def reload_and_wait(connect: Callable[[], Connection]) -> None:
@@ -135,8 +139,10 @@ def reload_and_wait(connect: Callable[[], Connection]) -> None:
     with connect() as connection:
         before = _loaded_at(connection)
         try:
-            connection.execute("SELECT pg_reload_conf()")
-        except psycopg.errors.InsufficientPrivilege as error:
+            connection.rows("SELECT pg_reload_conf()")
+        except StatementError as error:
+            if not error.is_denied:
+                raise
             raise TargetError(
                 "this user may not reload the configuration",
                 hint="GRANT EXECUTE ON FUNCTION pg_reload_conf() TO the user",
@@ -155,5 +161,5 @@ def reload_and_wait(connect: Callable[[], Connection]) -> None:
 
 
 def _loaded_at(connection: Connection) -> object:
-    found = connection.execute("SELECT pg_conf_load_time()").fetchone()
-    return found[0] if found is not None else None
+    found: object = connection.value("SELECT pg_conf_load_time()")
+    return found

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trimtab.errors import TargetError
-from trimtab.systems.base import KnobState
 from trimtab.systems.knobs import Kind, Reading, Sight
 from trimtab.systems.postgresql.session import Connection
 from trimtab.systems.server_catalog import server_catalog
@@ -19,16 +18,12 @@ __all__ = [
     "missing_knobs",
     "read_facts",
     "read_rows",
-    "require_changeable",
 ]
 
 CATALOG = server_catalog("postgresql")
 
 _KINDS: Mapping[str, Kind] = {"bool": "bool", "integer": "integer", "real": "real", "enum": "choice"}
-_MANAGED = "allow_alter_system = off: this server is configured by other means"
-_NO_RELOAD = "this user may not reload the configuration"
-_NO_RIGHT = "this user may not change it (no ALTER SYSTEM privilege)"
-_STANDBY = "a standby must not have fewer than its primary, and this server has or is a standby"
+_DENIED = {key: denial.reason for key, denial in CATALOG.denied.items()}
 _OWN_SESSION = ("client", "session")
 
 
@@ -56,10 +51,10 @@ class Facts:
 
     def _denied(self, reading: Reading) -> str:
         if reading.name in CATALOG.standby and (self.has_standby or self.is_standby):
-            return _STANDBY
+            return _DENIED["standby"]
         if not self.allows_alter_system:
-            return _MANAGED
-        return _NO_RIGHT if not reading.is_permitted else "" if self.may_reload else _NO_RELOAD
+            return _DENIED["managed"]
+        return _DENIED["no_right"] if not reading.is_permitted else "" if self.may_reload else _DENIED["no_reload"]
 
 
 def major_version(connection: Connection) -> int:
@@ -81,14 +76,14 @@ def read_rows(connection: Connection) -> dict[str, Reading]:
     """Every knob of the server, by name."""
     # has_parameter_privilege came with version 15; before it only a superuser may use ALTER SYSTEM.
     may = "has_parameter_privilege(name, 'ALTER SYSTEM')" if connection.info.server_version >= 150000 else "false"
-    cursor = connection.execute(
+    rows = connection.rows(
         "SELECT name, coalesce(setting, ''), coalesce(unit, ''), context, vartype, source, min_val::float8,"
         " max_val::float8, coalesce(enumvals, '{}'), coalesce(boot_val, ''), coalesce(sourcefile, ''),"
         " coalesce(sourceline, 0), pending_restart,"
         f" (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) OR {may} FROM pg_settings ORDER BY name"
     )
     found = {}
-    for name, text, unit, context, kind, source, low, high, choices, boot, file, line, is_pending, may_set in cursor:
+    for name, text, unit, context, kind, source, low, high, choices, boot, file, line, is_pending, may_set in rows:
         found[name] = Reading(
             name=name, text=text, kind=_KINDS.get(kind, "text"), unit=unit, default=boot, low=low, high=high,
             choices=tuple(choices), is_late=context == "postmaster", source=source, file=file, line=line,
@@ -105,36 +100,13 @@ def is_kept(reading: Reading) -> bool:
 def read_facts(connection: Connection, rows: Mapping[str, Reading]) -> Facts:
     """Facts of the server that lock whole groups of knobs."""
     # pg_jit_available() is false where jit is off as well; switched on for this statement, it tells of the library alone.
-    found = connection.execute(
+    found = connection.row(
         "SELECT set_config('jit', 'on', true), pg_jit_available(), EXISTS (SELECT FROM pg_stat_replication), pg_is_in_recovery(),"
         " has_function_privilege('pg_reload_conf()', 'EXECUTE')"
-    ).fetchone()
+    )
     _, jit, standby, recovers, may_reload = found if found is not None else ("", False, False, False, False)
     allowed = "allow_alter_system" not in rows or rows["allow_alter_system"].value is True
     return Facts(major_version(connection), bool(jit), bool(standby), bool(recovers), bool(may_reload), allowed)
-
-
-def require_changeable(states: Mapping[str, KnobState]) -> None:
-    """That anything may be changed here.
-
-    Raises:
-        TargetError: allow_alter_system is off, or this user has the right to change nothing.
-    """
-    reasons = {state.lock_reason for state in states.values() if state.is_curated}
-    if _MANAGED in reasons:
-        raise TargetError(
-            "the server does not allow ALTER SYSTEM (allow_alter_system = off)",
-            hint="that says that something else (Patroni, Ansible, an operator) configures it: tune it there",
-        )
-    if _NO_RELOAD in reasons:
-        raise TargetError(
-            "this user may not reload the configuration", hint="GRANT EXECUTE ON FUNCTION pg_reload_conf() TO the user"
-        )
-    if "" not in reasons and _NO_RIGHT in reasons:
-        raise TargetError(
-            "this user may not change any setting of the server",
-            hint="GRANT ALTER SYSTEM ON PARAMETER work_mem, ... TO the user (PostgreSQL 15+), or use a superuser",
-        )
 
 
 def missing_knobs(choice: str | Sequence[str], rows: Mapping[str, Reading], major: int) -> tuple[str, ...]:

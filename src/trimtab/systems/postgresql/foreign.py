@@ -7,14 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 from trimtab.errors import TargetError
 from trimtab.systems.knobs import Reading
 from trimtab.systems.picture import Picture
 from trimtab.systems.postgresql.catalogue import is_kept, read_rows
 from trimtab.systems.postgresql.reach import AUTO_CONF, Reach
 from trimtab.systems.postgresql.session import Connection
+from trimtab.systems.session import StatementError
 from trimtab.units import format_value
 
 __all__ = ["take_picture", "who_answers"]
@@ -47,8 +46,8 @@ def take_picture(reach: Reach) -> Picture:
                 ours=frozenset({AUTO_CONF}),
                 settings={name: _shown(row) for name, row in read_rows(connection).items() if is_kept(row)},
             )
-    except psycopg.Error as error:
-        raise TargetError(f"the server's state cannot be read: {str(error).strip()}", hint="see its log") from error
+    except StatementError as error:
+        raise TargetError(f"the server's state cannot be read: {error.message}", hint="see its log") from error
 
 
 def _identifier(connection: Connection) -> str:
@@ -73,15 +72,17 @@ def who_answers(reach: Reach) -> dict[str, Any]:
             found |= {"is_standby": is_standby, "timeline": _timeline(connection, is_standby) or None}
             if identifier:
                 found["identifier"] = identifier
-    except (TargetError, psycopg.Error):
+    except TargetError:
         pass  # it is down, or hangs, or lets nobody in: the restore will say what stands in its way
     return found
 
 
 def _one(connection: Connection, query: str) -> tuple[Any, ...] | None:
     try:
-        return connection.execute(query).fetchone()
-    except psycopg.errors.InsufficientPrivilege:
+        return connection.row(query)
+    except StatementError as error:
+        if not error.is_denied:
+            raise
         return None
 
 
@@ -106,11 +107,13 @@ def _files(connection: Connection, reach: Reach) -> dict[str, str]:
     """Digests of the files that the server would read now: of their bytes where they can be read, else of their entries."""
     entries: dict[str, list[str]] = {}
     try:
-        cursor = connection.execute("SELECT sourcefile, name, setting, error FROM pg_file_settings ORDER BY seqno")
-        for path, *entry in cursor:
+        for path, *entry in connection.rows(
+            "SELECT sourcefile, name, setting, error FROM pg_file_settings ORDER BY seqno"
+        ):
             entries.setdefault(path or "", []).append(repr(entry))
-    except psycopg.errors.InsufficientPrivilege:
-        entries = {}
+    except StatementError as error:
+        if not error.is_denied:
+            raise
     if reach.data_dir is not None:
         config = _first(connection, "SELECT current_setting('config_file', true)")
         for path in (str(reach.data_dir / AUTO_CONF), *([str(config)] if config else [])):

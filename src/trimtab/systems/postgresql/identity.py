@@ -11,12 +11,11 @@ import struct
 import time
 from pathlib import Path
 
-import psycopg
-
 from trimtab.errors import TargetError
 from trimtab.host import Folder, process_name, process_numbers, process_parent, process_started_s, processes
 from trimtab.systems.postgresql.recovery import pid_file_number, postmaster_in
 from trimtab.systems.postgresql.session import Connection
+from trimtab.systems.session import StatementError
 
 __all__ = ["backend_process", "require_same_server"]
 
@@ -35,10 +34,8 @@ def backend_process(connection: Connection) -> int | None:
     hands over older ones).
     """
     try:
-        found = connection.execute(
-            "SELECT pg_backend_pid(), extract(epoch FROM pg_postmaster_start_time())::float8"
-        ).fetchone()
-    except psycopg.Error:
+        found = connection.row("SELECT pg_backend_pid(), extract(epoch FROM pg_postmaster_start_time())::float8")
+    except StatementError:
         return None
     if found is None:
         return None
@@ -96,8 +93,8 @@ def _another(data_dir: Path, why: str) -> TargetError:
 
 
 def _require_same_path(connection: Connection, data_dir: Path) -> None:
-    found = connection.execute("SELECT current_setting('data_directory', true)").fetchone()
-    shown = Path(found[0]) if found is not None and found[0] else None
+    found = connection.value("SELECT current_setting('data_directory', true)")
+    shown = Path(found) if found else None
     if shown is not None and os.path.realpath(shown) != os.path.realpath(data_dir):
         raise TargetError(
             f"data_dir={str(data_dir)!r} is not the server's: it uses {str(shown)!r}",
@@ -117,11 +114,10 @@ def _identifier(folder: Folder) -> int | None:
 
 def _identifier_by_sql(connection: Connection) -> int | None:
     try:
-        found = connection.execute("SELECT system_identifier FROM pg_control_system()").fetchone()
-    except psycopg.Error:
+        found = connection.value("SELECT system_identifier FROM pg_control_system()")
+    except StatementError:
         return None
-    # SQL has no unsigned numbers
-    return int(found[0]) % (1 << 64) if found is not None and found[0] is not None else None
+    return int(found) % (1 << 64) if found is not None else None  # SQL has no unsigned numbers
 
 
 def _started_at(folder: Folder) -> float | None:
@@ -135,5 +131,5 @@ def _started_at(folder: Folder) -> float | None:
 
 
 def _started_at_by_sql(connection: Connection) -> float | None:
-    found = connection.execute("SELECT extract(epoch FROM pg_postmaster_start_time())::float8").fetchone()
-    return float(found[0]) if found is not None and found[0] is not None else None
+    found = connection.value("SELECT extract(epoch FROM pg_postmaster_start_time())::float8")
+    return float(found) if found is not None else None

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from trimtab.errors import TargetError
-from trimtab.systems.postgresql.session import Connection, LoginRefusedError, connect
+from trimtab.systems.postgresql.session import Connection, connect
 from trimtab.systems.postgresql.settings import PATH_FIELDS, SECRET_FIELDS
+from trimtab.systems.session import LoginRefusedError
 
 __all__ = ["of", "secrets_of", "trouble"]
 

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 from trimtab.systems.postgresql.session import Connection
-from trimtab.systems.reach import ServerReach
+from trimtab.systems.reach import DatabaseReach
 
 __all__ = ["AUTO_CONF", "Reach"]
 
 AUTO_CONF = "postgresql.auto.conf"
 
 
-class Reach(ServerReach, Protocol):
-    """One way to a server; see `ServerReach`.
+class Reach(DatabaseReach, Protocol):
+    """One way to a server; see `DatabaseReach`.
 
     Attributes:
         bin_dir: the folder of its programs; None when unknown.
         spare: a connection made in good times, for when no new login works; None where the files can be reached.
-
-    `start_with` starts it with settings on the command line, which win over every file: a rescue, to be ended by `restart`.
     """
 
     @property
@@ -29,4 +26,3 @@ class Reach(ServerReach, Protocol):
     @property
     def spare(self) -> Connection | None: ...
     def connect(self, application: str = "trimtab") -> Connection: ...
-    def start_with(self, overrides: Mapping[str, str]) -> None: ...

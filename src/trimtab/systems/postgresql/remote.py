@@ -283,10 +283,10 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
     def _instance(self) -> object:
         try:
             with self.connect() as connection:
-                found = connection.execute("SELECT pg_postmaster_start_time()").fetchone()
+                found: object = connection.value("SELECT pg_postmaster_start_time()")
         except TargetError:
             return None
-        return found[0] if found is not None else None
+        return found
 
     def _patience(self, deadline: float) -> Callable[[], bool]:
         """As long as it takes when the server replays its log and gets on with it."""

@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import psycopg
-
 from trimtab.errors import RestoreError, TargetError
 from trimtab.host import process_state
 from trimtab.space import Value
@@ -27,7 +25,8 @@ from trimtab.systems.postgresql.catalogue import read_rows
 from trimtab.systems.postgresql.entries import file_without, still_ours
 from trimtab.systems.postgresql.reach import AUTO_CONF, Reach
 from trimtab.systems.postgresql.recovery import servers_in
-from trimtab.systems.postgresql.session import Connection, FullError, LoginRefusedError, NotYetError
+from trimtab.systems.postgresql.session import Connection, FullError
+from trimtab.systems.session import LoginRefusedError, NotYetError, StatementError, require_answer
 from trimtab.systems.undo import LeftDownError
 
 __all__ = ["bring_back", "entries_back_by_spare", "read_rows_somehow", "require_parsable", "wanted_entries"]
@@ -93,7 +92,7 @@ def _is_well(reach: Reach, own: Own, changed: bool) -> bool:
     if _answers_after_signal(reach):
         return True
     try:
-        _ask(reach)
+        require_answer(reach.connect)
     except LoginRefusedError:
         return not own.late  # it has read the file; only a knob that needs a restart would still be ours
     except TargetError:
@@ -148,7 +147,7 @@ def _entries_back(reach: Reach, snapshot: Snapshot, own: Own) -> bool:
     try:
         with reach.connect() as connection:
             change_entries(connection, now := read_entries(connection), wanted_entries(now, snapshot, own))
-    except (TargetError, psycopg.Error):
+    except TargetError:
         return False
     return True
 
@@ -168,7 +167,7 @@ def _answers(reach: Reach, own: Own, changed: bool) -> bool:
         LoginRefusedError: it does not let us in, and nothing of ours can be the reason.
     """
     try:
-        _ask(reach)
+        require_answer(reach.connect)
     except FullError:
         if changed or own.late:
             return False
@@ -184,15 +183,6 @@ def _answers(reach: Reach, own: Own, changed: bool) -> bool:
     return True
 
 
-def _ask(reach: Reach) -> None:
-    """A login and a query: a time-out may end a session between the two."""
-    try:
-        with reach.connect() as connection:
-            connection.execute("SELECT 1")
-    except psycopg.Error as error:
-        raise TargetError(f"the server accepts logins but no query: {str(error).strip()}") from error
-
-
 def _reloads(reach: Reach) -> bool:
     """Whether the server has read its files again.
 
@@ -201,11 +191,11 @@ def _reloads(reach: Reach) -> bool:
     """
     try:
         require_parsable(reach)
-    except psycopg.Error:
+    except StatementError:
         return False
     try:
         reload_and_wait(reach.connect)
-    except (TargetError, psycopg.Error):
+    except TargetError:
         return False
     return True
 
@@ -231,7 +221,7 @@ def _answers_within(reach: Reach, timeout_s: float) -> bool:
     deadline, seen_at = now + timeout_s, now
     while now < deadline:
         with suppress(TargetError):
-            _ask(reach)
+            require_answer(reach.connect)
             return True
         if reach.data_dir is None or _servers(reach):
             seen_at = time.monotonic()
@@ -299,10 +289,10 @@ def entries_back_by_spare(reach: Reach, spare: Connection, snapshot: Snapshot, o
     """
     try:
         change_entries(spare, now := read_entries(spare), wanted_entries(now, snapshot, own))
-        spare.execute("SELECT pg_reload_conf()")
-    except psycopg.Error as error:
+        spare.rows("SELECT pg_reload_conf()")
+    except StatementError as error:
         raise TargetError(
-            f"no new login works, and the spare connection is gone: {str(error).strip()}",
+            f"no new login works, and the spare connection is gone: {error.message}",
             hint="let somebody with access to the server's files restore them",
         ) from error
     deadline = time.monotonic() + _LOGIN_S

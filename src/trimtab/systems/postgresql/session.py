@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import psycopg
+from psycopg import sql
 from psycopg.rows import TupleRow
 
 from trimtab.errors import TargetError
-from trimtab.systems.reach import LoginRefusedError
+from trimtab.systems import session
 from trimtab.systems.server_catalog import server_catalog
+from trimtab.systems.session import LoginRefusedError, NotYetError, Session, StatementError
 
-__all__ = [
-    "CONNECT_TIMEOUT_S",
-    "Connection",
-    "ConnectionLostError",
-    "FullError",
-    "LoginRefusedError",
-    "NotYetError",
-    "connect",
-    "is_cut_off",
-    "redact",
-]
+__all__ = ["CONNECT_TIMEOUT_S", "Connection", "ConnectionLostError", "FullError", "connect", "is_cut_off", "redact"]
 
 CONNECT_TIMEOUT_S = 10
 _STATEMENT_TIMEOUT_MS = 30_000
@@ -34,8 +26,22 @@ _NOT_YET = ("starting up", "shutting down", "in recovery mode", "not yet accepti
 _CUT_OFF = "closed the connection unexpectedly"
 
 
-class Connection(psycopg.Connection[TupleRow]):
+class Connection(psycopg.Connection[TupleRow], Session):
     """A connection that waits for no answer longer than `_ANSWER_S`; one whose server hangs is closed by that."""
+
+    def rows(self, statement: str | sql.Composed, parameters: Sequence[Any] = ()) -> list[TupleRow]:
+        """See `Session`."""
+        query = statement.encode() if isinstance(statement, str) else statement
+        try:
+            cursor = self.execute(query, parameters or None)
+            return cursor.fetchall() if cursor.description is not None else []
+        except psycopg.Error as error:
+            raise StatementError(
+                error.diag.message_primary or str(error).strip(),
+                code=error.sqlstate or "",
+                is_lost=self.closed or (isinstance(error, psycopg.OperationalError) and error.sqlstate is None),
+                is_denied=isinstance(error, psycopg.errors.InsufficientPrivilege),
+            ) from error
 
     def wait(self, gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
         """As psycopg's, for a limited time.
@@ -63,12 +69,8 @@ class ConnectionLostError(TargetError):
     """A connection that worked has ended in the middle of something: read back before anything else."""
 
 
-class FullError(LoginRefusedError):
-    """All connections of the server are in use; a config of ours may be the reason."""
-
-
-class NotYetError(TargetError):
-    """The server is there and says that it starts, stops or recovers: it wants to be waited for, not to be restarted."""
+class FullError(session.FullError, LoginRefusedError):
+    """This server refuses a login while all connections are in use, and says so."""
 
 
 def is_cut_off(error: Exception) -> bool:

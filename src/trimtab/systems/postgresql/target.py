@@ -2,56 +2,39 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 from trimtab.errors import ApplyError, TargetError
 from trimtab.records import Context, DataRights, Fault
 from trimtab.space import Config, Knob, Value
 from trimtab.systems.base import KnobState, Snapshot
-from trimtab.systems.capabilities import FoundServer
 from trimtab.systems.database import DatabaseSystem
+from trimtab.systems.doctor import Line
 from trimtab.systems.evidence import Forensics
 from trimtab.systems.knobs import Reading
 from trimtab.systems.network import Link
 from trimtab.systems.picture import Sentry
-from trimtab.systems.postgresql import doctor, grant, preflight
-from trimtab.systems.postgresql.catalogue import (
-    CATALOG,
-    Facts,
-    missing_knobs,
-    read_facts,
-    read_rows,
-    require_changeable,
-)
+from trimtab.systems.postgresql import grant, preflight
+from trimtab.systems.postgresql.autoconf import file_faults
+from trimtab.systems.postgresql.catalogue import CATALOG, Facts, major_version, missing_knobs, read_facts, read_rows
 from trimtab.systems.postgresql.change import AlterSystem
-from trimtab.systems.postgresql.counters import read_counters
-from trimtab.systems.postgresql.discover import EMBEDDED, discover
-from trimtab.systems.postgresql.disk import check_disk, low_disk
 from trimtab.systems.postgresql.embedded import EmbeddedReach
 from trimtab.systems.postgresql.foreign import take_picture
 from trimtab.systems.postgresql.install import is_installed
-from trimtab.systems.postgresql.lock import TunerLock
+from trimtab.systems.postgresql.pending import unsettled
 from trimtab.systems.postgresql.reach import Reach
 from trimtab.systems.postgresql.remote import ConnectionReach, LocalReach
-from trimtab.systems.postgresql.session import ConnectionLostError, NotYetError, is_cut_off
+from trimtab.systems.postgresql.session import Connection, ConnectionLostError, is_cut_off
 from trimtab.systems.postgresql.settings import Settings
 from trimtab.systems.postgresql.values import file_text
-from trimtab.systems.postgresql.vitals import folders, lag_s, quick
-from trimtab.systems.vitals import Lag, Watch
+from trimtab.systems.session import StatementError
 from trimtab.systems.ways import Ways
 from trimtab.units import format_value
 
 __all__ = ["PostgresTarget"]
-
-_RECOVERY_S = 60.0
-"""How long a server that says that it starts or recovers is waited for."""
-_POLL_S = 0.05
 
 
 class PostgresTarget(DatabaseSystem[Settings, Reach]):
@@ -70,33 +53,26 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
     WAYS = Ways(embedded=EmbeddedReach, local=LocalReach, connection=ConnectionReach, files="data_dir")
     PASSWORD_FILE = "~/.pgpass"
     SKIPS_ABSENT = True  # what another version has is told by `notes`
-    FAILURES = (TargetError, psycopg.Error)
 
     def __init__(self, name: str, settings: Settings, state_dir: Path, found: Mapping[str, Any] | None = None) -> None:
         super().__init__(name, settings, state_dir, found)
-        self._link = Link(self._reach.endpoint, self._reach.connect, lambda connection: connection.execute("SELECT 1"))
+        self._link = Link(self._reach.endpoint, self._reach.connect, lambda session: session.rows("SELECT 1"))
         forensics = Forensics(self._reach, CATALOG.log, "server")
         self._sentry = Sentry(forensics, lambda: take_picture(self._reach), self._troubles)
         self._channel = AlterSystem(self._reach)
-        self._lock = TunerLock(self._lock_file(state_dir), lambda: self._reach.connect())
 
     @classmethod
-    def found_servers(cls) -> Sequence[FoundServer]:
-        """Those that run on this machine."""
-        return discover()
-
-    @classmethod
-    def embedded_server(cls) -> FoundServer | None:
-        """One from a wheel; None when the wheel is not installed."""
-        return EMBEDDED if is_installed() else None
+    def has_program(cls, which: str) -> bool:
+        """Whether the wheel with the server is installed."""
+        return is_installed()
 
     def _look(self) -> tuple[dict[str, Reading], Facts]:
         try:
             with self._reach.connect() as connection:
                 rows = read_rows(connection)
                 return rows, read_facts(connection, rows)
-        except psycopg.Error as error:
-            raise TargetError(f"the server's state cannot be read: {str(error).strip()}", hint="see its log") from error
+        except StatementError as error:
+            raise TargetError(f"the server's state cannot be read: {error.message}", hint="see its log") from error
 
     @property
     def _room_bytes(self) -> int:
@@ -105,15 +81,23 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
 
     def _version(self) -> str:
         with self._reach.connect() as connection:
-            found = connection.execute("SELECT current_setting('server_version')").fetchone()
-        return f"PostgreSQL {found[0]}" if found is not None else ""
+            version = connection.value("SELECT current_setting('server_version')")
+        return f"PostgreSQL {version}"
 
-    def _require_changeable(self, states: Mapping[str, KnobState]) -> None:
-        require_changeable(states)
+    def _major(self, session: Connection) -> int:
+        return major_version(session)
 
     def _check(self, config: Config, states: Mapping[str, KnobState]) -> None:
-        check_disk(config, states, self._reach)
+        super()._check(config, states)
         preflight.check_shared_memory(config, states, self._reach, self._room_bytes)
+
+    def _disk_facts(self) -> Mapping[str, Value]:
+        with self._reach.connect() as connection:
+            return {"slots": float(bool(connection.rows("SELECT FROM pg_replication_slots LIMIT 1")))}
+
+    def _volumes(self) -> Sequence[Path]:
+        folder = self._reach.data_dir
+        return [] if folder is None else [folder, (folder / "pg_wal").resolve()]
 
     def snapshot(self) -> Snapshot:
         """As `System.snapshot`; the network's counters count from here, too."""
@@ -122,61 +106,42 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
         return found
 
     def _troubles(self) -> Iterator[tuple[Fault, str]]:
-        """What makes a measurement worthless now."""
-        for fault, text in ((Fault.RESOURCE, low_disk(self._reach)), (Fault.ENVIRONMENT, self._link.trouble())):
-            if text:
-                yield fault, text
+        yield from super()._troubles()
+        far = self._link.trouble()
+        if far:
+            yield Fault.ENVIRONMENT, far
 
     def _failing(self, error: Exception) -> None:
         if is_cut_off(error):
             self._sentry.await_reason()
 
     def _told(self, error: Exception) -> TargetError:
-        if isinstance(error, psycopg.Error):
-            return TargetError(str(error).strip())
         if isinstance(error, ConnectionLostError):
             return ApplyError(error.message, hint=error.hint, fault=Fault.ENVIRONMENT)
         return super()._told(error)
-
-    def counters(self) -> Mapping[str, float]:
-        """What the server has counted of its own work since its statistics were reset (see `read_counters`)."""
-        return read_counters(self._reach.connect)
-
-    def health(self) -> None:
-        """A fresh login and a query; a server that says that it starts or recovers is waited for.
-
-        Raises:
-            TargetError: the server does not answer.
-        """
-        until = time.monotonic() + _RECOVERY_S
-        while True:
-            try:
-                with self._reach.connect() as connection:
-                    connection.execute("SELECT 1")
-                    return
-            except NotYetError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(_POLL_S)
-            except psycopg.Error as error:
-                raise TargetError(
-                    f"the server accepts logins but no query: {str(error).strip()}", hint="see its log"
-                ) from error
 
     def notes(self) -> tuple[str, ...]:
         """Which knobs of those asked for this server does not have, and what `recover` could not do later."""
         rows, facts = self._look()
         return (*missing_knobs(self.settings.knobs, rows, facts.major), *super().notes())
 
-    def _make_watch(self) -> Watch:
+    def _watched_bytes(self) -> int | None:
         try:
-            limit: int | None = self.budget_bytes
+            return self.budget_bytes
         except TargetError:
-            limit = None  # a server on another machine: nothing there is watched either
-        return Watch(self._reach, self._folders, limit, Lag(lambda: quick(self._reach.connect("trimtab guard")), lag_s))
+            return None  # a server on another machine: nothing there is watched either
 
     def _folders(self) -> Iterator[Path]:
-        return folders(self._reach.data_dir)
+        """The data directory, and what lies elsewhere through a link: write-ahead log, tablespaces."""
+        folder = self._reach.data_dir
+        if folder is None:
+            return
+        yield folder
+        try:
+            links = [folder / "pg_wal", *(folder / "pg_tblspc").iterdir()]
+            yield from (link for link in links if link.is_symlink())
+        except OSError:
+            return
 
     def _file_text(self, knob: Knob, value: Value) -> str:
         return file_text(format_value(value, knob.unit))
@@ -193,13 +158,29 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
         names = self._names_of(self._states_of(permitted, replace(facts, may_reload=True)), context)
         endpoint = self._reach.endpoint()
         with self._reach.connect() as connection:
-            found = connection.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").fetchone()
-        is_admin = found is None or found[0]
+            is_admin = connection.value("SELECT rolsuper FROM pg_roles WHERE rolname = current_user") is not False
         role = role or (grant.DEFAULT_ROLE if is_admin else endpoint.user)
         server = grant.Server(facts.major, endpoint.database)
         return grant.grant_text(server, names, rights, role), facts.major >= grant.SINCE
 
-    def doctor(self) -> Sequence[tuple[str, bool, str]]:
-        """(check, is_fine, explanation) lines; changes nothing."""
-        states = self.states()
-        return doctor.examine(self._reach, states, self._memory_lines(states))
+    def _server_lines(self, states: Mapping[str, KnobState]) -> list[Line]:
+        reach = self._reach
+        with reach.connect() as connection:
+            found = connection.row(
+                "SELECT current_setting('server_version'), pg_is_in_recovery(),"
+                " (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), current_user"
+            )
+            version, is_standby, is_superuser, user = found or ("?", False, False, "?")
+            faults, waits = file_faults(connection), ", ".join(unsettled(connection, read_rows(connection)))
+        managed = states["allow_alter_system"].running is False if "allow_alter_system" in states else False
+        files = f"data directory {reach.data_dir}" if reach.data_dir else "not reachable, changed by SQL alone"
+        pending = f"in the files, not yet in use: {waits}" if waits else "the server uses what the files say"
+        rights = "a superuser" if is_superuser else "no superuser: see the locked knobs"
+        return [
+            ("server", True, f"PostgreSQL {version} at {reach.endpoint()}"),
+            ("role", not is_standby, "a standby: tune its primary" if is_standby else "a primary"),
+            ("rights", True, f"user {user} is {rights}"),
+            ("alter system", not managed, "allow_alter_system = off" if managed else "allowed"),
+            ("files", not faults, "; ".join(faults) or f"{files}; no faults in the configuration files"),
+            ("pending", not waits, pending),
+        ]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
-
-import psycopg
 
 from trimtab.errors import TargetError
 from trimtab.systems.base import Own, Restarts, Snapshot
@@ -24,8 +21,8 @@ from trimtab.systems.postgresql.rescue import (
     require_parsable,
     wanted_entries,
 )
-from trimtab.systems.postgresql.session import LoginRefusedError
 from trimtab.systems.postgresql.values import is_same
+from trimtab.systems.session import LoginRefusedError, StatementError
 from trimtab.systems.undo import BY_FILES, Standing, Way
 from trimtab.units import format_value
 
@@ -64,11 +61,10 @@ class Undo:
 
     def bring_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> bool:
         """By the files; by SQL alone where they cannot be reached."""
-        with _in_our_words():
-            if snapshot.files:
-                return bring_back(self._reach, snapshot, own, restarts)
-            self._by_sql(snapshot, own)
-            return False
+        if snapshot.files:
+            return bring_back(self._reach, snapshot, own, restarts)
+        self._by_sql(snapshot, own)
+        return False
 
     def _by_sql(self, snapshot: Snapshot, own: Own) -> None:
         reach = self._reach
@@ -90,12 +86,11 @@ class Undo:
 
     def standing(self, snapshot: Snapshot, own: Own) -> Mapping[str, Standing] | None:
         """What the server shows after its files are right; None where nobody lets us in and it has read its file since."""
-        with _in_our_words():
+        still = self._look(snapshot, own)
+        if still is not None and any(self._is_unread(snapshot, own, name) for name in own.texts):
+            # a restorer may have died between the file and the reload
+            reload_and_wait(self._reach.connect)
             still = self._look(snapshot, own)
-            if still is not None and any(self._is_unread(snapshot, own, name) for name in own.texts):
-                # a restorer may have died between the file and the reload
-                reload_and_wait(self._reach.connect)
-                still = self._look(snapshot, own)
         if still is None:
             return None
         known = [name for name in own.texts if name in self._rows and name in snapshot.values]
@@ -110,7 +105,7 @@ class Undo:
                 self._waiting = frozenset(unsettled(connection, self._rows))
                 self._starts = starts_with(connection, self._rows, late)
                 return still_ours(read_entries(connection), snapshot.reach["entries"], own)
-        except (LoginRefusedError, psycopg.Error):
+        except (LoginRefusedError, StatementError):
             if snapshot.files:
                 return None
             self._rows, self._waiting, self._starts = read_rows_somehow(self._reach), frozenset(), {}
@@ -145,14 +140,4 @@ class Undo:
 
     def restart_for(self, snapshot: Snapshot, own: Own) -> None:
         """A restart."""
-        with _in_our_words():
-            self._reach.restart()
-
-
-@contextmanager
-def _in_our_words() -> Iterator[None]:
-    """The driver's errors as ours."""
-    try:
-        yield
-    except psycopg.Error as error:
-        raise TargetError(str(error).strip()) from error
+        self._reach.restart()
