@@ -182,7 +182,7 @@ def test_D7_pid_file_of_a_stranger_is_removed_only_when_no_server_works_there(pl
         os.chown(path, server.account.uid, server.account.gid)
         path.chmod(0o600)
         late = postmaster(server)
-        with mock.patch("trimtab.systems.postgresql.process._RETRY_MOST_S", 0.4):
+        with mock.patch("trimtab.systems.process._RETRY_MOST_S", 0.4):
             late.start(30.0)
         late.stop(immediate=False)
         assert stranger.poll() is None, "the stranger was harmed"
@@ -254,7 +254,7 @@ def test_D12_open_transaction_does_not_hold_a_restart_up(place_18: Place) -> Non
 def test_D12_immediate_stop_only_with_consent(place_18: Place, consent: bool) -> None:
     place_18.write(target=f"immediate_stop = {str(consent).lower()}")
     before = take_picture(place_18.server)
-    with mock.patch("trimtab.systems.postgresql.process._STOP_S", 1.0), open_bench(place_18) as bench:
+    with mock.patch.object(Postmaster, "STOP_S", 1.0), open_bench(place_18) as bench:
         session = place_18.server.admin()
         (row,) = session.execute("SELECT pg_backend_pid()").fetchall()
         os.kill(int(row[0]), signal.SIGSTOP)  # a session that does not end, whatever it is asked

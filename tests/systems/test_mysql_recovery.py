@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import TargetError
-from trimtab.records import Endpoint
 from trimtab.systems import progress
 from trimtab.systems.account import Account
-from trimtab.systems.mysql import process, recovery
+from trimtab.systems.mysql import recovery
 from trimtab.systems.mysql.process import Daemon
 from trimtab.systems.mysql.recovery import Recovery
 from trimtab.systems.mysql.remote import LocalReach
 from trimtab.systems.mysql.settings import read_settings
+from trimtab.systems.session import Session
 
 MARIADB = """\
 2026-11-20 20:14:40 0 [Note] Starting MariaDB 10.11.14-MariaDB-0+deb12u2 source revision  as process 4711
@@ -164,44 +164,46 @@ time.sleep(60)
 """
 
 
-def daemon(tmp_path: Path, *, pause_s: float, gets_ready: bool) -> tuple[Daemon, Endpoint]:
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, pause_s: float, gets_ready: bool) -> Daemon:
     """A process that writes a recorded recovery into its log, one line after the other, and opens a socket at its end."""
     there = str(tmp_path / "s")
     program = tmp_path / "mariadbd"
     program.write_text(FAKE.format(lines=MARIADB[:4], pause_s=pause_s, gets_ready=gets_ready, socket=there))
     program.chmod(stat.S_IRWXU)
     me = Account("me", os.geteuid(), os.getegid())
-    made = Daemon(program, tmp_path / "server.cnf", tmp_path / "pid", me, tmp_path / "server.log")
-    return made, Endpoint(protocol="mysql", host=there, port=3306, user="root", password="", database="mysql")
+    made = Daemon(program, tmp_path / "server.cnf", tmp_path / "pid", me, tmp_path / "server.log", _no_login)
+    monkeypatch.setattr(progress, "_LOOK_S", 0.05)
+    monkeypatch.setattr(made, "_is_ready", lambda: _listens(there))
+    return made
 
 
-def _listens(endpoint: Endpoint) -> bool:
+def _no_login() -> Session:
+    raise AssertionError("nobody logs in")
+
+
+def _listens(path: str) -> bool:
     try:
         with socket.socket(socket.AF_UNIX) as client:
-            client.connect(endpoint.host)
+            client.connect(path)
     except OSError:
         return False
     return True
 
 
 def test_a_recovery_is_awaited_longer_than_the_time_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_LOOK_S", 0.05)
-    monkeypatch.setattr(process, "_answers", _listens)
-    server, endpoint = daemon(tmp_path, pause_s=1.0, gets_ready=True)
+    server = daemon(tmp_path, monkeypatch, pause_s=1.0, gets_ready=True)
     began = time.monotonic()
     try:
-        server.start(endpoint, 2.5)
+        server.start(2.5)
         assert time.monotonic() - began > 3.5
     finally:
         server.stop(immediate=True)
 
 
 def test_a_recovery_that_stands_still_is_ended_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_LOOK_S", 0.05)
-    monkeypatch.setattr(process, "_answers", _listens)
-    server, endpoint = daemon(tmp_path, pause_s=0.1, gets_ready=False)
+    server = daemon(tmp_path, monkeypatch, pause_s=0.1, gets_ready=False)
     with pytest.raises(TargetError) as caught:
-        server.start(endpoint, 2.0)
+        server.start(2.0)
     assert caught.value.message == (
         "the server's crash recovery makes no progress for timeout_s=2: InnoDB: To recover: LSN 215040913/318767104; 3100 pages"
     )

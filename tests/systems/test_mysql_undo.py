@@ -26,8 +26,8 @@ class Reach:
 
 def was_stopped(reach: Reach) -> bool:
     found: Any = Undo.__new__(Undo)
-    found._reach = reach
-    return bool(found._was_stopped())
+    found._reach, found._is_as_left = reach, False
+    return bool(found._was_stopped(was_up=False))
 
 
 def test_one_that_is_just_ending_was_stopped(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ class MariaDbGround(Ground):
 
     def set_by_sql(self, name: str, value: Value | None) -> Place:
         with self.way.server.admin() as admin:
-            admin.execute(f"SET GLOBAL {name} = {'DEFAULT' if value is None else value}")
+            admin.rows(f"SET GLOBAL {name} = {'DEFAULT' if value is None else value}")
         return "live", name
 
     def write_conf(self, lines: Mapping[str, Value]) -> None:
@@ -187,7 +187,7 @@ class MariaDbGround(Ground):
 
     def set_password(self, password: str) -> None:
         with self.way.server.admin() as admin:
-            admin.execute("SET PASSWORD FOR tester@localhost = PASSWORD(%s)", [password])
+            admin.rows("SET PASSWORD FOR tester@localhost = PASSWORD(%s)", [password])
 
 
 def _number(text: str, unit: int) -> Value:

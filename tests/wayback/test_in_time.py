@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from trimtab.errors import TargetError
-from trimtab.systems.postgresql import rescue
+from trimtab.systems import rescue
+from trimtab.systems.postgresql.undo import Undo
 from trimtab.systems.session import NotYetError
 
 
@@ -54,24 +56,29 @@ class _Answer:
         return None
 
 
+def answers(reach: Stopping, timeout_s: float) -> bool:
+    undo = Undo(reach)  # type: ignore[arg-type]
+    undo._pids = lambda: [os.getpid()] if reach.has_process else []  # type: ignore[method-assign]
+    return undo._answers_within(timeout_s)
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(rescue, "time", made)
-    monkeypatch.setattr(rescue, "_servers", lambda reach: [1] if reach.has_process else [])
     return made
 
 
 def test_a_server_that_has_stopped_meanwhile_is_not_waited_for(clock: Clock) -> None:
     reach = Stopping(clock, gone_at_s=100.3)
-    assert not rescue._answers_within(reach, 10.0)  # type: ignore[arg-type]
+    assert not answers(reach, 10.0)
     assert clock.now_s < 102.0, "a second after its last process, and not ten"
 
 
 def test_the_gap_in_the_middle_of_a_restart_is_waited_out(clock: Clock) -> None:
-    assert rescue._answers_within(Stopping(clock, gone_at_s=100.3, back_at_s=101.0), 10.0)  # type: ignore[arg-type]
+    assert answers(Stopping(clock, gone_at_s=100.3, back_at_s=101.0), 10.0)
 
 
 def test_one_that_goes_on_stopping_is_waited_for_as_long_as_said(clock: Clock) -> None:
-    assert not rescue._answers_within(Stopping(clock, gone_at_s=200.0), 10.0)  # type: ignore[arg-type]
+    assert not answers(Stopping(clock, gone_at_s=200.0), 10.0)
     assert 110.0 <= clock.now_s < 110.2

@@ -338,7 +338,7 @@ class MariaDbWay(Way):
 
     def set_by_sql(self, name: str, value: Value) -> None:
         with self.server.admin() as admin:
-            admin.execute(f"SET GLOBAL {name} = {value}")
+            admin.rows(f"SET GLOBAL {name} = {value}")
 
     @property
     def own_file(self) -> Path:

@@ -9,28 +9,18 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from trimtab.errors import TargetError
 from trimtab.host import FileLock, Folder, LocalHost, MemoryCgroup
 from trimtab.systems.account import Account, cache_root, server_account
 from trimtab.systems.private_folder import make_server_folders
+from trimtab.systems.process import DatabaseProcess
 
 __all__ = ["EmbeddedServer"]
 
 
-class _Process(Protocol):
-    """What is asked of the server's process; see `ServerProcess`."""
-
-    @property
-    def pid(self) -> int | None: ...
-    @property
-    def exit_code(self) -> int | None: ...
-    def stop(self, *, immediate: bool) -> None: ...
-    def excerpt(self, n_lines: int) -> str: ...
-
-
-P = TypeVar("P", bound=_Process)
+P = TypeVar("P", bound=DatabaseProcess)
 
 
 class EmbeddedServer(ABC, Generic[P]):
@@ -45,6 +35,7 @@ class EmbeddedServer(ABC, Generic[P]):
 
     Attributes:
         KIND: of the server, the folder in the cache.
+        START_S: how long a start may show no sign of life.
         host: this machine.
         folder: where everything of the server is.
         owner: the lock on the folder: who holds it started the server and stops it.
@@ -52,6 +43,7 @@ class EmbeddedServer(ABC, Generic[P]):
     """
 
     KIND: ClassVar[str]
+    START_S: ClassVar[float] = 60.0
     no_restart = ""
 
     def __init__(
@@ -151,9 +143,15 @@ class EmbeddedServer(ABC, Generic[P]):
     def _has_data(self) -> bool:
         """Whether the data directory is made."""
 
-    @abstractmethod
     def ensure_up(self) -> None:
         """Starts the server when it is down."""
+        if self._server.pid is None:
+            self._server.start(self.START_S, self._limiter())
+
+    def start_with(self, overrides: Mapping[str, str]) -> None:
+        """Starts the server, stopped first when it runs, with settings that win over every file."""
+        self._server.stop(immediate=self._immediate_stop)
+        self._server.start(self.START_S, self._limiter(), overrides)
 
     def open(self) -> None:
         """Starts the server, or finds the one that still runs; makes the data directory the first time."""

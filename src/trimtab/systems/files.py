@@ -11,7 +11,7 @@ from trimtab.errors import RestoreError, TargetError
 from trimtab.host import FileCopy, LocalHost
 from trimtab.systems.base import Own, Snapshot
 
-__all__ = ["file_digest", "file_from_json", "file_to_json", "files_back", "saved_files"]
+__all__ = ["digest_at", "file_digest", "file_from_json", "file_to_json", "files_back", "saved_files"]
 
 
 def file_to_json(copy: FileCopy | None) -> dict[str, Any]:
@@ -32,6 +32,14 @@ def file_from_json(table: Mapping[str, Any]) -> FileCopy | None:
 def file_digest(copy: FileCopy | None) -> str:
     """Of its bytes; "missing" when there is none."""
     return hashlib.sha256(copy.content).hexdigest() if copy is not None else "missing"
+
+
+def digest_at(host: LocalHost, path: str | Path) -> str:
+    """Of the file there; "" when this user may not read it."""
+    try:
+        return file_digest(host.read_file(Path(path)))
+    except TargetError:
+        return ""
 
 
 def saved_files(host: LocalHost, paths: Sequence[Path], *, called: str, hint: str) -> dict[str, Mapping[str, Any]]:

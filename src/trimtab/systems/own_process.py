@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import signal
 from pathlib import Path
 
 from trimtab.errors import TargetError
@@ -29,7 +28,7 @@ class OwnProcess(ServerProcess):
         self._argv = shlex.split(command)
         self._folder = folder
         self._record = place / "program.pid"
-        self._stop_s = stop_s
+        self.STOP_S, self.NOUN = stop_s, "program"
 
     def start(self) -> None:
         """Starts it; does not wait until it serves.
@@ -65,13 +64,6 @@ class OwnProcess(ServerProcess):
         return record is not None and process_mark(pid) == record[1]
 
     def stop(self, *, immediate: bool) -> None:
-        """Stops it: SIGTERM, and SIGKILL when it does not end in time.
-
-        Raises:
-            TargetError: it does not end.
-        """
-        pid = self.pid
-        steps = ((signal.SIGTERM, self._stop_s), *(((signal.SIGKILL, 10.0),) if immediate else ()))
-        if pid is not None and not self._end(pid, steps):
-            raise TargetError(f"the program pid={pid} does not stop", hint="stop it by hand")
+        """As any; nothing is recorded then."""
+        super().stop(immediate=immediate)
         self._record.unlink(missing_ok=True)

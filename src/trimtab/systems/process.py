@@ -7,19 +7,42 @@ import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from trimtab.errors import TargetError
-from trimtab.host import is_ending, is_running
+from trimtab.host import Folder, is_ending, is_running
 from trimtab.systems.account import Account
 from trimtab.systems.log import log_bytes, start_log, tail
+from trimtab.systems.progress import Progress
 
-__all__ = ["ServerProcess", "await_end"]
+__all__ = ["DatabaseProcess", "ServerProcess", "await_end", "pid_file_lines", "pid_file_number"]
 
 _LOG_KEEP_BYTES = 4 << 20
 _END_S = 10.0
 _END_POLL_S = 0.01
+_PID_FILE_BYTES = 4096
+_RETRY_S = 30.0
+"""How long a start is tried again while the remains of a killed server (zombie, shared memory) are still there."""
+_RETRY_FIRST_S = 0.1
+_RETRY_MOST_S = 5.0
+
+
+def pid_file_lines(path: Path) -> list[str]:
+    """The lines of a server's pid file; [] when there is none, or it cannot be read."""
+    try:
+        with Folder.open(path.parent) as folder:
+            copy = folder.read(path.name, most_bytes=_PID_FILE_BYTES)
+    except OSError:
+        return []
+    return copy.content.decode(errors="replace").splitlines() if copy is not None else []
+
+
+def pid_file_number(path: Path) -> int | None:
+    """What a pid file calls the server's process; None when it says nothing."""
+    line = next(iter(pid_file_lines(path)), "").strip()
+    return int(line) if line.isdigit() else None
 
 
 def await_end(find_pid: Callable[[], int | None]) -> None:
@@ -40,9 +63,18 @@ class ServerProcess(ABC):
     Attributes:
         log: the same.
         POLL_S: how often its state is looked at.
+        STOP, STOP_S: the signal that ends it in order, and the seconds that this may take.
+        FORCE: signals after that, each with its seconds.
+        LET_STOP: what a person can do where it may not be stopped by force.
+        NOUN: what messages call it.
     """
 
     POLL_S = 0.01
+    STOP: ClassVar[int] = signal.SIGTERM
+    STOP_S: float = 60.0
+    FORCE: ClassVar[Sequence[tuple[int, float]]] = ((signal.SIGKILL, 15.0),)
+    LET_STOP = "stop it by hand"
+    NOUN = "server"
 
     def __init__(self, account: Account, log: Path, *, owns_log: bool) -> None:
         self._account = account
@@ -72,13 +104,19 @@ class ServerProcess(ABC):
     def _is_ours(self, pid: int) -> bool:
         """The pid file may be old and its pid given to a stranger: whether the process is this very server."""
 
-    @abstractmethod
     def stop(self, *, immediate: bool) -> None:
-        """Stops the server, if it runs; by force, if need be, only when `immediate`.
+        """Stops it, if it runs: in order, and by force when that takes too long and only if `immediate`.
 
         Raises:
             TargetError: it does not stop.
         """
+        pid, steps = self.pid, [(self.STOP, self.STOP_S), *(self.FORCE if immediate else ())]
+        if pid is None or self._end(pid, steps):
+            return
+        if not immediate:
+            text = f"the {self.NOUN} does not stop within timeout_s={self.STOP_S:g}: pid={pid}"
+            raise TargetError(text, hint=self.LET_STOP)
+        raise TargetError(f"the {self.NOUN} does not stop: pid={pid}", hint="look at the process and its disk by hand")
 
     def _spawn(self, argv: Sequence[str], folder: Path, on_spawn: Callable[[int], None] | None) -> None:
         """Starts `argv` in `folder` with its log beside; `on_spawn` gets the pid before the server has allocated.
@@ -142,3 +180,85 @@ class ServerProcess(ABC):
     def excerpt(self, n_lines: int) -> str:
         """The last lines of the log since the last start."""
         return tail(self.log, n_lines, self._log_start)
+
+
+class DatabaseProcess(ServerProcess):
+    """A database server: it recovers at its start, and what a killed one leaves behind is waited out.
+
+    Args:
+        account: the user that it runs as.
+        log: the file its log goes to.
+        folder: where it is started.
+        owns_log: whether that file is ours alone.
+        may_force: whether one that does not get up may be stopped by force.
+
+    Attributes:
+        REMAINS: words of its log while the remains of a killed one are in its way.
+    """
+
+    REMAINS: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self, account: Account, log: Path, folder: Path, *, owns_log: bool = True, may_force: bool = True
+    ) -> None:
+        super().__init__(account, log, owns_log=owns_log)
+        self._folder = folder
+        self._may_force = may_force
+
+    @abstractmethod
+    def _argv(self, overrides: Mapping[str, str]) -> Sequence[str]:
+        """The command that starts it, with settings that win over every file."""
+
+    @abstractmethod
+    def _is_ready(self) -> bool:
+        """Whether it accepts connections."""
+
+    @abstractmethod
+    def _recovery(self, timeout_s: float) -> Progress:
+        """Of the start that has just begun."""
+
+    def _clear_remains(self) -> None:
+        """Takes away what no process holds any more."""
+
+    def start(
+        self,
+        timeout_s: float,
+        on_spawn: Callable[[int], None] | None = None,
+        overrides: Mapping[str, str] | None = None,
+    ) -> None:
+        """Starts the server and waits until it accepts connections; one that recovers is waited for as long as it gets on.
+
+        Args:
+            timeout_s: without a sign of life.
+            on_spawn: gets the pid before the server has allocated.
+            overrides: settings on the command line, which win over every file.
+
+        Raises:
+            TargetError: it ended again, or stood still for `timeout_s` (it is then stopped); see `excerpt`.
+        """
+        retry_until, pause_s = time.monotonic() + _RETRY_S, _RETRY_FIRST_S
+        while True:
+            self._spawn(self._argv(overrides or {}), self._folder, on_spawn)
+            if self._wait_ready(self._recovery(timeout_s)):
+                return
+            if not any(mark in self.excerpt(20) for mark in self.REMAINS) or time.monotonic() > retry_until:
+                raise TargetError(f"the server did not start: exit_code={self.exit_code}", hint=f"see {self.log}")
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _RETRY_MOST_S)
+            if pause_s == _RETRY_MOST_S:
+                self._clear_remains()
+
+    def _wait_ready(self, recovery: Progress) -> bool:
+        """Whether it accepts connections, before it ends.
+
+        Raises:
+            TargetError: it stood still.
+        """
+        while self._child is not None and self._child.poll() is None:
+            if self._is_ready():
+                return True
+            if recovery.has_stalled():
+                self.stop(immediate=self._may_force)
+                raise TargetError(recovery.trouble(), hint=f"see {self.log}")
+            time.sleep(self.POLL_S)
+        return False

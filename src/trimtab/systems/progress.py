@@ -33,7 +33,7 @@ class Progress(ABC):
     def __init__(self, timeout_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._timeout_s = timeout_s
         self._clock = clock
-        self._seen = ""
+        self._seen = self._shown = ""
         self._looked_at = -math.inf
         self._began_at = self._moved_at = self._told_at = clock()
 
@@ -52,8 +52,16 @@ class Progress(ABC):
             self._looked_at = now
             shown, mark = self._work()
             if shown and mark != self._seen:
-                self._seen, self._moved_at = mark, now
+                self._seen, self._shown, self._moved_at = mark, shown, now
             if shown and now - self._told_at > _TELL_S:
                 self._told_at = now
                 _log.warning("the server has been %s for %.0f s: %s", self.DOES, now - self._began_at, shown)
         return now - self._moved_at > self._timeout_s or now - self._began_at > self.MOST_S
+
+    def trouble(self) -> str:
+        """What to say of a start that `has_stalled`."""
+        if not self._seen:
+            return f"the server was not ready within timeout_s={self._timeout_s:g}"
+        if self._clock() - self._began_at > self.MOST_S:
+            return f"the server's crash recovery did not end within most_s={self.MOST_S:g}: {self._shown}"
+        return f"the server's crash recovery makes no progress for timeout_s={self._timeout_s:g}: {self._shown}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from trimtab.host import FileCopy
@@ -16,7 +16,6 @@ from trimtab.systems.private_folder import socket_folder
 
 __all__ = ["EmbeddedReach"]
 
-_START_S = 120.0
 _INSTALL_S = 180.0
 _SOCKET = "server.sock"
 
@@ -43,6 +42,7 @@ class EmbeddedReach(EmbeddedServer[Daemon]):
     """See `Reach` and `EmbeddedServer`. `which` is the program: "mariadb", "mysql", or a path."""
 
     KIND = "mysql"
+    START_S = 120.0
     _found: ServerProgram | None = None
 
     def _label(self, which: str) -> str:
@@ -75,7 +75,9 @@ class EmbeddedReach(EmbeddedServer[Daemon]):
         return self._found
 
     def _find(self, account: Account) -> Daemon:
-        return Daemon(self._program.path, self.folder / "server.cnf", self.pid_file, account, self.log_file)
+        return Daemon(
+            self._program.path, self.folder / "server.cnf", self.pid_file, account, self.log_file, self.connect
+        )
 
     def _inner_folders(self) -> Sequence[Path]:
         return (self.include_file.parent, self.socket.parent, self.folder / "tmp")
@@ -96,14 +98,3 @@ class EmbeddedReach(EmbeddedServer[Daemon]):
     def endpoint(self) -> Endpoint:
         """How a load connects."""
         return Endpoint(protocol="mysql", host=str(self.socket), port=3306, user="root", password="", database="mysql")
-
-    def ensure_up(self) -> None:
-        """Starts the server when it is down."""
-        if self._server.pid is None:
-            self.start_with({})
-
-    def start_with(self, overrides: Mapping[str, str]) -> None:
-        """Starts the server with further options, which win over every file; one that runs is stopped first."""
-        options = [f"--{name.replace('_', '-')}={text}" for name, text in overrides.items()]
-        self._server.stop(immediate=True)
-        self._server.start(self.endpoint(), _START_S, extra=options, on_spawn=self._limiter())

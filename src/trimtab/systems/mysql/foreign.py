@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from trimtab.errors import TargetError
 from trimtab.host import process_mark
+from trimtab.systems.files import digest_at
 from trimtab.systems.knobs import Reading
 from trimtab.systems.mysql.options import option_files
 from trimtab.systems.mysql.reach import Reach
@@ -90,8 +89,4 @@ def _where(variable: Reading) -> str:
 
 
 def _digest(path: Path, reach: Reach) -> str:
-    try:
-        copy = reach.host.read_file(path)
-    except TargetError:
-        return "unreadable"
-    return hashlib.sha256(copy.content).hexdigest() if copy is not None else "missing"
+    return digest_at(reach.host, path) or "unreadable"

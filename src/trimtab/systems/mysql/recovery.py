@@ -39,14 +39,6 @@ class Recovery(Progress):
         self._log = log
         self._start = start
 
-    def trouble(self) -> str:
-        """What to say of a start that `has_stalled`."""
-        if not self._seen:
-            return f"the server was not ready within timeout_s={self._timeout_s:g}"
-        if self._clock() - self._began_at > MOST_S:
-            return f"the server's crash recovery did not end within most_s={MOST_S:g}: {self._seen}"
-        return f"the server's crash recovery makes no progress for timeout_s={self._timeout_s:g}: {self._seen}"
-
     def _work(self) -> tuple[str, str]:
         """The last line of recovery in the log, without its time; "" when there is none, or it has come to an end."""
         if self._log is None:

@@ -1,40 +1,47 @@
-"""Rescue: a server that is down, or hangs, is brought back once its option file is as it was found.
-
-In this order: a stopped process is let go on → restart, or start, with pauses in between, a redo log that a failed resize
-left behind taken away first → one start with the values as found on the command line, which beats every file. What fails
-after that is for people: the error says how.
-"""
+"""Rescue of a MySQL or MariaDB server: what a redo log that could not be made leaves behind is taken away before a start."""
 
 from __future__ import annotations
 
 import fcntl
 import logging
 import os
-import signal
 import stat
 import struct
-import time
-from contextlib import suppress
 
 from trimtab.errors import TargetError
-from trimtab.host import Folder, process_state
-from trimtab.systems.base import Own, Restarts, Snapshot
+from trimtab.host import Folder
+from trimtab.space import Value
+from trimtab.systems.base import Own, Snapshot
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.values import option_text
-from trimtab.systems.process import await_end
-from trimtab.systems.session import FullError, LoginRefusedError
+from trimtab.systems.server_undo import ServerUndo
 
-__all__ = ["LEFTOVER", "bring_up", "redo_files", "remove_leftover"]
+__all__ = ["LEFTOVER", "ServerRescue", "redo_files", "remove_leftover"]
 
 LEFTOVER = "ib_logfile101"
 """What MariaDB writes a redo log of another size into before it takes the old one's place."""
 
 _REDO, _SYSTEM = "ib_logfile0", "ibdata1"
-_PAUSES_S = (0.0, 0.5, 2.0)
-_WAKE_S = 3.0
-_FULL_S = 10.0
-_POLL_S = 0.05
 _log = logging.getLogger(__name__)
+
+
+class ServerRescue(ServerUndo[Reach]):
+    """See `Rescue`."""
+
+    FULL_S = 10.0
+    PAUSES_S = (0.0, 0.5, 2.0)
+
+    def _text(self, value: Value) -> str:
+        return option_text(value)
+
+    def _before_start(self, snapshot: Snapshot) -> None:
+        remove_leftover(self._reach, snapshot)
+
+    def _by_hand_started(self, snapshot: Snapshot, own: Own, first: TargetError) -> None:
+        _log.warning(
+            "the server did not start with its own files (%s); it runs with the values as found on its command line",
+            first.message,
+        )
 
 
 def redo_files(reach: Reach) -> list[str]:
@@ -45,73 +52,6 @@ def redo_files(reach: Reach) -> list[str]:
         return sorted(path.name for path in reach.data_dir.glob("ib_logfile*"))
     except OSError:
         return []
-
-
-def bring_up(reach: Reach, snapshot: Snapshot, own: Own, restarts: Restarts) -> bool:
-    """Makes sure that a login works; whether the server was started for it, which `restarts` is asked for.
-
-    Raises:
-        LoginRefusedError: it runs and does not let this user in.
-        TargetError: it cannot be brought up.
-    """
-    was_up = reach.is_up()
-    if was_up and (_answers_within(reach, 0.0) or (_wake(reach) and _answers_within(reach, _WAKE_S))):
-        return False
-    if reach.no_restart:
-        reach.ensure_up()
-        return False
-    restarts()
-    first: TargetError | None = None
-    for pause_s in _PAUSES_S:
-        time.sleep(pause_s)
-        try:
-            await_end(lambda: reach.pid)
-            if reach.is_up():
-                reach.restart()
-            else:
-                remove_leftover(reach, snapshot)
-                reach.ensure_up()
-            return True
-        except LoginRefusedError:
-            raise
-        except TargetError as error:
-            first = first or error
-    if first is not None:
-        _last_resort(reach, snapshot, own, first)
-    return True
-
-
-def _answers_within(reach: Reach, timeout_s: float) -> bool:
-    """Whether a login works and a query; a server whose connections are all in use is waited for.
-
-    Raises:
-        LoginRefusedError: it does not let us in: no restart would change that.
-    """
-    deadline, full_deadline = time.monotonic() + timeout_s, time.monotonic() + _FULL_S
-    while True:
-        try:
-            with reach.connect() as session:
-                session.rows("SELECT 1")
-            return True
-        except LoginRefusedError:
-            raise
-        except FullError:
-            until = full_deadline
-        except TargetError:
-            until = deadline
-        if time.monotonic() >= until:
-            return False
-        time.sleep(_POLL_S)
-
-
-def _wake(reach: Reach) -> bool:
-    """Lets a server that somebody has stopped (SIGSTOP) go on; whether there was anything to do."""
-    pid = reach.pid
-    if pid is None or process_state(pid) not in ("T", "t"):
-        return False
-    with suppress(OSError):
-        os.kill(pid, signal.SIGCONT)
-    return True
 
 
 def remove_leftover(reach: Reach, snapshot: Snapshot) -> bool:
@@ -149,25 +89,3 @@ def _is_open(data_dir: Folder) -> bool:
         return bool(struct.unpack("hhqqi4x", fcntl.fcntl(handle, fcntl.F_GETLK, asked))[0] != fcntl.F_UNLCK)
     finally:
         os.close(handle)
-
-
-def _last_resort(reach: Reach, snapshot: Snapshot, own: Own, first: TargetError) -> None:
-    """One start with our knobs as found on the command line.
-
-    Raises:
-        TargetError: the first trouble, when that does not help either.
-    """
-    try:
-        reach.start_with(_overrides(snapshot, own))
-    except TargetError as error:
-        raise TargetError(
-            f"{first.message}; and with the values as found on its command line: {error.message}", hint=first.hint
-        ) from error
-    _log.warning(
-        "the server did not start with its own files (%s); it runs with the values as found on its command line",
-        first.message,
-    )
-
-
-def _overrides(snapshot: Snapshot, own: Own) -> dict[str, str]:
-    return {name: option_text(snapshot.values[name]) for name in sorted(own.texts) if name in snapshot.values}

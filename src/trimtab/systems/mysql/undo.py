@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trimtab.errors import TargetError
 from trimtab.host import FileCopy
 from trimtab.space import Value
 from trimtab.systems.base import Own, Restarts, Snapshot
@@ -21,11 +20,11 @@ from trimtab.systems.mysql.foreign import files_as_left, who_answers
 from trimtab.systems.mysql.options import given_options, start_values
 from trimtab.systems.mysql.pending import lost_by_restart, unsettled
 from trimtab.systems.mysql.reach import Reach
-from trimtab.systems.mysql.rescue import bring_up
+from trimtab.systems.mysql.rescue import ServerRescue
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.mysql.set_global import Catalogue, set_dynamic
 from trimtab.systems.mysql.values import is_same, option_text
-from trimtab.systems.undo import BY_FILES, LeftDownError, Standing, Way
+from trimtab.systems.undo import Way
 
 __all__ = ["GROUP", "HEADS", "Undo"]
 
@@ -43,7 +42,7 @@ _ROUNDING = 2.0
 """A server may round what was asked for, and the tuner die before it has seen to what: at most by this factor."""
 
 
-class Undo:
+class Undo(ServerRescue):
     """See `Undoing`.
 
     Args:
@@ -51,51 +50,35 @@ class Undo:
         read: reads its variables.
     """
 
-    noun = "server"
-
     def __init__(self, reach: Reach, read: Callable[[Session], dict[str, Reading]]) -> None:
-        self._reach = reach
+        super().__init__(reach)
         self._read = read
-        self._variables: Mapping[str, Reading] = {}
         self._is_as_left = True
 
-    def who(self, snapshot: Snapshot) -> Mapping[str, Any]:
-        """Identifier and role of the server that answers; one that does not may be the one that we changed."""
-        try:
-            with self._reach.connect() as session:
-                return who_answers(session, self._read(session))
-        except TargetError:
-            return {}
+    def _who(self, session: Session) -> Mapping[str, Any]:
+        return who_answers(session, self._read(session))
 
-    def by_hand(self, snapshot: Snapshot, own: Own) -> str:
-        """What a person would do."""
-        if snapshot.files:
-            return f"by hand: {BY_FILES}"
-        words = [
-            f"SET GLOBAL {name} = {option_text(snapshot.values[name])}"
-            for name in sorted(own.texts)
-            if name in snapshot.values
-        ]
-        return f"by hand: {'; '.join(words)}"
+    def _statement(self, snapshot: Snapshot, name: str) -> str:
+        return f"SET GLOBAL {name} = {option_text(snapshot.values[name])}" if name in snapshot.values else ""
 
     def bring_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> bool:
-        """Our lines out of the option file, a server that lets us in, and found values by SET GLOBAL."""
-        files_back(self._reach.host, snapshot, own, self._reach.include_file, _file_without)
-        left = (own.picture or snapshot.picture).get("files", {})
-        self._is_as_left = self._is_file_as_found(snapshot) and files_as_left(self._reach, left)
-        if not self._is_as_left and own.is_whole and self._was_stopped():
-            raise LeftDownError(
-                "the server is down, and its option files were changed by somebody else since",
-                hint="start it when that is ready",
-            )
-        restarted = bring_up(self._reach, snapshot, own, restarts)
+        """Found values by SET GLOBAL, too."""
+        restarted = super().bring_back(snapshot, own, restarts)
         with self._reach.connect() as session:
             self._values_back(session, snapshot, own, also_found=restarted)
         return restarted
 
-    def _was_stopped(self) -> bool:
-        """Whether the server is down by somebody's will, and could be started: one that died leaves its pid file behind."""
-        if self._reach.no_restart:
+    def _files_back(self, snapshot: Snapshot, own: Own) -> bool:
+        changed = files_back(self._reach.host, snapshot, own, self._reach.include_file, _file_without)
+        left = (own.picture or snapshot.picture).get("files", {})
+        self._is_as_left = self._is_file_as_found(snapshot) and files_as_left(self._reach, left)
+        return changed
+
+    def _changed_since(self, snapshot: Snapshot, own: Own) -> str:
+        return "its option files were"
+
+    def _was_stopped(self, was_up: bool) -> bool:
+        if self._is_as_left or self._reach.no_restart:
             return False
         self._await_stop()
         if self._reach.is_up():
@@ -113,38 +96,36 @@ class Undo:
         read = self._reach.host.read_file
         return all(_content(read(Path(text))) == _content(file_from_json(t)) for text, t in snapshot.files.items())
 
+    def _changeable(self, session: Session, snapshot: Snapshot) -> dict[str, Reading]:
+        """The variables that are ours to change, as they are now."""
+        return Catalogue(self._read, frozenset(snapshot.values)).variables(session)
+
     def _values_back(self, session: Session, snapshot: Snapshot, own: Own, *, also_found: bool) -> None:
         """Found values by SET GLOBAL; `also_found`: after a start, what had been set so before we came, and is in no file."""
-        now = Catalogue(self._read, frozenset(snapshot.values)).variables(session)
+        now = self._changeable(session, snapshot)
         ours = {name for name in own.texts if name in now and _is_ours(now[name], own, name)}
         others = set(now) - set(own.texts) if also_found else set()
         lost = {name for name in others if self._is_as_left or now[name].source != "configuration file"}
         wanted = {name: snapshot.values[name] for name in ours | lost if name in snapshot.values}
         set_dynamic(session, {name: variable for name, variable in now.items() if name in wanted}, wanted)
 
-    def standing(self, snapshot: Snapshot, own: Own) -> Mapping[str, Standing]:
-        """What the server shows."""
+    def _look(self, snapshot: Snapshot, own: Own) -> bool:
         with self._reach.connect() as session:
-            self._variables = self._read(session)
-        known = [name for name in own.texts if name in self._variables and name in snapshot.values]
-        return {name: self._standing(snapshot, own, name) for name in known}
+            self._now = self._read(session)
+        return True
 
-    def _standing(self, snapshot: Snapshot, own: Own, name: str) -> Standing:
-        variable, found = self._variables[name], snapshot.values[name]
-        now, was = option_text(variable.value), option_text(found)
-        if is_same(variable.value, found):
-            return Standing(Way.FOUND, now)
+    def _same(self, now: Reading, snapshot: Snapshot) -> tuple[bool, str, str]:
+        found = snapshot.values[now.name]
+        return is_same(now.value, found), option_text(now.value), option_text(found)
+
+    def _way(self, name: str, own: Own) -> Way:
+        variable = self._now[name]
         if variable.is_late:
-            is_waiting = name in own.late and _is_ours(variable, own, name)
-            return Standing(Way.WAITING if is_waiting else Way.THEIRS, now, was)
-        is_ours = any(is_same(variable.value, each) for each in own.values[name])
-        return Standing(Way.OURS if is_ours else Way.THEIRS, now, was)
+            return Way.WAITING if name in own.late and _is_ours(variable, own, name) else Way.THEIRS
+        return Way.OURS if any(is_same(variable.value, each) for each in own.values[name]) else Way.THEIRS
 
-    def why_not_restart(self, snapshot: Snapshot, own: Own, names: list[str]) -> str:
-        """Why a restart is not made; "" when it would bring about what was found, and nothing that somebody else has done."""
-        reach, variables = self._reach, self._variables
-        if reach.no_restart:
-            return "this study has no restart command"
+    def _harm(self, snapshot: Snapshot, own: Own, names: list[str]) -> str:
+        reach, variables = self._reach, self._now
         lost = lost_by_restart(reach, variables, frozenset(snapshot.values))
         if lost:
             return f"it would lose what somebody else has set by SET GLOBAL ({', '.join(lost)})"
@@ -165,11 +146,11 @@ class Undo:
     def restart_for(self, snapshot: Snapshot, own: Own) -> None:
         """A restart that loses nothing of what others have set by SET GLOBAL."""
         with self._reach.connect() as session:
-            now = Catalogue(self._read, frozenset(snapshot.values)).variables(session)
+            now = self._changeable(session, snapshot)
         self._reach.restart()
         with self._reach.connect() as session:
             live = {name: variable.value for name, variable in now.items() if not variable.is_late}
-            set_dynamic(session, Catalogue(self._read, frozenset(snapshot.values)).variables(session), live)
+            set_dynamic(session, self._changeable(session, snapshot), live)
 
 
 def _content(copy: FileCopy | None) -> bytes:

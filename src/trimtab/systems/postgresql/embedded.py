@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from trimtab.host import Folder
@@ -17,7 +17,6 @@ from trimtab.systems.private_folder import socket_folder
 
 __all__ = ["EmbeddedReach"]
 
-_START_S = 60.0
 _INITDB_S = 120.0
 _PORT = 5432
 _USER = "postgres"
@@ -75,13 +74,3 @@ class EmbeddedReach(EmbeddedServer[Postmaster]):
     def endpoint(self) -> Endpoint:
         """How a load connects."""
         return Endpoint(protocol="postgresql", host=str(self.socket_dir), port=_PORT, user=_USER, database="postgres")
-
-    def ensure_up(self) -> None:
-        """Starts the server when it is down."""
-        if self._server.pid is None:
-            self._server.start(_START_S, self._limiter(), {})
-
-    def start_with(self, overrides: Mapping[str, str]) -> None:
-        """Starts the server, stopped first when it runs, with settings that win over every file."""
-        self._server.stop(immediate=self._immediate_stop)
-        self._server.start(_START_S, self._limiter(), overrides)

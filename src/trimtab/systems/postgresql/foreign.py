@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from pathlib import Path
 from typing import Any
 
 from trimtab.errors import TargetError
+from trimtab.systems.files import digest_at
 from trimtab.systems.knobs import Reading
 from trimtab.systems.picture import Picture
 from trimtab.systems.postgresql.catalogue import is_kept, read_rows
@@ -16,7 +16,7 @@ from trimtab.systems.postgresql.session import Connection
 from trimtab.systems.session import StatementError
 from trimtab.units import format_value
 
-__all__ = ["take_picture", "who_answers"]
+__all__ = ["identifier_in_files", "take_picture", "who_answers"]
 
 _IDENTIFIER_BYTES = 8
 """pg_control begins with the system identifier (ControlFileData, src/include/catalog/pg_control.h)."""
@@ -54,27 +54,24 @@ def _identifier(connection: Connection) -> str:
     return str(_first(connection, "SELECT system_identifier::text FROM pg_control_system()") or "")
 
 
-def who_answers(reach: Reach) -> dict[str, Any]:
-    """Identifier, role and timeline as far as they can be seen now; of a server that is down the identifier of its files."""
-    found: dict[str, Any] = {}
-    if reach.data_dir is not None:
-        try:
-            control = reach.host.read_file(reach.data_dir / "global" / "pg_control")
-            if control is not None and len(control.content) >= _IDENTIFIER_BYTES:
-                found["identifier"] = str(int.from_bytes(control.content[:_IDENTIFIER_BYTES], sys.byteorder))
-        except TargetError:
-            pass  # this user may not read it: the server says so itself, when it is up
+def identifier_in_files(reach: Reach) -> dict[str, str]:
+    """The identifier of the server's files, whether it is up or not; {} where this user may not read it."""
+    if reach.data_dir is None:
+        return {}
     try:
-        with reach.connect() as connection:
-            row = _one(connection, "SELECT pg_is_in_recovery()")
-            is_standby = bool(row[0]) if row is not None else False
-            identifier = _identifier(connection)
-            found |= {"is_standby": is_standby, "timeline": _timeline(connection, is_standby) or None}
-            if identifier:
-                found["identifier"] = identifier
+        control = reach.host.read_file(reach.data_dir / "global" / "pg_control")
     except TargetError:
-        pass  # it is down, or hangs, or lets nobody in: the restore will say what stands in its way
-    return found
+        return {}  # the server says so itself, when it is up
+    if control is None or len(control.content) < _IDENTIFIER_BYTES:
+        return {}
+    return {"identifier": str(int.from_bytes(control.content[:_IDENTIFIER_BYTES], sys.byteorder))}
+
+
+def who_answers(connection: Connection) -> dict[str, Any]:
+    """Identifier, role and timeline as far as they can be seen now."""
+    is_standby, identifier = bool(_first(connection, "SELECT pg_is_in_recovery()")), _identifier(connection)
+    found = {"is_standby": is_standby, "timeline": _timeline(connection, is_standby) or None}
+    return found | ({"identifier": identifier} if identifier else {})
 
 
 def _one(connection: Connection, query: str) -> tuple[Any, ...] | None:
@@ -122,11 +119,6 @@ def _files(connection: Connection, reach: Reach) -> dict[str, str]:
 
 
 def _digest(path: str, lines: list[str], reach: Reach) -> str:
-    content: bytes | None = "\n".join(lines).encode()
-    if reach.data_dir is not None:
-        try:
-            copy = reach.host.read_file(Path(path))
-            content = copy.content if copy is not None else None
-        except TargetError:
-            pass  # the server may read it, this user may not: its entries must do
-    return hashlib.sha256(content).hexdigest() if content is not None else "missing"
+    """Of its bytes; of its entries where the server may read it and this user may not."""
+    of_bytes = digest_at(reach.host, path) if reach.data_dir is not None else ""
+    return of_bytes or hashlib.sha256("\n".join(lines).encode()).hexdigest()

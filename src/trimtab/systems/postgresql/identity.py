@@ -13,8 +13,9 @@ from pathlib import Path
 
 from trimtab.errors import TargetError
 from trimtab.host import Folder, process_name, process_numbers, process_parent, process_started_s, processes
-from trimtab.systems.postgresql.recovery import pid_file_number, postmaster_in
+from trimtab.systems.postgresql.recovery import PID_FILE, postmaster_in
 from trimtab.systems.postgresql.session import Connection
+from trimtab.systems.process import pid_file_lines
 from trimtab.systems.session import StatementError
 
 __all__ = ["backend_process", "require_same_server"]
@@ -23,7 +24,6 @@ _CLOCK_S = 30.0
 """How far two tellings of one start may lie apart: a postmaster notes its start before it has allocated its memory."""
 _FRESH_S = 10.0
 _CONTROL_BYTES = 8192
-_PID_FILE_BYTES = 4096
 
 
 def backend_process(connection: Connection) -> int | None:
@@ -65,7 +65,7 @@ def require_same_server(connection: Connection, data_dir: Path) -> None:
     """
     try:
         with Folder.open(data_dir) as folder:
-            in_file, started_at = _identifier(folder), _started_at(folder)
+            in_file, started_at = _identifier(folder), _started_at(data_dir)
     except OSError as error:
         raise TargetError(
             f"data_dir={str(data_dir)!r} cannot be opened: {error.strerror}",
@@ -74,7 +74,7 @@ def require_same_server(connection: Connection, data_dir: Path) -> None:
     by_sql, server_started_at = _identifier_by_sql(connection), _started_at_by_sql(connection)
     if in_file is not None and by_sql is not None and in_file != by_sql:
         raise _another(data_dir, f"the server has system_identifier={by_sql}, the files have {in_file}")
-    backend, postmaster = backend_process(connection), postmaster_in(data_dir, pid_file_number(data_dir))
+    backend, postmaster = backend_process(connection), postmaster_in(data_dir)
     if backend is not None and postmaster is not None:
         if process_parent(backend) == postmaster:
             return
@@ -120,13 +120,9 @@ def _identifier_by_sql(connection: Connection) -> int | None:
     return int(found) % (1 << 64) if found is not None else None  # SQL has no unsigned numbers
 
 
-def _started_at(folder: Folder) -> float | None:
+def _started_at(data_dir: Path) -> float | None:
     """The third line of postmaster.pid."""
-    try:
-        copy = folder.read("postmaster.pid", most_bytes=_PID_FILE_BYTES)
-    except OSError:
-        return None
-    lines = copy.content.split(b"\n") if copy is not None else []
+    lines = pid_file_lines(data_dir / PID_FILE)
     return float(lines[2]) if len(lines) > 2 and lines[2].strip().isdigit() else None
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trimtab.host import (
-    Folder,
     process_name,
     process_numbers,
     process_parent,
@@ -16,12 +15,14 @@ from trimtab.host import (
     processes,
     works_in,
 )
+from trimtab.systems.process import pid_file_number
 from trimtab.systems.progress import Progress
 
-__all__ = ["Recovery", "pid_file_number", "postmaster_in", "servers_in", "startup_process"]
+__all__ = ["PID_FILE", "Recovery", "postmaster_in", "servers_in", "startup_process"]
 
 _PROGRAM = "postgres"
-_PID_FILE_BYTES = 4096
+PID_FILE = "postmaster.pid"
+"""In the data directory."""
 
 
 class Recovery(Progress):
@@ -58,11 +59,12 @@ def servers_in(data_dir: Path) -> list[int]:
     return [pid for pid in processes() if process_name(pid).startswith(_PROGRAM) and works_in(pid, data_dir)]
 
 
-def postmaster_in(data_dir: Path, number: int | None) -> int | None:
-    """The process over `data_dir` that its pid file calls `number`; None when there is none, or it cannot be seen.
+def postmaster_in(data_dir: Path) -> int | None:
+    """The process over `data_dir` that its pid file names; None when there is none, or it cannot be seen.
 
     Its number here is another where the server runs in a container: there every postmaster may be number 1.
     """
+    number = pid_file_number(data_dir / PID_FILE)
     if number is None:
         return None
     if _is_postmaster(number, data_dir, number):
@@ -72,14 +74,3 @@ def postmaster_in(data_dir: Path, number: int | None) -> int | None:
 
 def _is_postmaster(pid: int, data_dir: Path, number: int) -> bool:
     return process_name(pid).startswith(_PROGRAM) and process_numbers(pid)[-1:] == (number,) and works_in(pid, data_dir)
-
-
-def pid_file_number(data_dir: Path) -> int | None:
-    """What postmaster.pid calls the server's process; None when there is none, or it cannot be read."""
-    try:
-        with Folder.open(data_dir) as folder:
-            copy = folder.read("postmaster.pid", most_bytes=_PID_FILE_BYTES)
-    except OSError:
-        return None
-    line = copy.content.split(b"\n", 1)[0].strip() if copy is not None else b""
-    return int(line) if line.isdigit() else None

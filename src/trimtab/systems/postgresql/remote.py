@@ -21,7 +21,6 @@ from trimtab.systems.postgresql.identity import backend_process, require_same_se
 from trimtab.systems.postgresql.process import Postmaster
 from trimtab.systems.postgresql.recovery import (
     Recovery,
-    pid_file_number,
     postmaster_in,
     servers_in,
     startup_process,
@@ -163,7 +162,7 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
         self._look_at_process()
 
     def _find_pid(self) -> int | None:
-        return postmaster_in(self._data_dir, pid_file_number(self._data_dir))
+        return postmaster_in(self._data_dir)
 
     @property
     def log_file(self) -> Path | None:
