@@ -28,6 +28,7 @@ from trimtab.systems.mysql import MysqlTarget
 from trimtab.systems.mysql.catalogue import curated_for
 from trimtab.systems.mysql.process import Daemon
 from trimtab.systems.mysql.rescue import LEFTOVER
+from trimtab.systems.mysql.undo import Undo
 from trimtab.trial import MeasurePlan
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -212,7 +213,7 @@ def test_D2_mariadb_nobody_can_log_in(own_maria: MariaPlace) -> None:
     own_maria.write(knobs=("max_connections",), target='unlock = ["semantics"]')
     before = take_picture(own_maria.server)
     users = []
-    with open_bench(own_maria) as bench, mock.patch("trimtab.systems.mysql.rescue._FULL_S", 0.5):
+    with open_bench(own_maria) as bench, mock.patch.object(Undo, "FULL_S", 0.5):
         for _ in range(12):
             users.append(own_maria.server.admin())
         with gate_lifted(), pytest.raises(ApplyError, match="all connections of the server are in use"):

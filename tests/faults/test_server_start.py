@@ -173,7 +173,7 @@ def test_D7_pid_file_of_a_stranger_is_removed_only_when_no_server_works_there(pl
     with server.up():
         lines = path.read_text().splitlines()
         server_of_its_own = postmaster(server)
-        server_of_its_own._remove_stale_pid_file()
+        server_of_its_own._clear_remains()
         assert path.exists(), "the pid file of a live server was removed"
     stranger = subprocess.Popen(["sleep", "60"])
     try:

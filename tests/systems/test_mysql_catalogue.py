@@ -144,7 +144,7 @@ def test_mariadb_11_wants_further_rights_for_some_knobs() -> None:
     assert {"max_connections", "sync_binlog"} <= beyond_rights(eleven, super_only)
     assert "max_connections" not in beyond_rights(eleven, [*super_only, "GRANT CONNECTION ADMIN ON *.* TO `a`@`%`"])
     assert beyond_rights(eleven, ["GRANT ALL PRIVILEGES ON *.* TO `a`@`localhost`"]) == frozenset()
-    assert "GRANT SUPER, BINLOG ADMIN, CONNECTION ADMIN, PROCESS" in grant_text(eleven, 3, None, "tuner")[0]
+    assert "GRANT SUPER, BINLOG ADMIN, CONNECTION ADMIN, PROCESS" in grant_text(eleven, 3, None, "tuner")
     settings = read_settings("db", {"embedded": "mariadb", "unlock": ["semantics"]})
     facts = Facts(eleven, True, False, beyond_rights=beyond_rights(eleven, super_only))
     found = _states(MARIADB_ROWS, facts, settings)
@@ -337,11 +337,10 @@ def test_the_fragment_says_what_it_was() -> None:
 
 def test_rights_as_sql() -> None:
     own = DataRights(database="shop_1", makes_databases=False, is_users_own=True, reads_only=False)
-    text, is_enough = grant_text(MARIADB, 3, own, "o'tuner")
-    assert is_enough
+    text = grant_text(MARIADB, 3, own, "o'tuner")
     assert "CREATE USER 'o''tuner'@'localhost' IDENTIFIED VIA unix_socket;" in text
     assert "GRANT SELECT, INSERT, UPDATE, DELETE ON `shop\\_1`.* TO" in text
-    text, _ = grant_text(MYSQL, 3, None, "t")
+    text = grant_text(MYSQL, 3, None, "t")
     assert "SYSTEM_VARIABLES_ADMIN, PROCESS, REPLICATION CLIENT ON *.*" in text
     assert (
         "INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'\nCREATE USER 't'@'localhost' IDENTIFIED WITH auth_socket;"

@@ -183,7 +183,7 @@ def test_a_server_in_a_container_is_found_by_its_own_process(server: Server, sta
         number = int((copy / "postmaster.pid").read_text().split()[0])
         assert number != pid
         assert process_numbers(pid)[-1] == number
-        assert postmaster_in(copy, number) == pid
+        assert postmaster_in(copy) == pid
         table = {**server.table(), "data_dir": str(copy), "url": f"host={folder} user=postgres dbname=postgres "
                  f"password={server.password}", "restart": "true"}  # fmt: skip
         target = made(table, state_dir)

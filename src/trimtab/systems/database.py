@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
-from trimtab.records import Context, Fault, Play
+from trimtab.records import Context, DataRights, Fault, Play
 from trimtab.space import Config, SafetyClass, Value, amount
 from trimtab.systems.base import KnobState, Snapshot
 from trimtab.systems.capabilities import FoundServer
@@ -16,6 +17,7 @@ from trimtab.systems.counters import read_counters
 from trimtab.systems.discovery import found_servers, own_server
 from trimtab.systems.disk import check_disk, low_disk
 from trimtab.systems.doctor import Line, disk_lines, knob_line, recover_line, restart_line
+from trimtab.systems.grants import DEFAULT_ROLE
 from trimtab.systems.knobs import Reading, Sight, knob_states
 from trimtab.systems.lock import ServerLock
 from trimtab.systems.plays import fitting_plays, play_facts, shipped_plays
@@ -39,8 +41,11 @@ R = TypeVar("R", bound=DatabaseReach)
 
 
 class _Facts(Protocol):
-    """What decides whether knobs may be changed, beside their readings."""
+    """What decides whether knobs may be changed, beside their readings; `is_admin`: whether this user may change any."""
 
+    @property
+    def is_admin(self) -> bool: ...
+    def with_rights(self) -> Any: ...
     def sight(self, readings: Mapping[str, Reading]) -> Sight: ...
 
 
@@ -193,6 +198,23 @@ class DatabaseSystem(System[S, R]):
     def _watched_bytes(self) -> int | None:
         """The memory that the server's processes may have; None when unknown."""
         return self.settings.memory
+
+    def grant_sql(self, context: Context, rights: DataRights | None, *, role: str) -> tuple[str, bool]:
+        """What an administrator runs once, for the knobs that the settings ask to tune; see `GrantingTarget`.
+
+        Raises:
+            TargetError: the server cannot be reached.
+            UsageError: a named knob is unknown or locked for another reason than a missing right.
+        """
+        readings, facts = self._look()
+        permitted = {name: replace(reading, is_permitted=True) for name, reading in readings.items()}
+        names = self._names_of(self._states_of(permitted, facts.with_rights()), context)
+        role = role or (DEFAULT_ROLE if facts.is_admin else self._reach.endpoint().user)
+        return self._granted(facts, names, rights, role)
+
+    @abstractmethod
+    def _granted(self, facts: Any, names: Sequence[str], rights: DataRights | None, role: str) -> tuple[str, bool]:
+        """The statements for `role` to tune `names`, and whether they suffice."""
 
     def doctor(self) -> Sequence[Line]:
         """(check, is_fine, explanation) lines, in the order in which to read them; changes nothing."""

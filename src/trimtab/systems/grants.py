@@ -9,7 +9,9 @@ from trimtab.space.condition import is_true
 from trimtab.systems.server_catalog import GrantText
 from trimtab.units import Dimension
 
-__all__ = ["granted"]
+__all__ = ["DEFAULT_ROLE", "granted"]
+
+DEFAULT_ROLE = "trimtab"
 
 
 def granted(

@@ -67,6 +67,11 @@ class Reading:
         return parse_text(self.text, self.kind)
 
     @property
+    def where(self) -> str:
+        """Source and place of it."""
+        return f"{self.source} {self.place}".rstrip()
+
+    @property
     def place(self) -> str:
         """File and line of it, "" when it is in none."""
         return f"{self.file}:{self.line}" if self.file and self.line else self.file

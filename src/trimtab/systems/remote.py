@@ -6,26 +6,27 @@ import shlex
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from trimtab.errors import ApplyError, TargetError
-from trimtab.host import CommandResult, LocalHost, is_ending, is_running
+from trimtab.host import CommandResult, LocalHost, is_ending, is_running, process_mark
 from trimtab.records import Fault
 from trimtab.systems.account import Account, server_user_of
 from trimtab.systems.log import log_bytes, tail
-from trimtab.systems.session import LoginRefusedError
+from trimtab.systems.progress import Progress
+from trimtab.systems.session import LoginRefusedError, Session
 from trimtab.systems.settings import ServerSettings
 
 __all__ = ["CommandedServer", "RunningServer"]
 
 
-class _Connection(Protocol):
-    def close(self) -> None: ...
-
+_SAME_START_S = 0.5
+"""An uptime counts whole seconds."""
 
 S = TypeVar("S", bound=ServerSettings)
-C = TypeVar("C", bound=_Connection, covariant=True)
+C = TypeVar("C", bound=Session)
 
 
 class RunningServer(ABC, Generic[S, C]):
@@ -158,12 +159,26 @@ class CommandedServer(RunningServer[S, C]):
         self._command_output = ""
 
     @abstractmethod
-    def _instance(self) -> Any:
-        """What tells the server that runs now from the one after a restart; as far as it can be seen."""
+    def _began_at(self, session: C) -> float:
+        """When the server says that it started, in seconds; two tellings of one start differ by less than `_SAME_START_S`."""
 
     @abstractmethod
-    def _is_another(self, before: Any) -> bool:
+    def _recovery(self) -> Progress | None:
+        """Of the server's present start; None when there is nothing to be seen of it."""
+
+    def _instance(self) -> tuple[str, float | None]:
+        """What tells the server that runs now from the one after a restart: its process, and its start, as far as they show."""
+        pid, began = self.pid, None
+        with suppress(TargetError), self.connect() as session:
+            began = self._began_at(session)
+        return f"{pid} {process_mark(pid)}" if pid is not None else "", began
+
+    def _is_another(self, before: tuple[str, float | None]) -> bool:
         """Whether the server was restarted since `_instance` said `before`; True where that cannot be told."""
+        (process, began), (process_now, began_now) = before, self._instance()
+        if process and process_now:
+            return process != process_now
+        return began is None or began_now is None or began_now > began + _SAME_START_S
 
     @property
     def no_restart(self) -> str:
@@ -207,20 +222,37 @@ class CommandedServer(RunningServer[S, C]):
             )
 
     def _run_command(self) -> CommandResult:
-        """Runs the restart command.
+        """Runs the restart command; one that is given up while the server recovers has only failed in part.
 
         Raises:
             TargetError: it cannot be run, or takes too long.
         """
-        return self.host.run(self._restart_argv, timeout_s=self._settings.restart_timeout_s)
+        began = time.monotonic()
+        try:
+            return self.host.run(self._restart_argv, timeout_s=self._settings.restart_timeout_s)
+        except TargetError as error:
+            if not self._is_recovering():
+                raise
+            argv, taken_s = tuple(self._restart_argv), time.monotonic() - began
+            return CommandResult(argv=argv, exit_code=1, stdout="", stderr=error.message, duration_s=taken_s)
 
     def _is_recovering(self) -> bool:
         """Whether the server is on its way up, so that a command which gave up on it did not fail."""
-        return False
+        recovery = self._recovery()
+        return recovery is not None and recovery.is_under_way()
 
     def _patience(self, deadline: float) -> Callable[[], bool]:
-        """Tells whether to wait on for a login; `deadline` is that of a server without a sign of life."""
-        return lambda: time.monotonic() <= deadline
+        """Tells whether to wait on for a login; `deadline` is that of a server without a sign of life.
+
+        One that recovers is waited for as long as it gets on.
+        """
+        recovery = self._recovery()
+
+        def may_wait() -> bool:
+            is_stalled = recovery is None or recovery.has_stalled()
+            return time.monotonic() <= deadline or (not is_stalled and self._is_recovering())
+
+        return may_wait
 
     def _wait_login(self, may_wait: Callable[[], bool]) -> None:
         while True:

@@ -5,6 +5,7 @@ It adds what such a server cannot know: useful ranges, what a knob endangers, an
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, cached_property
@@ -18,6 +19,7 @@ from trimtab.space import SafetyClass
 from trimtab.space.expression import names_in, parse
 from trimtab.systems.gate import harm_of
 from trimtab.systems.overlay import Overlay, OverlayKnob
+from trimtab.systems.session import StatementError
 
 __all__ = ["ServerCatalog", "ServerKnob", "parse_server_catalog", "server_catalog"]
 
@@ -75,6 +77,22 @@ class Refusal(BaseModel):
     says: str
     hint: str
     full: bool = False
+
+
+class ChangeRefusal(BaseModel):
+    """Why no change of a setting works, whatever its value: by words of the server (a regular expression), or by its code.
+
+    Attributes:
+        words, code: of the server.
+        says: the same for people, with {what} in braces.
+        hint: what to do, with {name} in braces.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    words: str = "(?!)"
+    code: str = ""
+    says: str
+    hint: str
 
 
 class GrantText(BaseModel):
@@ -201,6 +219,27 @@ class Discovery(BaseModel):
     own: tuple[OwnServer, ...] = ()
 
 
+class Product(BaseModel):
+    """One of several products of a kind.
+
+    Attributes:
+        name: for people.
+        lowest, highest: version that is known, as major and minor.
+        replica_since: the first that understands SHOW REPLICA STATUS.
+        rights: that a user needs to tune.
+        split_since, split: since when further rights are needed, and for which knobs each is.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str
+    lowest: tuple[int, int]
+    highest: tuple[int, int]
+    replica_since: tuple[int, int, int]
+    rights: tuple[str, ...]
+    split_since: tuple[int, int] = (_LAST, 0)
+    split: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+
+
 class ServerCatalog(Overlay[ServerKnob]):
     """The whole file.
 
@@ -211,6 +250,7 @@ class ServerCatalog(Overlay[ServerKnob]):
         safety: class -> knobs that are not curated.
         pinned: where a value comes from -> why no file of ours would change it.
         refusal: why a login fails; the first that fits counts.
+        change_refusal: why no change works; the first that fits counts.
         grant: the statements of `trimtab doctor --grant-sql`, part by part.
         adjusted: knobs that the server itself lowers at its start.
         at_start: variable that no option sets -> its value after a start.
@@ -222,6 +262,10 @@ class ServerCatalog(Overlay[ServerKnob]):
         lock: of one tuner per server.
         disk: what settings may take of the disk; least_disk: free bytes below which nothing is applied.
         discover: for `trimtab init`.
+        sql: statements that the kind's code asks, by name.
+        own_files: what the configuration files of a server of our own hold, by name, with {folder} and {socket} in braces.
+        sources: the server's word for where a value comes from -> ours; others stay as they are, in lower case.
+        product: of a kind that has several, by their names here.
     """
 
     secret: frozenset[str] = frozenset()
@@ -230,6 +274,7 @@ class ServerCatalog(Overlay[ServerKnob]):
     safety: dict[SafetyClass, frozenset[str]] = Field(default_factory=dict)
     pinned: dict[str, str] = Field(default_factory=dict)
     refusal: tuple[Refusal, ...] = ()
+    change_refusal: tuple[ChangeRefusal, ...] = ()
     grant: tuple[GrantText, ...] = ()
     adjusted: frozenset[str] = frozenset()
     at_start: dict[str, str] = Field(default_factory=dict)
@@ -242,6 +287,10 @@ class ServerCatalog(Overlay[ServerKnob]):
     disk: tuple[DiskNeed, ...] = ()
     least_disk: str = "0"
     discover: Discovery | None = None
+    sql: dict[str, str] = Field(default_factory=dict)
+    own_files: dict[str, str] = Field(default_factory=dict)
+    sources: dict[str, str] = Field(default_factory=dict)
+    product: dict[str, Product] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _check_names(self) -> ServerCatalog:
@@ -281,6 +330,15 @@ class ServerCatalog(Overlay[ServerKnob]):
         for denial in self.denied.values():
             if denial.says and denial.reason in reasons and (denial.always or "" not in reasons):
                 raise TargetError(denial.says, hint=denial.hint)
+
+    def change_refused(self, error: StatementError) -> ChangeRefusal | None:
+        """Why no change of a setting works; None where it is the value that the server refuses."""
+        known = (
+            each
+            for each in self.change_refusal
+            if re.search(each.words, error.message) or each.code == error.code != ""
+        )
+        return next(known, None)
 
     def safety_of(self, name: str) -> SafetyClass:
         """The class of a knob that is not curated."""

@@ -69,6 +69,26 @@ class Session(ABC):
         found = self.row(statement, parameters)
         return found[0] if found is not None else None
 
+    def seen(self, statement: Any, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]] | None:
+        """The rows of one statement; None where this user lacks the right to see them.
+
+        Raises:
+            StatementError: the server refuses it for another reason, or is gone.
+        """
+        try:
+            return self.rows(statement, parameters)
+        except StatementError as error:
+            if not error.is_denied:
+                raise
+            return None
+
+    def told(self, statement: Any, parameters: Sequence[Any] = ()) -> Any:
+        """The first value of the first row; None where the server does not answer that, for whatever reason."""
+        try:
+            return self.value(statement, parameters)
+        except StatementError:
+            return None
+
     @abstractmethod
     def close(self) -> None:
         """Ends it; idempotent."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trimtab.systems.knobs import Reading, Sight
 from trimtab.systems.mysql.flavour import Flavour
@@ -36,6 +36,15 @@ class Facts:
     has_replica: bool
     has_mapped_log: bool = False
     beyond_rights: frozenset[str] = frozenset()
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether this user may change any knob."""
+        return self.may_set
+
+    def with_rights(self) -> Facts:
+        """The same, for a user who may do what tuning needs."""
+        return replace(self, may_set=True, beyond_rights=frozenset())
 
     def sight(self, readings: Mapping[str, Reading]) -> Sight:
         """What the server shows, with the locks that follow from these facts."""

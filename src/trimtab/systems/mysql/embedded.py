@@ -9,6 +9,7 @@ from trimtab.host import FileCopy
 from trimtab.records import Endpoint
 from trimtab.systems.account import Account
 from trimtab.systems.embedded import EmbeddedServer
+from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.mysql.process import Daemon
 from trimtab.systems.mysql.program import ENVIRONMENT, ServerProgram, data_label, find_server
 from trimtab.systems.mysql.session import Session, connect
@@ -18,24 +19,6 @@ __all__ = ["EmbeddedReach"]
 
 _INSTALL_S = 180.0
 _SOCKET = "server.sock"
-
-# A tmpdir of its own: at its start a server deletes the temporary tables of an earlier run, which in a shared folder may be
-# another server's. Without TLS, which a socket does not need: MariaDB 11.4 makes itself a certificate at each start, for 10 s.
-_OPTIONS = """# Trimtab: reached over a unix socket in a private folder only; everything else is the server's default.
-[mysqld]
-datadir = {folder}/data
-socket = {socket}
-pid-file = {folder}/server.pid
-tmpdir = {folder}/tmp
-skip-networking
-[mariadbd]
-ssl = OFF
-[mysqld-8.0]
-mysqlx = OFF
-[mysqld-8.4]
-mysqlx = OFF
-!includedir {folder}/conf.d
-"""
 
 
 class EmbeddedReach(EmbeddedServer[Daemon]):
@@ -87,7 +70,7 @@ class EmbeddedReach(EmbeddedServer[Daemon]):
 
     def _make_data(self, scratch: Path, account: Account) -> None:
         self._install(self._program.data_maker(scratch), account, _INSTALL_S, ENVIRONMENT)
-        text = _OPTIONS.format(folder=self.folder, socket=self.socket)
+        text = CATALOG.own_files["server.cnf"].format(folder=self.folder, socket=self.socket)
         copy = FileCopy(content=text.encode(), mode=0o644, uid=account.uid, gid=account.gid)
         self.host.write_file(self.folder / "server.cnf", copy)
 

@@ -7,19 +7,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trimtab.errors import TargetError
+from trimtab.systems.server_catalog import Product as Known
+from trimtab.systems.server_catalog import server_catalog
 
 __all__ = ["Flavour", "Product", "read_flavour"]
 
 Product = Literal["mariadb", "mysql"]
 
 _NUMBER = re.compile(r"(\d+)\.(\d+)\.(\d+)")
-_KNOWN: dict[Product, tuple[tuple[int, int], tuple[int, int]]] = {
-    "mariadb": ((10, 6), (11, 8)),
-    "mysql": ((8, 0), (8, 4)),
-}
-_NAMES: dict[Product, str] = {"mariadb": "MariaDB", "mysql": "MySQL"}
-_SAYS_REPLICA: dict[Product, tuple[int, int, int]] = {"mariadb": (10, 5, 1), "mysql": (8, 0, 22)}
-"""Since when SHOW REPLICA STATUS is understood; MySQL 8.4 no longer takes the old name (both manuals, SHOW REPLICA STATUS)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +30,17 @@ class Flavour:
     version: tuple[int, int, int]
 
     def __str__(self) -> str:
-        return f"{_NAMES[self.product]} {'.'.join(map(str, self.version))}"
+        return f"{self.known.name} {'.'.join(map(str, self.version))}"
+
+    @property
+    def known(self) -> Known:
+        """What the catalogue says of the product."""
+        return server_catalog("mysql").product[self.product]
 
     @property
     def replica_status(self) -> str:
         """The statement that has a row for every server that this one replicates from."""
-        word = "REPLICA" if self.version >= _SAYS_REPLICA[self.product] else "SLAVE"
+        word = "REPLICA" if self.version >= self.known.replica_since else "SLAVE"
         return f"SHOW {word} STATUS"
 
 
@@ -55,11 +55,11 @@ def read_flavour(version: str) -> Flavour:
     if match is None:
         raise TargetError(f"the server's version={version!r} cannot be read", hint="is it MySQL or MariaDB?")
     flavour = Flavour(product, (int(match[1]), int(match[2]), int(match[3])))
-    low, high = _KNOWN[product]
+    low, high = flavour.known.lowest, flavour.known.highest
     if not low <= flavour.version[:2] <= high:
         raise TargetError(
             f"version={flavour} is not known to the catalogue",
-            hint=f"{_NAMES[product]} {_dotted(low)} to {_dotted(high)} is; nothing was changed",
+            hint=f"{flavour.known.name} {_dotted(low)} to {_dotted(high)} is; nothing was changed",
         )
     return flavour
 

@@ -12,9 +12,8 @@ from trimtab.systems.knobs import Reading
 from trimtab.systems.mysql.options import option_files
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.replication import is_replica
-from trimtab.systems.mysql.session import Session
+from trimtab.systems.mysql.session import Session, uptime_s
 from trimtab.systems.picture import Picture
-from trimtab.systems.session import StatementError
 
 __all__ = ["files_as_left", "take_picture", "who_answers"]
 
@@ -33,7 +32,7 @@ def take_picture(reach: Reach, read: Read, ours: Callable[[Session], frozenset[s
     with reach.connect() as session:
         variables = read(session)
         watched = {name: variables[name] for name in sorted({*ours(session), *_WATCHED}) if name in variables}
-        uptime = session.rows("SHOW GLOBAL STATUS LIKE 'Uptime'")
+        began_s = time.monotonic() - uptime_s(session)
         identifier = _identifier(session)
         role = _role(session, variables)
     pid = reach.pid
@@ -42,10 +41,10 @@ def take_picture(reach: Reach, read: Read, ours: Callable[[Session], frozenset[s
         role=role or "a server that takes writes",
         calls="server_uid",
         instance=f"{pid} {process_mark(pid)}" if pid is not None else "",
-        began_s=time.monotonic() - float(uptime[0][1]) if uptime else 0.0,
+        began_s=began_s,
         files={str(path): _digest(path, reach) for path in option_files(reach)},
         ours=frozenset({str(reach.include_file or "")}),
-        settings={name: (variable.text, _where(variable)) for name, variable in watched.items()},
+        settings={name: (variable.text, variable.where) for name, variable in watched.items()},
     )
 
 
@@ -68,24 +67,13 @@ def files_as_left(reach: Reach, left: Mapping[str, str]) -> bool:
 
 
 def _identifier(session: Session) -> str:
-    return "".join(_asked(session, f"@@GLOBAL.{name}") for name in ("server_uid", "server_uuid"))
-
-
-def _asked(session: Session, what: str) -> str:
-    try:
-        return str(session.value(f"SELECT {what}") or "")
-    except StatementError:  # MariaDB has one, MySQL the other
-        return ""
+    return "".join(str(session.told(f"SELECT @@GLOBAL.{name}") or "") for name in ("server_uid", "server_uuid"))
 
 
 def _role(session: Session, variables: Mapping[str, Reading]) -> str:
     if any(name in variables and variables[name].value is True for name in ("read_only", "super_read_only")):
         return "read-only"
     return "a replica" if is_replica(session) else ""
-
-
-def _where(variable: Reading) -> str:
-    return f"{variable.source} {variable.file}".rstrip()
 
 
 def _digest(path: Path, reach: Reach) -> str:

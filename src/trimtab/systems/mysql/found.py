@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,31 +11,16 @@ from trimtab.host import machine_mark
 from trimtab.systems.mysql.identity import is_folder_of, server_uuid
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.mysql.settings import Settings
-from trimtab.systems.session import StatementError
+from trimtab.systems.seen import argv_of, output_file
 
-__all__ = ["Found", "argv_of", "read_facts"]
+__all__ = ["Found", "read_facts"]
 
 _FACTS = ("datadir", "pid_file", "log_error", "server_uuid")
 
 
 def read_facts(session: Session) -> dict[str, str]:
     """What the server tells of its files, as it sees them; "" for what it does not have."""
-    facts = {}
-    for name in _FACTS:
-        try:
-            facts[name] = str(session.value(f"SELECT @@{name}") or "")
-        except StatementError:
-            facts[name] = ""  # MariaDB has no server_uuid
-    return facts
-
-
-def argv_of(pid: int) -> tuple[str, ...]:
-    """The command line of a process; () when this user may not see it."""
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-    except OSError:
-        return ()
-    return tuple(os.fsdecode(word) for word in words if word)
+    return {name: str(session.told(f"SELECT @@{name}") or "") for name in _FACTS}  # MariaDB has no server_uuid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,11 +84,7 @@ class Found:
 def _log(told: Path, data_dir: Path | None, name: str, pid: int) -> Path | None:
     """The server's error log by the path that it has here; its standard error where it writes there into a file."""
     if name in ("", "stderr"):
-        try:
-            output = Path(f"/proc/{pid}/fd/2").resolve(strict=True)
-        except OSError:
-            return None
-        return output if output.is_file() else None
+        return output_file(pid)
     return _here(told, data_dir, name)
 
 

@@ -13,19 +13,14 @@ from pathlib import Path
 
 from trimtab.errors import TargetError
 from trimtab.host import Folder, peer_pid, process_name, process_numbers, process_started_s, processes, works_in
-from trimtab.systems.mysql.session import Session
-from trimtab.systems.session import StatementError
+from trimtab.systems.mysql.session import Session, uptime_s
+from trimtab.systems.server_catalog import server_catalog
 
 __all__ = ["PROGRAMS", "is_folder_of", "is_server", "process_behind", "require_same_server", "server_in", "server_uuid"]
 
 PROGRAMS = ("mysqld", "mariadbd", "mysqld-debug")
 _STARTED_S = 3.0
 """How far Uptime, in whole seconds, and the process's own start may lie apart."""
-_THREAD = (
-    "SELECT tid FROM information_schema.processlist WHERE id = CONNECTION_ID()",
-    "SELECT thread_os_id FROM performance_schema.threads WHERE processlist_id = CONNECTION_ID()",
-)
-"""MariaDB's and MySQL's."""
 _UUID = re.compile(rb"^\s*server-uuid\s*=\s*([0-9a-fA-F-]{36})", re.MULTILINE)
 _AUTO_CNF_BYTES = 4096
 
@@ -40,8 +35,8 @@ def process_behind(session: Session, data_dir: Path | None) -> int | None:
     pid = peer_pid(session.socket)
     if pid is not None and is_server(pid):
         return pid
-    rows = session.rows("SHOW GLOBAL STATUS LIKE 'Uptime'")
-    began = [pid for pid in processes() if is_server(pid) and rows and _has_begun(pid, float(rows[0][1]))]
+    up_s = uptime_s(session)
+    began = [pid for pid in processes() if is_server(pid) and _has_begun(pid, up_s)]
     thread = _thread_of(session)
     if thread is not None:
         return next((pid for pid in began if thread in _threads(pid)), None)
@@ -50,14 +45,9 @@ def process_behind(session: Session, data_dir: Path | None) -> int | None:
 
 def _thread_of(session: Session) -> int | None:
     """The number that the operating system gave the thread of this connection, where the server lives."""
-    for statement in _THREAD:
-        try:
-            found = session.value(statement)
-        except StatementError:
-            continue  # the other product, or the right to look is missing
-        if found:
-            return int(found)
-    return None
+    asked = (session.told(server_catalog("mysql").sql[name]) for name in ("mariadb_thread", "mysql_thread"))
+    found = next(filter(None, asked), None)  # the other product, or the right to look is missing
+    return int(found) if found is not None else None
 
 
 def _threads(pid: int) -> set[int]:

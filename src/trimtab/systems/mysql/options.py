@@ -9,10 +9,10 @@ from pathlib import Path
 
 from trimtab.errors import TargetError
 from trimtab.systems.mysql.reach import Reach
+from trimtab.systems.own_program import program_says
 
 __all__ = ["given_options", "option_files", "start_values"]
 
-_TIMEOUT_S = 30.0
 _DEFAULTS = ("--defaults-file=", "--defaults-extra-file=")
 _USUAL = ("/etc/my.cnf", "/etc/mysql/my.cnf")
 _INCLUDE = re.compile(rb"^\s*!include(dir)?\s+(\S+)", re.MULTILINE)
@@ -101,17 +101,8 @@ def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _run(reach: Reach, argv: Sequence[str]) -> str | None:
-    account = reach.account
-    if not argv[:1] or account is None or not (account.is_me or os.geteuid() == 0):
-        return None
     try:
-        result = reach.host.run(
-            argv,
-            timeout_s=_TIMEOUT_S,
-            user=None if account.is_me else account.uid,
-            group=None if account.is_me else account.gid,
-            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
-        )
+        result = program_says(reach, argv)
     except TargetError:
         return None
-    return result.stdout if result.exit_code == 0 else None
+    return result.stdout if result is not None and result.exit_code == 0 else None

@@ -15,7 +15,7 @@ from trimtab.systems.knobs import Reading, parse_text
 from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.mysql.options import given_options, option_files, start_values
 from trimtab.systems.mysql.reach import Reach
-from trimtab.systems.mysql.session import Session
+from trimtab.systems.mysql.session import Session, uptime_s
 from trimtab.systems.mysql.values import is_same
 
 __all__ = ["lost_by_restart", "require_settled", "starts_so", "unsettled"]
@@ -94,10 +94,7 @@ def unsettled(session: Session, reach: Reach, variables: Mapping[str, Reading]) 
 
 
 def _has_newer_file(session: Session, reach: Reach) -> bool:
-    uptime = session.rows("SHOW GLOBAL STATUS LIKE 'Uptime'")
-    if not uptime:
-        return False
-    started_at = time.time() - float(uptime[0][1]) - _SLACK_S
+    started_at = time.time() - uptime_s(session) - _SLACK_S
     files = option_files(reach)
     return any(_changed_at(path) > started_at for path in {*files, *(path.parent for path in files)})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 from trimtab.errors import ApplyError
@@ -11,10 +10,9 @@ from trimtab.space import Config, RestartClass
 from trimtab.systems.base import KnobState
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.values import option_text
+from trimtab.systems.own_program import program_says
 
 __all__ = ["check_start"]
-
-_TIMEOUT_S = 30.0
 
 
 def check_start(config: Config, states: Mapping[str, KnobState], reach: Reach) -> None:
@@ -27,18 +25,10 @@ def check_start(config: Config, states: Mapping[str, KnobState], reach: Reach) -
         ApplyError: it would not start with them.
     """
     late = {name: value for name, value in config.items() if states[name].knob.restart is not RestartClass.RELOAD}
-    account, argv = reach.account, reach.argv
-    if not late or not argv or account is None or not (account.is_me or os.geteuid() == 0):
-        return
+    argv = list(reach.argv) if late else []
     options = [f"--{name.replace('_', '-')}={option_text(value)}" for name, value in late.items()]
-    result = reach.host.run(
-        [*argv, *options, "--help", "--verbose"],
-        timeout_s=_TIMEOUT_S,
-        user=None if account.is_me else account.uid,
-        group=None if account.is_me else account.gid,
-        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
-    )
-    if result.exit_code != 0:
+    result = program_says(reach, [*argv, *options, "--help", "--verbose"] if argv else [])
+    if result is not None and result.exit_code != 0:
         raise ApplyError(f"the server would not start: {_complaints(result)}", hint="see `trimtab knobs`")
 
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from trimtab.errors import TargetError
-from trimtab.host import CommandResult, peer_pid, process_mark
+from trimtab.host import peer_pid, process_mark
 from trimtab.host.mysql_client import password_from_files
 from trimtab.records import Endpoint
 from trimtab.systems.credentials import keep, received
 from trimtab.systems.log import is_servers_log
-from trimtab.systems.mysql.found import Found, argv_of, read_facts
+from trimtab.systems.mysql.found import Found, read_facts
 from trimtab.systems.mysql.identity import is_server, process_behind, require_same_server, server_in
 from trimtab.systems.mysql.recovery import Recovery
-from trimtab.systems.mysql.session import Session, connect, password_of
+from trimtab.systems.mysql.session import Session, connect, password_of, uptime_s
 from trimtab.systems.mysql.settings import Settings
 from trimtab.systems.remote import CommandedServer, RunningServer
+from trimtab.systems.seen import argv_of
 from trimtab.systems.session import LoginRefusedError
 
 __all__ = ["ConnectionReach", "LocalReach"]
@@ -57,8 +58,7 @@ class ConnectionReach(RunningServer[Settings, Session]):
     @property
     def argv(self) -> Sequence[str]:
         """The server's command line, as it was last seen; empty when this user may not see it."""
-        pid = self.pid
-        return (argv_of(pid) if pid is not None else ()) or self._found.argv
+        return argv_of(self.pid) or self._found.argv
 
     @property
     def pid_file(self) -> Path | None:
@@ -171,55 +171,11 @@ class LocalReach(CommandedServer[Settings, Session], ConnectionReach):
                 hint="run as that user or as root, or give a file that does not exist yet",
             )
 
-    def _run_command(self) -> CommandResult:
-        """As `CommandedServer`'s; one that gives up on a server which recovers has only failed in part."""
-        began = time.monotonic()
-        try:
-            return super()._run_command()
-        except TargetError as error:
-            if not self._is_recovering():
-                raise
-            taken_s = time.monotonic() - began
-            return CommandResult(
-                argv=tuple(self._restart_argv), exit_code=1, stdout="", stderr=error.message, duration_s=taken_s
-            )
-
     def _recovery(self) -> Recovery:
         return Recovery(self.log_file, self._log_start, self._settings.restart_timeout_s)
 
-    def _is_recovering(self) -> bool:
-        return self._recovery().is_under_way()
-
-    def _patience(self, deadline: float) -> Callable[[], bool]:
-        """As long as the log shows that the server gets on with its recovery, too."""
-        recovery = self._recovery()
-
-        def may_wait() -> bool:
-            is_stalled = recovery.has_stalled()
-            return time.monotonic() <= deadline or (not is_stalled and recovery.is_under_way())
-
-        return may_wait
-
-    def _process(self) -> str:
-        pid = self.pid
-        return f"{pid} {process_mark(pid)}" if pid is not None else ""
-
-    def _instance(self) -> tuple[float | None, str]:
-        return self._started_at(), self._process()
-
-    def _is_another(self, before: tuple[float | None, str]) -> bool:
-        (started, process), (after, now) = before, self._instance()
-        if process and now:
-            return process != now
-        return started is None or after is None or after > started + 0.5  # Uptime counts whole seconds
-
-    def _started_at(self) -> float | None:
-        try:
-            with self.connect() as session:
-                rows = session.rows("SHOW GLOBAL STATUS LIKE 'Uptime'")
-        except TargetError:
-            return None
-        return time.time() - float(rows[0][1])
+    def _began_at(self, session: Session) -> float:
+        return time.time() - uptime_s(session)
 
     def describe(self) -> Mapping[str, Any]:
         """Where it is, without the password."""

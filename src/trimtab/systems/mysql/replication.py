@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from trimtab.systems.mysql.flavour import read_flavour
 from trimtab.systems.mysql.session import Session
+from trimtab.systems.server_catalog import server_catalog
 from trimtab.systems.session import StatementError
 
 __all__ = ["has_replica", "is_replica"]
-
-_DUMPS = "SELECT 1 FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' LIMIT 1"
-"""What a replica asks of its source looks so in both products."""
 
 
 def is_replica(session: Session) -> bool:
@@ -20,7 +18,7 @@ def is_replica(session: Session) -> bool:
 
 def has_replica(session: Session) -> bool:
     """Whether another server takes part at either end; False when this user may not know."""
-    return is_replica(session) or _finds(session, _DUMPS)
+    return is_replica(session) or _finds(session, server_catalog("mysql").sql["dumps"])
 
 
 def _finds(session: Session, statement: str) -> bool:

@@ -16,7 +16,7 @@ from trimtab.systems import session
 from trimtab.systems.server_catalog import server_catalog
 from trimtab.systems.session import FullError, LoginRefusedError, StatementError
 
-__all__ = ["Session", "connect", "password_of"]
+__all__ = ["Session", "connect", "password_of", "uptime_s"]
 
 CONNECT_TIMEOUT_S = 10
 _ANSWER_S = 60
@@ -52,6 +52,16 @@ class Session(session.Session):
         except pymysql.MySQLError as error:
             code, words = _parts(error)
             raise StatementError(words, code=code, is_lost=code in _LOST, hint="see the server's error log") from error
+
+
+def uptime_s(session: Session) -> float:
+    """Whole seconds since the server's start; 0 when it does not say.
+
+    Raises:
+        StatementError: the server is gone.
+    """
+    rows = session.rows("SHOW GLOBAL STATUS LIKE 'Uptime'")
+    return float(rows[0][1]) if rows else 0.0
 
 
 def connect(endpoint: Endpoint) -> Session:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from trimtab.errors import TargetError
 from trimtab.host import most_open_files
-from trimtab.records import Context, DataRights
+from trimtab.records import DataRights
 from trimtab.space import Config
 from trimtab.systems.base import KnobState
 from trimtab.systems.database import DatabaseSystem
@@ -28,7 +27,7 @@ from trimtab.systems.mysql.remote import ConnectionReach, LocalReach
 from trimtab.systems.mysql.replication import has_replica
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.mysql.settings import Settings
-from trimtab.systems.mysql.variables import MARIADB_QUERY, MYSQL_QUERY, from_mariadb, from_mysql
+from trimtab.systems.mysql.variables import from_mariadb, from_mysql
 from trimtab.systems.picture import Picture, Sentry
 from trimtab.systems.ways import Ways
 
@@ -74,9 +73,8 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
 
     def _variables(self, session: Session) -> dict[str, Reading]:
         flavour = self._flavour_of(session)
-        if flavour.product == "mariadb":
-            return from_mariadb(session.rows(MARIADB_QUERY))
-        return from_mysql(session.rows(MYSQL_QUERY), curated_for(flavour))
+        rows = session.rows(CATALOG.sql[f"{flavour.product}_variables"])
+        return from_mariadb(rows) if flavour.product == "mariadb" else from_mysql(rows, curated_for(flavour))
 
     def _look(self) -> tuple[dict[str, Reading], Facts]:
         with self._reach.connect() as session:
@@ -114,13 +112,8 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
         super()._check(config, states)
         preflight.check_start(config, states, self._reach)
 
-    def grant_sql(self, context: Context, rights: DataRights | None, *, role: str) -> tuple[str, bool]:
-        """The user that tuning needs, as SQL for an administrator; see `GrantingTarget`."""
-        variables, facts = self._look()
-        allowed = replace(facts, may_set=True, beyond_rights=frozenset())
-        names = self._names_of(self._states_of(variables, allowed), context)
-        user = role or (self._reach.endpoint().user if not facts.may_set else grant.DEFAULT_USER)
-        return grant.grant_text(facts.flavour, len(names), rights, user)
+    def _granted(self, facts: Facts, names: Sequence[str], rights: DataRights | None, role: str) -> tuple[str, bool]:
+        return grant.grant_text(facts.flavour, len(names), rights, role), True
 
     def _server_lines(self, states: Mapping[str, KnobState]) -> list[Line]:
         reach, (_, facts) = self._reach, self._look()

@@ -11,44 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trimtab.systems.knobs import Kind, Reading
+from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.server_catalog import ServerKnob
 
-__all__ = ["MARIADB_QUERY", "MYSQL_QUERY", "from_mariadb", "from_mysql"]
-
-MARIADB_QUERY = (
-    "SELECT LOWER(VARIABLE_NAME), GLOBAL_VALUE, GLOBAL_VALUE_ORIGIN, DEFAULT_VALUE, VARIABLE_TYPE, NUMERIC_MIN_VALUE,"
-    " NUMERIC_MAX_VALUE, NUMERIC_BLOCK_SIZE, ENUM_VALUE_LIST, READ_ONLY, GLOBAL_VALUE_PATH"
-    " FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_SCOPE <> 'SESSION ONLY'"
-)
-"""Without ORDER BY: under a sort_buffer_size of a few bytes the server could not even be looked at."""
-
-MYSQL_QUERY = (
-    "SELECT LOWER(v.VARIABLE_NAME), g.VARIABLE_VALUE,"
-    " IF(v.VARIABLE_SOURCE = 'DYNAMIC' AND v.SET_USER IS NULL, 'COMPILED', v.VARIABLE_SOURCE),"
-    " v.VARIABLE_PATH, v.MIN_VALUE, v.MAX_VALUE"
-    " FROM performance_schema.variables_info v JOIN performance_schema.global_variables g USING (VARIABLE_NAME)"
-)
-"""What no user has set the server has set itself, at its start (foreign_key_checks, while it makes its own tables)."""
-
-_SOURCES = {
-    "COMPILE-TIME": "default",
-    "COMPILED": "default",
-    "AUTO": "default",
-    "ENVIRONMENT": "environment variable",
-    "CONFIG": "configuration file",
-    "GLOBAL": "configuration file",
-    "SERVER": "configuration file",
-    "EXPLICIT": "configuration file",
-    "EXTRA": "configuration file",
-    "USER": "configuration file",
-    "LOGIN": "configuration file",
-    "PERSISTED": "mysqld-auto.cnf",
-    "COMMAND-LINE": "command line",
-    "COMMAND_LINE": "command line",
-    "SQL": "SET GLOBAL",
-    "DYNAMIC": "SET GLOBAL",
-}
-
+__all__ = ["from_mariadb", "from_mysql"]
 
 _TYPES: dict[str, Kind] = {"BOOLEAN": "bool", "DOUBLE": "real", "ENUM": "choice"}
 
@@ -58,7 +24,7 @@ def _name(row: Sequence[Any]) -> str:
 
 
 def from_mariadb(rows: Sequence[Sequence[Any]]) -> dict[str, Reading]:
-    """The rows of `MARIADB_QUERY` by name."""
+    """The rows of the catalogue's statement by name."""
     found = {}
     for name, value, origin, default, type_, low, high, block, choices, read_only, path in sorted(rows, key=_name):
         kind: Kind = _TYPES.get(type_, "integer" if "INT" in type_ else "text")
@@ -73,14 +39,14 @@ def from_mariadb(rows: Sequence[Sequence[Any]]) -> dict[str, Reading]:
             block=max(1, int(block or 1)) if kind == "integer" else 1,
             choices=tuple(str(choices).split(",")) if kind == "choice" and choices else (),
             is_late=read_only != "NO",
-            source=_SOURCES.get(str(origin), str(origin).lower()),
+            source=CATALOG.sources.get(str(origin), str(origin).lower()),
             file=str(path or ""),
         )
     return found
 
 
 def from_mysql(rows: Sequence[Sequence[Any]], curated: Mapping[str, ServerKnob]) -> dict[str, Reading]:
-    """The rows of `MYSQL_QUERY` by name; types and restart classes are the overlay's."""
+    """The rows of the catalogue's statement by name; types and restart classes are the catalogue's own."""
     found = {}
     for name, value, source, path, low, high in sorted(rows, key=_name):
         knob = curated.get(str(name))
@@ -97,7 +63,7 @@ def from_mysql(rows: Sequence[Sequence[Any]], curated: Mapping[str, ServerKnob])
             block=(knob.step if knob is not None else None) or 1,
             choices=knob.choices if knob is not None and kind == "choice" else (),
             is_late=knob is None or knob.restart != "reload",
-            source=_SOURCES.get(str(source), str(source).lower()),
+            source=CATALOG.sources.get(str(source), str(source).lower()),
             file=str(path or ""),
         )
     return found

@@ -18,7 +18,6 @@ __all__ = ["change_entries", "file_faults", "read_entries", "reload_and_wait"]
 
 _RELOAD_S = 20.0
 _POLL_S = 0.005
-_CONFIG_FILE_ERROR = "F0000"
 
 
 def read_entries(connection: Connection) -> dict[str, str]:
@@ -27,14 +26,8 @@ def read_entries(connection: Connection) -> dict[str, str]:
     Raises:
         TargetError: this user may see neither pg_file_settings nor where settings come from.
     """
-    try:
-        found = connection.rows(
-            "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE %s AND name IS NOT NULL ORDER BY seqno",
-            [f"%/{AUTO_CONF}"],
-        )
-    except StatementError as error:
-        if not error.is_denied:
-            raise
+    found = connection.seen(CATALOG.sql["entries"])
+    if found is None:
         return _effective_entries(connection)
     return {name: setting for name, setting in found if not _is_untouched(name)}
 
@@ -85,30 +78,13 @@ def change_entries(connection: Connection, now: Mapping[str, str], wanted: Mappi
 
 def _told(error: StatementError, name: str, text: str | None) -> TargetError:
     what = f"{name}={text!r}" if text is not None else f"RESET {name}"
-    words = error.message
     if error.is_lost:
-        return ConnectionLostError(
-            f"the connection was lost while changing {what}: {words}", hint="see the server's log"
-        )
-    if "allow_alter_system" in words or "ALTER SYSTEM is not allowed" in words:
-        return TargetError(
-            f"the server does not allow ALTER SYSTEM: {words}",
-            hint="allow_alter_system = off says that something else (Patroni, Ansible, an operator) configures it",
-        )
-    if "could not" in words and "file" in words:  # a read-only disk is reported as a missing privilege
-        return TargetError(
-            f"the server cannot write {AUTO_CONF}: {words}", hint="is its data directory read-only, or the disk full?"
-        )
-    if error.is_denied:
-        return TargetError(
-            f"this user may not change {what}: {words}",
-            hint=f"GRANT ALTER SYSTEM ON PARAMETER {name} TO the user (PostgreSQL 15 or later), or use a superuser",
-        )
-    if error.code == _CONFIG_FILE_ERROR:
-        return TargetError(
-            f"{AUTO_CONF} cannot be parsed by the server: {words}", hint="repair that file; nothing was changed by this"
-        )
-    return ApplyError(f"the server refuses {what}: {words}", hint="see `trimtab knobs` for ranges")
+        message = f"the connection was lost while changing {what}: {error.message}"
+        return ConnectionLostError(message, hint="see the server's log")
+    told = CATALOG.change_refused(error)
+    if told is None:
+        return ApplyError(f"the server refuses {what}: {error.message}", hint="see `trimtab knobs` for ranges")
+    return TargetError(f"{told.says.format(what=what)}: {error.message}", hint=told.hint.format(name=name))
 
 
 def file_faults(connection: Connection) -> list[str]:
@@ -116,17 +92,7 @@ def file_faults(connection: Connection) -> list[str]:
 
     Empty when this user may not look.
     """
-    try:
-        found = connection.rows(
-            # while a knob waits for a restart, the server shows an error for it too
-            "SELECT f.sourcefile, f.sourceline, coalesce(name, ''), error FROM pg_file_settings f"
-            " LEFT JOIN pg_settings USING (name) WHERE error IS NOT NULL"
-            " AND f.sourcefile IS NOT NULL AND context IS DISTINCT FROM 'postmaster'"
-        )
-    except StatementError as error:
-        if not error.is_denied:
-            raise
-        return []
+    found = connection.seen(CATALOG.sql["file_faults"]) or []
     return [f"{file}:{line} {name}: {fault}" for file, line, name, fault in found]
 
 

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trimtab.errors import TargetError
 from trimtab.systems.knobs import Kind, Reading, Sight
 from trimtab.systems.postgresql.session import Connection
 from trimtab.systems.server_catalog import server_catalog
 
-__all__ = [
-    "CATALOG",
-    "Facts",
-    "is_kept",
-    "major_version",
-    "missing_knobs",
-    "read_facts",
-    "read_rows",
-]
+__all__ = ["CATALOG", "Facts", "is_kept", "major_version", "missing_knobs", "read_facts", "read_rows"]
 
 CATALOG = server_catalog("postgresql")
 
@@ -36,7 +28,12 @@ class Facts:
     has_standby: bool
     is_standby: bool
     may_reload: bool
+    is_admin: bool
     allows_alter_system: bool
+
+    def with_rights(self) -> Facts:
+        """The same, for a user who may do what tuning needs."""
+        return replace(self, may_reload=True)
 
     def sight(self, readings: Mapping[str, Reading]) -> Sight:
         """What the server shows, with the locks that follow from these facts."""
@@ -76,12 +73,7 @@ def read_rows(connection: Connection) -> dict[str, Reading]:
     """Every knob of the server, by name."""
     # has_parameter_privilege came with version 15; before it only a superuser may use ALTER SYSTEM.
     may = "has_parameter_privilege(name, 'ALTER SYSTEM')" if connection.info.server_version >= 150000 else "false"
-    rows = connection.rows(
-        "SELECT name, coalesce(setting, ''), coalesce(unit, ''), context, vartype, source, min_val::float8,"
-        " max_val::float8, coalesce(enumvals, '{}'), coalesce(boot_val, ''), coalesce(sourcefile, ''),"
-        " coalesce(sourceline, 0), pending_restart,"
-        f" (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) OR {may} FROM pg_settings ORDER BY name"
-    )
+    rows = connection.rows(CATALOG.sql["knobs"].format(may_alter=may))
     found = {}
     for name, text, unit, context, kind, source, low, high, choices, boot, file, line, is_pending, may_set in rows:
         found[name] = Reading(
@@ -99,14 +91,9 @@ def is_kept(reading: Reading) -> bool:
 
 def read_facts(connection: Connection, rows: Mapping[str, Reading]) -> Facts:
     """Facts of the server that lock whole groups of knobs."""
-    # pg_jit_available() is false where jit is off as well; switched on for this statement, it tells of the library alone.
-    found = connection.row(
-        "SELECT set_config('jit', 'on', true), pg_jit_available(), EXISTS (SELECT FROM pg_stat_replication), pg_is_in_recovery(),"
-        " has_function_privilege('pg_reload_conf()', 'EXECUTE')"
-    )
-    _, jit, standby, recovers, may_reload = found if found is not None else ("", False, False, False, False)
+    _, jit, standby, recovers, may_reload, is_admin = connection.rows(CATALOG.sql["facts"])[0]
     allowed = "allow_alter_system" not in rows or rows["allow_alter_system"].value is True
-    return Facts(major_version(connection), bool(jit), bool(standby), bool(recovers), bool(may_reload), allowed)
+    return Facts(major_version(connection), jit, standby, recovers, may_reload, is_admin, allowed)
 
 
 def missing_knobs(choice: str | Sequence[str], rows: Mapping[str, Reading], major: int) -> tuple[str, ...]:

@@ -117,9 +117,8 @@ class _Change:
             is_derived = self._config.get(name, knob.default) in knob.special
             if is_same(row.value, value) or (is_derived and not row.is_pending):
                 continue
-            where = f"{row.source} {row.place}".rstrip()
             raise ApplyError(
-                f"the server uses {name}={format_value(row.value, row.unit)} ({where}),"
+                f"the server uses {name}={format_value(row.value, row.unit)} ({row.where}),"
                 f" not {format_value(value, row.unit)}",
                 hint="another source wins over postgresql.auto.conf, or the server rounds the value",
             )

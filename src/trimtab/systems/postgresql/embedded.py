@@ -10,6 +10,7 @@ from trimtab.host import Folder
 from trimtab.records import Endpoint
 from trimtab.systems.account import Account, cache_root
 from trimtab.systems.embedded import EmbeddedServer
+from trimtab.systems.postgresql.catalogue import CATALOG
 from trimtab.systems.postgresql.install import find_install
 from trimtab.systems.postgresql.process import Postmaster
 from trimtab.systems.postgresql.session import Connection, connect
@@ -20,13 +21,6 @@ __all__ = ["EmbeddedReach"]
 _INITDB_S = 120.0
 _PORT = 5432
 _USER = "postgres"
-
-_CONFIG = """
-# Trimtab: reached over a unix socket in a private folder only; everything else is PostgreSQL's default.
-listen_addresses = ''
-unix_socket_directories = '{folder}'
-unix_socket_permissions = 0700
-"""
 
 
 class EmbeddedReach(EmbeddedServer[Postmaster]):
@@ -64,7 +58,7 @@ class EmbeddedReach(EmbeddedServer[Postmaster]):
         with Folder.open(scratch) as folder:
             handle = folder.open_file("postgresql.conf", os.O_WRONLY | os.O_APPEND)
         with os.fdopen(handle, "a") as file:
-            file.write(_CONFIG.format(folder=self.socket_dir))
+            file.write(CATALOG.own_files["postgresql.conf"].format(socket=self.socket_dir))
 
     def connect(self, application: str = "trimtab") -> Connection:
         """A fresh superuser connection."""

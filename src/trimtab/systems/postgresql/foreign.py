@@ -8,7 +8,6 @@ from typing import Any
 
 from trimtab.errors import TargetError
 from trimtab.systems.files import digest_at
-from trimtab.systems.knobs import Reading
 from trimtab.systems.picture import Picture
 from trimtab.systems.postgresql.catalogue import is_kept, read_rows
 from trimtab.systems.postgresql.reach import AUTO_CONF, Reach
@@ -30,8 +29,7 @@ def take_picture(reach: Reach) -> Picture:
     """
     try:
         with reach.connect() as connection:
-            found = _one(connection, "SELECT pg_is_in_recovery(), pg_postmaster_start_time()::text")
-            is_standby, started_at = found or (False, "")
+            is_standby, started_at = connection.rows("SELECT pg_is_in_recovery(), pg_postmaster_start_time()::text")[0]
             return Picture(
                 who={
                     "identifier": _identifier(connection),
@@ -44,7 +42,11 @@ def take_picture(reach: Reach) -> Picture:
                 began=str(started_at),
                 files=_files(connection, reach),
                 ours=frozenset({AUTO_CONF}),
-                settings={name: _shown(row) for name, row in read_rows(connection).items() if is_kept(row)},
+                settings={
+                    name: (format_value(row.value, row.unit), row.where)
+                    for name, row in read_rows(connection).items()
+                    if is_kept(row)
+                },
             )
     except StatementError as error:
         raise TargetError(f"the server's state cannot be read: {error.message}", hint="see its log") from error
@@ -74,18 +76,9 @@ def who_answers(connection: Connection) -> dict[str, Any]:
     return found | ({"identifier": identifier} if identifier else {})
 
 
-def _one(connection: Connection, query: str) -> tuple[Any, ...] | None:
-    try:
-        return connection.row(query)
-    except StatementError as error:
-        if not error.is_denied:
-            raise
-        return None
-
-
 def _first(connection: Connection, query: str) -> Any:
-    found = _one(connection, query)
-    return found[0] if found is not None else None
+    found = connection.seen(query)
+    return found[0][0] if found else None
 
 
 def _timeline(connection: Connection, is_standby: bool) -> int:
@@ -95,22 +88,12 @@ def _timeline(connection: Connection, is_standby: bool) -> int:
     return int(str(name)[:8], 16) if name else 0
 
 
-def _shown(row: Reading) -> tuple[str, str]:
-    where = f"{row.source} {row.place}" if row.file else row.source
-    return format_value(row.value, row.unit), where
-
-
 def _files(connection: Connection, reach: Reach) -> dict[str, str]:
     """Digests of the files that the server would read now: of their bytes where they can be read, else of their entries."""
     entries: dict[str, list[str]] = {}
-    try:
-        for path, *entry in connection.rows(
-            "SELECT sourcefile, name, setting, error FROM pg_file_settings ORDER BY seqno"
-        ):
-            entries.setdefault(path or "", []).append(repr(entry))
-    except StatementError as error:
-        if not error.is_denied:
-            raise
+    files = "SELECT sourcefile, name, setting, error FROM pg_file_settings ORDER BY seqno"
+    for path, *entry in connection.seen(files) or ():
+        entries.setdefault(path or "", []).append(repr(entry))
     if reach.data_dir is not None:
         config = _first(connection, "SELECT current_setting('config_file', true)")
         for path in (str(reach.data_dir / AUTO_CONF), *([str(config)] if config else [])):

@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from trimtab.records import DataRights
 from trimtab.systems.grants import granted
 from trimtab.systems.server_catalog import server_catalog
 
-__all__ = ["DEFAULT_ROLE", "SINCE", "Server", "grant_text"]
+__all__ = ["SINCE", "grant_text"]
 
-DEFAULT_ROLE = "trimtab"
 SINCE = 15
 """First version with GRANT ... ON PARAMETER and with the role pg_checkpoint."""
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """What the statements depend on.
-
-    Attributes:
-        major: the server's version.
-        database: the database that the tuner connects to.
-    """
-
-    major: int
-    database: str
 
 
 def _quoted(name: str) -> str:
@@ -48,18 +33,18 @@ def _wrapped(words: Iterable[str], width: int = 110) -> Iterator[str]:
     yield line.rstrip()
 
 
-def grant_text(server: Server, names: Sequence[str], rights: DataRights | None, role: str) -> str:
+def grant_text(major: int, database: str, names: Sequence[str], rights: DataRights | None, role: str) -> str:
     """The statements for `role` to tune `names`; below version 15 comments say what is missing.
 
     To be run by a superuser. The role must not exist, and gets its password afterwards (`\\password`), so that none
-    stands in a statement or in the server's log.
+    stands in a statement or in the server's log. `database` is the one that it connects to.
     """
     words = {
         "n_knobs": str(len(names)),
         "knobs": "\n".join(_wrapped(f"{_word(name)}{',' if name != names[-1] else ''}" for name in names)),
         "role": _word(role),
-        "login_database": _word(server.database),
+        "login_database": _word(database),
         "database": _word(rights.database) if rights is not None else "",
-        "version": str(server.major),
+        "version": str(major),
     }
-    return granted(server_catalog("postgresql").grant, rights, {"version": float(server.major)}, words)
+    return granted(server_catalog("postgresql").grant, rights, {"version": float(major)}, words)

@@ -113,10 +113,7 @@ def _identifier(folder: Folder) -> int | None:
 
 
 def _identifier_by_sql(connection: Connection) -> int | None:
-    try:
-        found = connection.value("SELECT system_identifier FROM pg_control_system()")
-    except StatementError:
-        return None
+    found = connection.told("SELECT system_identifier FROM pg_control_system()")
     return int(found) % (1 << 64) if found is not None else None  # SQL has no unsigned numbers
 
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from trimtab.errors import TargetError, UsageError
 from trimtab.space import Value
 from trimtab.systems.knobs import Reading
+from trimtab.systems.postgresql.catalogue import CATALOG
 from trimtab.systems.postgresql.session import Connection
 from trimtab.systems.postgresql.values import is_same
-from trimtab.systems.session import StatementError
 from trimtab.units import parse_value
 
 __all__ = ["require_settled", "starts_with", "unsettled"]
@@ -85,16 +85,8 @@ def _setting(value: Value) -> str:
 
 def _file_entries(connection: Connection) -> dict[str, str] | None:
     """Name in lower case -> the text that counts, of all configuration files; None when this user may not see them."""
-    try:
-        found = connection.rows(
-            "SELECT DISTINCT ON (lower(name)) lower(name), setting FROM pg_file_settings WHERE name IS NOT NULL"
-            " ORDER BY lower(name), seqno DESC"
-        )
-    except StatementError as error:
-        if not error.is_denied:
-            raise
-        return None
-    return dict(found)
+    found = connection.seen(CATALOG.sql["file_entries"])
+    return dict(found) if found is not None else None
 
 
 def _is_settled(row: Reading, text: str | None) -> bool:

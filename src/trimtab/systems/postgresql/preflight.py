@@ -16,6 +16,7 @@ from trimtab.host import CommandResult, Folder
 from trimtab.space import Config, RestartClass, Value
 from trimtab.systems.account import Account
 from trimtab.systems.base import KnobState
+from trimtab.systems.own_program import may_ask, program_says
 from trimtab.systems.postgresql.catalogue import CATALOG
 from trimtab.systems.postgresql.reach import AUTO_CONF, Reach
 from trimtab.systems.postgresql.values import setting_text
@@ -23,7 +24,6 @@ from trimtab.units import format_size
 
 __all__ = ["check_shared_memory"]
 
-_TIMEOUT_S = 30.0
 _VERSION_BYTES = 16
 _CONTROL_BYTES = 8192
 
@@ -42,16 +42,12 @@ def check_shared_memory(config: Config, states: Mapping[str, KnobState], reach: 
     is_restart = any(states[name].knob.restart is not RestartClass.RELOAD for name in config)
     if not is_restart or "shared_memory_size" not in states or bin_dir is None or account is None or data_dir is None:
         return
-    if not account.is_me and os.geteuid() != 0:
+    if not may_ask(reach):
         return
     with _scratch(data_dir, account, {**_start_values(states), **_texts(config, states)}) as name:
-        result = reach.host.run(
-            [str(bin_dir / "postgres"), "-D", str(name), "-C", "shared_memory_size"],
-            timeout_s=_TIMEOUT_S,
-            user=account.uid,
-            group=account.gid,
-            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
-        )
+        result = program_says(reach, [str(bin_dir / "postgres"), "-D", str(name), "-C", "shared_memory_size"])
+    if result is None:
+        return
     if result.exit_code != 0 or not result.stdout.strip().isdigit():
         raise ApplyError(f"the server would not start: {_complaints(result)}", hint="see `trimtab knobs`")
     need_bytes = int(result.stdout) << 20

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,11 @@ from trimtab.systems.postgresql.recovery import (
     Recovery,
     postmaster_in,
     servers_in,
-    startup_process,
 )
 from trimtab.systems.postgresql.session import Connection, connect
 from trimtab.systems.postgresql.settings import Settings
 from trimtab.systems.remote import CommandedServer, RunningServer
+from trimtab.systems.seen import argv_of, output_file, program_folder
 
 __all__ = ["ConnectionReach", "LocalReach"]
 
@@ -172,16 +171,12 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
     def _look_at_process(self) -> None:
         """Finds programs and log of the running server, as far as this user may see them."""
         pid = self.pid
-        try:
-            self._bin_dir = Path(f"/proc/{pid}/exe").resolve(strict=True).parent
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-            self._server_argv = tuple(os.fsdecode(word) for word in words)
-            output = Path(f"/proc/{pid}/fd/2").resolve(strict=True)
-        except OSError:
+        self._bin_dir = program_folder(pid)
+        if self._bin_dir is None:
             return
+        self._server_argv = argv_of(pid)
         if self._log is None:
-            current = self._collected_log()
-            named = current if current is not None else output if output.is_file() else None
+            named = self._collected_log() or output_file(pid)
             self._log = named if named is not None and is_servers_log(named, self.account) else None
 
     def _collected_log(self) -> Path | None:
@@ -204,7 +199,7 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
             return super()._run_command()
         except TargetError as error:
             pid = self.pid
-            if pid is None or pid not in servers_in(self._data_dir) or self._is_recovering():
+            if pid is None or pid not in servers_in(self._data_dir):
                 raise
             if not self._settings.immediate_stop:
                 raise TargetError(
@@ -215,10 +210,6 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
             os.kill(pid, signal.SIGCONT)
             os.kill(pid, signal.SIGQUIT)
             return super()._run_command()
-
-    def _is_recovering(self) -> bool:
-        pid = self.pid
-        return pid is not None and is_running(pid) and bool(startup_process(pid)[0])
 
     def start_with(self, overrides: Mapping[str, str]) -> None:
         """Starts the server's own program, as its own user, beside its service: `restart` hands it back.
@@ -276,28 +267,12 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
             self._rescue.stop(immediate=bool(self._settings.immediate_stop))
             self._rescue = None
 
-    def _is_another(self, before: object) -> bool:
-        return before is None or self._instance() != before
+    def _began_at(self, session: Connection) -> float:
+        return float(session.value("SELECT extract(epoch FROM pg_postmaster_start_time())::float8"))
 
-    def _instance(self) -> object:
-        try:
-            with self.connect() as connection:
-                found: object = connection.value("SELECT pg_postmaster_start_time()")
-        except TargetError:
-            return None
-        return found
-
-    def _patience(self, deadline: float) -> Callable[[], bool]:
-        """As long as it takes when the server replays its log and gets on with it."""
+    def _recovery(self) -> Recovery | None:
         pid = self.pid
-        recovery = Recovery(pid, self._settings.restart_timeout_s) if pid is not None else None
-
-        def may_wait() -> bool:
-            if time.monotonic() <= deadline:
-                return True
-            return recovery is not None and not recovery.has_stalled() and self._is_recovering()
-
-        return may_wait
+        return Recovery(pid, self._settings.restart_timeout_s) if pid is not None and is_running(pid) else None
 
     def describe(self) -> Mapping[str, Any]:
         """Where it is, without the password."""

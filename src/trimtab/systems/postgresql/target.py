@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from trimtab.errors import ApplyError, TargetError
-from trimtab.records import Context, DataRights, Fault
+from trimtab.records import DataRights, Fault
 from trimtab.space import Config, Knob, Value
 from trimtab.systems.base import KnobState, Snapshot
 from trimtab.systems.database import DatabaseSystem
@@ -146,31 +145,14 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
     def _file_text(self, knob: Knob, value: Value) -> str:
         return file_text(format_value(value, knob.unit))
 
-    def grant_sql(self, context: Context, rights: DataRights | None, *, role: str) -> tuple[str, bool]:
-        """The role that may tune what the settings ask for and nothing else (see `grant`); and whether it can be had.
-
-        Raises:
-            TargetError: the server cannot be reached.
-            UsageError: a named knob is unknown or locked for another reason than a missing right.
-        """
-        rows, facts = self._look()
-        permitted = {name: replace(row, is_permitted=True) for name, row in rows.items()}
-        names = self._names_of(self._states_of(permitted, replace(facts, may_reload=True)), context)
-        endpoint = self._reach.endpoint()
-        with self._reach.connect() as connection:
-            is_admin = connection.value("SELECT rolsuper FROM pg_roles WHERE rolname = current_user") is not False
-        role = role or (grant.DEFAULT_ROLE if is_admin else endpoint.user)
-        server = grant.Server(facts.major, endpoint.database)
-        return grant.grant_text(server, names, rights, role), facts.major >= grant.SINCE
+    def _granted(self, facts: Facts, names: Sequence[str], rights: DataRights | None, role: str) -> tuple[str, bool]:
+        text = grant.grant_text(facts.major, self._reach.endpoint().database, names, rights, role)
+        return text, facts.major >= grant.SINCE
 
     def _server_lines(self, states: Mapping[str, KnobState]) -> list[Line]:
         reach = self._reach
         with reach.connect() as connection:
-            found = connection.row(
-                "SELECT current_setting('server_version'), pg_is_in_recovery(),"
-                " (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), current_user"
-            )
-            version, is_standby, is_superuser, user = found or ("?", False, False, "?")
+            version, is_standby, is_superuser, user = connection.rows(CATALOG.sql["role"])[0]
             faults, waits = file_faults(connection), ", ".join(unsettled(connection, read_rows(connection)))
         managed = states["allow_alter_system"].running is False if "allow_alter_system" in states else False
         files = f"data directory {reach.data_dir}" if reach.data_dir else "not reachable, changed by SQL alone"
