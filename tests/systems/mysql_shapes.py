@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trimtab.systems.session import StatementError
+from trimtab.systems.session import Session, StatementError
 
 __all__ = ["ANSWERS", "BINLOG_ADMIN", "CONNECTION_ADMIN", "MARIADB_ROWS", "MYSQL_ROWS", "ScriptedSession"]
 
@@ -82,7 +82,7 @@ CONNECTION_ADMIN = (
 """The variables that the two rights let a user set: MariaDB's manual, GRANT."""
 
 
-class ScriptedSession:
+class ScriptedSession(Session):
     """Answers the statements that a version knows, and refuses the rest as the server does."""
 
     def __init__(self, version: str, answers: Mapping[str, Sequence[tuple[Any, ...]]]) -> None:
@@ -93,6 +93,5 @@ class ScriptedSession:
             raise StatementError(f"You have an error in your SQL syntax near {statement!r}", code=_SYNTAX)
         return list(self._answers[statement])
 
-    def value(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
-        rows = self.rows(statement, parameters)
-        return rows[0][0] if rows else None
+    def close(self) -> None:
+        """Nothing is open."""

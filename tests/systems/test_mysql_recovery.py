@@ -15,11 +15,11 @@ import pytest
 from trimtab.errors import TargetError
 from trimtab.systems import progress
 from trimtab.systems.account import Account
-from trimtab.systems.mysql import recovery
+from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.mysql.process import Daemon
-from trimtab.systems.mysql.recovery import Recovery
 from trimtab.systems.mysql.remote import LocalReach
 from trimtab.systems.mysql.settings import read_settings
+from trimtab.systems.progress import LogProgress
 from trimtab.systems.session import Session
 
 MARIADB = """\
@@ -68,7 +68,7 @@ def add(log: Path, text: str) -> None:
 
 
 def test_lines_of_recovery_are_progress_and_nothing_else_is(log: Path, clock: Clock) -> None:
-    watched = Recovery(log, log.stat().st_size, 20.0, clock=clock)
+    watched = LogProgress(log, log.stat().st_size, CATALOG.log, 20.0, clock=clock)
     assert not watched.is_under_way()
     for line in MARIADB[1:4]:
         clock.now += 20.0
@@ -87,7 +87,7 @@ def test_lines_of_recovery_are_progress_and_nothing_else_is(log: Path, clock: Cl
 
 @pytest.mark.parametrize("line", [*MARIADB[1:], *MYSQL[1:]])
 def test_each_line_of_both_products_is_known(log: Path, line: str) -> None:
-    watched = Recovery(log, log.stat().st_size, 60.0)
+    watched = LogProgress(log, log.stat().st_size, CATALOG.log, 60.0)
     add(log, f"{line}\n")
     assert watched.is_under_way()
     assert not watched.has_stalled()
@@ -96,7 +96,7 @@ def test_each_line_of_both_products_is_known(log: Path, line: str) -> None:
 
 @pytest.mark.parametrize("line", [MARIADB[0], MYSQL[0], "2026-11-20 20:14:40 0 [Note] InnoDB: Using Linux native AIO"])
 def test_a_start_without_recovery_has_its_time_out_only(log: Path, clock: Clock, line: str) -> None:
-    watched = Recovery(log, log.stat().st_size, 10.0, clock=clock)
+    watched = LogProgress(log, log.stat().st_size, CATALOG.log, 10.0, clock=clock)
     for _ in range(2):
         add(log, f"{line}\n")
         clock.now += 5.0
@@ -107,7 +107,7 @@ def test_a_start_without_recovery_has_its_time_out_only(log: Path, clock: Clock,
 
 
 def test_the_line_of_aria_grows_as_it_works(log: Path, clock: Clock) -> None:
-    watched = Recovery(log, log.stat().st_size, 20.0, clock=clock)
+    watched = LogProgress(log, log.stat().st_size, CATALOG.log, 20.0, clock=clock)
     add(log, "2026-11-20 20:14:40 0 [Note] mariadbd: Aria engine: starting recovery\nrecovered pages: 0%")
     for percent in (10, 20, 30):
         clock.now += 20.0
@@ -117,14 +117,14 @@ def test_the_line_of_aria_grows_as_it_works(log: Path, clock: Clock) -> None:
 
 @pytest.mark.parametrize("end", [READY, "2026-11-20 20:15:42 0 [ERROR] Aborting"])
 def test_a_recovery_comes_to_an_end(log: Path, end: str) -> None:
-    watched = Recovery(log, log.stat().st_size, 60.0)
+    watched = LogProgress(log, log.stat().st_size, CATALOG.log, 60.0)
     add(log, f"{MARIADB[2]}\n{end}\n")
     assert not watched.is_under_way()
 
 
 def test_there_is_a_bound_over_all(log: Path, clock: Clock) -> None:
-    watched = Recovery(log, log.stat().st_size, 60.0, clock=clock)
-    while clock.now < 1000.0 + recovery.MOST_S:
+    watched = LogProgress(log, log.stat().st_size, CATALOG.log, 60.0, clock=clock)
+    while clock.now < 1000.0 + progress.RECOVERY_MOST_S:
         add(log, f"{MARIADB[2]} {clock.now}\n")
         assert not watched.has_stalled()
         clock.now += 60.0
@@ -140,7 +140,7 @@ def test_people_are_told_what_is_waited_for(
     log: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(progress, "_TELL_S", 0.0)
-    watched = Recovery(log, log.stat().st_size, 60.0)
+    watched = LogProgress(log, log.stat().st_size, CATALOG.log, 60.0)
     add(log, f"{MARIADB[3]}\n")
     time.sleep(0.01)
     with caplog.at_level(logging.WARNING):

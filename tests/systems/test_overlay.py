@@ -94,7 +94,7 @@ def test_a_wrong_overlay_is_refused(text: str, message: str) -> None:
 def test_the_file_has_no_knob_twice_and_only_known_keys() -> None:
     text = (files("trimtab.catalog") / "postgresql.toml").read_text(encoding="utf-8")
     keys = "schema kind versions secret orders reserve shrinks standby knob constraint memory advice advice_when pinned never"
-    more = "safety log refusal grant lock lag counts denied disk least_disk discover"
+    more = "safety log refusal grant lock lag counts denied disk least_disk discover sql own_files change_refusal"
     assert set(tomllib.loads(text)) == {*keys.split(), *more.split()}
 
 

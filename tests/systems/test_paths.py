@@ -72,7 +72,7 @@ def test_a_study_files_paths_start_from_its_folder(tmp_path: Path, monkeypatch: 
 def test_every_path_inside_a_url() -> None:
     url = "host=db passfile=pw sslcert=c sslkey=~/k sslrootcert=system sslcrldir=crl password=secret-1"
     settings = read_postgresql("db", {"kind": "postgresql", "url": url}, Path("/study"))
-    fields = settings.connection_fields()
+    fields = settings.url_parts()
     assert [fields[key] for key in ("passfile", "sslcert", "sslkey", "sslrootcert", "sslcrldir", "password")] == [
         "/study/pw", "/study/c", "/home/dba/k", "system", "/study/crl", "secret-1",
     ]  # fmt: skip
@@ -103,7 +103,7 @@ def test_every_path_inside_a_url() -> None:
 )
 def test_the_mask_of_a_password_is_no_password(url: str) -> None:
     settings = read_postgresql("db", {"kind": "postgresql", "url": url})
-    assert "password" not in settings.connection_fields()
+    assert "password" not in settings.url_parts()
     assert settings.password is None
 
 

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any, ClassVar, Self
 
 from trimtab.errors import UsageError
 from trimtab.host import (
-    available_memory_bytes,
     machine_mark,
-    oom_kills,
-    process_use,
-    swapped_bytes,
-    volume_uses,
 )
 from trimtab.records import Endpoint
 from trimtab.space import Config, Knob, RestartClass, Value
 from trimtab.systems.base import KnobState
-from trimtab.systems.capabilities import Vitals
 from trimtab.systems.catalog import Catalog, parse_catalog
 from trimtab.systems.command_lifecycle import AlwaysThere, make_lifecycle
 from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.doctor import disk_lines, knob_line, restart_line
-from trimtab.systems.evidence import Forensics
 from trimtab.systems.file_change import Files, Words
 from trimtab.systems.file_channel import FileChannel, file_lines
 from trimtab.systems.file_knobs import knob_of, lock_reason, unknown_value, vendor_range
@@ -34,7 +29,8 @@ from trimtab.systems.gate import harm_of_file
 from trimtab.systems.literal import literal, parse_literal
 from trimtab.systems.lock import ServerLock
 from trimtab.systems.overlay import Bounds
-from trimtab.systems.picture import Picture, Sentry
+from trimtab.systems.parts import Parts
+from trimtab.systems.picture import Picture
 from trimtab.systems.settings import full_path
 from trimtab.systems.system import System
 
@@ -52,30 +48,71 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
 
     Attributes:
         catalog: what the system is.
+        KIND: `kind` of its table.
     """
 
     catalog: Catalog
+    KIND: ClassVar[str]
 
     def __init__(self, name: str, settings: CommandSettings, text: str, where: str) -> None:
         self.kind = settings.kind
         self.catalog = parse_catalog(text, name=where)
-        self._where = where
+        self._text, self._where = text, where
         self._paths = _paths(name, settings, self.catalog, where)
-        super().__init__(name, settings, make_lifecycle(name, settings, list(self._paths.values())))
-        self._channels = [self._made(channel, path) for channel, path in self._paths.items()]
+        super().__init__(
+            name, settings, make_lifecycle(name, settings, list(self._paths.values()), self.catalog.log), Path()
+        )
+
+    @classmethod
+    @abstractmethod
+    def catalogue_file(cls, name: str, settings: Mapping[str, Any], directory: Path | None) -> str:
+        """The file of the catalogue that a table means; relative paths in it start from its folder.
+
+        Raises:
+            UsageError: the table names none.
+        """
+
+    @classmethod
+    @abstractmethod
+    def catalogue_text(cls, where: str) -> str:
+        """What that file holds.
+
+        Raises:
+            UsageError: it cannot be read.
+        """
+
+    @classmethod
+    def _table(cls, name: str, settings: Mapping[str, Any], directory: Path | None) -> Any:
+        where = cls.catalogue_file(name, settings, directory)
+        usual = parse_catalog(cls.catalogue_text(where), name=where).lifecycle
+        return super()._table(name, usual.under({"kind": cls.KIND, **settings}), directory)
+
+    @classmethod
+    def _made(cls, name: str, table: Any, state_dir: Path, kept: Mapping[str, Any]) -> Self:
+        """A journalled target has the catalogue of then."""
+        where = cls.catalogue_file(name, table.public(), None)
+        return cls(name, table, kept.get("catalog") or cls.catalogue_text(where), where)
+
+    def _parts(self, state_dir: Path) -> Parts:
+        self._channels = [self._channel_at(channel, path) for channel, path in self._paths.items()]
         by_name = {channel.name: channel for channel in self._channels}
         self._places = {
             knob: Place(by_name[self.catalog.channel_of(knob)], self.catalog.address_of(knob))
             for knob in self.catalog.knob
         }
-        self._sentry = Sentry(Forensics(self._reach, self.catalog.log, "program"), self._picture)
         words = Words(knob=self._example_knob, literal=self._literal, parsed=self._parsed, states=self.states)
         reloads = [n for n in self._places if self._example_knob(n).restart is RestartClass.RELOAD]
         left = lambda: self._sentry.left_files  # noqa: E731 - asked for at each change
-        self._files = self._channel = Files(self._reach, self._places, words, reloads, left, text)
-        self._lock = ServerLock(self._reach.owner)
+        self._files = Files(self._reach, self._places, words, reloads, left, self._text)
+        return Parts(
+            channel=self._files,
+            identity=self._picture,
+            lock=ServerLock(self._reach.owner),
+            log=self.catalog.log,
+            noun="program",
+        )
 
-    def _made(self, name: str, path: Path) -> FileChannel:
+    def _channel_at(self, name: str, path: Path) -> FileChannel:
         defaults = {
             self.catalog.address_of(knob): self._literal(example := self._example_knob(knob), example.default)
             for knob in self.catalog.knob
@@ -210,26 +247,12 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                 parts.append(channel.fragment(texts, names))
         return "".join(parts)
 
-    def vitals(self) -> Vitals:
-        """What program and machine use now; see `Watchable`."""
-        pid = self._reach.pid
-        use = process_use(pid) if pid is not None else None
-        return Vitals(
-            memory_bytes=use.memory_bytes if use is not None else None,
-            memory_limit_bytes=self.settings.memory,
-            available_bytes=available_memory_bytes(),
-            swap_bytes=use.swap_bytes if use is not None else None,
-            swapped_bytes=swapped_bytes(),
-            oom_kills=oom_kills(pid) if pid is not None else None,
-            volumes=volume_uses([self._reach.folder]),
-        )
+    def _folders(self) -> Iterator[Path]:
+        yield self._reach.folder
 
     def data_bytes(self) -> int | None:
         """Not known."""
         return None
-
-    def unwatch(self) -> None:
-        """Nothing is kept open."""
 
     def doctor(self) -> Sequence[tuple[str, bool, str]]:
         """(check, is_fine, explanation) lines; changes nothing."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from trimtab.errors import TargetError
-from trimtab.host import Limits, read_limits
+from trimtab.host import Limits, most_open_files, read_limits
 from trimtab.records import Context, Machine
 from trimtab.space import Config, Constraint
 from trimtab.systems.base import KnobState, Snapshot
@@ -84,8 +84,10 @@ class Catalogued(ABC, Generic[S, R]):
         """
 
     def _more_facts(self) -> Mapping[str, float]:
-        """What rules may refer to beside the bounds."""
-        return {}
+        """What rules may refer to beside the bounds: the files that its process may open, where that shows."""
+        pid = self._reach.pid
+        limit = most_open_files(pid) if pid is not None else None
+        return {} if limit is None else {"open_files": float(limit)}
 
     def _product(self) -> str:
         """Of the server, where its kind has several; else ""."""

@@ -27,7 +27,9 @@ from trimtab.records import Endpoint, Fault
 from trimtab.systems.account import Account, cache_root, owner_of
 from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.log import log_bytes, tail
+from trimtab.systems.overlay import LogWords
 from trimtab.systems.own_process import OwnProcess
+from trimtab.systems.progress import LogProgress
 
 __all__ = ["AlwaysThere", "CommandLifecycle", "OwnLifecycle", "make_lifecycle"]
 
@@ -44,6 +46,7 @@ class AlwaysThere:
         name: of the target.
         settings: its table.
         paths: its configuration files, for the lock.
+        words: of its log.
     """
 
     data_dir: Path | None = None
@@ -52,8 +55,9 @@ class AlwaysThere:
     exit_code: int | None = None
     n_oom_kills = 0
 
-    def __init__(self, name: str, settings: CommandSettings, paths: Sequence[Path]) -> None:
+    def __init__(self, name: str, settings: CommandSettings, paths: Sequence[Path], words: LogWords) -> None:
         self.host = LocalHost()
+        self._words = words
         self.settings = settings
         self.folder = Path(settings.folder)
         digest = hashlib.sha256("\n".join(sorted(os.path.realpath(path) for path in paths)).encode()).hexdigest()[:16]
@@ -224,21 +228,21 @@ class AlwaysThere:
             )
 
     def _wait_healthy(self, deadline: float) -> None:
-        """Waits until it serves.
+        """Waits until it serves, longer while its log shows in the catalogue's words (`recovers`) that it gets on.
 
         Raises:
             TargetError: it does not in time, or has ended.
         """
+        recovery = LogProgress(self.log_file, self._log_start, self._words, self.settings.restart_timeout_s)
         while True:
             try:
                 self.health()
                 return
             except TargetError as error:
-                if self._has_ended() or time.monotonic() > deadline:
-                    raise TargetError(
-                        f"{error.message} (waited restart_timeout_s={self.settings.restart_timeout_s:g} at most)",
-                        hint=error.hint,
-                    ) from error
+                gets_on = not recovery.has_stalled() and recovery.is_under_way()
+                if self._has_ended() or (time.monotonic() > deadline and not gets_on):
+                    text = f"{error.message} (waited restart_timeout_s={self.settings.restart_timeout_s:g} at most)"
+                    raise TargetError(text, hint=error.hint) from error
             time.sleep(_POLL_S)
 
     def _has_ended(self) -> bool:
@@ -249,8 +253,8 @@ class AlwaysThere:
 class CommandLifecycle(AlwaysThere):
     """One that runs already, or is started by commands; `pid_file` shows its process."""
 
-    def __init__(self, name: str, settings: CommandSettings, paths: Sequence[Path]) -> None:
-        super().__init__(name, settings, paths)
+    def __init__(self, name: str, settings: CommandSettings, paths: Sequence[Path], words: LogWords) -> None:
+        super().__init__(name, settings, paths, words)
         self._pid_file = Path(settings.pid_file or "")
         self._last_pid: int | None = None
 
@@ -364,12 +368,11 @@ class OwnLifecycle(AlwaysThere):
 
     no_restart = ""
 
-    def __init__(self, name: str, settings: CommandSettings, paths: Sequence[Path]) -> None:
-        super().__init__(name, settings, paths)
+    def __init__(self, name: str, settings: CommandSettings, paths: Sequence[Path], words: LogWords) -> None:
+        super().__init__(name, settings, paths, words)
         me = Account(str(os.geteuid()), os.geteuid(), os.getegid())
-        self._process = OwnProcess(
-            settings.run or "", self.folder, self._place, me, stop_s=min(60.0, settings.restart_timeout_s)
-        )
+        stop_s = min(60.0, settings.restart_timeout_s)
+        self._process = OwnProcess(settings.run or "", self.folder, self._place, me, stop_s=stop_s)
 
     @property
     def runs(self) -> bool:
@@ -441,10 +444,8 @@ def _beside(lines: Sequence[str], address: str) -> str | None:
     return None
 
 
-def make_lifecycle(name: str, settings: CommandSettings, paths: Sequence[Path]) -> AlwaysThere:
-    """The way to a program that its table describes."""
-    if settings.run is not None:
-        return OwnLifecycle(name, settings, paths)
-    return (
-        CommandLifecycle(name, settings, paths) if settings.pid_file is not None else AlwaysThere(name, settings, paths)
-    )
+def make_lifecycle(name: str, settings: CommandSettings, paths: Sequence[Path], words: LogWords) -> AlwaysThere:
+    """The way to a program that its table describes; `words` of its log."""
+    by_commands = CommandLifecycle if settings.pid_file is not None else AlwaysThere
+    made = OwnLifecycle if settings.run is not None else by_commands
+    return made(name, settings, paths, words)

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from trimtab.records import Context, DataRights, Fault, Play
 from trimtab.space import Config, SafetyClass, Value, amount
-from trimtab.systems.base import KnobState, Snapshot
+from trimtab.systems.base import KnobState
 from trimtab.systems.capabilities import FoundServer
+from trimtab.systems.channel import Channel
 from trimtab.systems.counters import read_counters
 from trimtab.systems.discovery import found_servers, own_server
 from trimtab.systems.disk import check_disk, low_disk
@@ -20,12 +21,14 @@ from trimtab.systems.doctor import Line, disk_lines, knob_line, recover_line, re
 from trimtab.systems.grants import DEFAULT_ROLE
 from trimtab.systems.knobs import Reading, Sight, knob_states
 from trimtab.systems.lock import ServerLock
+from trimtab.systems.parts import Parts
+from trimtab.systems.picture import Picture
 from trimtab.systems.plays import fitting_plays, play_facts, shipped_plays
 from trimtab.systems.reach import DatabaseReach
 from trimtab.systems.selection import select
 from trimtab.systems.server_catalog import ServerCatalog
 from trimtab.systems.session import NotYetError, require_answer
-from trimtab.systems.settings import DatabaseSettings, read_table
+from trimtab.systems.settings import DatabaseSettings
 from trimtab.systems.system import System
 from trimtab.systems.vitals import Lag, Watch
 from trimtab.systems.ways import Ways
@@ -59,39 +62,37 @@ class DatabaseSystem(System[S, R]):
         found: what `describe` of the reach has kept of a server that may be down; {} in a study.
 
     Attributes:
-        SETTINGS: model of the table.
         WAYS: the ways to such a server.
         PASSWORD_FILE: where a password can stand that another process finds, for people.
     """
 
     catalog: ServerCatalog
-    SETTINGS: ClassVar[type[Any]]
     WAYS: ClassVar[Ways]
     PASSWORD_FILE: ClassVar[str]
 
     def __init__(self, name: str, settings: S, state_dir: Path, found: Mapping[str, Any] | None = None) -> None:
-        super().__init__(name, settings, self.WAYS.reach(name, settings, found or {}))
-        self._lock = ServerLock(self._lock_file(state_dir), self.catalog.lock, lambda: self._reach.connect())
+        super().__init__(name, settings, self.WAYS.reach(name, settings, found or {}), state_dir)
 
     @classmethod
-    def from_settings(
-        cls, name: str, settings: Mapping[str, Any], *, state_dir: Path, directory: Path | None = None
-    ) -> Self:
-        """A target from its [target.NAME] table, whose paths are relative to `directory`; touches nothing.
+    def _made(cls, name: str, table: Any, state_dir: Path, kept: Mapping[str, Any]) -> Self:
+        return cls(name, table, state_dir, kept)
 
-        Raises:
-            UsageError: an unknown key or a wrong value.
-        """
-        return cls(name, read_table(cls.SETTINGS, name, settings, directory), state_dir)
+    def _parts(self, state_dir: Path) -> Parts:
+        return Parts(
+            channel=self._make_channel(),
+            identity=self._picture,
+            lock=ServerLock(self._lock_file(state_dir), self.catalog.lock, lambda: self._reach.connect()),
+            log=self.catalog.log,
+            troubles=self._troubles,
+        )
 
-    @classmethod
-    def from_snapshot(cls, snapshot: Snapshot, *, state_dir: Path) -> Self:
-        """The target that a journalled snapshot came from, ready for `restore`; needs neither study file nor `open`.
+    @abstractmethod
+    def _make_channel(self) -> Channel:
+        """Where this kind's values are written."""
 
-        The journal holds no password: it comes from the environment or a file, or from the tuner (see `credentials`).
-        """
-        table = read_table(cls.SETTINGS, snapshot.target, snapshot.reach["settings"])
-        return cls(snapshot.target, table, state_dir, snapshot.reach)
+    @abstractmethod
+    def _picture(self) -> Picture:
+        """The server as it is now; see `Parts`."""
 
     @abstractmethod
     def _look(self) -> tuple[Mapping[str, Reading], Any]:

@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import InternalError, UsageError
-from trimtab.systems.base import Snapshot
 from trimtab.systems.catalog import parse_catalog
 from trimtab.systems.catalog_system import CatalogSystem
 from trimtab.systems.command_settings import CommandSettings
-from trimtab.systems.settings import read_table
 
 __all__ = ["kind_of_catalog"]
 
@@ -38,24 +36,17 @@ def kind_of_catalog(text: str, *, where: str) -> type[CatalogSystem]:
 
     class Kind(CatalogSystem):
         SETTINGS = CommandSettings
+        KIND = catalog.kind
 
         @classmethod
-        def from_settings(
-            cls, name: str, settings: Mapping[str, Any], *, state_dir: Path, directory: Path | None = None
-        ) -> Kind:
-            """A target from its [target.NAME] table, whose paths are relative to `directory`; touches nothing.
-
-            Raises:
-                UsageError: an unknown key or a wrong value.
-            """
-            table = catalog.lifecycle.under({"kind": catalog.kind, **settings})
-            return cls(name, read_table(CommandSettings, name, table, directory), text, where)
+        def catalogue_file(cls, name: str, settings: Mapping[str, Any], directory: Path | None) -> str:
+            """The kind's own."""
+            return where
 
         @classmethod
-        def from_snapshot(cls, snapshot: Snapshot, *, state_dir: Path) -> Kind:
-            """The target that a journalled snapshot came from; it holds the catalogue of then."""
-            table = read_table(CommandSettings, snapshot.target, snapshot.reach["settings"])
-            return cls(snapshot.target, table, snapshot.reach["catalog"], where)
+        def catalogue_text(cls, _where: str) -> str:
+            """The kind's own."""
+            return text
 
     Kind.__name__ = Kind.__qualname__ = f"{catalog.kind.capitalize()}System"
     Kind.__doc__ = f"A system of kind={catalog.kind!r}, by its catalogue. See `CatalogSystem`. A `Target`."

@@ -189,7 +189,8 @@ class DatabaseProcess(ServerProcess):
         account: the user that it runs as.
         log: the file its log goes to.
         folder: where it is started.
-        owns_log: whether that file is ours alone.
+        pid_file: that it writes.
+        owns_log: whether the log is ours alone.
         may_force: whether one that does not get up may be stopped by force.
 
     Attributes:
@@ -199,11 +200,22 @@ class DatabaseProcess(ServerProcess):
     REMAINS: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
-        self, account: Account, log: Path, folder: Path, *, owns_log: bool = True, may_force: bool = True
+        self,
+        account: Account,
+        log: Path,
+        folder: Path,
+        pid_file: Path,
+        *,
+        owns_log: bool = True,
+        may_force: bool = True,
     ) -> None:
         super().__init__(account, log, owns_log=owns_log)
+        self._pid_file = pid_file
         self._folder = folder
         self._may_force = may_force
+
+    def _recorded_pid(self) -> int | None:
+        return pid_file_number(self._pid_file)
 
     @abstractmethod
     def _argv(self, overrides: Mapping[str, str]) -> Sequence[str]:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from pathlib import Path
 
-__all__ = ["Progress"]
+from trimtab.systems.log import tail
+from trimtab.systems.overlay import LogWords
 
+__all__ = ["RECOVERY_MOST_S", "LogProgress", "Progress"]
+
+RECOVERY_MOST_S = 3600.0
+"""How long a recovery may take that shows in the log alone: who needs longer is better off without trials that crash."""
+
+_TAIL_LINES = 1000
+_LABELS = re.compile(r"^(\[[\w-]+\] )+")
 _LOOK_S = 0.5
 _TELL_S = 10.0
 _log = logging.getLogger(__name__)
@@ -65,3 +75,43 @@ class Progress(ABC):
         if self._clock() - self._began_at > self.MOST_S:
             return f"the server's crash recovery did not end within most_s={self.MOST_S:g}: {self._shown}"
         return f"the server's crash recovery makes no progress for timeout_s={self._timeout_s:g}: {self._shown}"
+
+
+class LogProgress(Progress):
+    """See `Progress`, of a system whose log says that it recovers, in the words of its catalogue.
+
+    Args:
+        log: the system's; None when it cannot be seen, and then there is nothing but time.
+        start: byte of it where this start's lines begin.
+        words: `recovers` and `recovered` of the catalogue.
+        timeout_s: how long no new line of recovery may come.
+        clock: seconds of a clock that never goes back.
+    """
+
+    MOST_S = RECOVERY_MOST_S
+
+    def __init__(
+        self,
+        log: Path | None,
+        start: int,
+        words: LogWords,
+        timeout_s: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(timeout_s, clock=clock)
+        self._log = log
+        self._start = start
+        self._words = words
+
+    def _work(self) -> tuple[str, str]:
+        """The last line of recovery in the log, without its time; "" when there is none, or it has come to an end."""
+        if self._log is None:
+            return "", ""
+        for line in reversed(tail(self._log, _TAIL_LINES, self._start).splitlines()):
+            if re.search(self._words.recovered, line):
+                break
+            if any(re.search(words, line) for words in self._words.recovers):
+                shown = _LABELS.sub("", re.sub(self._words.prefix, "", line, count=1)).strip()
+                return shown, shown
+        return "", ""

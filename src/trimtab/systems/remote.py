@@ -5,19 +5,20 @@ from __future__ import annotations
 import shlex
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from trimtab.errors import ApplyError, TargetError
-from trimtab.host import CommandResult, LocalHost, is_ending, is_running, process_mark
+from trimtab.host import CommandResult, LocalHost, is_ending, is_running, machine_mark, process_mark
 from trimtab.records import Fault
 from trimtab.systems.account import Account, server_user_of
-from trimtab.systems.log import log_bytes, tail
+from trimtab.systems.log import is_servers_log, log_bytes, tail
 from trimtab.systems.progress import Progress
+from trimtab.systems.seen import Found, argv_of
 from trimtab.systems.session import LoginRefusedError, Session
-from trimtab.systems.settings import ServerSettings
+from trimtab.systems.settings import DatabaseSettings
 
 __all__ = ["CommandedServer", "RunningServer"]
 
@@ -25,7 +26,7 @@ __all__ = ["CommandedServer", "RunningServer"]
 _SAME_START_S = 0.5
 """An uptime counts whole seconds."""
 
-S = TypeVar("S", bound=ServerSettings)
+S = TypeVar("S", bound=DatabaseSettings)
 C = TypeVar("C", bound=Session)
 
 
@@ -51,6 +52,7 @@ class RunningServer(ABC, Generic[S, C]):
         self._settings = settings
         self._last_pid: int | None = None
         self._is_here: bool | None = None
+        self._found = Found()
 
     @abstractmethod
     def connect(self) -> C:
@@ -71,6 +73,14 @@ class RunningServer(ABC, Generic[S, C]):
 
     def recall(self, found: Mapping[str, Any]) -> None:
         """What `describe` has kept of it: all that is known of a server that is down."""
+        table = found.get("found", {})
+        if "argv" in found:  # an older journal
+            table = {"machine": machine_mark(), "argv": found["argv"]}
+        self._found = Found.of(table, self._settings.data_dir, self._uuid_in)
+
+    def _uuid_in(self, data_dir: Path) -> str:
+        """The identifier that a data directory shows, in lower case; "" for none."""
+        return ""
 
     @property
     def is_here(self) -> bool:
@@ -81,8 +91,18 @@ class RunningServer(ABC, Generic[S, C]):
 
     @property
     def data_dir(self) -> Path | None:
-        """None: the files cannot be reached."""
-        return None
+        """Where its data is on this machine, as it was found; None when it is not known to be here."""
+        return self._found.data_dir
+
+    @property
+    def argv(self) -> Sequence[str]:
+        """Its command line, as it was last seen; empty when this user may not see it."""
+        return argv_of(self.pid) or self._found.argv
+
+    @property
+    def pid_file(self) -> Path | None:
+        """The file that it leaves behind only when it dies; None when that is not known here."""
+        return self._found.pid_file
 
     @property
     def account(self) -> Account | None:
@@ -91,8 +111,11 @@ class RunningServer(ABC, Generic[S, C]):
 
     @property
     def log_file(self) -> Path | None:
-        """The server's log, where this user may see it."""
-        return None
+        """Its log: the study file's, or as it was found, where this user may read it."""
+        if self._settings.log_file is not None:
+            return Path(self._settings.log_file)
+        log = self._found.log
+        return log if log is not None and is_servers_log(log, self.account) else None
 
     def _find_pid(self) -> int | None:
         """The server's process, which shows that it works on this server's data; None when none does, or none can be seen."""
@@ -143,8 +166,8 @@ class RunningServer(ABC, Generic[S, C]):
         return tail(self.log_file, n_lines) if self.log_file is not None else ""
 
     def describe(self) -> Mapping[str, Any]:
-        """Where it is, without the password."""
-        return {"way": "connection", "url": self._settings.safe_url}
+        """Where it is, without the password, and what a later look at one that is down must know."""
+        return {"way": "connection", "url": self._settings.safe_url, "found": self._found.to_json()}
 
 
 class CommandedServer(RunningServer[S, C]):

@@ -1,11 +1,66 @@
-"""What this machine shows of a server's process: its program, its command line, and where its output goes."""
+"""What this machine shows of a server: its program, command line and output, and how that is kept for when it is down."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-__all__ = ["argv_of", "output_file", "program_folder"]
+from trimtab.host import machine_mark
+
+__all__ = ["Found", "argv_of", "output_file", "program_folder"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was seen of a server on this machine.
+
+    Attributes:
+        data_dir: its data directory; None when it is not here, or not known.
+        log: its log, as the server names it; None likewise.
+        pid_file: the file that it removes when it is stopped, and leaves when it dies; None likewise.
+        argv: the command that started it.
+        uuid: its identifier; "" when its files show none.
+    """
+
+    data_dir: Path | None = None
+    log: Path | None = None
+    pid_file: Path | None = None
+    argv: Sequence[str] = ()
+    uuid: str = ""
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any], data_dir: str | None, uuid_in: Callable[[Path], str]) -> Found:
+        """From a journal, of a server that may be down.
+
+        Nothing when that was written on another machine, or another server's data is there now.
+
+        Args:
+            table: from `to_json`.
+            data_dir: of the study file; None when it says nothing.
+            uuid_in: the identifier that a data directory shows; "" for none.
+        """
+        text = str(data_dir or table.get("data_dir") or "")
+        folder = Path(text) if text and Path(text).is_dir() else None
+        uuid = str(table.get("server_uuid", ""))
+        shown = uuid_in(folder) if folder is not None and uuid else ""
+        if not table or table.get("machine") != machine_mark() or (shown and shown != uuid.lower()):
+            return cls()
+        log, pid_file = (Path(table[key]) if table.get(key) else None for key in ("log_file", "pid_file"))
+        return cls(data_dir=folder, log=log, pid_file=pid_file, argv=tuple(table.get("argv", ())), uuid=uuid)
+
+    def to_json(self) -> dict[str, Any]:
+        """The inverse of `of`."""
+        return {
+            "machine": machine_mark(),
+            "data_dir": str(self.data_dir or ""),
+            "log_file": str(self.log or ""),
+            "pid_file": str(self.pid_file or ""),
+            "argv": list(self.argv),
+            "server_uuid": self.uuid,
+        }
 
 
 def argv_of(pid: int | None) -> tuple[str, ...]:

@@ -226,6 +226,7 @@ class Product(BaseModel):
         name: for people.
         lowest, highest: version that is known, as major and minor.
         replica_since: the first that understands SHOW REPLICA STATUS.
+        program, package: the server's program, and how it is installed.
         rights: that a user needs to tune.
         split_since, split: since when further rights are needed, and for which knobs each is.
     """
@@ -234,6 +235,8 @@ class Product(BaseModel):
     name: str
     lowest: tuple[int, int]
     highest: tuple[int, int]
+    program: str
+    package: str
     replica_since: tuple[int, int, int]
     rights: tuple[str, ...]
     split_since: tuple[int, int] = (_LAST, 0)
@@ -254,6 +257,7 @@ class ServerCatalog(Overlay[ServerKnob]):
         grant: the statements of `trimtab doctor --grant-sql`, part by part.
         adjusted: knobs that the server itself lowers at its start.
         at_start: variable that no option sets -> its value after a start.
+        watched: knobs that change a measurement without being ours to set.
         restless: beginnings of the names of variables that change by themselves.
         counters: regular expression: the names of counts among what `counts` shows.
         counts: what the server counts of its own work.
@@ -278,6 +282,7 @@ class ServerCatalog(Overlay[ServerKnob]):
     grant: tuple[GrantText, ...] = ()
     adjusted: frozenset[str] = frozenset()
     at_start: dict[str, str] = Field(default_factory=dict)
+    watched: tuple[str, ...] = ()
     restless: tuple[str, ...] = ()
     counters: str = ""
     counts: tuple[Counts, ...] = ()

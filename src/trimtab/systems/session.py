@@ -89,6 +89,19 @@ class Session(ABC):
         except StatementError:
             return None
 
+    def finds(self, statement: Any) -> bool:
+        """Whether a statement has a row; False where the server refuses it.
+
+        Raises:
+            StatementError: the server is gone.
+        """
+        try:
+            return bool(self.rows(statement))
+        except StatementError as error:
+            if error.is_lost:
+                raise
+            return False
+
     @abstractmethod
     def close(self) -> None:
         """Ends it; idempotent."""

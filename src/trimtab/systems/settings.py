@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from trimtab.errors import UsageError
+from trimtab.redact import MASK
 from trimtab.space import SafetyClass
 from trimtab.units import parse_size
 
@@ -120,9 +121,14 @@ class DatabaseSettings(ServerSettings, _Place, ABC):
     Attributes:
         WAYS: the two ways to a server as a user writes them, for the message that asks for one of them.
         ONLY_URL: keys that describe a server which runs already.
+        URL: what a connection string is called, and how it is written.
+        URL_SECRETS, URL_PATHS: parts of it that are secret, or name a file.
     """
 
     WAYS: ClassVar[str]
+    URL: ClassVar[tuple[str, str]]
+    URL_SECRETS: ClassVar[tuple[str, ...]] = ("password",)
+    URL_PATHS: ClassVar[tuple[str, ...]] = ()
     ONLY_URL: ClassVar[tuple[str, ...]] = ("data_dir", "restart", "log_file")
     PATHS: ClassVar[tuple[str, ...]] = ("data_dir", "log_file")
 
@@ -142,6 +148,60 @@ class DatabaseSettings(ServerSettings, _Place, ABC):
         if self.memory_limit and self.embedded is None:
             raise ValueError("memory_limit needs embedded; set the limit of a running server where you start it")
         return self
+
+    @abstractmethod
+    def _parts(self, url: str) -> dict[str, Any]:
+        """A connection string, part by part.
+
+        Raises:
+            ValueError: it is none.
+        """
+
+    @abstractmethod
+    def _joined(self, parts: Mapping[str, Any]) -> str:
+        """The inverse."""
+
+    def url_parts(self) -> dict[str, Any]:
+        """The connection string, part by part; {} without one. What stands in a history for a password is left out.
+
+        Raises:
+            UsageError: it cannot be read; the text is not repeated, for it may hold a password.
+        """
+        name, example = self.URL
+        try:
+            parts = self._parts(self.url.get_secret_value()) if self.url is not None else {}
+        except ValueError:
+            raise UsageError(f"url is not a {name} connection string", hint=f"write it as in: {example}") from None
+        return {key: value for key, value in parts.items() if not (key in self.URL_SECRETS and value == MASK)}
+
+    @property
+    def safe_url(self) -> str | None:
+        """The connection string without its password."""
+        if self.url is None:
+            return None
+        return self._joined({key: value for key, value in self.url_parts().items() if key not in self.URL_SECRETS})
+
+    @property
+    def password(self) -> str | None:
+        """The password in the connection string; None lets files and environment have it."""
+        value = self.url_parts().get("password")
+        return None if value is None else str(value)
+
+    def check_url(self) -> None:
+        """See `ServerSettings`."""
+        self.url_parts()
+
+    def with_full_paths(self, directory: Path) -> Self:
+        """See `ServerSettings`."""
+        parts = self.url_parts()
+        full = {key: full_path(parts[key], directory) for key in self.URL_PATHS if self._is_path(parts.get(key))}
+        if all(parts[key] == path for key, path in full.items()):
+            return self
+        return self.model_copy(update={"url": SecretStr(self._joined({**parts, **full}))})
+
+    def _is_path(self, value: object) -> bool:
+        """Whether what stands in the place of a path is one."""
+        return isinstance(value, str) and value != ""
 
     @property
     def memory_limit_bytes(self) -> int | None:

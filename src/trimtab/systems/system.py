@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from trimtab.errors import ApplyError, ForeignChangeError, LockedError, TargetError
 from trimtab.host import FileLock
@@ -18,15 +18,16 @@ from trimtab.space import Config, Knob, RestartClass, Value
 from trimtab.systems.base import Applied, Own, Restarts, Snapshot, Undone, always
 from trimtab.systems.capabilities import Disturbance, Evidence, Vitals
 from trimtab.systems.catalogued import Catalogued
-from trimtab.systems.channel import Change, Channel
+from trimtab.systems.channel import Change
 from trimtab.systems.embedded import EmbeddedServer
+from trimtab.systems.evidence import Forensics
 from trimtab.systems.fragment import fragment_text
 from trimtab.systems.gate import check_config
-from trimtab.systems.lock import ServerLock
+from trimtab.systems.parts import Parts
 from trimtab.systems.picture import Sentry
 from trimtab.systems.reach import ServerReach
 from trimtab.systems.session import LoginRefusedError
-from trimtab.systems.settings import ServerSettings
+from trimtab.systems.settings import ServerSettings, read_table
 from trimtab.systems.undo import take_back
 from trimtab.systems.vitals import Watch
 
@@ -44,21 +45,55 @@ class System(Catalogued[S, R]):
 
     Attributes:
         kind: of the target.
-        FAILURES: what a change can end with that the system is put back after.
+        SETTINGS: model of the table.
         FRAGMENT_HEAD: lines that its configuration file needs before a setting.
     """
 
     kind: str
-    FAILURES: ClassVar[tuple[type[Exception], ...]] = (TargetError,)
+    SETTINGS: ClassVar[type[Any]]
     FRAGMENT_HEAD: ClassVar[tuple[str, ...]] = ()
-    _lock: ServerLock
-    _sentry: Sentry
-    _channel: Channel
 
-    def __init__(self, name: str, settings: S, reach: R) -> None:
+    def __init__(self, name: str, settings: S, reach: R, state_dir: Path) -> None:
         super().__init__(name, settings, reach)
         self._known: dict[str, Knob] = {}
         self._watch: Watch | None = None
+        parts = self._parts(state_dir)
+        self._channel, self._lock = parts.channel, parts.lock
+        self._sentry = Sentry(Forensics(reach, parts.log, parts.noun), parts.identity, parts.troubles)
+
+    @abstractmethod
+    def _parts(self, state_dir: Path) -> Parts:
+        """What it is made of; `state_dir` is for a lock file."""
+
+    @classmethod
+    def from_settings(
+        cls, name: str, settings: Mapping[str, Any], *, state_dir: Path, directory: Path | None = None
+    ) -> Self:
+        """A target from its [target.NAME] table, whose paths are relative to `directory`; touches nothing.
+
+        Raises:
+            UsageError: an unknown key, a wrong value, or a catalogue of the user's with a fault.
+        """
+        return cls._made(name, cls._table(name, settings, directory), state_dir, {})
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot, *, state_dir: Path) -> Self:
+        """The target that a journalled snapshot came from, ready for `restore`; needs neither study file nor `open`.
+
+        The journal holds no password: it comes from the environment or a file, or from the tuner (see `credentials`).
+        """
+        table = read_table(cls.SETTINGS, snapshot.target, snapshot.reach["settings"])
+        return cls._made(snapshot.target, table, state_dir, snapshot.reach)
+
+    @classmethod
+    def _table(cls, name: str, settings: Mapping[str, Any], directory: Path | None) -> Any:
+        """The table of a study file, checked."""
+        return read_table(cls.SETTINGS, name, settings, directory)
+
+    @classmethod
+    @abstractmethod
+    def _made(cls, name: str, table: Any, state_dir: Path, kept: Mapping[str, Any]) -> Self:
+        """The target of a table; `kept`: what a snapshot holds of its place, {} in a study."""
 
     def _lock_file(self, state_dir: Path) -> FileLock:
         reach: object = self._reach
@@ -75,13 +110,11 @@ class System(Catalogued[S, R]):
             TargetError: the server does not answer.
         """
 
-    def _failing(self, error: Exception) -> None:
+    def _failing(self, error: TargetError) -> None:
         """What is to be waited for before the server's log is read after `error`."""
 
-    def _told(self, error: Exception) -> TargetError:
-        """One of `FAILURES` in our own words."""
-        if not isinstance(error, TargetError):
-            raise error
+    def _told(self, error: TargetError) -> TargetError:
+        """The failure of a change, in other words where the kind knows better ones."""
         return error
 
     def open(self) -> None:
@@ -153,7 +186,7 @@ class System(Catalogued[S, R]):
             applied = self._set(self._channel.change(config, states, base, stays=stays))
             self.health()
             own = self._sentry.changed(_completed(own, applied.effective))
-        except self.FAILURES as error:
+        except TargetError as error:
             if isinstance(error, ApplyError) and not is_touched:
                 raise
             self._failing(error)

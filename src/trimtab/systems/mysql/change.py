@@ -15,7 +15,7 @@ from trimtab.errors import ApplyError, ForeignChangeError
 from trimtab.host import FileCopy
 from trimtab.space import Config, Knob, Value
 from trimtab.systems.base import KnobState, Snapshot
-from trimtab.systems.files import file_from_json, saved_files
+from trimtab.systems.files import file_from_json
 from trimtab.systems.knobs import Reading
 from trimtab.systems.mysql.pending import require_settled
 from trimtab.systems.mysql.reach import Reach
@@ -25,6 +25,7 @@ from trimtab.systems.mysql.set_global import Catalogue, set_dynamic
 from trimtab.systems.mysql.undo import GROUP, HEADS, Undo
 from trimtab.systems.mysql.values import is_same, option_text
 from trimtab.systems.picture import STOPPED
+from trimtab.systems.server_change import ServerChange
 
 __all__ = ["OptionFile"]
 
@@ -39,6 +40,9 @@ class OptionFile(Undo):
         read: reads its variables.
         ours: those that are curated for it.
     """
+
+    FILE = "include_file"
+    NO_LINK = "give a file of Trimtab's own; it need not exist"
 
     def __init__(
         self,
@@ -65,18 +69,11 @@ class OptionFile(Undo):
         """As an option file has it."""
         return (option_text(value),)
 
-    def saved(
-        self, *, can_restart: bool
-    ) -> tuple[Mapping[str, Mapping[str, Any]], Mapping[str, Value], Mapping[str, Any]]:
-        """The option file, the curated variables, and the redo log's files."""
-        reach = self._reach
-        with reach.connect() as session:
-            variables, ours = self._read(session), self._ours(session)
-            require_settled(session, reach, variables, ours, can_restart=can_restart)
-        hint = "give a file of Trimtab's own; it need not exist"
-        files = saved_files(reach.host, self.files, called="include_file", hint=hint)
+    def _saved(self, session: Session, *, can_restart: bool) -> tuple[Mapping[str, Value], Mapping[str, Any]]:
+        variables, ours = self._read(session), self._ours(session)
+        require_settled(session, self._reach, variables, ours, can_restart=can_restart)
         values = {name: variable.value for name, variable in variables.items() if name in ours}
-        return files, values, {"redo_files": redo_files(reach)}
+        return values, {"redo_files": redo_files(self._reach)}
 
     def change(self, config: Config, states: Mapping[str, KnobState], base: Snapshot, *, stays: bool) -> _Change:
         """See `Change`."""
@@ -84,15 +81,12 @@ class OptionFile(Undo):
         return _Change(self._reach, catalogue, config, base, HEADS[stays])
 
 
-class _Change:
+class _Change(ServerChange[Reach]):
     def __init__(self, reach: Reach, catalogue: Catalogue, config: Config, base: Snapshot, head: str) -> None:
-        self._reach = reach
+        super().__init__(reach, config, base)
         self._catalogue = catalogue
-        self._config = config
-        self._base = base
         self._head = head
         self._written: bytes | None = None
-        self._now: Mapping[str, Reading] = {}
 
     def write(self) -> None:
         """The file as found, with the config after it: of two settings in one file the later counts."""
@@ -152,9 +146,6 @@ class _Change:
             raise ForeignChangeError(
                 f"file={str(path)!r} was changed by somebody else while Trimtab changed it", hint=STOPPED
             )
-
-    def effective(self) -> Mapping[str, Value]:
-        return {name: self._now[name].value for name in self._config if name in self._now}
 
 
 def _owner(reach: Reach) -> tuple[int, int, int]:

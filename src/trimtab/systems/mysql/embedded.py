@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 from trimtab.host import FileCopy
@@ -26,7 +27,6 @@ class EmbeddedReach(EmbeddedServer[Daemon]):
 
     KIND = "mysql"
     START_S = 120.0
-    _found: ServerProgram | None = None
 
     def _label(self, which: str) -> str:
         return data_label(which)
@@ -51,11 +51,9 @@ class EmbeddedReach(EmbeddedServer[Daemon]):
         """The unix socket."""
         return socket_folder(self.folder, _SOCKET) / _SOCKET
 
-    @property
+    @cached_property
     def _program(self) -> ServerProgram:
-        if self._found is None:
-            self._found = find_server(self._which)
-        return self._found
+        return find_server(self._which)
 
     def _find(self, account: Account) -> Daemon:
         return Daemon(

@@ -59,10 +59,6 @@ def read_flavour(version: str) -> Flavour:
     if not low <= flavour.version[:2] <= high:
         raise TargetError(
             f"version={flavour} is not known to the catalogue",
-            hint=f"{flavour.known.name} {_dotted(low)} to {_dotted(high)} is; nothing was changed",
+            hint=f"{flavour.known.name} {low[0]}.{low[1]} to {high[0]}.{high[1]} is; nothing was changed",
         )
     return flavour
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return ".".join(map(str, version))

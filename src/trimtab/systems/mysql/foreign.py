@@ -9,6 +9,7 @@ from pathlib import Path
 from trimtab.host import process_mark
 from trimtab.systems.files import digest_at
 from trimtab.systems.knobs import Reading
+from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.mysql.options import option_files
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.replication import is_replica
@@ -16,9 +17,6 @@ from trimtab.systems.mysql.session import Session, uptime_s
 from trimtab.systems.picture import Picture
 
 __all__ = ["files_as_left", "take_picture", "who_answers"]
-
-_WATCHED = ("autocommit", "general_log", "slow_query_log", "sql_mode", "transaction_isolation", "tx_isolation")
-"""Beside the knobs of the catalogue: what changes a measurement without being a knob of ours."""
 
 Read = Callable[[Session], Mapping[str, Reading]]
 
@@ -31,7 +29,7 @@ def take_picture(reach: Reach, read: Read, ours: Callable[[Session], frozenset[s
     """
     with reach.connect() as session:
         variables = read(session)
-        watched = {name: variables[name] for name in sorted({*ours(session), *_WATCHED}) if name in variables}
+        watched = {name: variables[name] for name in sorted({*ours(session), *CATALOG.watched}) if name in variables}
         began_s = time.monotonic() - uptime_s(session)
         identifier = _identifier(session)
         role = _role(session, variables)

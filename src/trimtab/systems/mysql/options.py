@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from trimtab.errors import TargetError
@@ -80,14 +80,8 @@ def start_values(reach: Reach) -> dict[str, str]:
     """Variable -> value as text that the server's program would start with now; {} when it cannot be asked."""
     text = _run(reach, [*reach.argv, "--help", "--verbose"])
     _, _, table = (text or "").partition("\nVariables (--variable-name=value)")
-    return {match[1].replace("-", "_"): match[2].strip() for match in _rows(table)}
-
-
-def _rows(table: str) -> Iterator[re.Match[str]]:
-    for line in table.splitlines():
-        match = _ROW.match(line)
-        if match is not None:
-            yield match
+    rows = (match for line in table.splitlines() if (match := _ROW.match(line)) is not None)
+    return {match[1].replace("-", "_"): match[2].strip() for match in rows}
 
 
 def _variable(option: str) -> str:

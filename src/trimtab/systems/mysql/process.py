@@ -8,8 +8,9 @@ from pathlib import Path
 
 from trimtab.errors import TargetError
 from trimtab.systems.account import Account
-from trimtab.systems.mysql.recovery import Recovery
-from trimtab.systems.process import DatabaseProcess, pid_file_number
+from trimtab.systems.mysql.catalogue import CATALOG
+from trimtab.systems.process import DatabaseProcess
+from trimtab.systems.progress import LogProgress
 from trimtab.systems.session import Session, require_answer
 
 __all__ = ["Daemon"]
@@ -35,13 +36,9 @@ class Daemon(DatabaseProcess):
         log: Path,
         connect: Callable[[], Session],
     ) -> None:
-        super().__init__(account, log, option_file.parent)
+        super().__init__(account, log, option_file.parent, pid_file)
         self.argv = (str(program), f"--defaults-file={option_file}")  # no further option may stand before the file's
-        self._pid_file = pid_file
         self._connect = connect
-
-    def _recorded_pid(self) -> int | None:
-        return pid_file_number(self._pid_file)
 
     def _is_ours(self, pid: int) -> bool:
         """Only a server with this very option file."""
@@ -60,5 +57,5 @@ class Daemon(DatabaseProcess):
             return False
         return True
 
-    def _recovery(self, timeout_s: float) -> Recovery:
-        return Recovery(self.log, self._log_start, timeout_s)
+    def _recovery(self, timeout_s: float) -> LogProgress:
+        return LogProgress(self.log, self._log_start, CATALOG.log, timeout_s)

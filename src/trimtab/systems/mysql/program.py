@@ -12,6 +12,7 @@ from pathlib import Path
 
 from trimtab.errors import TargetError
 from trimtab.systems.mysql.flavour import Product
+from trimtab.systems.server_catalog import server_catalog
 
 __all__ = ["ENVIRONMENT", "PROGRAM_FOLDERS", "ServerProgram", "data_label", "find_program", "find_server"]
 
@@ -20,10 +21,6 @@ ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "TZ": "UT
 """Of the programs that are run here; nothing of the user's reaches them."""
 
 _VERSION_S = 30
-_PACKAGES: dict[Product, tuple[str, str]] = {
-    "mariadb": ("mariadbd", "apt-get install mariadb-server (its service need not run)"),
-    "mysql": ("mysqld", "install MySQL's server (its service need not run)"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +86,8 @@ def find_server(which: str) -> ServerProgram:
         path = Path(which)
         return ServerProgram(path, _product(path), is_default=False)
     product: Product = "mariadb" if which == "mariadb" else "mysql"
-    name, hint = _PACKAGES[product]
-    found = find_program(name)
+    known = server_catalog("mysql").product[product]
+    name, hint, found = known.program, known.package, find_program(known.program)
     if found is None:
         raise TargetError(f'embedded = "{which}" needs the server\'s program, and {name} is not installed', hint=hint)
     if _product(found) != product:  # Debian's mysqld is MariaDB's

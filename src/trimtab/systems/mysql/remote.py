@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,13 @@ from trimtab.host import peer_pid, process_mark
 from trimtab.host.mysql_client import password_from_files
 from trimtab.records import Endpoint
 from trimtab.systems.credentials import keep, received
-from trimtab.systems.log import is_servers_log
-from trimtab.systems.mysql.found import Found, read_facts
-from trimtab.systems.mysql.identity import is_server, process_behind, require_same_server, server_in
-from trimtab.systems.mysql.recovery import Recovery
+from trimtab.systems.mysql.catalogue import CATALOG
+from trimtab.systems.mysql.found import found_of, read_facts
+from trimtab.systems.mysql.identity import is_server, process_behind, require_same_server, server_in, server_uuid
 from trimtab.systems.mysql.session import Session, connect, password_of, uptime_s
 from trimtab.systems.mysql.settings import Settings
+from trimtab.systems.progress import LogProgress
 from trimtab.systems.remote import CommandedServer, RunningServer
-from trimtab.systems.seen import argv_of
 from trimtab.systems.session import LoginRefusedError
 
 __all__ = ["ConnectionReach", "LocalReach"]
@@ -38,46 +37,21 @@ class ConnectionReach(RunningServer[Settings, Session]):
         handed = received(settings.server).get("password")
         if handed is not None:
             self._endpoint = replace(self._endpoint, password=handed)
-        self._found = Found()
         self._seen: tuple[int, str] | None = None
 
-    def recall(self, found: Mapping[str, Any]) -> None:
-        """See `RunningServer`."""
-        self._found = Found.of(self._settings, found.get("found", {}))
-
-    @property
-    def data_dir(self) -> Path | None:
-        """Where the server's data is on this machine, by the server's process; None when it is not known to be here."""
-        return self._found.data_dir
+    def _uuid_in(self, data_dir: Path) -> str:
+        return server_uuid(data_dir)
 
     @property
     def include_file(self) -> Path | None:
         """None: no file of the server is ours."""
         return None
 
-    @property
-    def argv(self) -> Sequence[str]:
-        """The server's command line, as it was last seen; empty when this user may not see it."""
-        return argv_of(self.pid) or self._found.argv
-
-    @property
-    def pid_file(self) -> Path | None:
-        """The file that the server leaves behind only when it dies; None when it is not known here."""
-        return self._found.pid_file
-
     def _find_pid(self) -> int | None:
         found = server_in(self.data_dir) if self.data_dir is not None else None
         if found is None and self._seen is not None and process_mark(self._seen[0]) == self._seen[1]:
             return self._seen[0]  # of a user who may not see where it works
         return found
-
-    @property
-    def log_file(self) -> Path | None:
-        """The server's error log, where this machine has it and this user may read it."""
-        if self._settings.log_file is not None:
-            return Path(self._settings.log_file)
-        log = self._found.log
-        return log if log is not None and is_servers_log(log, self.account) else None
 
     def open(self) -> None:
         """Logs in once, to know that it works, and looks for the server's process and files on this machine.
@@ -99,7 +73,7 @@ class ConnectionReach(RunningServer[Settings, Session]):
         self._is_here = pid is not None
         self._note(pid)
         if pid is not None:
-            self._found = Found.seen(self._settings, facts, pid)
+            self._found = found_of(self._settings, facts, pid)
 
     def _note(self, pid: int | None) -> None:
         if pid is not None:
@@ -130,10 +104,6 @@ class ConnectionReach(RunningServer[Settings, Session]):
     def endpoint(self) -> Endpoint:
         """How a load connects."""
         return replace(self._endpoint, password=password_of(self._endpoint))
-
-    def describe(self) -> Mapping[str, Any]:
-        """Where it is, without the password, and what a later look at a server that is down must know."""
-        return {**super().describe(), "found": self._found.to_json()}
 
 
 class LocalReach(CommandedServer[Settings, Session], ConnectionReach):
@@ -171,8 +141,8 @@ class LocalReach(CommandedServer[Settings, Session], ConnectionReach):
                 hint="run as that user or as root, or give a file that does not exist yet",
             )
 
-    def _recovery(self) -> Recovery:
-        return Recovery(self.log_file, self._log_start, self._settings.restart_timeout_s)
+    def _recovery(self) -> LogProgress:
+        return LogProgress(self.log_file, self._log_start, CATALOG.log, self._settings.restart_timeout_s)
 
     def _began_at(self, session: Session) -> float:
         return time.time() - uptime_s(session)

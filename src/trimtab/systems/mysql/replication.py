@@ -5,7 +5,6 @@ from __future__ import annotations
 from trimtab.systems.mysql.flavour import read_flavour
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.server_catalog import server_catalog
-from trimtab.systems.session import StatementError
 
 __all__ = ["has_replica", "is_replica"]
 
@@ -13,18 +12,9 @@ __all__ = ["has_replica", "is_replica"]
 def is_replica(session: Session) -> bool:
     """Whether the server replicates from another one; False when this user may not know."""
     flavour = read_flavour(str(session.value("SELECT VERSION()")))
-    return _finds(session, flavour.replica_status)
+    return session.finds(flavour.replica_status)
 
 
 def has_replica(session: Session) -> bool:
     """Whether another server takes part at either end; False when this user may not know."""
-    return is_replica(session) or _finds(session, server_catalog("mysql").sql["dumps"])
-
-
-def _finds(session: Session, statement: str) -> bool:
-    try:
-        return bool(session.rows(statement))
-    except StatementError as error:
-        if error.is_lost:
-            raise
-        return False
+    return is_replica(session) or session.finds(server_catalog("mysql").sql["dumps"])

@@ -14,7 +14,7 @@ from trimtab.space import Value
 from trimtab.systems.base import Own, Snapshot
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.values import option_text
-from trimtab.systems.server_undo import ServerUndo
+from trimtab.systems.server_change import ServerChannel
 
 __all__ = ["LEFTOVER", "ServerRescue", "redo_files", "remove_leftover"]
 
@@ -25,7 +25,7 @@ _REDO, _SYSTEM = "ib_logfile0", "ibdata1"
 _log = logging.getLogger(__name__)
 
 
-class ServerRescue(ServerUndo[Reach]):
+class ServerRescue(ServerChannel[Reach]):
     """See `Rescue`."""
 
     FULL_S = 10.0

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from trimtab.errors import UsageError
 from trimtab.records import Endpoint
-from trimtab.redact import MASK
-from trimtab.systems.settings import DatabaseSettings, full_path, read_table
+from trimtab.systems.settings import DatabaseSettings, read_table
 
 __all__ = ["Settings", "read_settings"]
 
 _PORT = 3306
 _OPTIONS = ("socket", "sslmode", "sslrootcert", "defaults_file")
-_PATH_OPTIONS = ("sslrootcert", "defaults_file")
 
 
 class Settings(DatabaseSettings):
     """What the study file may say about a MySQL or MariaDB target."""
 
     WAYS: ClassVar[str] = 'embedded = "mariadb" (or "mysql") and url = "mysql://..."'
+    URL: ClassVar[tuple[str, str]] = (
+        "MySQL",
+        "mysql://user@host:3306/database, or mysql://user@localhost/database?socket=/run/mysqld/mysqld.sock",
+    )
+    URL_PATHS: ClassVar[tuple[str, ...]] = ("sslrootcert", "defaults_file")
     ONLY_URL: ClassVar[tuple[str, ...]] = ("data_dir", "include_file", "restart", "log_file")
     PATHS: ClassVar[tuple[str, ...]] = ("data_dir", "include_file", "log_file")
 
@@ -63,70 +64,43 @@ class Settings(DatabaseSettings):
             raise ValueError("restart needs include_file too: without a file nothing would outlive the restart")
         return self
 
-    def endpoint(self) -> Endpoint:
-        """The server that `url` names, with its password.
-
-        Raises:
-            UsageError: it is no such URL.
-        """
-        try:
-            return self._parsed()
-        except ValueError:
-            # The text is not repeated: it may hold a password.
-            raise UsageError(
-                "url is not a MySQL connection string",
-                hint="write it as in: mysql://user@host:3306/database, or mysql://user@localhost/database?socket=/run/mysqld/mysqld.sock",
-            ) from None
-
-    def _parsed(self) -> Endpoint:
-        parts = urlsplit(self.url.get_secret_value() if self.url is not None else "")
+    def _parts(self, url: str) -> dict[str, Any]:
+        parts = urlsplit(url)
         options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
         if parts.scheme not in ("mysql", "mariadb") or not parts.username or set(options) - set(_OPTIONS):
             raise ValueError
         socket = options.pop("socket", "")
         if socket and not socket.startswith("/"):
             raise ValueError
-        return Endpoint(
-            protocol="mysql",
-            host=socket or parts.hostname or "localhost",
-            port=parts.port or _PORT,
-            user=unquote(parts.username),
-            # What stands in a history for a password is none, and goes to no server.
-            password=None if parts.password is None or unquote(parts.password) == MASK else unquote(parts.password),
-            database=unquote(parts.path.removeprefix("/")) or "mysql",
-            options=options,
-        )
+        return {
+            "user": unquote(parts.username),
+            "password": None if parts.password is None else unquote(parts.password),
+            "host": socket or parts.hostname or "localhost",
+            "port": parts.port or _PORT,
+            "database": unquote(parts.path.removeprefix("/")) or "mysql",
+            **options,
+        }
 
-    def with_full_paths(self, directory: Path) -> Self:
-        """See `DatabaseSettings`."""
-        endpoint = self.endpoint() if self.url is not None else None
-        options = endpoint.options if endpoint is not None else {}
-        full = {key: full_path(options[key], directory) for key in _PATH_OPTIONS if key in options}
-        if endpoint is None or all(options[key] == path for key, path in full.items()):
-            return self
-        url = _url(replace(endpoint, options={**options, **full}), endpoint.password)
-        return self.model_copy(update={"url": SecretStr(url)})
+    def _joined(self, parts: Mapping[str, Any]) -> str:
+        host, options = str(parts["host"]), {key: parts[key] for key in _OPTIONS if key in parts}
+        if host.startswith("/"):
+            options, host = {"socket": host, **options}, "localhost"
+        query = "&".join(f"{name}={quote(value, safe='/')}" for name, value in options.items())
+        who, database = quote(parts["user"], safe=""), quote(parts["database"], safe="")
+        if parts.get("password") is not None:
+            who += f":{quote(parts['password'], safe='')}"
+        shown = f"[{host}]" if ":" in host else host
+        return f"mysql://{who}@{shown}:{parts['port']}/{database}" + (f"?{query}" if query else "")
 
-    @property
-    def safe_url(self) -> str | None:
-        """The URL without its password."""
-        return _url(self.endpoint(), None) if self.url is not None else None
+    def endpoint(self) -> Endpoint:
+        """The server that `url` names, with its password.
 
-    def check_url(self) -> None:
-        """See `DatabaseSettings`."""
-        if self.url is not None:
-            self.endpoint()
-
-
-def _url(endpoint: Endpoint, password: str | None) -> str:
-    options, host = dict(endpoint.options), endpoint.host
-    if host.startswith("/"):
-        options, host = {"socket": endpoint.host, **options}, "localhost"
-    query = "&".join(f"{name}={quote(value, safe='/')}" for name, value in options.items())
-    user, database = quote(endpoint.user, safe=""), quote(endpoint.database, safe="")
-    who = user if password is None else f"{user}:{quote(password, safe='')}"
-    shown = f"[{host}]" if ":" in host else host
-    return f"mysql://{who}@{shown}:{endpoint.port}/{database}" + (f"?{query}" if query else "")
+        Raises:
+            UsageError: it is no such URL.
+        """
+        parts = self.url_parts()
+        options = {key: parts.pop(key) for key in _OPTIONS if key in parts}
+        return Endpoint(protocol="mysql", options=options, **parts)
 
 
 read_settings = partial(read_table, Settings)

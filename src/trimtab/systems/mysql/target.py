@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 from trimtab.errors import TargetError
-from trimtab.host import most_open_files
 from trimtab.records import DataRights
 from trimtab.space import Config
 from trimtab.systems.base import KnobState
 from trimtab.systems.database import DatabaseSystem
 from trimtab.systems.doctor import Line
-from trimtab.systems.evidence import Forensics
 from trimtab.systems.knobs import Reading
 from trimtab.systems.mysql import grant, preflight
 from trimtab.systems.mysql.catalogue import CATALOG, Facts, curated_for
@@ -28,7 +24,7 @@ from trimtab.systems.mysql.replication import has_replica
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.mysql.settings import Settings
 from trimtab.systems.mysql.variables import from_mariadb, from_mysql
-from trimtab.systems.picture import Picture, Sentry
+from trimtab.systems.picture import Picture
 from trimtab.systems.ways import Ways
 
 __all__ = ["MysqlTarget"]
@@ -45,17 +41,15 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
     """
 
     kind = "mysql"
+    _flavour: Flavour | None = None
     catalog = CATALOG
     PASSWORD_FILE = "~/.my.cnf"
     FRAGMENT_HEAD = ("[mysqld]",)
     SETTINGS = Settings
     WAYS = Ways(embedded=EmbeddedReach, local=LocalReach, connection=ConnectionReach, files="include_file")
 
-    def __init__(self, name: str, settings: Settings, state_dir: Path, found: Mapping[str, Any] | None = None) -> None:
-        super().__init__(name, settings, state_dir, found)
-        self._sentry = Sentry(Forensics(self._reach, CATALOG.log, "server"), self._picture)
-        self._channel = OptionFile(self._reach, self._variables, self._ours)
-        self._flavour: Flavour | None = None
+    def _make_channel(self) -> OptionFile:
+        return OptionFile(self._reach, self._variables, self._ours)
 
     @classmethod
     def has_program(cls, which: str) -> bool:
@@ -102,11 +96,6 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
     def _product(self) -> str:
         with self._reach.connect() as session:
             return self._flavour_of(session).product
-
-    def _more_facts(self) -> Mapping[str, float]:
-        pid = self._reach.pid
-        limit = most_open_files(pid) if pid is not None else None
-        return {} if limit is None else {"open_files": float(limit)}
 
     def _check(self, config: Config, states: Mapping[str, KnobState]) -> None:
         super()._check(config, states)

@@ -9,17 +9,16 @@ from typing import Any
 from trimtab.errors import ApplyError, ForeignChangeError
 from trimtab.space import Config, Knob, Value
 from trimtab.systems.base import KnobState, Snapshot
-from trimtab.systems.files import saved_files
-from trimtab.systems.knobs import Reading
 from trimtab.systems.picture import STOPPED
 from trimtab.systems.postgresql.autoconf import change_entries, file_faults, read_entries, reload_and_wait
 from trimtab.systems.postgresql.catalogue import is_kept, read_rows
 from trimtab.systems.postgresql.pending import require_settled
 from trimtab.systems.postgresql.reach import AUTO_CONF, Reach
 from trimtab.systems.postgresql.rescue import read_rows_somehow
-from trimtab.systems.postgresql.session import ConnectionLostError
+from trimtab.systems.postgresql.session import Connection, ConnectionLostError
 from trimtab.systems.postgresql.undo import Undo
 from trimtab.systems.postgresql.values import is_same, quoted_name, setting_text
+from trimtab.systems.server_change import ServerChange
 from trimtab.units import format_value
 
 __all__ = ["AlterSystem"]
@@ -27,6 +26,8 @@ __all__ = ["AlterSystem"]
 
 class AlterSystem(Undo):
     """See `Channel`. Entries of postgresql.auto.conf, seen and changed through the server."""
+
+    NO_LINK = "ALTER SYSTEM would put a plain file in its place; make it one, or tune where it is managed"
 
     @property
     def files(self) -> Sequence[Path]:
@@ -42,33 +43,23 @@ class AlterSystem(Undo):
         text = setting_text(value, knob.unit)
         return (quoted_name(text), text) if isinstance(value, str) else (text,)
 
-    def saved(
-        self, *, can_restart: bool
-    ) -> tuple[Mapping[str, Mapping[str, Any]], Mapping[str, Value], Mapping[str, Any]]:
-        """The file, the values, and the entries as the server sees them."""
-        with self._reach.connect() as connection:
-            entries = read_entries(connection)
-            rows = read_rows(connection)
-            require_settled(connection, rows, can_restart=can_restart)
-        hint = "ALTER SYSTEM would put a plain file in its place; make it one, or tune where it is managed"
-        files = saved_files(self._reach.host, self.files, called="file", hint=hint)
-        return files, {name: row.value for name, row in rows.items() if is_kept(row)}, {"entries": entries}
+    def _saved(self, session: Connection, *, can_restart: bool) -> tuple[Mapping[str, Value], Mapping[str, Any]]:
+        entries, rows = read_entries(session), read_rows(session)
+        require_settled(session, rows, can_restart=can_restart)
+        return {name: row.value for name, row in rows.items() if is_kept(row)}, {"entries": entries}
 
     def change(self, config: Config, states: Mapping[str, KnobState], base: Snapshot, *, stays: bool) -> _Change:
         """See `Change`."""
         return _Change(self._reach, config, states, base)
 
 
-class _Change:
+class _Change(ServerChange[Reach]):
     def __init__(self, reach: Reach, config: Config, states: Mapping[str, KnobState], base: Snapshot) -> None:
-        self._reach = reach
-        self._config = config
+        super().__init__(reach, config, base)
         self._states = states
-        self._base = base
         self._texts = {name: setting_text(value, states[name].knob.unit) for name, value in config.items()}
         self._wanted = {**base.reach["entries"], **self._texts}
         self._before: dict[str, str] = {}
-        self._rows: Mapping[str, Reading] = {}
         self._is_read = True
 
     def write(self) -> None:
@@ -96,7 +87,7 @@ class _Change:
         if not self._is_read:
             reload_and_wait(self._reach.connect)
             self._is_read = True
-        self._rows = read_rows_somehow(self._reach)
+        self._now = read_rows_somehow(self._reach)
 
     def _values(self) -> dict[str, Value]:
         """Every knob that we have touched, and the value that it should have."""
@@ -105,14 +96,14 @@ class _Change:
 
     def must_restart(self) -> bool:
         return any(
-            self._rows[name].is_pending and not is_same(self._rows[name].value, value)
+            self._now[name].is_pending and not is_same(self._now[name].value, value)
             for name, value in self._values().items()
         )
 
     def check(self) -> None:
         """A special value (-1) shows as what the server made of it."""
         for name, value in self._values().items():
-            row, knob = self._rows[name], self._states[name].knob
+            row, knob = self._now[name], self._states[name].knob
             # a knob that is not named may be one that the server derives from others (wal_buffers from shared_buffers)
             is_derived = self._config.get(name, knob.default) in knob.special
             if is_same(row.value, value) or (is_derived and not row.is_pending):
@@ -131,6 +122,3 @@ class _Change:
             raise ForeignChangeError(
                 f"{AUTO_CONF} was changed by somebody else while Trimtab changed it: {', '.join(gone)}", hint=STOPPED
             )
-
-    def effective(self) -> Mapping[str, Value]:
-        return {name: self._rows[name].value for name in self._config}

@@ -10,7 +10,7 @@ from pathlib import Path
 from trimtab.host import Folder, process_name, works_in
 from trimtab.systems.account import Account
 from trimtab.systems.postgresql.recovery import PID_FILE, Recovery, servers_in
-from trimtab.systems.process import DatabaseProcess, pid_file_lines, pid_file_number
+from trimtab.systems.process import DatabaseProcess, pid_file_lines
 
 __all__ = ["Postmaster"]
 
@@ -47,12 +47,9 @@ class Postmaster(DatabaseProcess):
         is_users: bool = False,
         may_force: bool = True,
     ) -> None:
-        super().__init__(account, log, data_dir, owns_log=not is_users, may_force=may_force)
+        super().__init__(account, log, data_dir, data_dir / PID_FILE, owns_log=not is_users, may_force=may_force)
         self._program = bin_dir / "postgres"
         self._arguments = tuple(arguments)
-
-    def _recorded_pid(self) -> int | None:
-        return pid_file_number(self._folder / PID_FILE)
 
     def _is_ours(self, pid: int) -> bool:
         """Only a postgres over this very directory."""
@@ -60,7 +57,7 @@ class Postmaster(DatabaseProcess):
 
     def _clear_remains(self) -> None:
         """Only after patience, and never while any server process, be it an orphan of a dead one, is in the directory."""
-        lines = pid_file_lines(self._folder / PID_FILE)
+        lines = pid_file_lines(self._pid_file)
         if not lines or servers_in(self._folder):
             return
         _log.warning("pid file of pid=%s removed: no server process works on %s", lines[0].strip(), self._folder)
@@ -72,7 +69,7 @@ class Postmaster(DatabaseProcess):
         return [str(self._program), *(self._arguments or ("-D", str(self._folder))), *words]
 
     def _is_ready(self) -> bool:
-        lines = [line.strip() for line in pid_file_lines(self._folder / PID_FILE)]
+        lines = [line.strip() for line in pid_file_lines(self._pid_file)]
         return self._child is not None and lines[:1] == [str(self._child.pid)] and lines[7:8] == ["ready"]
 
     def _recovery(self, timeout_s: float) -> Recovery:

@@ -14,7 +14,6 @@ from trimtab.errors import TargetError
 from trimtab.host import CommandResult, FileCopy, Folder, is_running
 from trimtab.records import Endpoint
 from trimtab.systems.credentials import keep, received
-from trimtab.systems.log import is_servers_log
 from trimtab.systems.postgresql import login
 from trimtab.systems.postgresql.identity import backend_process, require_same_server
 from trimtab.systems.postgresql.process import Postmaster
@@ -26,7 +25,7 @@ from trimtab.systems.postgresql.recovery import (
 from trimtab.systems.postgresql.session import Connection, connect
 from trimtab.systems.postgresql.settings import Settings
 from trimtab.systems.remote import CommandedServer, RunningServer
-from trimtab.systems.seen import argv_of, output_file, program_folder
+from trimtab.systems.seen import Found, argv_of, output_file, program_folder
 
 __all__ = ["ConnectionReach", "LocalReach"]
 
@@ -42,7 +41,7 @@ class ConnectionReach(RunningServer[Settings, Connection]):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._fields = {**settings.connection_fields(), **received(settings.server)}
+        self._fields = {**settings.url_parts(), **received(settings.server)}
         self._login: dict[str, str] = {}
         self._endpoint: Endpoint | None = None
         self._spare: Connection | None = None
@@ -82,6 +81,7 @@ class ConnectionReach(RunningServer[Settings, Connection]):
 
     def recall(self, found: Mapping[str, Any]) -> None:
         """The login that `describe` has kept: by files and variables that this process may not have."""
+        super().recall(found)
         if found.get("login"):
             self._login = dict(found["login"])
             self._fields = {**self._login, **received(self._settings.server)}
@@ -118,10 +118,8 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._server_argv: tuple[str, ...] = ()
         self._rescue: Postmaster | None = None
         self._data_dir = Path(settings.data_dir or "")
-        self._log = Path(settings.log_file) if settings.log_file is not None else None
         self._bin_dir: Path | None = None
 
     @property
@@ -133,11 +131,6 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
     def bin_dir(self) -> Path | None:
         """The folder of the running server's program; None when this user may not see it."""
         return self._bin_dir
-
-    def recall(self, found: Mapping[str, Any]) -> None:
-        """The login and the command line, too."""
-        super().recall(found)
-        self._server_argv = tuple(found.get("argv", ()))
 
     def open(self) -> None:
         """Logs in, and makes sure that data_dir is this server's.
@@ -163,21 +156,13 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
     def _find_pid(self) -> int | None:
         return postmaster_in(self._data_dir)
 
-    @property
-    def log_file(self) -> Path | None:
-        """The server's log, where this user may see it."""
-        return self._log
-
     def _look_at_process(self) -> None:
         """Finds programs and log of the running server, as far as this user may see them."""
         pid = self.pid
         self._bin_dir = program_folder(pid)
-        if self._bin_dir is None:
-            return
-        self._server_argv = argv_of(pid)
-        if self._log is None:
-            named = self._collected_log() or output_file(pid)
-            self._log = named if named is not None and is_servers_log(named, self.account) else None
+        if self._bin_dir is not None:
+            log = self._collected_log() or output_file(pid)
+            self._found = Found(data_dir=self._data_dir, log=log, argv=argv_of(pid))
 
     def _collected_log(self) -> Path | None:
         try:
@@ -218,20 +203,20 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
             TargetError: its program is not known, this user may not start it, or it does not start.
         """
         account = self.account
-        if not self._server_argv or account is None:
+        argv = self._found.argv
+        if not argv or account is None:
             raise TargetError(
                 "the server cannot be started by hand: its program was never seen running",
                 hint="run as the server's user or as root",
             )
         self._end_rescue()
-        program = Path(self._server_argv[0])
-        log = self._log if self._log is not None else Path(os.devnull)
+        program, log = Path(argv[0]), self.log_file or Path(os.devnull)
         self._rescue = Postmaster(
             program.parent,
             self._data_dir,
             account,
             log,
-            self._server_argv[1:],
+            argv[1:],
             is_users=True,
             may_force=bool(self._settings.immediate_stop),
         )
@@ -276,9 +261,4 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
 
     def describe(self) -> Mapping[str, Any]:
         """Where it is, without the password."""
-        return {
-            **super().describe(),
-            "way": "local",
-            "data_dir": str(self._data_dir),
-            "argv": list(self._server_argv),
-        }
+        return {**super().describe(), "way": "local", "data_dir": str(self._data_dir)}

@@ -25,7 +25,7 @@ from trimtab.systems.postgresql.reach import AUTO_CONF, Reach
 from trimtab.systems.postgresql.recovery import PID_FILE, servers_in
 from trimtab.systems.postgresql.session import Connection, FullError
 from trimtab.systems.rescue import UnwritableError
-from trimtab.systems.server_undo import ServerUndo
+from trimtab.systems.server_change import ServerChannel
 from trimtab.systems.session import LoginRefusedError, NotYetError, StatementError, require_answer
 
 __all__ = ["ServerRescue", "read_rows_somehow"]
@@ -36,7 +36,7 @@ _SPARE_S = 0.5
 _POLL_S = 0.05
 
 
-class ServerRescue(ServerUndo[Reach]):
+class ServerRescue(ServerChannel[Reach]):
     """See `Rescue`."""
 
     STARTS_BY_HAND = True

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pydantic import Field, SecretStr, model_validator
 
-from trimtab.errors import UsageError
-from trimtab.redact import MASK
-from trimtab.systems.settings import DatabaseSettings, full_path, read_table
+from trimtab.systems.settings import DatabaseSettings, read_table
 
 __all__ = ["PATH_FIELDS", "SECRET_FIELDS", "Settings", "read_settings"]
 
@@ -24,6 +22,9 @@ class Settings(DatabaseSettings):
     """What the study file may say about a PostgreSQL target."""
 
     WAYS: ClassVar[str] = 'embedded = "18" and url = "postgresql://..."'
+    URL: ClassVar[tuple[str, str]] = ("PostgreSQL", "postgresql://user@host:5432/database, or host=... user=...")
+    URL_SECRETS: ClassVar[tuple[str, ...]] = SECRET_FIELDS
+    URL_PATHS: ClassVar[tuple[str, ...]] = PATH_FIELDS
 
     kind: Literal["postgresql"] = "postgresql"
     embedded: Literal["16", "18"] | None = Field(
@@ -43,55 +44,19 @@ class Settings(DatabaseSettings):
             raise ValueError("restart needs data_dir too: without the files a failed start could not be undone")
         return self
 
-    @property
-    def safe_url(self) -> str | None:
-        """The connection string without its password."""
-        if self.url is None:
-            return None
-        fields = {k: v for k, v in self.connection_fields().items() if k not in SECRET_FIELDS}
-        return make_conninfo("", **fields)
-
-    @property
-    def password(self) -> str | None:
-        """The password in the connection string; None lets libpq look into PGPASSWORD and .pgpass."""
-        value = self.connection_fields().get("password") if self.url is not None else None
-        return None if value is None else str(value)
-
-    def connection_fields(self) -> dict[str, Any]:
-        """The connection string as libpq keywords.
-
-        Raises:
-            UsageError: libpq cannot read it.
-        """
-        text = self.url.get_secret_value() if self.url is not None else ""
+    def _parts(self, url: str) -> dict[str, Any]:
+        """As libpq's keywords."""
         try:
-            fields = dict(conninfo_to_dict(text))
+            return dict(conninfo_to_dict(url))
         except psycopg.ProgrammingError:
-            # libpq's own words may repeat parts of the text, and with them a password.
-            raise UsageError(
-                "url is not a PostgreSQL connection string",
-                hint="write it as in: postgresql://user@host:5432/database, or host=... user=...",
-            ) from None
+            raise ValueError from None  # libpq's own words may repeat parts of the text, and with them a password
 
-        # What stands in a history for a password is none, and goes to no server.
-        return {key: value for key, value in fields.items() if not (key in SECRET_FIELDS and value == MASK)}
+    def _joined(self, parts: Mapping[str, Any]) -> str:
+        return make_conninfo("", **parts)
 
-    def check_url(self) -> None:
-        """See `DatabaseSettings`."""
-        self.connection_fields()
-
-    def with_full_paths(self, directory: Path) -> Self:
-        """See `DatabaseSettings`."""
-        fields = self.connection_fields() if self.url is not None else {}
-        full = {key: full_path(str(fields[key]), directory) for key in PATH_FIELDS if _is_path(fields.get(key))}
-        if all(fields[key] == path for key, path in full.items()):
-            return self
-        return self.model_copy(update={"url": SecretStr(make_conninfo("", **{**fields, **full}))})
-
-
-def _is_path(value: object) -> bool:
-    """Words that libpq knows in the place of a path are none."""
-    return isinstance(value, str) and value not in ("", "system")
+    def _is_path(self, value: object) -> bool:
+        """Words that libpq knows in the place of a path are none."""
+        return super()._is_path(value) and value != "system"
 
 
 read_settings = partial(read_table, Settings)

@@ -12,10 +12,9 @@ from trimtab.space import Config, Knob, Value
 from trimtab.systems.base import KnobState, Snapshot
 from trimtab.systems.database import DatabaseSystem
 from trimtab.systems.doctor import Line
-from trimtab.systems.evidence import Forensics
 from trimtab.systems.knobs import Reading
 from trimtab.systems.network import Link
-from trimtab.systems.picture import Sentry
+from trimtab.systems.picture import Picture
 from trimtab.systems.postgresql import grant, preflight
 from trimtab.systems.postgresql.autoconf import file_faults
 from trimtab.systems.postgresql.catalogue import CATALOG, Facts, major_version, missing_knobs, read_facts, read_rows
@@ -56,9 +55,12 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
     def __init__(self, name: str, settings: Settings, state_dir: Path, found: Mapping[str, Any] | None = None) -> None:
         super().__init__(name, settings, state_dir, found)
         self._link = Link(self._reach.endpoint, self._reach.connect, lambda session: session.rows("SELECT 1"))
-        forensics = Forensics(self._reach, CATALOG.log, "server")
-        self._sentry = Sentry(forensics, lambda: take_picture(self._reach), self._troubles)
-        self._channel = AlterSystem(self._reach)
+
+    def _make_channel(self) -> AlterSystem:
+        return AlterSystem(self._reach)
+
+    def _picture(self) -> Picture:
+        return take_picture(self._reach)
 
     @classmethod
     def has_program(cls, which: str) -> bool:
@@ -110,11 +112,11 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
         if far:
             yield Fault.ENVIRONMENT, far
 
-    def _failing(self, error: Exception) -> None:
+    def _failing(self, error: TargetError) -> None:
         if is_cut_off(error):
             self._sentry.await_reason()
 
-    def _told(self, error: Exception) -> TargetError:
+    def _told(self, error: TargetError) -> TargetError:
         if isinstance(error, ConnectionLostError):
             return ApplyError(error.message, hint=error.hint, fault=Fault.ENVIRONMENT)
         return super()._told(error)

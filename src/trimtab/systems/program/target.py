@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trimtab.systems.base import Snapshot
-from trimtab.systems.catalog import parse_catalog, read_catalog
+from trimtab.systems.catalog import read_catalog
 from trimtab.systems.catalog_system import CatalogSystem
 from trimtab.systems.program.settings import Settings, read_settings
 
@@ -22,23 +21,14 @@ class ProgramTarget(CatalogSystem):
     """
 
     SETTINGS = Settings
+    KIND = "program"
 
     @classmethod
-    def from_settings(
-        cls, name: str, settings: Mapping[str, Any], *, state_dir: Path, directory: Path | None = None
-    ) -> ProgramTarget:
-        """A target from its [target.NAME] table, whose paths are relative to `directory`; touches nothing.
-
-        Raises:
-            UsageError: an unknown key, a wrong value, or a catalogue with a fault.
-        """
-        where = read_settings(name, settings, directory).catalog
-        text = read_catalog(Path(where))
-        usual = parse_catalog(text, name=where).lifecycle
-        return cls(name, read_settings(name, usual.under(settings), directory), text, where)
+    def catalogue_file(cls, name: str, settings: Mapping[str, Any], directory: Path | None) -> str:
+        """That of the table, which must name one."""
+        return read_settings(name, settings, directory).catalog
 
     @classmethod
-    def from_snapshot(cls, snapshot: Snapshot, *, state_dir: Path) -> ProgramTarget:
-        """The target that a journalled snapshot came from; it holds the catalogue of then."""
-        table = read_settings(snapshot.target, snapshot.reach["settings"])
-        return cls(snapshot.target, table, snapshot.reach["catalog"], table.catalog)
+    def catalogue_text(cls, where: str) -> str:
+        """Of the user's file."""
+        return read_catalog(Path(where))
