@@ -127,6 +127,9 @@ files = {{ flags = "zstd.flags" }}
     assert data["targets"]["db"]["database"] == "shop"
     written = tomllib.loads((place.folder / "out" / "db" / "study.toml").read_text())
     assert (written["workload"]["target"], written["workload"]["database"]) == ("db", "shop")
+    assert written["target"]["flags"]["files"] == {"flags": str(place.folder / "zstd.flags")}, (
+        "two folders further down"
+    )
     grants = place.run("doctor", "study.toml", "--grant-sql")
     assert grants.code == 0, grants.err
     assert grants.out.startswith("-- [target.db]: to be run on this server\n")

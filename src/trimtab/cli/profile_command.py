@@ -81,6 +81,7 @@ def command(
     """Write a workload from the statements of a live server (pg_stat_statements). Changes nothing on the server."""
     from trimtab.errors import UsageError
     from trimtab.study import load_study_file
+    from trimtab.study.moved import moved_text
     from trimtab.study.profile import profile
     from trimtab.workload.sql.proposal import write_files
 
@@ -90,7 +91,7 @@ def command(
     if window_s:
         say(f"watching for {window_s:g} s")
     found = profile(file, state_dir, database=database, window_s=window_s, coverage=coverage, most=most)
-    source = study_file.read_text(encoding="utf-8")
+    source = moved_text(file, study_file.read_text(encoding="utf-8"))
     if len(file.target) == 1:
         (each,) = found.values()
         _show({"": (each, write_files(each, source, folder))}, as_json)

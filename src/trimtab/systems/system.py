@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
+from pydantic import SecretStr
+
 from trimtab.errors import ApplyError, ForeignChangeError, LockedError, TargetError
 from trimtab.host import FileLock
 from trimtab.records import Endpoint, Fault
@@ -84,6 +86,19 @@ class System(Catalogued[S, R]):
         """
         table = read_table(cls.SETTINGS, snapshot.target, snapshot.reach["settings"])
         return cls._made(snapshot.target, table, state_dir, snapshot.reach)
+
+    @classmethod
+    def full_paths(cls, name: str, settings: Mapping[str, Any], directory: Path) -> Mapping[str, Any]:
+        """What of a [target.NAME] table depends on the folder of its study file, as it may stand in a file of any folder.
+
+        Raises:
+            UsageError: an unknown key or a wrong value.
+        """
+        here, there = (
+            read_table(cls.SETTINGS, name, settings, each).model_dump() for each in (directory, directory / "elsewhere")
+        )
+        found = {key: value for key, value in here.items() if value != there[key]}
+        return {k: v.get_secret_value() if isinstance(v, SecretStr) else v for k, v in found.items()}
 
     @classmethod
     def _table(cls, name: str, settings: Mapping[str, Any], directory: Path | None) -> Any:
