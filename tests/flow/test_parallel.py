@@ -54,6 +54,25 @@ def test_a_search_hands_out_several_trials_at_once(backwards: bool) -> None:
     assert verdict.config["late"] > 0
 
 
+def test_two_clients_that_end_in_any_order_drive_a_whole_study() -> None:
+    """As sessions would: each asks for one trial when it is free, and the one that began later may end first."""
+    chosen = task(budget=Budget(trials=BUDGET))
+    study, rng = Study(chosen, tuning(chosen)), np.random.default_rng(1)
+    under_way, told, n_overtaken = list[Ask](), list[int](), 0
+    while not study.is_over:
+        while len(under_way) < 2 and (asks := study.next(1)):
+            under_way += asks
+        if study.is_over:
+            break
+        done = under_way.pop(int(rng.integers(len(under_way))))
+        n_overtaken += any(ask.number < done.number for ask in under_way)
+        told.append(study.tell(trial_of(done, rng)).number)
+    assert n_overtaken > BUDGET // 4, "results came out of order"
+    assert sorted(told) == list(range(len(told))), "every trial has a number of its own"
+    assert study.result.result == "better"
+    assert study.result.config["late"] > 0
+
+
 def test_the_baseline_is_measured_in_between_all_the_same() -> None:
     _, batches, _ = searched_by(4)
     every = task().search.baseline_every

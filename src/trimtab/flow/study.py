@@ -96,8 +96,10 @@ class Study(Generic[T]):
         return result
 
     def next(self, n: int = 1) -> tuple[Ask, ...]:
-        """Up to `n` trials that may be made at the same time; each is handed out once. None, while what was handed out must be
-        told first, and when the study `is_over`.
+        """Up to `n` trials that may be made at the same time; each is handed out once, and told when it is done, in any order.
+        None, while what was handed out must be told first, and when the study `is_over`.
+
+        A stack takes one trial at a time: `trimtab.study.drive` asks for one; `n` is for clients with systems of their own.
 
         Raises:
             UsageError: `n` is less than 1.

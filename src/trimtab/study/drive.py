@@ -70,7 +70,10 @@ def drive(
     listener: StudyListener,
     is_interrupted: Callable[[], bool] = lambda: False,
 ) -> T:
-    """Runs `study` to its end, one trial at a time.
+    """Runs `study` to its end, one trial at a time: a trial room has one stack, and two trials on it would measure each other.
+
+    A caller that can make several trials at once (sessions of clients, each on a system of its own) drives the same `Study` by
+    `Study.next(n)` and `Study.tell`; the trials may be told in any order.
 
     Args:
         study: not begun; its numbers begin at `recorded.next_number`.
