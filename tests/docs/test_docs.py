@@ -134,6 +134,8 @@ def _messages() -> str:
     for file in sorted((ROOT / "src" / "trimtab").rglob("*.py")):
         nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         found += [_texts(node) for node in nodes if isinstance(node, ast.Constant | ast.JoinedStr)]
+    for file in sorted((ROOT / "src" / "trimtab" / "catalog").rglob("*.toml")):
+        found.append(file.read_text(encoding="utf-8"))
     return "\n".join(found)
 
 

@@ -94,6 +94,26 @@ def test_messages_avoid_the_phrases(room: Path) -> None:
     assert wrong == []
 
 
+def _sayings(value: object) -> Iterator[str]:
+    """What a catalogue says to people."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _sayings(each)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            if key in ("says", "hint", "reason") and isinstance(each, str):
+                yield each
+            yield from _sayings(each)
+
+
+@pytest.mark.parametrize("kind", ["mysql", "postgresql"])
+def test_messages_of_the_catalogues_avoid_the_phrases(kind: str) -> None:
+    table = tomllib.loads((ROOT / "src" / "trimtab" / "catalog" / f"{kind}.toml").read_text(encoding="utf-8"))
+    said = list(_sayings(table))
+    assert len(said) > 10
+    assert {text: wrong for text in said if (wrong := found(text))} == {}
+
+
 def test_a_message_is_looked_at_and_a_docstring_is_not() -> None:
     source = 'def f(x):\n    """It stands in a file."""\n    raise ValueError(f"{x} stands in a file")\n'
     assert list(_program_texts(source)) == [(3, "{} stands in a file")]

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.service
 BENCH = ("bench", "study.toml", "--runs", "1", "--set", "work_mem=8MB", "--set", "random_page_cost=1.5",
          "--set", "shared_buffers=24MB")  # fmt: skip
 APPLY = "trimtab.systems.postgresql.target:PostgresTarget.apply"
-FILES_BACK = "trimtab.systems.postgresql.rescue:_files_back"
+FILES_BACK = "trimtab.systems.postgresql.rescue:ServerRescue._files_back"
 KILLED = -signal.SIGKILL
 
 

@@ -207,7 +207,7 @@ def test_a_journal_of_another_machine_tells_nothing_of_the_files_here(
     )
     target.open()
     snapshot = target.snapshot()
-    monkeypatch.setattr("trimtab.systems.mysql.found.machine_mark", lambda: "another")
+    monkeypatch.setattr("trimtab.systems.seen.machine_mark", lambda: "another")
     again = MysqlTarget.from_snapshot(snapshot, state_dir=own_maria.state)
     assert (again._reach.data_dir, again._reach.log_file) == (None, None)
 

@@ -38,7 +38,7 @@ def moved_text(file: StudyFile, source: str) -> str:
         if any(found.get(key) != value for key, value in paths.items()):
             raise UsageError(
                 f"[{'.'.join(where)}] has relative paths that cannot be rewritten for another folder: {', '.join(paths)}",
-                hint='write each as a line of its own (data_dir = "..."), or as an absolute path',
+                hint='write each on a separate line (data_dir = "..."), or as an absolute path',
             )
     return source
 

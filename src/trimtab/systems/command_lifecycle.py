@@ -370,8 +370,7 @@ class OwnLifecycle(AlwaysThere):
 
     def __init__(self, name: str, settings: CommandSettings, paths: Sequence[Path], words: LogWords) -> None:
         super().__init__(name, settings, paths, words)
-        me = Account(str(os.geteuid()), os.geteuid(), os.getegid())
-        stop_s = min(60.0, settings.restart_timeout_s)
+        me, stop_s = Account(str(os.geteuid()), os.geteuid(), os.getegid()), min(60.0, settings.restart_timeout_s)
         self._process = OwnProcess(settings.run or "", self.folder, self._place, me, stop_s=stop_s)
 
     @property
