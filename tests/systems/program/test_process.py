@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.systems.program.conftest import CONF, PROGRAM, conf, made
+from tests.systems.program.conftest import CATALOG, CONF, PROGRAM, conf, made
 from trimtab.errors import ApplyError, ForeignChangeError, TargetError, UsageError
 from trimtab.space import Config
 from trimtab.systems import Stack, Tier
@@ -139,6 +139,27 @@ def test_health_that_never_comes_is_told(folder: Path) -> None:
         target.open()
     assert time.monotonic() - started < 10
     target.close()
+
+
+@pytest.mark.parametrize(("words", "comes_up"), [("loading part", True), ("never said", False)])
+def test_one_that_loads_is_waited_for_while_its_log_shows_that_it_gets_on(
+    folder: Path, words: str, comes_up: bool
+) -> None:
+    """It takes about three times as long as a start may take without a sign of life."""
+    loads = 'for part in range(30):\n    print("loading part", part, flush=True)\n    time.sleep(0.1)\n(folder / "seen")'
+    (folder / "program.py").write_text(PROGRAM.replace('(folder / "seen")', loads, 1))
+    (folder / "catalog.toml").write_text(f'{CATALOG}\n[log]\nrecovers = ["{words}"]\n')
+    health = f"test -f {folder}/seen"
+    target = made(folder, run=f"{sys.executable} program.py {folder}", health=health, restart_timeout_s=1.0)
+    try:
+        if comes_up:
+            target.open()
+            assert "loading part 29" in target.log_excerpt()
+        else:
+            with pytest.raises(TargetError, match="restart_timeout_s=1"):
+                target.open()
+    finally:
+        target.close()
 
 
 def test_one_that_died_is_started_again_by_the_restore(folder: Path, running: ProgramTarget) -> None:

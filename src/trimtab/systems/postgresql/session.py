@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Mapping, Sequence
+from types import TracebackType
 from typing import Any
 
 import psycopg
@@ -42,6 +43,12 @@ class Connection(psycopg.Connection[TupleRow], Session):
                 is_lost=self.closed or (isinstance(error, psycopg.OperationalError) and error.sqlstate is None),
                 is_denied=isinstance(error, psycopg.errors.InsufficientPrivilege),
             ) from error
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends it, and no more: there is nothing to commit, and a server that is gone would make an error of that."""
+        self.close()
 
     def wait(self, gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
         """As psycopg's, for a limited time.
