@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trimtab.systems.mysql import undo
-from trimtab.systems.mysql.undo import Undo
+from trimtab.systems.mysql.change import OptionFile
 
 
 class Reach:
@@ -25,7 +25,7 @@ class Reach:
 
 
 def was_stopped(reach: Reach) -> bool:
-    found: Any = Undo.__new__(Undo)
+    found: Any = OptionFile.__new__(OptionFile)
     found._reach, found._is_as_left = reach, False
     return bool(found._was_stopped(was_up=False))
 

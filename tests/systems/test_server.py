@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, Self, cast
 
 import pytest
 
@@ -10,6 +11,9 @@ from trimtab.errors import ApplyError, LockedError, TargetError
 from trimtab.records import Fault
 from trimtab.space import Config
 from trimtab.systems.base import KnobState, Snapshot, Undone
+from trimtab.systems.overlay import LogWords
+from trimtab.systems.parts import Parts
+from trimtab.systems.picture import Picture
 from trimtab.systems.session import LoginRefusedError
 from trimtab.systems.system import System
 
@@ -65,9 +69,21 @@ class Toy(System[Any, Any]):
     def __init__(self, error: Exception | None, fails_at: str = "write") -> None:
         self.calls: list[str] = []
         recorder = Recorder(self.calls)
-        super().__init__("db", None, recorder)
-        self._lock, self._sentry = cast(Any, recorder), cast(Any, recorder)
-        self._channel = cast(Any, ToyChannel(self.calls, error, fails_at))
+        self._toys = Parts(
+            channel=cast(Any, ToyChannel(self.calls, error, fails_at)),
+            identity=Picture,
+            lock=cast(Any, recorder),
+            log=LogWords(),
+        )
+        super().__init__("db", None, recorder, Path())
+        self._sentry = cast(Any, recorder)
+
+    def _parts(self, state_dir: Path) -> Parts:
+        return self._toys
+
+    @classmethod
+    def _made(cls, name: str, table: Any, state_dir: Path, kept: Any) -> Self:
+        raise NotImplementedError
 
     def _look(self) -> None: ...
     def _version(self) -> str:

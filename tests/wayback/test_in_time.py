@@ -9,7 +9,7 @@ import pytest
 
 from trimtab.errors import TargetError
 from trimtab.systems import rescue
-from trimtab.systems.postgresql.undo import Undo
+from trimtab.systems.postgresql.change import AlterSystem
 from trimtab.systems.session import NotYetError
 
 
@@ -37,27 +37,16 @@ class Stopping:
     def has_process(self) -> bool:
         return self._clock.now_s < self._gone_at_s or self._clock.now_s >= self._back_at_s
 
-    def connect(self) -> object:
+    def health(self) -> None:
         if self._clock.now_s >= self._back_at_s:
-            return _Answer()
+            return
         if self.has_process:
             raise NotYetError("the server does not accept logins yet: it is shutting down")
         raise TargetError("connection refused")
 
 
-class _Answer:
-    def __enter__(self) -> _Answer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def rows(self, statement: str) -> None:
-        return None
-
-
 def answers(reach: Stopping, timeout_s: float) -> bool:
-    undo = Undo(reach)  # type: ignore[arg-type]
+    undo = AlterSystem(reach)  # type: ignore[arg-type]
     undo._pids = lambda: [os.getpid()] if reach.has_process else []  # type: ignore[method-assign]
     return undo._answers_within(timeout_s)
 

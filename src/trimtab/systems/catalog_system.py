@@ -221,14 +221,6 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         values = {f"value.{name}": self._literal(state.knob, state.running) for name, state in self.states().items()}
         return replace(found, options={**found.options, **values})
 
-    def health(self) -> None:
-        """That the program serves.
-
-        Raises:
-            TargetError: it does not.
-        """
-        self._reach.health()
-
     def notes(self) -> tuple[str, ...]:
         """What people should know before tuning starts."""
         if not self._reach.runs or self.settings.read is not None or self._reach.began_after(self._files.files):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,17 +26,12 @@ from trimtab.systems.plays import fitting_plays, play_facts, shipped_plays
 from trimtab.systems.reach import DatabaseReach
 from trimtab.systems.selection import select
 from trimtab.systems.server_catalog import ServerCatalog
-from trimtab.systems.session import NotYetError, require_answer
 from trimtab.systems.settings import DatabaseSettings
 from trimtab.systems.system import System
 from trimtab.systems.vitals import Lag, Watch
 from trimtab.systems.ways import Ways
 
 __all__ = ["DatabaseSystem"]
-
-_RECOVERY_S = 60.0
-"""How long a server that says that it starts or recovers is waited for."""
-_POLL_S = 0.05
 
 S = TypeVar("S", bound=DatabaseSettings)
 R = TypeVar("R", bound=DatabaseReach)
@@ -167,21 +161,6 @@ class DatabaseSystem(System[S, R]):
     def _volumes(self) -> Sequence[Path]:
         """Folders that the server must be able to write to, where they can be seen."""
         return [] if self._reach.data_dir is None else [self._reach.data_dir]
-
-    def health(self) -> None:
-        """A fresh login and a query; a server that says that it starts or recovers is waited for.
-
-        Raises:
-            TargetError: the server does not answer.
-        """
-        until = time.monotonic() + _RECOVERY_S
-        while True:
-            try:
-                return require_answer(self._reach.connect)
-            except NotYetError:
-                if time.monotonic() > until:
-                    raise
-            time.sleep(_POLL_S)
 
     def counters(self) -> Mapping[str, float]:
         """What the server has counted of its own work (see `read_counters`)."""

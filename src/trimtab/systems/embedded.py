@@ -16,6 +16,7 @@ from trimtab.host import FileLock, Folder, LocalHost, MemoryCgroup
 from trimtab.systems.account import Account, cache_root, server_account
 from trimtab.systems.private_folder import make_server_folders
 from trimtab.systems.process import DatabaseProcess
+from trimtab.systems.session import Session, require_answer
 
 __all__ = ["EmbeddedServer"]
 
@@ -197,6 +198,14 @@ class EmbeddedServer(ABC, Generic[P]):
     def no_later_login(self) -> str:
         """ "": it asks for no password."""
         return ""
+
+    @abstractmethod
+    def connect(self) -> Session:
+        """A fresh connection."""
+
+    def health(self) -> None:
+        """A fresh login and a query."""
+        require_answer(self.connect)
 
     def is_up(self) -> bool:
         """Whether the server process runs."""

@@ -1,4 +1,4 @@
-"""How a system is got at: its lifecycle, its log and its place, one protocol each; `ServerReach` is all of them."""
+"""How a system is got at: its lifecycle, health, log and place, one protocol each; `ServerReach` is all of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trimtab.records import Endpoint
 from trimtab.systems.account import Account
 from trimtab.systems.session import Session
 
-__all__ = ["DatabaseReach", "Lifecycle", "Log", "Place", "ServerReach"]
+__all__ = ["DatabaseReach", "Health", "Lifecycle", "Log", "Place", "ServerReach"]
 
 
 class Lifecycle(Protocol):
@@ -40,6 +40,12 @@ class Lifecycle(Protocol):
     def is_up(self) -> bool: ...
     def restart(self) -> None: ...
     def ensure_up(self) -> None: ...
+
+
+class Health(Protocol):
+    """Whether a system serves: `health` raises `TargetError` when it does not, `NotYetError` while it says that it starts."""
+
+    def health(self) -> None: ...
 
 
 class Log(Protocol):
@@ -82,7 +88,7 @@ class Place(Protocol):
     def describe(self) -> Mapping[str, Any]: ...
 
 
-class ServerReach(Lifecycle, Log, Place, Protocol):
+class ServerReach(Lifecycle, Health, Log, Place, Protocol):
     """One way to a system."""
 
 

@@ -17,7 +17,7 @@ from trimtab.systems.account import Account, server_user_of
 from trimtab.systems.log import is_servers_log, log_bytes, tail
 from trimtab.systems.progress import Progress
 from trimtab.systems.seen import Found, argv_of
-from trimtab.systems.session import LoginRefusedError, Session
+from trimtab.systems.session import LoginRefusedError, Session, require_answer
 from trimtab.systems.settings import DatabaseSettings
 
 __all__ = ["CommandedServer", "RunningServer"]
@@ -146,6 +146,10 @@ class RunningServer(ABC, Generic[S, C]):
         except TargetError:
             return False
         return True
+
+    def health(self) -> None:
+        """A fresh login and a query."""
+        require_answer(self.connect)
 
     def restart(self) -> None:
         """Not possible."""

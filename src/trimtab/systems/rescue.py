@@ -21,7 +21,7 @@ from trimtab.space import Value
 from trimtab.systems.base import Own, Restarts, Snapshot
 from trimtab.systems.process import await_end
 from trimtab.systems.reach import DatabaseReach
-from trimtab.systems.session import FullError, LoginRefusedError, require_answer
+from trimtab.systems.session import FullError, LoginRefusedError
 from trimtab.systems.undo import LeftDownError
 
 __all__ = ["Rescue", "UnwritableError"]
@@ -145,7 +145,7 @@ class Rescue(ABC, Generic[R]):
         while True:
             wait_s = timeout_s
             try:
-                require_answer(self._reach.connect)
+                self._reach.health()
                 return True
             except FullError:
                 wait_s = max(timeout_s, self.FULL_S)

@@ -28,12 +28,16 @@ from trimtab.systems.gate import check_config
 from trimtab.systems.parts import Parts
 from trimtab.systems.picture import Sentry
 from trimtab.systems.reach import ServerReach
-from trimtab.systems.session import LoginRefusedError
+from trimtab.systems.session import LoginRefusedError, NotYetError
 from trimtab.systems.settings import ServerSettings, read_table
 from trimtab.systems.undo import take_back
 from trimtab.systems.vitals import Watch
 
 __all__ = ["LOG_LINES", "System"]
+
+_RECOVERY_S = 60.0
+"""How long a system that says that it starts or recovers is waited for."""
+_POLL_S = 0.05
 
 LOG_LINES = 20
 """Of the server's log, shown after a failure."""
@@ -117,13 +121,20 @@ class System(Catalogued[S, R]):
         digest = hashlib.sha256((self.settings.safe_url or "").encode()).hexdigest()[:16]
         return FileLock(state_dir / "locks" / f"{self.kind}-{digest}.lock")
 
-    @abstractmethod
     def health(self) -> None:
-        """A fresh login and a query.
+        """That it serves: a login and a query, or a command; one that says that it starts or recovers is waited for.
 
         Raises:
-            TargetError: the server does not answer.
+            TargetError: it does not.
         """
+        until = time.monotonic() + _RECOVERY_S
+        while True:
+            try:
+                return self._reach.health()
+            except NotYetError:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(_POLL_S)
 
     def _failing(self, error: TargetError) -> None:
         """What is to be waited for before the server's log is read after `error`."""

@@ -146,7 +146,9 @@ def test_one_that_loads_is_waited_for_while_its_log_shows_that_it_gets_on(
     folder: Path, words: str, comes_up: bool
 ) -> None:
     """It takes about three times as long as a start may take without a sign of life."""
-    loads = 'for part in range(30):\n    print("loading part", part, flush=True)\n    time.sleep(0.1)\n(folder / "seen")'
+    loads = (
+        'for part in range(30):\n    print("loading part", part, flush=True)\n    time.sleep(0.1)\n(folder / "seen")'
+    )
     (folder / "program.py").write_text(PROGRAM.replace('(folder / "seen")', loads, 1))
     (folder / "catalog.toml").write_text(f'{CATALOG}\n[log]\nrecovers = ["{words}"]\n')
     health = f"test -f {folder}/seen"

@@ -26,7 +26,7 @@ from trimtab.systems.postgresql.recovery import PID_FILE, servers_in
 from trimtab.systems.postgresql.session import Connection, FullError
 from trimtab.systems.rescue import UnwritableError
 from trimtab.systems.server_change import ServerChannel
-from trimtab.systems.session import LoginRefusedError, NotYetError, StatementError, require_answer
+from trimtab.systems.session import LoginRefusedError, NotYetError, StatementError
 
 __all__ = ["ServerRescue", "read_rows_somehow"]
 
@@ -93,7 +93,7 @@ class ServerRescue(ServerChannel[Reach]):
         if self._answers_after_signal():
             return True
         try:
-            require_answer(self._reach.connect)
+            self._reach.health()
         except LoginRefusedError:
             return not own.late  # it has read the file; only a knob that needs a restart would still be ours
         except TargetError:
@@ -107,7 +107,7 @@ class ServerRescue(ServerChannel[Reach]):
             LoginRefusedError: it does not let us in, and nothing of ours can be the reason.
         """
         try:
-            require_answer(self._reach.connect)
+            self._reach.health()
         except FullError:
             if changed or own.late:
                 return False
