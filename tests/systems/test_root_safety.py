@@ -227,7 +227,7 @@ def test_the_embedded_mysqls_option_file_replaces_a_link(
     plant(own / "server.cnf", secret, account)
     reach = MysqlEmbedded("attacked", "mariadb", folder=own)
     program: Any = SimpleNamespace(data_maker=lambda scratch: ["true"])
-    monkeypatch.setattr(reach, "_found", program)
+    monkeypatch.setattr(reach, "_program", program)
     monkeypatch.setattr(reach, "_install", lambda *a: None)
     reach._make_data(own / "data.new", account)
     assert not (own / "server.cnf").is_symlink()
