@@ -71,7 +71,8 @@ class Streams:
 class Postgres:
     """A PostgreSQL server and how to enter it; `host` is the directory of its Unix socket when it starts with "/".
 
-    `tls` is "disable", "prefer", "require" or "verify-full" (TCP only); `root_certificates` is a PEM file.
+    `tls` is "disable", "prefer", "require", "verify-ca" or "verify-full" (TCP only); `root_certificates` is a PEM file, and so
+    are `certificate` and its `key`, which are shown to a server that asks for them.
 
     Raises:
         ValueError: a setting or a TLS mode that cannot be, or a file without certificates.
@@ -89,6 +90,8 @@ class Postgres:
         settings: Sequence[tuple[str, str]] = ...,
         tls: str = "disable",
         root_certificates: str | PathLike[str] | None = None,
+        certificate: str | PathLike[str] | None = None,
+        key: str | PathLike[str] | None = None,
     ) -> Postgres: ...
 
 @final
@@ -106,6 +109,8 @@ class Mysql:
         settings: Sequence[tuple[str, str]] = ...,
         tls: str = "disable",
         root_certificates: str | PathLike[str] | None = None,
+        certificate: str | PathLike[str] | None = None,
+        key: str | PathLike[str] | None = None,
     ) -> Mysql:
         """Raises ValueError for a setting or a TLS mode that cannot be."""
 

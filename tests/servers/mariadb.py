@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,12 +56,12 @@ def _as(account: Account) -> dict[str, Any]:
     return {**other, "stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
-def _start(home: Path, port: int, account: Account) -> subprocess.Popen[bytes]:
+def _start(home: Path, port: int, account: Account, options: Sequence[str] = ()) -> subprocess.Popen[bytes]:
     # Never the tmpdir of another server: at its start a server deletes the temporary tables that it finds there.
     argv = [
         str(_PROGRAM), "--no-defaults", f"--datadir={home / 'data'}", f"--socket={home / 'm.sock'}", f"--port={port}",
         "--bind-address=127.0.0.1", f"--pid-file={home / 'pid'}", f"--tmpdir={home}", f"--log-error={home / 'log'}",
-        "--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0",
+        "--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0", *options,
     ]  # fmt: skip
     return subprocess.Popen(argv, cwd=home, **_as(account))
 
@@ -88,15 +88,15 @@ def _make(home: Path) -> None:
 
 
 @contextmanager
-def private_mariadb() -> Iterator[MariaDb]:
-    """Starts a server and stops exactly that one; ends the test where Debian's MariaDB is not installed."""
+def private_mariadb(*options: str) -> Iterator[MariaDb]:
+    """Starts a server with these options and stops exactly that one; ends the test where Debian's is not installed."""
     require("mariadb")
     account, source = server_account(), template("mariadb-plain", _make)
     with made("my") as folder:
         home = folder / "server"
         copy_folder(source, home, account)
         found = MariaDb(str(home / "m.sock"), free_port())
-        server = _start(home, found.port, account)
+        server = _start(home, found.port, account, options)
         try:
             _wait(server, found)
             yield found

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use trimtab_load::driver::postgresql::{Access, Postgres, PostgresSession, TlsMode};
-use trimtab_load::driver::{Answer, Canceller, Driver, ErrorClass, Failure, Session};
+use trimtab_load::driver::{Answer, Canceller, Driver, ErrorClass, Failure, Session, TlsFiles};
 use trimtab_load::sql::{Expect, Params, SqlCommand, SqlRequest};
 
 /// The server that the variable names; `None` says why the test is skipped.
@@ -317,11 +317,15 @@ async fn what_cannot_be_reached_is_named() {
 async fn tls_is_used_as_asked() {
     let Some(access) = server("TRIMTAB_TEST_POSTGRES_TLS") else { return };
     let root = std::env::var("TRIMTAB_TEST_POSTGRES_ROOT").ok().map(PathBuf::from);
-    let with = |tls, root_certificates| connect(Access { tls, root_certificates, ..access.clone() }, &[]);
+    let with = |tls, roots| {
+        let tls_files = TlsFiles { roots, ..TlsFiles::default() };
+        connect(Access { tls, tls_files, ..access.clone() }, &[])
+    };
     for (mode, root, expected) in [
         (TlsMode::Disable, None, "f"),
         (TlsMode::Prefer, None, "t"),
         (TlsMode::Require, None, "t"),
+        (TlsMode::VerifyCa, root.clone(), "t"),
         (TlsMode::VerifyFull, root, "t"),
     ] {
         let mut session = with(mode, root).await.expect("a connection");

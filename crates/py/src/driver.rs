@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use trimtab_load::driver::{TlsMode, mysql, postgresql};
+use trimtab_load::driver::{TlsFiles, TlsMode, mysql, postgresql};
 
 /// A PostgreSQL server and how to enter it; `host` is the directory of its Unix socket when it starts with "/".
 #[pyclass(module = "trimtab._native", frozen)]
@@ -27,6 +27,8 @@ impl Postgres {
         settings = Vec::new(),
         tls = "disable",
         root_certificates = None,
+        certificate = None,
+        key = None,
     ))]
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -39,20 +41,14 @@ impl Postgres {
         settings: Vec<(String, String)>,
         tls: &str,
         root_certificates: Option<PathBuf>,
+        certificate: Option<PathBuf>,
+        key: Option<PathBuf>,
     ) -> PyResult<Self> {
+        let tls_files = TlsFiles { roots: root_certificates, certificate, key };
         let application_name = application_name.to_owned();
         let tls = tls_mode(tls)?;
-        let access = postgresql::Access {
-            host,
-            port,
-            user,
-            database,
-            password,
-            application_name,
-            settings,
-            tls,
-            root_certificates,
-        };
+        let access =
+            postgresql::Access { host, port, user, database, password, application_name, settings, tls, tls_files };
         let driver = Self { access };
         driver.prepared(Vec::new())?;
         Ok(driver)
@@ -85,6 +81,8 @@ impl Mysql {
         settings = Vec::new(),
         tls = "disable",
         root_certificates = None,
+        certificate = None,
+        key = None,
     ))]
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -96,9 +94,12 @@ impl Mysql {
         settings: Vec<(String, String)>,
         tls: &str,
         root_certificates: Option<PathBuf>,
+        certificate: Option<PathBuf>,
+        key: Option<PathBuf>,
     ) -> PyResult<Self> {
+        let tls_files = TlsFiles { roots: root_certificates, certificate, key };
         let tls = tls_mode(tls)?;
-        let access = mysql::Access { host, port, user, database, password, settings, tls, root_certificates };
+        let access = mysql::Access { host, port, user, database, password, settings, tls, tls_files };
         let driver = Self { access };
         driver.prepared(Vec::new())?;
         Ok(driver)
@@ -113,6 +114,6 @@ impl Mysql {
 }
 
 fn tls_mode(name: &str) -> PyResult<TlsMode> {
-    let unknown = || format!("tls={name:?} is none of disable, prefer, require, verify-full");
+    let unknown = || format!("tls={name:?} is none of disable, prefer, require, verify-ca, verify-full");
     TlsMode::from_name(name).ok_or_else(|| PyValueError::new_err(unknown()))
 }

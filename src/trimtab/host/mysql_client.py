@@ -51,7 +51,7 @@ def login(
     Args:
         host: a host name, an address, or (starting with "/") a unix socket.
         port: of TCP.
-        options: "sslmode" and "sslrootcert", as the load engine's driver understands them.
+        options: "sslmode", "sslrootcert", "sslcert" and "sslkey", as the load engine's driver understands them.
         user, password: "" for no password.
         login_timeout_s: longest wait for the server while the login lasts.
         database: to begin in; None for none.
@@ -97,5 +97,8 @@ def _tls(host: str, options: Mapping[str, str]) -> dict[str, Any]:
     mode = "disable" if host.startswith("/") else options.get("sslmode", "prefer")
     if mode == "disable":
         return {"ssl_disabled": True}
-    own: dict[str, Any] = {"ssl_ca": options["sslrootcert"]} if "sslrootcert" in options else {}
-    return own | ({"ssl_verify_cert": True, "ssl_verify_identity": True} if mode == "verify-full" else {})
+    files = {"ssl_ca": "sslrootcert", "ssl_cert": "sslcert", "ssl_key": "sslkey"}
+    own: dict[str, Any] = {name: options[option] for name, option in files.items() if option in options}
+    if mode in ("verify-ca", "verify-full"):
+        own |= {"ssl_verify_cert": True, "ssl_verify_identity": mode == "verify-full"}
+    return own

@@ -151,10 +151,20 @@ def access_of(endpoint: Endpoint, *, settings: Sequence[tuple[str, str]] = ()) -
         "database": endpoint.database,
         "password": server_of(endpoint).password,
         "settings": [list(setting) for setting in settings],
-        # As libpq does for a unix socket: there is nobody to hide from.
-        "tls": "disable" if endpoint.host.startswith("/") else endpoint.options.get("sslmode", "prefer"),
-        "root_certificates": endpoint.options.get("sslrootcert"),
+        "tls": _tls_mode(endpoint),
+        **{name: endpoint.options.get(option) for name, option in _TLS_FILES.items()},
     }
+
+
+_TLS_FILES = {"root_certificates": "sslrootcert", "certificate": "sslcert", "key": "sslkey"}
+
+
+def _tls_mode(endpoint: Endpoint) -> str:
+    if endpoint.host.startswith("/"):
+        return "disable"  # as libpq does for a unix socket: nobody can listen there
+    mode = endpoint.options.get("sslmode", "prefer")
+    # Of a server that takes both kinds of connections libpq gets a plain one; it is reached in both ways.
+    return "prefer" if mode == "allow" else mode
 
 
 def driver_of(endpoint: Endpoint) -> Postgres | Mysql:

@@ -8,7 +8,7 @@ mod inbox;
 mod socket;
 mod tls;
 
-pub use tls::TlsMode;
+pub use tls::{TlsFiles, TlsMode};
 
 #[cfg(test)]
 pub(crate) mod fake;

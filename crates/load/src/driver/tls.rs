@@ -1,14 +1,15 @@
 //! Encryption: what is asked of it, whom it trusts, and what SCRAM binds to.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -25,6 +26,8 @@ pub enum TlsMode {
     Prefer,
     /// Always; the server's certificate is not checked.
     Require,
+    /// Always, and the server's certificate must be from a trusted authority, for whatever host.
+    VerifyCa,
     /// Always, and the server's certificate must be for its host name and from a trusted authority.
     VerifyFull,
 }
@@ -36,10 +39,23 @@ impl TlsMode {
             "disable" => Some(Self::Disable),
             "prefer" => Some(Self::Prefer),
             "require" => Some(Self::Require),
+            "verify-ca" => Some(Self::VerifyCa),
             "verify-full" => Some(Self::VerifyFull),
             _ => None,
         }
     }
+}
+
+/// Files of certificates and keys in PEM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The authorities to trust where the server's certificate is verified; the system's without it. A server's own
+    /// certificate may stand there if it is not marked as an authority's (`CA:FALSE`).
+    pub roots: Option<PathBuf>,
+    /// Our own certificate, followed by those between it and the authority that the server trusts.
+    pub certificate: Option<PathBuf>,
+    /// The key of `certificate`, without a password.
+    pub key: Option<PathBuf>,
 }
 
 /// Encrypts sockets.
@@ -51,7 +67,7 @@ pub(super) struct Tls {
 
 impl Tls {
     /// `None` when nothing is to be encrypted; the error names the file that cannot be used.
-    pub(super) fn new(mode: TlsMode, roots: Option<&Path>) -> Result<Option<Self>, String> {
+    pub(super) fn new(mode: TlsMode, files: &TlsFiles) -> Result<Option<Self>, String> {
         if mode == TlsMode::Disable {
             return Ok(None);
         }
@@ -59,11 +75,21 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| format!("tls: {error}"))?;
-        let config = if mode == TlsMode::VerifyFull {
-            builder.with_root_certificates(trusted(roots)?).with_no_client_auth()
-        } else {
-            let verifier = Arc::new(AnyCertificate(provider));
-            builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
+        let roots = files.roots.as_deref();
+        let builder = match mode {
+            TlsMode::VerifyFull => builder.with_root_certificates(trusted(roots)?),
+            TlsMode::VerifyCa => {
+                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(trusted(roots)?), provider).build();
+                let verifier = AnyHost(verifier.map_err(|error| format!("tls: {error}"))?);
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+            }
+            TlsMode::Disable | TlsMode::Prefer | TlsMode::Require => {
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+            }
+        };
+        let config = match identity(files)? {
+            Some((chain, key)) => builder.with_client_auth_cert(chain, key).map_err(|error| format!("tls: {error}"))?,
+            None => builder.with_no_client_auth(),
         };
         Ok(Some(Self { is_required: mode != TlsMode::Prefer, connector: TlsConnector::from(Arc::new(config)) }))
     }
@@ -80,16 +106,86 @@ fn trusted(file: Option<&Path>) -> Result<RootCertStore, String> {
         // Single certificates that cannot be read are common in the system's store and no reason to stop.
         store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if store.is_empty() {
-            return Err("tls verify-full: the system has no trusted certificates".to_owned());
+            return Err("tls: the system has no trusted certificates".to_owned());
         }
         return Ok(store);
     };
-    let broken = |error: &dyn std::fmt::Display| format!("tls verify-full: {}: {error}", file.display());
-    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| broken(&error))? {
-        let certificate = certificate.map_err(|error| broken(&error))?;
-        store.add(certificate).map_err(|error| broken(&error))?;
+    for certificate in certificates(file)? {
+        store.add(certificate).map_err(|error| broken(file, &error))?;
     }
-    if store.is_empty() { Err(broken(&"it holds no certificate")) } else { Ok(store) }
+    Ok(store)
+}
+
+fn broken(file: &Path, error: &dyn std::fmt::Display) -> String {
+    format!("tls: {}: {error}", file.display())
+}
+
+/// All certificates of a file, at least one.
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found = CertificateDer::pem_file_iter(file).map_err(|error| broken(file, &error))?;
+    let found: Vec<_> = found.collect::<Result<_, _>>().map_err(|error| broken(file, &error))?;
+    if found.is_empty() { Err(broken(file, &"it holds no certificate")) } else { Ok(found) }
+}
+
+/// What we show to a server that asks who we are; `None` when there is nothing to show.
+fn identity(files: &TlsFiles) -> Result<Option<Identity>, String> {
+    match (&files.certificate, &files.key) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => {
+            let chain = certificates(certificate)?;
+            let own = PrivateKeyDer::from_pem_file(key).map_err(|error| broken(key, &error))?;
+            Ok(Some((chain, own)))
+        }
+        (Some(file), None) => Err(broken(file, &"a certificate needs its key")),
+        (None, Some(file)) => Err(broken(file, &"a key needs its certificate")),
+    }
+}
+
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+/// Takes a certificate of a trusted authority, for whatever host it is.
+#[derive(Debug)]
+struct AnyHost(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for AnyHost {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        match self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            // The name is looked at last: everything else was right.
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            result => result,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
 }
 
 /// Takes any certificate, as "require" means it: encrypted, whoever it is.
@@ -212,19 +308,35 @@ mod tests {
 
     #[test]
     fn files_without_certificates_are_named() {
-        let missing = Path::new("/nonexistent/root.crt");
-        let text = Tls::new(TlsMode::VerifyFull, Some(missing)).err().expect("no file");
-        assert!(text.starts_with("tls verify-full: /nonexistent/root.crt: "), "{text}");
-        let text = Tls::new(TlsMode::VerifyFull, Some(Path::new("/dev/null"))).err().expect("an empty file");
-        assert_eq!(text, "tls verify-full: /dev/null: it holds no certificate");
+        for mode in [TlsMode::VerifyCa, TlsMode::VerifyFull] {
+            let refused = |file: &str| {
+                let files = TlsFiles { roots: Some(PathBuf::from(file)), ..TlsFiles::default() };
+                Tls::new(mode, &files).err().expect("no certificate")
+            };
+            let text = refused("/nonexistent/root.crt");
+            assert!(text.starts_with("tls: /nonexistent/root.crt: "), "{text}");
+            assert_eq!(refused("/dev/null"), "tls: /dev/null: it holds no certificate");
+        }
+    }
+
+    #[test]
+    fn a_certificate_needs_its_key() {
+        let file = || Some(PathBuf::from("/dev/null"));
+        let refused = |certificate, key| {
+            let files = TlsFiles { certificate, key, ..TlsFiles::default() };
+            Tls::new(TlsMode::Require, &files).err().expect("refused")
+        };
+        assert_eq!(refused(file(), None), "tls: /dev/null: a certificate needs its key");
+        assert_eq!(refused(None, file()), "tls: /dev/null: a key needs its certificate");
+        assert_eq!(refused(file(), file()), "tls: /dev/null: it holds no certificate");
     }
 
     #[test]
     fn modes_have_the_names_that_users_know() {
-        let names = ["disable", "prefer", "require", "verify-full", "verify-ca"];
+        let names = ["disable", "prefer", "require", "verify-ca", "verify-full", "allow"];
         let modes = names.map(TlsMode::from_name);
-        let known = [TlsMode::Disable, TlsMode::Prefer, TlsMode::Require, TlsMode::VerifyFull];
-        assert_eq!(modes[..4], known.map(Some));
-        assert_eq!(modes[4], None);
+        let known = [TlsMode::Disable, TlsMode::Prefer, TlsMode::Require, TlsMode::VerifyCa, TlsMode::VerifyFull];
+        assert_eq!(modes[..5], known.map(Some));
+        assert_eq!(modes[5], None);
     }
 }

@@ -15,7 +15,7 @@ from trimtab.systems.settings import DatabaseSettings, read_table
 __all__ = ["Settings", "read_settings"]
 
 _PORT = 3306
-_OPTIONS = ("socket", "sslmode", "sslrootcert", "defaults_file")
+_OPTIONS = ("socket", "sslmode", "sslrootcert", "sslcert", "sslkey", "defaults_file")
 
 
 class Settings(DatabaseSettings):
@@ -26,7 +26,7 @@ class Settings(DatabaseSettings):
         "MySQL",
         "mysql://user@host:3306/database, or mysql://user@localhost/database?socket=/run/mysqld/mysqld.sock",
     )
-    URL_PATHS: ClassVar[tuple[str, ...]] = ("sslrootcert", "defaults_file")
+    URL_PATHS: ClassVar[tuple[str, ...]] = ("sslrootcert", "sslcert", "sslkey", "defaults_file")
     ONLY_URL: ClassVar[tuple[str, ...]] = ("data_dir", "include_file", "restart", "log_file")
     PATHS: ClassVar[tuple[str, ...]] = ("data_dir", "include_file", "log_file")
 

@@ -1,10 +1,9 @@
 //! How a server is reached and entered.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use crate::driver::socket::Address;
-use crate::driver::tls::{Tls, TlsMode};
+use crate::driver::tls::{Tls, TlsFiles, TlsMode};
 
 /// How to reach and enter a MySQL or MariaDB server.
 #[derive(Clone, Default)]
@@ -23,8 +22,8 @@ pub struct Access {
     pub settings: Vec<(String, String)>,
     /// Whether connections over TCP are encrypted.
     pub tls: TlsMode,
-    /// A PEM file of the authorities to trust with [`TlsMode::VerifyFull`]; the system's without it.
-    pub root_certificates: Option<PathBuf>,
+    /// Whom to trust, and what to show.
+    pub tls_files: TlsFiles,
 }
 
 impl fmt::Debug for Access {

@@ -1,7 +1,7 @@
 //! MySQL and MariaDB, spoken directly: one write and one read per step on the worker's own thread, packets read in place.
 //!
 //! Statements are prepared once per connection; nothing of an answer is decoded but what the request asks for. Kept to what
-//! both servers speak; tried with MariaDB.
+//! both servers speak.
 
 mod access;
 mod auth;
@@ -55,7 +55,7 @@ impl Mysql {
         }
         let settings = access.settings.iter().map(|(name, value)| encode::set_statement(name, value));
         let settings = settings.collect::<Result<_, _>>()?;
-        let tls = Tls::new(access.tls, access.root_certificates.as_deref())?;
+        let tls = Tls::new(access.tls, &access.tls_files)?;
         let address = if access.host.starts_with('/') {
             Address::Unix(PathBuf::from(&access.host))
         } else {

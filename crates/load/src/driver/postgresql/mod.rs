@@ -12,13 +12,12 @@ mod stream;
 mod wire;
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use self::stream::Door;
 use self::wire::Wire;
-use super::socket::{self, Address};
-use super::tls::{self, Tls};
+use super::socket::Address;
+use super::tls::{Tls, TlsFiles};
 use super::{Driver, Failure, refused, unprepared};
 
 pub use self::cancel::PostgresCanceller;
@@ -46,9 +45,8 @@ pub struct Access {
     pub settings: Vec<(String, String)>,
     /// Whether connections over TCP are encrypted.
     pub tls: TlsMode,
-    /// A PEM file of the authorities to trust with [`TlsMode::VerifyFull`]; the system's without it. A server's own
-    /// certificate may stand there if it is not marked as an authority's (`CA:FALSE`).
-    pub root_certificates: Option<PathBuf>,
+    /// Whom to trust, and what to show.
+    pub tls_files: TlsFiles,
 }
 
 impl fmt::Debug for Access {
@@ -77,7 +75,7 @@ impl Postgres {
     pub fn new(access: Access, statements: Arc<[String]>) -> Result<Self, String> {
         let settings = access.settings.iter().map(|(name, value)| set_statement(name, value));
         let settings: String = settings.collect::<Result<_, _>>()?;
-        let tls = Tls::new(access.tls, access.root_certificates.as_deref())?;
+        let tls = Tls::new(access.tls, &access.tls_files)?;
         let door = Arc::new(Door { address: Address::new(&access.host, access.port), tls });
         Ok(Self { access: Arc::new(access), door, settings: settings.into(), statements })
     }

@@ -4,9 +4,9 @@ use std::io;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::socket::{Address, Socket};
-use super::tls::Tls;
 use crate::driver::channel::Channel;
+use crate::driver::socket::{Address, Socket};
+use crate::driver::tls::Tls;
 use crate::driver::{ErrorClass, Failure};
 
 /// Asks whether the server speaks TLS; length and code of SSLRequest.

@@ -1,0 +1,88 @@
+"""Certificates made by openssl: an authority, and what it signs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.needs import require
+from trimtab.systems.account import server_account
+
+__all__ = ["Authority"]
+
+_CONFIG = """[ca]
+default_ca = own
+[own]
+database = index.txt
+new_certs_dir = .
+default_md = sha256
+unique_subject = no
+rand_serial = yes
+policy = any
+[any]
+commonName = supplied
+"""
+
+
+@dataclass(frozen=True)
+class Authority:
+    """An authority in a folder of its own; servers' own users may read what is in it.
+
+    Attributes:
+        folder: where all files are.
+        name: of its certificate's file, without the ending.
+    """
+
+    folder: Path
+    name: str = "ca"
+
+    @classmethod
+    def made(cls, folder: Path, name: str = "ca") -> Authority:
+        """A new one; ends the test where there is no openssl."""
+        require("openssl")
+        folder.mkdir(mode=0o755, exist_ok=True)
+        one = cls(folder, name)
+        one._run(
+            "req -x509 -newkey rsa:2048 -nodes -days 2",
+            "-subj",
+            f"/CN={name}",
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            f"{name}.crt",
+        )
+        one._give()
+        return one
+
+    @property
+    def root(self) -> Path:
+        """Its certificate."""
+        return self.folder / f"{self.name}.crt"
+
+    def sign(self, name: str, subject: str, *, names: str = "", expired: bool = False) -> tuple[Path, Path]:
+        """(certificate, key) of that subject; `names` as in "DNS:db.example"."""
+        extensions = self.folder / f"{name}.ext"
+        extensions.write_text("basicConstraints = CA:FALSE\n" + (f"subjectAltName = {names}\n" if names else ""))
+        (self.folder / "index.txt").write_text("")
+        (self.folder / "ca.cnf").write_text(_CONFIG)
+        self._run("req -newkey rsa:2048 -nodes", "-subj", subject, "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        span = "-startdate 20200101000000Z -enddate 20200102000000Z" if expired else "-days 2"
+        self._run(
+            f"ca -batch -config ca.cnf -notext {span} -cert {self.name}.crt -keyfile {self.name}.key "
+            f"-in {name}.csr -extfile {name}.ext -out {name}.crt"
+        )
+        self._give()
+        return self.folder / f"{name}.crt", self.folder / f"{name}.key"
+
+    def _run(self, words: str, *more: str) -> None:
+        done = subprocess.run(
+            ["openssl", *words.split(), *more], cwd=self.folder, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+
+    def _give(self) -> None:
+        account = server_account()
+        for path in self.folder.iterdir():
+            os.chown(path, account.uid, account.gid)
