@@ -42,7 +42,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "trimtab.measure.steady": ("tests/measure/test_steady.py",),
     "trimtab.history.query": ("tests/history/test_query.py",),
     "trimtab.report.headline": ("tests/report/test_text.py",),
-    "trimtab.systems.postgresql.change": ("tests/systems/test_apply.py",),
+    "trimtab.systems.postgresql.change": ("tests/systems/test_alter_system.py", "tests/systems/test_apply.py"),
 }
 """Module -> the tests that must notice."""
 

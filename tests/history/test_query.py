@@ -48,6 +48,8 @@ def filled(url: str) -> Iterator[History]:
         ({"until": 200.0}, ["Ünï_1", "foreign"]),
         ({"since": 100.0, "until": 200.0, "workload": "tpch"}, ["Ünï_1"]),
         ({"like": Machine(cores=48, memory_bytes=512 << 30)}, ["tpch-b"]),
+        ({"like": Machine(cores=128, memory_bytes=512 << 30)}, ["tpch-b"]),  # exactly ALIKE
+        ({"like": Machine(cores=129, memory_bytes=512 << 30)}, []),
         ({"is_own": False}, ["foreign"]),
         ({"is_own": True, "target": "postgresql"}, ["Ünï_1"]),
     ],

@@ -1,0 +1,134 @@
+"""How ALTER SYSTEM is written and read back, without a server: a connection that is lost, and when a restart is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trimtab.errors import ApplyError, ForeignChangeError
+from trimtab.space import Config, Knob, KnobKind
+from trimtab.systems.postgresql import change as module
+from trimtab.systems.postgresql.session import ConnectionLostError
+
+KNOB = Knob(name="work_mem", kind=KnobKind.INTEGER, low=64, high=1 << 20, default=4096, unit="kB")
+
+
+class Server:
+    """What is in postgresql.auto.conf; the first `n_lost` changes end with the connection, the first line written."""
+
+    def __init__(self, n_lost: int = 0) -> None:
+        self.entries: dict[str, str] = {"jit": "off"}
+        self.n_lost = n_lost
+        self.n_reloads = 0
+        self.rows: dict[str, Any] = {}
+
+    @contextmanager
+    def connect(self) -> Iterator[None]:
+        yield
+
+    def change(self, connection: object, now: dict[str, str], wanted: dict[str, str]) -> None:
+        self.entries = dict(wanted)
+        if self.n_lost:
+            self.n_lost -= 1
+            raise ConnectionLostError("the connection was lost")
+
+    def shows(self, value: int, *, is_pending: bool = False) -> None:
+        """The value that is in use."""
+        self.rows["work_mem"] = SimpleNamespace(
+            value=value, unit="kB", is_pending=is_pending, source="default", place=""
+        )
+
+
+def change_of(server: Server, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A change of work_mem to 8 MB on it."""
+
+    def reload(connect: object) -> None:
+        server.n_reloads += 1
+
+    monkeypatch.setattr(module, "read_entries", lambda connection: dict(server.entries))
+    monkeypatch.setattr(module, "change_entries", server.change)
+    monkeypatch.setattr(module, "file_faults", lambda connection: [])
+    monkeypatch.setattr(module, "reload_and_wait", reload)
+    monkeypatch.setattr(module, "read_rows_somehow", lambda reach: server.rows)
+    base: Any = SimpleNamespace(reach={"entries": {"jit": "off"}}, values={"work_mem": 4096})
+    states: Any = {"work_mem": SimpleNamespace(knob=KNOB)}
+    return module.AlterSystem(server).change(Config({"work_mem": 8192}), states, base, stays=False)  # type: ignore[arg-type]
+
+
+def test_a_connection_that_is_lost_once_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(n_lost=1)
+    change = change_of(server, monkeypatch)
+    change.write()
+    assert server.entries == {"jit": "off", "work_mem": "8MB"}
+    change.take_effect()
+    assert server.n_reloads == 1, "the entries before the first try count: they differ from what is wanted"
+
+
+def test_one_that_is_lost_again_ends_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(n_lost=2)
+    with pytest.raises(ConnectionLostError):
+        change_of(server, monkeypatch).write()
+    assert server.n_lost == 0
+
+
+def test_what_the_file_holds_already_is_not_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server()
+    server.entries = {"jit": "off", "work_mem": "8MB"}
+    change = change_of(server, monkeypatch)
+    change.write()
+    change.take_effect()
+    assert server.n_reloads == 0
+
+
+def test_the_files_are_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server()
+    change = change_of(server, monkeypatch)
+    change.write()
+    change.take_effect()  # before the restart that a config may need, and after it
+    change.take_effect()
+    assert server.n_reloads == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "is_pending", "restarts"),
+    [(4096, True, True), (4096, False, False), (8192, True, False), (8192, False, False)],
+)
+def test_only_a_value_that_waits_for_it_needs_a_restart(
+    monkeypatch: pytest.MonkeyPatch, value: int, is_pending: bool, restarts: bool
+) -> None:
+    """One that another source keeps as it is would be the same after a restart."""
+    server = Server()
+    change = change_of(server, monkeypatch)
+    change.write()
+    server.shows(value, is_pending=is_pending)
+    change.take_effect()
+    assert change.must_restart() is restarts
+
+
+def test_a_value_that_is_not_in_use_is_told_with_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server()
+    change = change_of(server, monkeypatch)
+    change.write()
+    server.shows(4096)
+    change.take_effect()
+    with pytest.raises(ApplyError, match=r"the server uses work_mem=4MB \(default\), not 8MB"):
+        change.check()
+    server.shows(8192)
+    change.take_effect()
+    change.check()
+
+
+def test_an_entry_that_somebody_else_changed_meanwhile_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server()
+    change = change_of(server, monkeypatch)
+    change.write()
+    change.require_ours()
+    server.entries["jit"] = "on"
+    change.require_ours()  # not one that we set
+    server.entries["work_mem"] = "1024"
+    with pytest.raises(ForeignChangeError, match=r"was changed by somebody else while Trimtab changed it: work_mem"):
+        change.require_ours()
