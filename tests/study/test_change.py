@@ -119,6 +119,16 @@ def test_what_is_asked_names_each_setting_and_whether_it_needs_a_restart(fake: F
     assert dict(fake.target.values) == found
 
 
+def test_a_winner_is_set_without_a_question_and_taken_back(fake: FakeStudy) -> None:
+    found, state_dir = dict(fake.target.values), fake.path / "state"
+    assert apply_winner(*_proven(fake, cache=256), state_dir) == {"cache": 256}
+    assert dict(fake.target.values) == {**found, "cache": 256}
+    with pytest.raises(UsageError, match="study='fake' is already applied, since "):
+        apply_winner(*_proven(fake, cache=256), state_dir)
+    assert rollback("fake", state_dir).target == "db"
+    assert dict(fake.target.values) == found
+
+
 def test_a_winner_with_settings_that_the_file_does_not_tune_is_refused(fake: FakeStudy) -> None:
     fake.target._knobs = ["cache"]
     with pytest.raises(ApplyError) as caught:

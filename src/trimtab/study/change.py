@@ -113,17 +113,18 @@ def apply_winner(
 
 
 def _require_same_kind(record: StudyRecord, file: StudyFile) -> None:
-    kinds = [sorted(str(table.get("kind")) for table in each.values()) for each in (file.target, _tables(record))]
-    names = [sorted(each) for each in (file.target, _tables(record))]
-    if kinds[0] == kinds[1] and len(names[0]) > 1 and names[0] != names[1]:
+    hint = "give the file of the study whose winner is to be applied"
+    given, then = file.target, _tables(record)
+    kinds, kinds_then = (sorted(str(table.get("kind")) for table in each.values()) for each in (given, then))
+    if kinds != kinds_then:
         raise UsageError(
-            f"the study file's targets are {', '.join(names[0])}, and the study's were {', '.join(names[1])}",
-            hint="give the file of the study whose winner is to be applied",
+            f"the study file's target is of kind={', '.join(kinds)}, and the study's was {', '.join(kinds_then)}",
+            hint=hint,
         )
-    if kinds[0] != kinds[1]:
+    if len(given) > 1 and sorted(given) != sorted(then):
         raise UsageError(
-            f"the study file's target is of kind={', '.join(kinds[0])}, and the study's was {', '.join(kinds[1])}",
-            hint="give the file of the study whose winner is to be applied",
+            f"the study file's targets are {', '.join(sorted(given))}, and the study's were {', '.join(sorted(then))}",
+            hint=hint,
         )
 
 
