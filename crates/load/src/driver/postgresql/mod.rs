@@ -2,6 +2,7 @@
 //!
 //! Statements are prepared once per connection; nothing of an answer is decoded but what the request asks for.
 
+mod access;
 mod auth;
 mod cancel;
 mod encode;
@@ -11,50 +12,20 @@ mod session;
 mod stream;
 mod wire;
 
-use std::fmt;
 use std::sync::Arc;
 
 use self::stream::Door;
 use self::wire::Wire;
 use super::socket::Address;
-use super::tls::{Tls, TlsFiles};
+use super::tls::Tls;
 use super::{Driver, Failure, refused, unprepared};
 
+pub use self::access::Access;
 pub use self::cancel::PostgresCanceller;
 pub use self::session::PostgresSession;
 pub use super::tls::TlsMode;
 
 use crate::sql::SqlRequest;
-
-/// How to reach and enter a PostgreSQL server.
-#[derive(Clone, Default)]
-pub struct Access {
-    /// Host name, address, or the directory of the Unix socket when it starts with "/".
-    pub host: String,
-    /// TCP port; names the socket's file too.
-    pub port: u16,
-    /// Role.
-    pub user: String,
-    /// Database.
-    pub database: String,
-    /// Password, for servers that ask for one.
-    pub password: Option<String>,
-    /// Shown in `pg_stat_activity`.
-    pub application_name: String,
-    /// Session settings as (name, value), set on every connection.
-    pub settings: Vec<(String, String)>,
-    /// Whether connections over TCP are encrypted.
-    pub tls: TlsMode,
-    /// Whom to trust, and what to show.
-    pub tls_files: TlsFiles,
-}
-
-impl fmt::Debug for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, port, user, database, tls, .. } = self;
-        write!(f, "Access({user}@{host}:{port}/{database}, tls {tls:?})")
-    }
-}
 
 /// The PostgreSQL driver.
 #[derive(Clone)]
