@@ -237,7 +237,7 @@ def test_think_times_that_make_no_sense() -> None:
 
 def test_drivers_that_make_no_sense() -> None:
     access: dict[str, Any] = {"host": "localhost", "port": 1, "user": "u", "database": "d"}
-    with pytest.raises(ValueError, match='tls="maybe" is none of disable, prefer, require, verify-full'):
+    with pytest.raises(ValueError, match='tls="maybe" is none of disable, prefer, require, verify-ca, verify-full'):
         Postgres(**access, tls="maybe")
     with pytest.raises(ValueError, match='settings: no setting can be named "a b"'):
         Postgres(**access, settings=[("a b", "1")])

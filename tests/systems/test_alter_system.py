@@ -38,9 +38,7 @@ class Server:
 
     def shows(self, value: int, *, is_pending: bool = False) -> None:
         """The value that is in use."""
-        self.rows["work_mem"] = SimpleNamespace(
-            value=value, unit="kB", is_pending=is_pending, source="default", place=""
-        )
+        self.rows["work_mem"] = SimpleNamespace(value=value, unit="kB", is_pending=is_pending, where="default")
 
 
 def change_of(server: Server, monkeypatch: pytest.MonkeyPatch) -> Any:
