@@ -238,7 +238,7 @@ class World:
                 self._taken_s[verb] = ran.changing_s or self._taken_s[verb]
             if change is not None and self.actor.has_open_entries():
                 self.model.pending.append(change)
-        self._settle()
+        self._settle(change if verb == "apply" and not ran.killed and ran.code == 0 else None)
         self._explained()
         self.last = ran
         return ran
@@ -259,14 +259,20 @@ class World:
         if self.way.reach == "files":
             self.way.wait_up()
 
-    def _settle(self) -> None:
-        """When no entry is open any more, what was pending is either taken back or stays as a whole."""
+    def _settle(self, applied: Change | None = None) -> None:
+        """When no entry is open any more, what was pending is either taken back or stays as a whole; what `applied` has just set
+        says nothing of it: both may set the same value."""
         if self.actor.has_open_entries():
             return
         pending, self.model.pending = self.model.pending, []
         for change in pending:
             now = self.ground.places
-            is_ours = {now[place] == ours for place, (before, ours) in change.places.items() if before != ours}
+            is_covered = applied is not None and change.verb == "apply" and applied.study != change.study
+            over = applied.places if applied is not None and is_covered else {}
+            told = {
+                place: ours for place, (before, ours) in change.places.items() if before != ours and place not in over
+            }
+            is_ours = {now[place] == ours for place, ours in told.items()}
             if change.verb == "trial" or not is_ours:
                 continue
             assert len(is_ours) == 1, f"half of {change.verb} {change.study} stands: {now}"
