@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.wayback.ways import Way
+from trimtab.trial import Journal
 
 __all__ = ["Actor", "Ran", "Zygote", "deadmen", "write_study"]
 
@@ -179,6 +180,11 @@ class Actor:
     def has_open_entries(self) -> bool:
         folder = self.way.state / "journal"
         return any(folder.glob("*.open")) or any(folder.glob("*.copy"))
+
+    def has_begun(self, purpose: str) -> bool:
+        """Whether a command that died had begun to change something for `purpose`; one that ended everything before may have."""
+        purposes = {entry.purpose for entry in Journal(self.way.state).open_entries()}
+        return not purposes or purpose in purposes
 
 
 def deadmen(way: Way) -> list[int]:

@@ -229,7 +229,8 @@ class World:
                     os.kill(pid, signal.SIGKILL)
             self.actor.wait_for_deadman()
             self._wait_for_server()
-            if change is not None:
+            # A rollback first takes back what a trial left: while that stands, it has changed nothing itself.
+            if change is not None and (verb != "rollback" or self.actor.has_begun(verb)):
                 self.model.pending.append(change)
         else:
             self.seen[f"{verb} {ran.code}"] += 1
