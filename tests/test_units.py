@@ -1,8 +1,9 @@
-"""Sizes, durations and knob values: parse and print."""
+"""Sizes, durations, figures and knob values: parse and print."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from trimtab.errors import UsageError
 from trimtab.units import (
     Dimension,
+    counted,
     format_duration,
+    format_figure,
     format_percent,
     format_size,
     format_value,
@@ -113,6 +116,37 @@ def test_arbitrary_text_gives_a_number_or_a_usage_error(parse: object, text: str
 )
 def test_format_size(size: float, text: str) -> None:
     assert format_size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"), (-0.0, "0"), (0.00012346, "0.0001235"), (0.012346, "0.01235"), (1.5, "1.5"), (12.0, "12"),
+        (999.96, "1,000"),
+        (1234.5, "1,234"), (75_690.4, "75,690"), (-75_690.4, "-75,690"),
+        (1_234_567.8, "1,234,568"), (2.5e12, "2,500,000,000,000"),
+        (0.00001234, "1.234e-05"), (1e15, "1e+15"), (math.inf, "∞"), (-math.inf, "-∞"), (math.nan, "–"),
+    ],
+)  # fmt: skip
+def test_format_figure(value: float, text: str) -> None:
+    assert format_figure(value) == text
+
+
+def test_figures_have_the_digits_that_are_asked_for() -> None:
+    assert [format_figure(1234.56, digits) for digits in (2, 3, 5, 6)] == ["1,235", "1,235", "1,234.6", "1,234.56"]
+    assert format_figure(999.6, 3) == "1,000"
+
+
+@given(st.floats(1e-4, 9.9e14), st.integers(2, 6))
+def test_a_printed_figure_is_plain_and_within_its_digits(value: float, digits: int) -> None:
+    text = format_figure(value, digits)
+    assert "e" not in text
+    assert float(text.replace(",", "")) == pytest.approx(value, rel=0.5001 * 10.0 ** (1 - digits))
+
+
+def test_counts_with_their_noun() -> None:
+    assert [counted(n, "run") for n in (0, 1, 2, 12_000)] == ["0 runs", "1 run", "2 runs", "12,000 runs"]
+    assert counted(2, "retry") == "2 retries"
 
 
 def test_format_percent() -> None:

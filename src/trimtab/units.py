@@ -1,4 +1,4 @@
-"""Sizes, durations and knob values with units: parse and print.
+"""Sizes, durations, figures and knob values with units: parse and print.
 
 Sizes are binary (kB, MB, GB, TB are powers of 1024, as PostgreSQL counts them; KiB, MiB, GiB, TiB are the same).
 Durations are us, ms, s, min, h, d. A knob's unit may carry a multiplier ("8kB", "16MB").
@@ -17,6 +17,7 @@ __all__ = [
     "Dimension",
     "counted",
     "format_duration",
+    "format_figure",
     "format_percent",
     "format_size",
     "format_value",
@@ -59,6 +60,8 @@ _UNIT = re.compile(r"(\d{0,9})([A-Za-z]+)")
 _QUANTITY = re.compile(rf"({_NUMBER})\s*([A-Za-z]*)")
 _VALUE = re.compile(rf"([+-]?{_NUMBER})\s*([A-Za-z]*)")
 _EXACT_FLOAT = 2**53
+_PLAIN_EXPONENTS = range(-4, 15)
+"""Of ten: figures that are written without an exponent."""
 
 _SIZE_HINT = "write a size such as '512MB' or '1.5GiB' (B, kB, MB, GB, TB; powers of 1024)"
 _DURATION_HINT = "write a duration such as '90s', '5m' or '1h30m' (us, ms, s, m or min, h, d)"
@@ -147,6 +150,18 @@ def format_size(size_bytes: float) -> str:
         if abs(size_bytes) >= 1 << power:
             return f"{size_bytes / (1 << power):.4g}{unit}"
     return f"{size_bytes:.4g}B"
+
+
+def format_figure(value: float, digits: int = 4) -> str:
+    """A measured figure for people, to `digits` significant digits but never less than its whole part: "0.0123", "1.5",
+    "75,690", "1,234,568". Only below 0.0001 and from 1e15 on it has an exponent; infinite is "∞", not a number "–"."""
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else "∞" if value > 0 else "-∞"
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])
+    if exponent not in _PLAIN_EXPONENTS:
+        return f"{value:.{digits}g}"
+    text = f"{value + 0.0:,.{max(0, digits - 1 - exponent)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def format_percent(share: float, digits: int = 0, *, sign: bool = False) -> str:
@@ -241,6 +256,6 @@ def _unit_hint(dimension: Dimension) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """`1 trial`, `2 trials`, `3 studies`."""
+    """`1 trial`, `2,000 trials`, `3 studies`."""
     many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{n:,} {noun if n == 1 else many}"

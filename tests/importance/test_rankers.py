@@ -66,7 +66,7 @@ def test_sard_takes_the_design_out_of_a_study() -> None:
     ]
     mixed = replace(problem, trials=[*problem.trials, *others])
     assert SardRanker().rank(mixed).effects["a"] == pytest.approx(0.5, abs=0.01)
-    assert "20 measured trials are not runs of the two-level design and are left out." in SardRanker().rank(mixed).notes
+    assert "Left out, no run of the two-level design: 20 measured trials." in SardRanker().rank(mixed).notes
     inner = [replace(t, config=Config({k: 0.3 + 0.4 * float(v) for k, v in t.config.items()})) for t in problem.trials]
     assert SardRanker().rank(replace(problem, trials=inner)).effects["a"] == pytest.approx(0.5, abs=0.01)
 

@@ -72,14 +72,14 @@ def test_losses_that_are_no_numbers_are_left_out() -> None:
     trials = [replace(t, loss=[math.nan, math.inf, None][i]) if i < 3 else t for i, t in enumerate(PROBLEM.trials)]
     found = samples_of(replace(PROBLEM, trials=trials))
     assert len(found) == 17
-    assert "3 measured trials have no finite loss and are left out." in found.notes
+    assert "Left out, without a finite loss: 3 measured trials." in found.notes
 
 
 def test_values_outside_the_ranges_are_left_out() -> None:
     trials = [replace(t, config=t.config.replace({"a": 7.0})) if t.number < 2 else t for t in PROBLEM.trials]
     found = samples_of(replace(PROBLEM, trials=trials))
     assert len(found) == 18
-    assert "2 trials hold values outside the space's ranges and are left out." in found.notes
+    assert "Left out, with values outside the space's ranges: 2 trials." in found.notes
 
 
 def test_repeats_are_averaged_and_copies_dropped() -> None:
@@ -91,8 +91,8 @@ def test_repeats_are_averaged_and_copies_dropped() -> None:
     assert len(found) == 20
     assert found.losses[found.configs.index(first.config)] == pytest.approx(first.loss + 0.5)
     assert found.weights.max() == 2.0
-    assert "1 trials were given twice and count once." in found.notes
-    assert "1 trials repeat a config and are averaged with it." in found.notes
+    assert "1 trial given twice: counted once." in found.notes
+    assert "Averaged with the first run of their config: 1 repeat." in found.notes
 
 
 def test_a_disaster_does_not_outweigh_everything() -> None:

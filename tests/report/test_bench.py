@@ -63,6 +63,19 @@ def test_table_has_all_labels_with_intervals() -> None:
     assert "…" not in text
 
 
+def test_large_figures_have_no_exponent_and_one_run_is_one() -> None:
+    m = measured()
+    text = shown(
+        replace(m, throughput=replace(m.throughput, estimate=75_690.4, low=75_100.0, high=76_280.0), n_ok=378_450)
+    )
+    assert text.startswith("throughput: 75,690/s (")
+    assert text.splitlines()[0].endswith(", 1 run)")
+    (row,) = (line for line in text.splitlines() if line.startswith("all "))
+    assert row.split()[1:3] == ["75,690", "(75,100–76,280)"]
+    assert row.split()[-3] == "378,450"
+    assert "e+0" not in text
+
+
 def test_generator_speaks_of_itself() -> None:
     line = "generator: CPU 1 % of 1 thread, late by 0.1 ms (p99), waiting for a free connection 0 ms (p99), "
     line += "stolen by the hypervisor 0 % of a core, memory 1MiB: not the bottleneck"
@@ -87,13 +100,13 @@ def test_errors_by_class_and_first_texts() -> None:
 
 def test_overload_shows_at_least() -> None:
     text = shown(measured(2000.0))
-    assert "open loop of 2000/s over 4 users" in text
+    assert "open loop of 2,000/s over 4 users" in text
     assert "≥ " in text
     assert (
         "overloaded: 50.0 % of the requests were dropped (limit 0.1 %); latencies grow with the length of the run"
         in text
     )
-    assert "5000 requests dropped, 0 retries" in text
+    assert "5,000 requests dropped, 0 retries" in text
 
 
 def test_what_the_sample_does_not_bound_says_so() -> None:

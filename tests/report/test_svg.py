@@ -85,6 +85,11 @@ def test_cells_carry_their_value_in_ink_that_can_be_read() -> None:
     assert 'style="fill:#14171b">2.00<' in svg
 
 
+def test_a_large_figure_of_a_point_has_no_exponent() -> None:
+    trace = {"x": [1], "y": [75_690.4], "hovertemplate": "%{x}: %{y:figure}<extra></extra>"}
+    assert "<title>1: 75,690</title>" in figure_svg("t", figure(trace))
+
+
 def test_what_is_said_of_a_point_is_text_and_not_markup() -> None:
     trace = {
         "x": [1],

@@ -16,8 +16,8 @@ from trimtab.report.words import clean, counted, first_line, number_text, percen
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0123, "0.0123"), (1.824, "1.82"), (10.53, "10.5"), (1234.4, "1,234"), (999.9, "1e+03"), (-5.0, "-5"),
-     (2.5e7, "2.5e+07"), (None, "–"), (math.nan, "–"), (math.inf, "–")],
+    [(0.0123, "0.0123"), (1.824, "1.82"), (10.53, "10.5"), (1234.4, "1,234"), (999.9, "1,000"), (-5.0, "-5"),
+     (2.5e7, "25,000,000"), (None, "–"), (math.nan, "–"), (math.inf, "–")],
 )  # fmt: skip
 def test_numbers(value: float | None, text: str) -> None:
     assert number_text(value) == text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.needs import require
-from tests.servers.run import copy_folder, free_port, made, template
+from tests.servers.run import copy_folder, free_port, made, template, wait_for_socket
 from trimtab.records import Endpoint
 from trimtab.systems.account import Account, server_account
 
@@ -77,7 +76,7 @@ def _make(home: Path) -> None:
     subprocess.run(install, check=True, cwd=home, **_as(account))
     found = MariaDb(str(home / "m.sock"), free_port())
     server = _start(home, found.port, account)
-    _wait(server, found)
+    wait_for_socket(server, home / "m.sock", home / "log")
     found.run(
         f"CREATE DATABASE {found.database}; CREATE USER {found.user}@'%' IDENTIFIED BY '{found.password}';"
         f"GRANT ALL ON *.* TO {found.user}@'%'; CREATE USER {found.user}@localhost IDENTIFIED BY '{found.password}';"
@@ -98,20 +97,8 @@ def private_mariadb(*options: str) -> Iterator[MariaDb]:
         found = MariaDb(str(home / "m.sock"), free_port())
         server = _start(home, found.port, account, options)
         try:
-            _wait(server, found)
+            wait_for_socket(server, home / "m.sock", home / "log")
             yield found
         finally:
             server.terminate()
             server.wait(_PATIENCE_S)
-
-
-def _wait(server: subprocess.Popen[bytes], found: MariaDb) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while server.poll() is None and time.monotonic() < deadline:
-        try:
-            found.run("SELECT 1")
-        except subprocess.CalledProcessError:
-            time.sleep(0.1)
-        else:
-            return
-    raise RuntimeError(f"mariadbd did not start: exit status {server.poll()}")

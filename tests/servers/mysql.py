@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.fetch_servers import MYSQL_8_0, require_server
-from tests.servers.run import copy_folder, free_port, made, template
+from tests.servers.run import copy_folder, free_port, made, template, wait_for_socket
 from trimtab.systems.account import Account, server_account
 from trimtab.systems.mysql.program import ENVIRONMENT
 
@@ -64,18 +62,8 @@ def private_mysql() -> Iterator[Mysql80]:
             f"--pid-file={home / 'pid'}", f"--log-error={home / 'log'}", "--innodb-buffer-pool-size=64M",
         )  # fmt: skip
         try:
-            _wait(server, home)
+            wait_for_socket(server, home / "m.sock", home / "log")
             yield found
         finally:
             server.terminate()
             server.wait(_PATIENCE_S)
-
-
-def _wait(server: subprocess.Popen[bytes], home: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while server.poll() is None and time.monotonic() < deadline:
-        with socket.socket(socket.AF_UNIX) as probe, suppress(OSError):
-            probe.connect(str(home / "m.sock"))
-            return
-        time.sleep(0.1)
-    raise RuntimeError(f"mysqld did not start: {(home / 'log').read_text()}")

@@ -10,14 +10,16 @@ import secrets
 import shutil
 import signal
 import socket
+import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from trimtab.systems.account import Account
 
-__all__ = ["copy_folder", "free_port", "made", "new_folder", "run_folder", "template"]
+__all__ = ["copy_folder", "free_port", "made", "new_folder", "run_folder", "template", "wait_for_socket"]
 
 _VARIABLE = "TRIMTAB_TEST_RUN"
 _PREFIX = "tt-run-"
@@ -131,3 +133,14 @@ def free_port() -> int:
                 continue
             return port
     raise OSError("no free port")
+
+
+def wait_for_socket(server: subprocess.Popen[bytes], path: Path, log: Path, patience_s: float = 120.0) -> None:
+    """Until the server that was started accepts connections at `path`; shows its log when it ends or takes too long."""
+    deadline = time.monotonic() + patience_s
+    while server.poll() is None and time.monotonic() < deadline:
+        with socket.socket(socket.AF_UNIX) as probe, suppress(OSError):
+            probe.connect(str(path))
+            return
+        time.sleep(0.02)
+    raise RuntimeError(f"the server at {path} did not start: exit status {server.poll()}\n{log.read_text()}")

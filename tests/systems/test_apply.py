@@ -103,7 +103,7 @@ def test_new_connections_of_a_load_see_it(target: PostgresTarget) -> None:
         ({"no_such": 1}, r"the server has no knob='no_such'"),
         ({"work_mem": "4MB'; DROP TABLE x; --"}, r"work_mem=.* is not of kind=integer"),
         ({"work_mem": True}, "work_mem=True is not of kind=integer"),
-        ({"work_mem": 1}, r"work_mem=1 is outside the server's range \[64, 2.14748e\+09\] \(unit kB\)"),
+        ({"work_mem": 1}, r"work_mem=1 is outside the server's range of 64 to 2147483647 \(unit kB\)"),
         ({"random_page_cost": float("nan")}, "random_page_cost=nan is not of kind=real"),
         ({"enable_sort": 1}, "enable_sort=1 is not of kind=boolean"),
         ({"wal_compression": "gzip"}, "wal_compression='gzip' is none of its choices"),

@@ -305,7 +305,7 @@ def test_overload_fails_when_latency_counts(
     assert trial.status is status
     if status is Status.FAILED_LOAD:
         assert trial.reason == (
-            "overloaded: 50.0 % of the requests were dropped (limit 0.1 %); throughput=1000/s of offered=2000/s, "
+            "overloaded: 50.0 % of the requests were dropped (limit 0.1 %); throughput=1,000/s of offered=2,000/s, "
             "so that latencies grow without bound"
         )
     else:

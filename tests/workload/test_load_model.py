@@ -29,7 +29,7 @@ def test_a_rate_makes_it_open() -> None:
     assert model == LoadModel(
         is_open=True, rate_per_s=2000.0, arrivals="uniform", backlog_max=500, backlog_age_max_s=2.0
     )
-    assert str(model) == "open loop of 2000/s (uniform) over 16 users"
+    assert str(model) == "open loop of 2,000/s (uniform) over 16 users"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from trimtab.cli.options import json_option, print_json, say, state_option, study_file_argument
+from trimtab.units import counted
 
 __all__ = ["command"]
 
@@ -30,5 +31,5 @@ def command(study_file: Path, state_dir: Path, as_json: bool) -> int:
         print_json({"config": dict(config), "fragment": fragment, "memory": memory})
         return 0
     click.echo(fragment.rstrip("\n"))
-    say(f"{len(changed)} settings by rules of thumb, not measured; `trimtab tune` measures them, too")
+    say(f"{counted(len(changed), 'setting')} by rules of thumb, not measured; `trimtab tune` measures them, too")
     return 0

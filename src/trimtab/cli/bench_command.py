@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trimtab.cli.options import json_option, print_json, state_option, study_file_argument
+from trimtab.units import format_figure
 
 if TYPE_CHECKING:
     from trimtab.report import BenchProgress
@@ -31,8 +32,8 @@ def _settings(pairs: tuple[str, ...], config_file: Path | None) -> dict[str, str
 
 
 _LIMITS = {
-    "server": "at {broken:g}/s it is not kept",
-    "generator": "at {broken:g}/s the load generator, and not the server, was at its end: the true rate may be higher",
+    "server": "at {broken}/s it is not kept",
+    "generator": "at {broken}/s the load generator, and not the server, was at its end: the true rate may be higher",
     "none": "no rate was found that breaks it",
 }
 
@@ -106,5 +107,5 @@ def _rate_found(
     r = find_rate(file, state_dir, slo=Slo.parse(text), settings=settings, listener=progress, say=progress.say)
     if as_json:
         return lambda: print_json({"find_rate": rate_to_json(r)})
-    limit = _LIMITS[r.limit].format(broken=r.broken_at_per_s)
-    return lambda: click.echo(f"{r.slo.text}: kept up to {r.rate_per_s:g}/s; {limit}")
+    limit = _LIMITS[r.limit].format(broken=format_figure(r.broken_at_per_s))
+    return lambda: click.echo(f"{r.slo.text}: kept up to {format_figure(r.rate_per_s)}/s; {limit}")

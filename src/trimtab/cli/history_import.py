@@ -24,7 +24,7 @@ __all__ = ["command", "print_arrivals"]
 @history_option
 @json_option
 def command(place: str, format_name: str | None, state_dir: Path, history_url: str | None, as_json: bool) -> int:
-    """Import every study of FILE (or of a TAUdb at a postgresql:// URL), all or none. Nothing in it is executed.
+    """Import every study of FILE (or of a TAUdb at a postgresql:// URL), all or none. Executes nothing in it.
 
     Skips studies that are already present. Renames a study if its name is in use. Warns about data that could not be mapped.
     """

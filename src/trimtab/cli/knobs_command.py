@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from trimtab.cli.options import json_option, print_json, state_option, study_file_argument
+from trimtab.units import counted
 
 __all__ = ["command"]
 
@@ -34,7 +35,7 @@ def _table(rows: list[dict[str, Any]], selected: set[str]) -> None:
     if not console.is_terminal:
         console.width = max(console.width, _PIPED_WIDTH)
     console.print(table)
-    console.print(f"\n{len(rows)} knobs; * marks the {len(selected)} that this study tunes", highlight=False)
+    console.print(f"\n{counted(len(rows), 'knob')}; * marks the {len(selected)} that this study tunes", highlight=False)
 
 
 @click.command("knobs")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trimtab.cli.options import json_option, print_json, say, state_option, study_file_argument
-from trimtab.units import format_percent
+from trimtab.units import counted, format_figure, format_percent
 
 if TYPE_CHECKING:
     from trimtab.workload.sql.profile import Profile
@@ -21,7 +21,8 @@ _WIDTH = 72
 
 def _as_text(profile: Profile, study_file: Path) -> None:
     watched = f"{profile.window_s:g} s watched" if profile.window_s else "since the statistics were last reset"
-    click.echo(f"{profile.database}: {profile.calls} calls, {profile.time_ms / 1e3:.4g} s of execution, {watched}")
+    calls, seconds = counted(profile.calls, "call"), format_figure(profile.time_ms / 1e3)
+    click.echo(f"{profile.database}: {calls}, {seconds} s of execution, {watched}")
     click.echo(
         f"the mix covers {format_percent(profile.share_of_calls, 1)} of the calls "
         f"and {format_percent(profile.share_of_time, 1)} of the execution time"
@@ -32,14 +33,14 @@ def _as_text(profile: Profile, study_file: Path) -> None:
         unknown = f"to be filled in: {', '.join(p.unknown)}" if p.unknown else f"{len(p.generators)} known"
         click.echo(
             f"{p.label:<16}{format_percent(p.calls / profile.calls, 1):>8}{format_percent(time_share, 1):>8}"
-            f"{p.time_ms / p.calls:>9.4g} ms  {unknown}{' (writes)' if p.writes else ''}"
+            f"{format_figure(p.time_ms / p.calls):>9} ms  {unknown}{' (writes)' if p.writes else ''}"
         )
     if profile.left_out:
         click.echo("\nleft out:")
     for s in profile.left_out:
         text = " ".join(s.text.split())
         shown = text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
-        click.echo(f"  {s.calls} calls, {s.time_ms:.4g} ms: {s.reason}: {shown}")
+        click.echo(f"  {counted(s.calls, 'call')}, {format_figure(s.time_ms)} ms: {s.reason}: {shown}")
     click.echo(f"\nwrote {study_file}")
     n_unknown = sum(len(p.unknown) for p in profile.proposals)
     if n_unknown:

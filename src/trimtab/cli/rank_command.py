@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trimtab.cli.options import history_option, json_option, print_json, say, state_option
+from trimtab.units import counted
 
 if TYPE_CHECKING:
     from trimtab.study import StudyFile
@@ -32,7 +33,7 @@ __all__ = ["command"]
 )
 @click.option("--design", metavar="KIND", help="First measure a planned experiment: sard, lhs, sobol or one-at-a-time.")
 @click.option(
-    "--runs", metavar="N", type=click.IntRange(1), help="Runs of the experiment; default: as many as it needs."
+    "--runs", metavar="N", type=click.IntRange(1), help="Number of runs; default: as many as the design needs."
 )
 @click.option("--again", is_flag=True, help="Start a new experiment even if one can be resumed.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
@@ -109,6 +110,6 @@ def _measured(file: StudyFile, state_dir: Path, design: str, runs: int | None, a
     with Progress(Console(stderr=True, quiet=quiet)) as progress:
         record, trials = run_design(file, state_dir, progress, kind=design, runs=runs, again=again, say=say)
     if record.status != "ranked":
-        say(f"interrupted after {len(trials)} trials; the same command goes on")
+        say(f"interrupted after {counted(len(trials), 'trial')}; the same command goes on")
         return ""
     return record.name

@@ -37,7 +37,7 @@ __all__ = ["command"]
     "--extract",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write the original files to a new directory, with instructions. Contacts no server.",
+    help="Write the original files to a new directory, with instructions. Does not contact any server.",
 )
 def command(
     state_dir: Path, as_json: bool, check: bool, show: bool, retry: str, leave: str, extract: Path | None

@@ -26,7 +26,7 @@ from trimtab.measure import (
     spread_ratio,
 )
 from trimtab.records import Condition, Objective, Trial
-from trimtab.units import format_percent
+from trimtab.units import format_figure, format_percent
 
 __all__ = ["Acceptance", "AcceptanceRule", "Condition", "Sample"]
 
@@ -198,7 +198,8 @@ class Acceptance:
         return Condition(
             "gain",
             self._gain.verdict(delta) == "better",
-            f"{ratio.estimate:.3g} times, at least {ratio.low:.3g}; needed: more than {1 + delta:.3g}",
+            f"{format_figure(ratio.estimate, 3)} times, at least {format_figure(ratio.low, 3)}; "
+            f"needed: more than {1 + delta:.3g}",
         )
 
     def _baseline_condition(self) -> Condition:
@@ -279,11 +280,11 @@ class Acceptance:
         times = spread_ratio(baseline, candidate)
         text = f"runs range over {_percent(ranges[0])} before, {_percent(ranges[1])} after"
         if math.isfinite(times):
-            text += f" (scatter {times:.2g} times)"
+            text += f" (scatter {format_figure(times, 2)} times)"
         sign = 1 if self._rule.is_maximised else -1
         worst = math.exp(float((sign * candidate).min() - (sign * baseline).max())) if len(candidate) else 0.0
         if (is_wild or is_wide) and worst >= min(_CLEARLY_BETTER, (1 + ranges[1]) * (1 + self._rule.delta)):
-            text += f"; its worst run is still {worst:.3g} times as fast as the best one before"
+            text += f"; its worst run is still {format_figure(worst, 3)} times as fast as the best one before"
             is_wild = is_wide = False
         return Condition("stability", not (is_wild or is_wide or self._is_jumpier()), text)
 

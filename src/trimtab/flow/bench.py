@@ -9,6 +9,7 @@ from trimtab.flow.ask import Ask, Steps
 from trimtab.flow.score import Scorer
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
+from trimtab.units import format_figure
 
 __all__ = ["repeated"]
 
@@ -35,7 +36,7 @@ def repeated(config: Config, n_runs: int) -> Callable[[Scorer], Steps[tuple[Tria
                 )
             trials.append(trial)
             value = objective.value(trial.measurement).estimate
-            scorer.say(f"run {number + 1} of {n_runs}: {value:.4g}{objective.unit}")
+            scorer.say(f"run {number + 1} of {n_runs}: {format_figure(value)}{objective.unit}")
         return tuple(trials)
 
     return flow

@@ -22,7 +22,7 @@ from trimtab.records import Role, Status, Trial
 from trimtab.search import FallbackSearcher, Searcher
 from trimtab.search.warm import WarmLog
 from trimtab.space import Config
-from trimtab.units import format_percent
+from trimtab.units import counted, format_figure, format_percent
 
 __all__ = [
     "REFINE_RUNS",
@@ -222,7 +222,7 @@ def _end_reason(task: Task, scorer: Scorer, searcher: Searcher, progress: _Progr
     budget, cost = task.budget, scorer.mean_cost_s
     if budget.trials is not None:
         if n_search >= budget.trials:
-            return f"the budget of {budget.trials} trials is used"
+            return f"the budget of {budget} is used"
     elif budget.seconds is not None:
         reserve = finish_reserve_s(task, budget.seconds, cost)
         until = budget.seconds - reserve - refine_reserve_s(task, budget.seconds, cost)
@@ -235,11 +235,11 @@ def _end_reason(task: Task, scorer: Scorer, searcher: Searcher, progress: _Progr
     most = task.regression_budget_s
     if most and scorer.regression.lost_s >= most:
         return (
-            f"the regression budget of {most:g} s of user time is spent (lost {scorer.regression.lost_s:.4g} s): "
+            f"the regression budget of {most:g} s of user time is spent (lost {format_figure(scorer.regression.lost_s)} s): "
             "nothing new is tried any more"
         )
     if progress.since >= task.search.patience:
-        return f"no improvement of {format_percent(IMPROVEMENT)} in {progress.since} trials"
+        return f"no improvement of {format_percent(IMPROVEMENT)} in {counted(progress.since, 'trial')}"
     return ""
 
 

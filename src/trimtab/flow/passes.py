@@ -28,7 +28,7 @@ from trimtab.records import PassesPlan, PassesSummary, PassSummary, Role, Status
 from trimtab.search import Ledger, Searcher, SearchProblem
 from trimtab.search.narrowed import NarrowedSearcher
 from trimtab.space import Config, RestartClass, Space
-from trimtab.units import counted
+from trimtab.units import counted, format_figure
 
 __all__ = ["Pass", "PassesSearcher", "passes_of"]
 
@@ -308,4 +308,4 @@ class PassesSearcher:
 
 
 def _brought(row: PassSummary) -> str:
-    return f"{100 * (row.gain - 1):.3g} %" if row.has_gained else "nothing"
+    return f"{format_figure(100 * (row.gain - 1), 3)} %" if row.has_gained else "nothing"

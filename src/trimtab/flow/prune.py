@@ -23,6 +23,7 @@ from trimtab.records import PruneLevel, PrunePlan, PruneSummary, Role, Status, T
 from trimtab.search import Ledger, Searcher, SearchProblem
 from trimtab.search.narrowed import NarrowedSearcher
 from trimtab.space import Config
+from trimtab.units import counted
 
 __all__ = ["IMPROVEMENT", "PruningSearcher", "first_level_runs", "tuning_order"]
 
@@ -116,7 +117,7 @@ class PruningSearcher:
         if not self._plan.runs:
             return f"the budget has no room to rank n_knobs={n} first: all are tuned"
         carried = f"checking the ranks of {self._plan.source} by" if self._plan.carried else f"ranking {n} knobs by"
-        return f"{carried} up to {self._plan.runs} runs first"
+        return f"{carried} up to {counted(self._plan.runs, 'run')} first"
 
     def news(self) -> list[str]:
         """What has been decided since this was last called, one line each."""

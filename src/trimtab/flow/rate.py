@@ -17,6 +17,7 @@ from trimtab.flow.score import Scorer
 from trimtab.measure import Measurement
 from trimtab.records import Fault, MetricConstraint, Objective, Role, Status, Trial
 from trimtab.space import Config
+from trimtab.units import format_figure
 
 __all__ = ["START_PER_S", "Probe", "RateResult", "Slo", "rate_search", "search_rate"]
 
@@ -63,8 +64,8 @@ class Slo:
         if measurement.overload:
             return f"overloaded: {measurement.overload}"
         missed = [bound for bound in self.bounds if bound.excess(measurement) > 0]
-        values = (f"{b.metric}={Objective(b.metric).value(measurement).estimate:.4g} ms" for b in missed)
-        return ", ".join(values)
+        values = ((b.metric, Objective(b.metric).value(measurement).estimate) for b in missed)
+        return ", ".join(f"{metric}={format_figure(value)} ms" for metric, value in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +88,10 @@ class Probe:
 
     def __str__(self) -> str:
         m = self.measurement
-        figures = "" if m is None else f", {m.throughput.estimate:.4g}/s done, " + ", ".join(
-            f"{name} {value.estimate:.4g} ms" for name, value in m.latency_ms.items()
+        figures = "" if m is None else f", {format_figure(m.throughput.estimate)}/s done, " + ", ".join(
+            f"{name} {format_figure(value.estimate)} ms" for name, value in m.latency_ms.items()
         )  # fmt: skip
-        return f"{self.rate_per_s:g}/s: {'kept' if self.is_kept else f'not kept ({self.reason})'}{figures}"
+        return f"{format_figure(self.rate_per_s)}/s: {'kept' if self.is_kept else f'not kept ({self.reason})'}{figures}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +163,12 @@ def search_rate(
         if not votes.kept and votes.probes[-1].by_generator:
             # A lower rate would not help: a generator that has no core to itself is late at any.
             raise LoadError(
-                f"no rate can be judged: at {rate:g}/s {votes.probes[-1].reason}",
+                f"no rate can be judged: at {format_figure(rate)}/s {votes.probes[-1].reason}",
                 hint="this machine is too busy to keep a schedule: give the generator a free core or real-time priority",
             )
         if not votes.kept and votes.broken <= _LEAST_PER_S:
             raise LoadError(
-                f"no rate keeps {slo.text}: at {votes.broken:g}/s {votes.probes[-1].reason}",
+                f"no rate keeps {slo.text}: at {format_figure(votes.broken)}/s {votes.probes[-1].reason}",
                 hint="this is what the server takes without any queue; ask for a longer time",
             )
         rate = _next_rate(votes)
@@ -219,4 +220,4 @@ def _probed(slo: Slo, rate: float, trial: Trial) -> Probe:
     is_disturbed = trial.fault in (Fault.RESOURCE, Fault.ENVIRONMENT)
     if trial.status in (Status.FAILED_LOAD, Status.TIMED_OUT, Status.INFRASTRUCTURE) and not is_disturbed:
         return Probe(rate, False, trial.reason, by_generator=trial.status is Status.INFRASTRUCTURE)
-    raise LoadError(f"the probe at {rate:g}/s ended as {trial.status}: {trial.reason}")
+    raise LoadError(f"the probe at {format_figure(rate)}/s ended as {trial.status}: {trial.reason}")

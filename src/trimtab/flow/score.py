@@ -12,6 +12,7 @@ from trimtab.flow.regression import RegressionMeter
 from trimtab.flow.task import Task
 from trimtab.measure import BaselineTrack, Interval, Measurement
 from trimtab.records import Fault, Role, Status, Trial
+from trimtab.units import format_figure
 
 __all__ = ["BASELINE_ROLES", "Scorer"]
 
@@ -141,8 +142,8 @@ class Scorer:
         baseline, baseline_se = self.track.at(self._spent_s)
         loss = objective.loss(value.estimate, baseline)
         if not math.isfinite(loss):
-            return replace(trial, status=Status.FAILED_LOAD, measurement=None,
-                           reason=f"{objective.metric}={value.estimate:g} cannot be compared with the baseline")  # fmt: skip
+            reason = f"{objective.metric}={format_figure(value.estimate)} cannot be compared with the baseline"
+            return replace(trial, status=Status.FAILED_LOAD, measurement=None, reason=reason)
         own = max(_se(value) / value.estimate, self.noise_sd)
         shared = baseline_se / baseline if math.isfinite(baseline_se) else 0.0
         return replace(trial, loss=loss, loss_se=math.hypot(own, shared))

@@ -9,6 +9,7 @@ from trimtab.records import PastTrials, WarmStartSummary, WarmStudy
 from trimtab.search import PastStudy
 from trimtab.search.warm import WarmLog
 from trimtab.space import Config, Value
+from trimtab.units import counted
 
 __all__ = ["WarmStart", "kept_past"]
 
@@ -49,7 +50,9 @@ class WarmStart:
 
     def describe(self) -> str:
         """In a line; "" for nothing."""
-        shown = [f"{each.name!r} (nearness {each.nearness:.2f}, {each.n_trials} trials)" for each in self.facts]
+        shown = [
+            f"{each.name!r} (nearness {each.nearness:.2f}, {counted(each.n_trials, 'trial')})" for each in self.facts
+        ]
         return f"warm start from study {', '.join(shown)}" if shown else ""
 
 

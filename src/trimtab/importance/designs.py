@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from trimtab.errors import UsageError
 from trimtab.importance.hadamard import plackett_burman
 from trimtab.space import Config, Knob, Space, Value
+from trimtab.units import counted
 
 __all__ = [
     "DESIGNS",
@@ -167,7 +168,7 @@ def _feasible(space: Space, rows: Sequence[Config]) -> tuple[tuple[Config, ...],
         )
     n_again = len(configs) - len(set(configs))
     if n_again:
-        notes.append(f"{n_again} of {len(rows)} runs repeat an earlier config.")
+        notes.append(f"An earlier config comes again in {n_again} of {counted(len(rows), 'run')}.")
     return tuple(configs), notes
 
 

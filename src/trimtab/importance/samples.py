@@ -14,6 +14,7 @@ from trimtab.errors import SpaceError, UsageError
 from trimtab.importance.ranking import RankProblem
 from trimtab.records import Trial
 from trimtab.space import Config, Space
+from trimtab.units import counted
 
 __all__ = ["LEAST_CONFIGS", "Samples", "samples_of", "usable_trials"]
 
@@ -82,7 +83,7 @@ def usable_trials(problem: RankProblem) -> tuple[list[Trial], list[str]]:
     trials = list({(t.number, t.config, t.status, t.loss, t.started_at): t for t in problem.trials}.values())
     notes = []
     if len(trials) < len(problem.trials):
-        notes.append(f"{len(problem.trials) - len(trials)} trials were given twice and count once.")
+        notes.append(f"{counted(len(problem.trials) - len(trials), 'trial')} given twice: counted once.")
     measured = [t for t in trials if t.status.is_measured]
     found = [t for t in measured if t.loss is not None and math.isfinite(t.loss)]
     if not found:
@@ -91,10 +92,10 @@ def usable_trials(problem: RankProblem) -> tuple[list[Trial], list[str]]:
         raise UsageError(f"none of n_trials={len(trials)} has a finite loss ({seen})", hint=_FAILED)
     if len(measured) < len(trials):
         notes.append(
-            f"{len(trials) - len(measured)} of {len(trials)} trials failed and have no value of the objective."
+            f"{len(trials) - len(measured)} of {counted(len(trials), 'trial')} failed: no value of the objective."
         )
     if len(found) < len(measured):
-        notes.append(f"{len(measured) - len(found)} measured trials have no finite loss and are left out.")
+        notes.append(f"Left out, without a finite loss: {counted(len(measured) - len(found), 'measured trial')}.")
     return found, notes
 
 
@@ -130,7 +131,7 @@ def samples_of(problem: RankProblem) -> Samples:
     trials, notes = usable_trials(problem)
     means, n_strange = _by_config(problem.space, trials)
     if n_strange:
-        notes.append(f"{n_strange} trials hold values outside the space's ranges and are left out.")
+        notes.append(f"Left out, with values outside the space's ranges: {counted(n_strange, 'trial')}.")
     if len(means) < LEAST_CONFIGS:
         raise UsageError(
             f"n_configs={len(means)} different measured configs are too few to rank n_knobs={len(problem.space.knobs)}",
@@ -138,7 +139,7 @@ def samples_of(problem: RankProblem) -> Samples:
         )
     n_trials = sum(len(losses) for losses in means.values())
     if n_trials > len(means):
-        notes.append(f"{n_trials - len(means)} trials repeat a config and are averaged with it.")
+        notes.append(f"Averaged with the first run of their config: {counted(n_trials - len(means), 'repeat')}.")
     found = _arrays(problem.space, means)
     return replace(found, notes=(*notes, *_unvaried_notes(problem.space, found.varied)))
 

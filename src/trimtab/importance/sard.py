@@ -28,6 +28,7 @@ from trimtab.importance.resample import knob_ranks, overlap_verdict, shares
 from trimtab.importance.samples import usable_trials
 from trimtab.records import Role, Trial
 from trimtab.space import Knob, Space, Value
+from trimtab.units import counted
 
 __all__ = ["SardRanker", "has_two_levels"]
 
@@ -169,11 +170,11 @@ def _run_notes(runs: _Runs, n_measured: int, problem: RankProblem) -> list[str]:
     notes = []
     if n_measured > runs.n_trials:
         notes.append(
-            f"{n_measured - runs.n_trials} measured trials are not runs of the two-level design and are left out."
+            f"Left out, no run of the two-level design: {counted(n_measured - runs.n_trials, 'measured trial')}."
         )
     if runs.n_repaired:
         notes.append(
-            f"{runs.n_repaired} runs were moved off the design's levels by a constraint; effects of the knobs concerned mix."
+            f"A constraint moved {counted(runs.n_repaired, 'run')} off the design's levels; effects of the knobs concerned mix."
         )
     left = [name for name in problem.space.knobs if name not in runs.names]
     if left:
@@ -200,7 +201,7 @@ def _effects(runs: _Runs) -> tuple[Array, str]:
             lost = len(runs.signs) - 2 * len(pairs)
             how = "Main effects are free of two-factor interactions (fold-over)."
             if lost:
-                how += f" {lost} runs without their mirror image are left out."
+                how += f" Left out, without a mirror image: {counted(lost, 'run')}."
             return 2.0 * slopes, how
     design = np.hstack([np.ones((len(runs.signs), 1)), runs.signs])
     slopes = np.asarray(np.linalg.lstsq(design, runs.losses, rcond=None)[0][1:], dtype=np.float64)

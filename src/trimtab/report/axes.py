@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trimtab.units import format_figure
+
 __all__ = ["Axis", "make_axis"]
 
 _TICKS = 6
@@ -107,4 +109,4 @@ def _ticks(described: Mapping[str, Any], low: float, high: float, is_log: bool) 
     if described.get("tickformat") == "d":
         step = max(1.0, step)
     marks = [step * i for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
-    return [(mark, f"{mark:,.6g}") for mark in marks]
+    return [(mark, format_figure(mark, 6)) for mark in marks]

@@ -14,7 +14,7 @@ from rich.text import Text
 from trimtab.measure import Interval, LabelStats, Measurement, NoiseFloor
 from trimtab.records import Objective, Trial
 from trimtab.report.words import counted, first_line
-from trimtab.units import format_percent, format_size
+from trimtab.units import format_figure, format_percent, format_size
 
 __all__ = ["bench_to_json", "measurement_to_json", "print_bench"]
 
@@ -34,8 +34,9 @@ def print_bench(
     out.width = max(out.width, _WIDTH)
     out.print(
         Text(
-            f"{objective.metric}: {value.estimate:.4g}{objective.unit} "
-            f"({format_percent(value.level)} interval {value.low:.4g} to {value.high:.4g}, {len(trials)} runs)"
+            f"{objective.metric}: {format_figure(value.estimate)}{objective.unit} "
+            f"({format_percent(value.level)} interval {format_figure(value.low)} to "
+            f"{format_figure(value.high)}, {counted(len(trials), 'run')})"
         ),
         soft_wrap=True,
     )
@@ -53,7 +54,8 @@ def _print_run(out: Console, number: int, m: Measurement) -> None:
     steady = "" if m.is_steady else ", which did not become steady"
     model = ""
     if m.users:
-        model = f", {f'open loop of {m.offered_per_s or 0:.4g}/s' if m.is_open else 'closed loop'} over {m.users} users"
+        kind = f"open loop of {format_figure(m.offered_per_s or 0.0)}/s" if m.is_open else "closed loop"
+        model = f", {kind} over {counted(m.users, 'user')}"
     out.print(f"\nrun {number}: {m.duration_s:g} s after {m.warmup_s:g} s of warm-up{steady}{model}", soft_wrap=True)
     out.print(_table(m))
     for line in _lines(m):
@@ -69,7 +71,7 @@ def _table(m: Measurement) -> Table:
         _ranged(m.throughput),
         _ranged(m.latency_mean_ms),
         *(_ranged(m.latency_ms[name]) if name in m.latency_ms else "–" for name in ("p50", "p95", "p99")),
-        *(str(count) for count in (m.n_ok, m.n_error, m.n_timed_out)),
+        *(f"{count:,}" for count in (m.n_ok, m.n_error, m.n_timed_out)),
     )
     if len(m.by_label) > 1:
         for label, stats in m.by_label.items():
@@ -88,7 +90,7 @@ def _label_cells(stats: LabelStats) -> tuple[str, ...]:
     )
     goodput = _number(stats.throughput_per_s) if stats.throughput is None else _ranged(stats.throughput)
     counts = (stats.n_ok, stats.n_error, stats.n_timed_out)
-    return (goodput, _number(stats.latency_mean_ms), *percentiles, *(str(count) for count in counts))
+    return (goodput, _number(stats.latency_mean_ms), *percentiles, *(f"{count:,}" for count in counts))
 
 
 def _lines(m: Measurement) -> list[str]:
@@ -97,22 +99,22 @@ def _lines(m: Measurement) -> list[str]:
     if m.overload:
         lines.append(f"overloaded: {m.overload}; latencies grow with the length of the run")
     if m.n_shed or m.n_retries:
-        lines.append(f"{m.n_shed} requests dropped, {m.n_retries} retries")
+        lines.append(f"{counted(m.n_shed, 'request')} dropped, {counted(m.n_retries, 'retry')}")
     if m.error_classes:
-        classes = ", ".join(f"{name} {count}" for name, count in sorted(m.error_classes.items(), key=lambda e: -e[1]))
+        classes = ", ".join(f"{name} {count:,}" for name, count in sorted(m.error_classes.items(), key=lambda e: -e[1]))
         lines.append(f"errors of the whole run: {classes}")
     lines += [f"error: {first_line(text)}" for text in dict.fromkeys(m.errors[:_SHOWN_ERRORS])]
     own = [f"CPU {format_percent(m.client_cpu_share / m.n_threads)} of {counted(m.n_threads, 'thread')}"]
     if m.lateness_p99_ms is not None:
-        own.append(f"late by {m.lateness_p99_ms:.3g} ms (p99)")
+        own.append(f"late by {format_figure(m.lateness_p99_ms, 3)} ms (p99)")
     if m.wakeup_p99_ms is not None:
-        own.append(f"woken late by {m.wakeup_p99_ms:.3g} ms (p99)")
+        own.append(f"woken late by {format_figure(m.wakeup_p99_ms, 3)} ms (p99)")
     if m.wait_share is not None:
         own.append(f"waiting for a core {format_percent(m.wait_share)} of the time")
     if m.priority:
         own.append("normal priority in short slices" if m.priority == "short slices" else f"{m.priority} priority")
     if m.queue_p99_ms is not None:
-        own.append(f"waiting for a free connection {m.queue_p99_ms:.3g} ms (p99)")
+        own.append(f"waiting for a free connection {format_figure(m.queue_p99_ms, 3)} ms (p99)")
     if m.steal_share is not None:
         own.append(f"stolen by the hypervisor {format_percent(m.steal_share)} of a core")
     if m.memory_bytes:
@@ -129,13 +131,13 @@ def _ranged(interval: Interval) -> str:
     if math.isnan(interval.estimate):
         return "–"
     if math.isinf(interval.estimate):
-        return f"≥ {interval.low:.4g}"
-    high = f"{interval.high:.3g}" if math.isfinite(interval.high) else "∞"
-    return f"{interval.estimate:.4g} ({max(interval.low, 0.0):.3g}–{high})"
+        return f"≥ {format_figure(interval.low)}"
+    low, high = format_figure(max(interval.low, 0.0), 3), format_figure(interval.high, 3)
+    return f"{format_figure(interval.estimate)} ({low}–{high})"
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None or math.isnan(value) else f"{value:.4g}"
+    return "–" if value is None else format_figure(value)
 
 
 def bench_to_json(

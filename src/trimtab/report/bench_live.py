@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trimtab.report.words import first_line
-from trimtab.units import format_percent
+from trimtab.units import format_figure, format_percent
 
 if TYPE_CHECKING:
     from trimtab.workload import Frame
@@ -103,12 +103,12 @@ def _cells(frame: Frame) -> tuple[Text, ...]:
     n_bad = frame.n_error + frame.n_timed_out
     return (
         Text(str(frame.second)),
-        Text(str(frame.n_ok + n_bad)),
-        Text(f"{frame.credited:.4g}"),
+        Text(f"{frame.n_ok + n_bad:,}"),
+        Text(format_figure(frame.credited)),
         *(Text(_ms(us)) for us in (frame.response_p50_us, frame.response_p95_us, frame.response_p99_us)),
-        Text(str(n_bad), style="red" if n_bad else ""),
-        Text(str(frame.n_shed), style="red" if frame.n_shed else ""),
-        Text(str(frame.backlog)),
+        Text(f"{n_bad:,}", style="red" if n_bad else ""),
+        Text(f"{frame.n_shed:,}", style="red" if frame.n_shed else ""),
+        Text(f"{frame.backlog:,}"),
         Text(_ms(frame.lateness_p99_us)),
         Text(format_percent(frame.client_cpu_s)),
         Text("–" if frame.wait_s is None else format_percent(frame.wait_s)),
@@ -116,15 +116,15 @@ def _cells(frame: Frame) -> tuple[Text, ...]:
 
 
 def _line(frame: Frame) -> str:
-    parts = [f"second {frame.second}: {frame.n_ok + frame.n_error + frame.n_timed_out}/s done"]
-    parts.append(f"goodput {frame.credited:.4g}/s")
+    parts = [f"second {frame.second}: {frame.n_ok + frame.n_error + frame.n_timed_out:,}/s done"]
+    parts.append(f"goodput {format_figure(frame.credited)}/s")
     if frame.response_p50_us:
         percentiles = (frame.response_p50_us, frame.response_p95_us, frame.response_p99_us)
         parts.append(f"p50/p95/p99 {'/'.join(_ms(us) for us in percentiles)} ms")
     if frame.n_error or frame.n_timed_out:
-        parts.append(f"{frame.n_error} failed, {frame.n_timed_out} timed out")
+        parts.append(f"{frame.n_error:,} failed, {frame.n_timed_out:,} timed out")
     if frame.n_shed or frame.backlog:
-        parts.append(f"{frame.n_shed} dropped, {frame.backlog} waiting")
+        parts.append(f"{frame.n_shed:,} dropped, {frame.backlog:,} waiting")
     own = f"generator: CPU {format_percent(frame.client_cpu_s)}, late by {_ms(frame.lateness_p99_us)} ms"
     if frame.wait_s is not None:
         own += f", waiting for a core {format_percent(frame.wait_s)} of the time"
@@ -133,4 +133,4 @@ def _line(frame: Frame) -> str:
 
 
 def _ms(microseconds: int) -> str:
-    return f"{microseconds / 1e3:.3g}" if microseconds else "0"
+    return format_figure(microseconds / 1e3, 3)

@@ -194,7 +194,7 @@ def _drift(summary: Summary) -> Figure | None:
             "color": GREY,
         },
         "text": [f"trial {point[0]}" for point in points],
-        "hovertemplate": "%{text}: %{y:.4g}<extra></extra>",
+        "hovertemplate": "%{text}: %{y:figure}<extra></extra>",
         "line": {"color": GREY, "width": 1},
         "marker": {"symbol": "diamond", "size": 8, "color": BLUE},
         "showlegend": False,
@@ -215,7 +215,7 @@ def _pairs(summary: Summary) -> Figure | None:
             "y": list(pair),
             "line": {"color": GREEN if summary.result == "better" else AMBER, "width": 1.5},
             "marker": {"size": 8, "color": [GREY, GREEN if summary.result == "better" else AMBER]},
-            "hovertemplate": f"pair {index}: %{{y:.4g}}<extra></extra>",
+            "hovertemplate": f"pair {index}: %{{y:figure}}<extra></extra>",
             "showlegend": False,
         }
         for index, pair in enumerate(summary.pairs, start=1)

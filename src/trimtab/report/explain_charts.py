@@ -14,7 +14,7 @@ from trimtab.importance import Consensus, Pair, Slice
 from trimtab.report.charts import AMBER, BLUE, GREEN, GREY, Figure, escape, finite, layout, level
 from trimtab.report.explain import Explanation
 from trimtab.report.facts import Gain, LineWorth, PathPoint
-from trimtab.report.words import clean, counted, percent_text
+from trimtab.report.words import clean, counted, number_text, percent_text
 from trimtab.space import Knob, KnobKind, Space, Value
 
 __all__ = ["by_knobs", "explanation_figures", "worth_figure"]
@@ -190,7 +190,7 @@ def _round(knob: Knob) -> list[Value]:
 
 def _tick_text(space: Space, knob: str, value: Value) -> str:
     if isinstance(value, float) and not space.knobs[knob].unit:
-        return f"{value:.3g}"
+        return number_text(value)
     return space.knobs[knob].format(value)
 
 

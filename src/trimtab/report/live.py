@@ -18,7 +18,7 @@ from trimtab.records import Role, Trial
 from trimtab.report.facts import Gain
 from trimtab.report.headline import headline
 from trimtab.report.text import STATUS_STYLES
-from trimtab.report.words import clean, first_line, ratio_text
+from trimtab.report.words import clean, counted, first_line, number_text, ratio_text
 from trimtab.units import format_duration
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ class Progress:
 
     def second(self, frame: Frame) -> None:
         """One second of load has passed."""
-        errors = f", {frame.n_error} errors" if frame.n_error else ""
-        self._load = f"second {frame.second}: {frame.credited:.3g} operations{errors}"
+        errors = f", {counted(frame.n_error, 'error')}" if frame.n_error else ""
+        self._load = f"second {frame.second}: {number_text(frame.credited)} operations{errors}"
 
     def trial_ended(self, trial: Trial, best_gain: float | None, time_left_s: float | None) -> None:
         """A trial has ended; `best_gain` is the best so far (times as fast as the baseline), unproven."""

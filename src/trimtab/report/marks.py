@@ -10,6 +10,7 @@ from typing import Any
 
 from trimtab.report.axes import Axis
 from trimtab.report.words import clean
+from trimtab.units import format_figure
 
 __all__ = ["symbol_svg", "text_of", "trace_svg"]
 
@@ -42,7 +43,7 @@ def _pick(value: Any, index: int) -> Any:
 
 
 def _said(trace: Mapping[str, Any], index: int, **values: Any) -> str:
-    """The <title> of one mark, by the trace's hovertemplate."""
+    """The <title> of one mark, by the trace's hovertemplate. Forms are Python's; `figure` is that of `format_figure`."""
     template = trace.get("hovertemplate", "")
     if not template or trace.get("hoverinfo") == "skip":
         return ""
@@ -50,7 +51,9 @@ def _said(trace: Mapping[str, Any], index: int, **values: Any) -> str:
 
     def fill(found: re.Match[str]) -> str:
         value, form = known[found[1]], found[2]
-        return format(value, form) if form and not isinstance(value, str) else str(value)
+        if not form or isinstance(value, str):
+            return str(value)
+        return format_figure(value) if form == "figure" else format(value, form)
 
     return f"<title>{text_of(_FIELD.sub(fill, template))}</title>"
 

@@ -33,6 +33,7 @@ from trimtab.report.pruned import pruned_lines
 from trimtab.report.values import ValueTexts
 from trimtab.report.warmed import warm_lines
 from trimtab.report.words import clean, counted, first_line
+from trimtab.units import format_figure
 
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
@@ -153,7 +154,9 @@ class Summary:
 def _workload(study: StudyRecord) -> str:
     context = study.context
     rate = context.features.get("rate_per_s", 0.0)
-    return clean(f"{context.workload}, {counted(context.clients, 'client')}{f', {rate:g}/s' if rate else ''}")
+    return clean(
+        f"{context.workload}, {counted(context.clients, 'client')}{f', {format_figure(rate)}/s' if rate else ''}"
+    )
 
 
 def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:

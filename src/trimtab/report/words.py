@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from trimtab.units import counted
+from trimtab.units import counted, format_figure
 
 __all__ = ["clean", "counted", "first_line", "number_text", "one_line", "percent_text", "ratio_text"]
 
@@ -42,12 +42,8 @@ def one_line(text: object) -> str:
 
 
 def number_text(value: float | None) -> str:
-    """Three significant digits, never an exponent below a million: `0.0123`, `1.82`, `10.5`, `1,234`."""
-    if value is None or not math.isfinite(value):
-        return UNKNOWN
-    if 1000 <= abs(value) < 1e6:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
+    """As `format_figure` to three digits: `0.0123`, `1.82`, `10.5`, `1,234`; what is not finite is not known."""
+    return UNKNOWN if value is None or not math.isfinite(value) else format_figure(value, 3)
 
 
 def ratio_text(value: float) -> str:

@@ -23,7 +23,7 @@ from trimtab.space.evaluate import Column
 from trimtab.space.expression import Type
 from trimtab.space.knob import Knob, KnobKind, Value
 from trimtab.space.lattice import Ladder, Lattice
-from trimtab.units import Dimension, format_duration, format_size, unit_ratio
+from trimtab.units import Dimension, format_duration, format_figure, format_size, unit_ratio
 
 __all__ = ["Axis", "LabelAxis", "NumberAxis", "axis_of", "base_value", "format_base"]
 
@@ -62,7 +62,7 @@ def format_base(amount: float, dimension: Dimension) -> str:
     """A number in base units for messages."""
     if dimension is Dimension.SIZE:
         return format_size(amount)
-    return format_duration(amount) if dimension is Dimension.DURATION else f"{amount:.6g}"
+    return format_duration(amount) if dimension is Dimension.DURATION else format_figure(amount, 6)
 
 
 class Axis(ABC):

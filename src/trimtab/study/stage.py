@@ -16,7 +16,7 @@ from trimtab.space.expression import names_in, parse
 from trimtab.study.file import StackTable, StudyFile, plan_of
 from trimtab.systems import KnobState, Stack, Target, Tier
 from trimtab.trial import MeasurePlan
-from trimtab.units import parse_value
+from trimtab.units import format_value, parse_value
 from trimtab.workload import Workload
 
 __all__ = ["Stage", "build_stack", "build_target", "build_workload", "loaded_tier", "open_stage"]
@@ -221,13 +221,14 @@ def _ranged(state: KnobState, ends: tuple[str | int | float, str | int | float] 
     if not knob.is_numeric:
         raise UsageError(f"search.ranges names {knob.name!r}, which is a {knob.kind}", hint="only numbers have ranges")
     low, high = (_number(knob, end, "ranges") for end in ends)
+    accepted = [format_value(end, "") for end in (state.vendor_low, state.vendor_high) if end is not None]
     for value in (low, high):
         if (state.vendor_low is not None and value < state.vendor_low) or (
             state.vendor_high is not None and value > state.vendor_high
         ):
             raise UsageError(
                 f"search.ranges {knob.name}={knob.format(value)} is not accepted by the target",
-                hint=f"it accepts {state.vendor_low:g} to {state.vendor_high:g} {knob.unit}".rstrip(),
+                hint=f"it accepts {' to '.join(accepted)} {knob.unit}".rstrip(),
             )
     return replace(knob, low=low, high=high, step=None, special=(), log=knob.log and low > 0)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trimtab.host import Limits, LocalHost
 from trimtab.systems.base import KnobState
-from trimtab.units import format_size
+from trimtab.units import counted, format_size
 
 __all__ = ["Line", "disk_lines", "knob_line", "memory_lines", "recover_line", "restart_line"]
 
@@ -52,7 +52,7 @@ def memory_lines(
     limit = "held by a cgroup" if is_limited else "a sum over knobs; no cgroup holds the server to it"
     none, one = (total_with(n) for n in (0, 1))
     n_clients = int((budget_bytes - none) // (one - none)) if one > none else 0
-    fits = f"the running config leaves room for {n_clients} clients, each with {format_size(one - none)}"
+    fits = f"the running config leaves room for {counted(n_clients, 'client')}, each with {format_size(one - none)}"
     breaks = f"the running config breaks the budget even with one client: {format_size(one)}"
     return [
         ("memory", budget_bytes <= limits.memory_bytes, f"{budget}; {limit}"),

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from trimtab.errors import ApplyError, SpaceError
 from trimtab.space import Knob, KnobKind, SafetyClass, Value
 from trimtab.systems.base import KnobState
+from trimtab.units import format_value
 
 __all__ = [
     "check_config",
@@ -179,7 +180,8 @@ def check_value(knob: Knob, value: Value, low: float | None, high: float | None)
         )
     if is_number and low is not None and high is not None and not low <= value <= high:  # type: ignore[operator]
         raise ApplyError(
-            f"{knob.name}={_shown(value)} is outside the server's range [{low:g}, {high:g}] (unit {knob.unit or 'none'})",
+            f"{knob.name}={_shown(value)} is outside the server's range of {format_value(low, '')} to "
+            f"{format_value(high, '')} (unit {knob.unit or 'none'})",
             hint="see `trimtab knobs`",
         )
     if not _survives(knob, value):

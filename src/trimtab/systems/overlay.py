@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from trimtab.errors import UsageError
 from trimtab.space import SafetyClass, amount
-from trimtab.units import unit_factor
+from trimtab.units import format_value, unit_factor
 
 __all__ = ["Bounds", "FaultLine", "LogWords", "Overlay", "OverlayKnob", "Rule", "Written"]
 
@@ -55,7 +55,9 @@ class OverlayKnob(BaseModel):
             except UsageError as error:
                 raise ValueError(error.message) from error
             if not low < high or (self.log and low <= 0):
-                raise ValueError(f"useful range [{low:g}, {high:g}] is empty, or logarithmic from 0")
+                raise ValueError(
+                    f"useful range of {format_value(low, '')} to {format_value(high, '')} is empty, or logarithmic from 0"
+                )
             if any(low <= value <= high for value in self.special):
                 raise ValueError("a special value lies inside the useful range")
         elif self.log or self.special:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from trimtab.measure import EarlyStop, Interval, Measurement
 from trimtab.records import Fault, Status
 from trimtab.systems import Vitals
-from trimtab.units import format_duration, format_percent, format_size
+from trimtab.units import format_duration, format_figure, format_percent, format_size
 from trimtab.workload import Frame
 
 __all__ = ["Breach", "GuardLimits", "Guardrails", "Yardstick", "shortage"]
@@ -204,11 +204,11 @@ class Guardrails:
         p99_us = frame.response_p99_us
         if self._latency is not None and p99_us > 0 and self._latency.take(math.log(p99_us / 1e3)):
             p99, limit = math.exp(self._latency.mean), self._limits.latency_factor
-            return _slow("latency_p99", f"p99={p99:.4g} ms", p99 / yardstick.p99_ms, limit, self._latency)
+            return _slow("latency_p99", f"p99={format_figure(p99)} ms", p99 / yardstick.p99_ms, limit, self._latency)
         if self._throughput is not None and self._throughput.take(frame.credited):
             rate, limit = self._throughput.mean, self._limits.throughput_factor
             times = rate / yardstick.throughput
-            return _slow("throughput", f"throughput={rate:.4g}/s", times, limit, self._throughput)
+            return _slow("throughput", f"throughput={format_figure(rate)}/s", times, limit, self._throughput)
         return None
 
     def vitals(self, now: Vitals) -> Breach | None:
@@ -319,7 +319,9 @@ class Guardrails:
 
 def _slow(metric: str, figure: str, times: float, limit: float, bound: _Bound) -> Breach:
     seconds = len(bound.values)
-    reason = f"stopped: {figure} after {seconds} s, {times:.2g} times the baseline's (limit {limit:g} times)"
+    reason = (
+        f"stopped: {figure} after {seconds} s, {format_figure(times, 2)} times the baseline's (limit {limit:g} times)"
+    )
     return Breach(Status.STOPPED_EARLY, reason, metric, abs(math.log(times / limit)) if times > 0 else 1.0)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from trimtab.measure import Measurement, mix_shift
 from trimtab.records import Objective, Status
 from trimtab.trial.load import End, LoadResult, MeasurePlan
-from trimtab.units import format_percent
+from trimtab.units import format_figure, format_percent
 
 __all__ = ["is_worth_another_run", "judge"]
 
@@ -50,8 +50,8 @@ def judge(result: LoadResult, plan: MeasurePlan, objective: Objective) -> tuple[
     if measurement.overload and _wants_latency(objective):
         return (
             Status.FAILED_LOAD,
-            f"overloaded: {measurement.overload}; throughput={measurement.throughput.estimate:.4g}/s "
-            f"of offered={measurement.offered_per_s:.4g}/s, so that latencies grow without bound",
+            f"overloaded: {measurement.overload}; throughput={format_figure(measurement.throughput.estimate)}/s "
+            f"of offered={format_figure(measurement.offered_per_s or 0.0)}/s, so that latencies grow without bound",
         )
     if breach is not None:
         return breach.status, breach.reason

@@ -19,6 +19,7 @@ from itertools import pairwise
 from typing import Any, Literal, cast
 
 from trimtab.errors import UsageError
+from trimtab.units import counted, format_figure
 from trimtab.workload.remote.place import Place
 from trimtab.workload.table import Table
 
@@ -182,11 +183,12 @@ class LoadModel:
         return {"rate_per_s": self.rate_per_s} if self.is_open else {"think_s": self.think_s}
 
     def __str__(self) -> str:
+        users = counted(self.users, "user")
         if self.is_open:
             changing = "" if self.profile is None else f", {self.profile.native[0]} profile"
-            return f"open loop of {self.rate_per_s:g}/s ({self.arrivals}{changing}) over {self.users} users"
+            return f"open loop of {format_figure(self.rate_per_s)}/s ({self.arrivals}{changing}) over {users}"
         think = f" that think for {self.think_s * 1e3:g} ms" if self.think_s else ""
-        return f"closed loop of {self.users} users{think}"
+        return f"closed loop of {users}{think}"
 
 
 def _threads(table: Table) -> int:

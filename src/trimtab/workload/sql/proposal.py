@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import UsageError
-from trimtab.units import format_percent
+from trimtab.units import counted, format_figure, format_percent
 from trimtab.workload.sql.profile import Profile, Proposal
 
 __all__ = ["study_text", "write_files"]
@@ -60,10 +60,15 @@ def _load(profile: Profile) -> list[str]:
         return ["users = 8                      # how many of these run at the same time is not known: say so here"]
     users = max(4, math.ceil(4 * profile.mean_active))
     return [
-        f"users = {users:<23}# {profile.mean_active:.2g} statements ran at the same time on average",
+        f"users = {users:<23}# {format_figure(profile.mean_active, 2)} statements ran at the same time on average",
         'model = "open"',
-        f"rate = {profile.rate_per_s:.4g}{'':<18}# per second, as it was seen",
+        f"rate = {_plain(profile.rate_per_s)}{'':<18}# per second, as it was seen",
     ]
+
+
+def _plain(figure: float) -> str:
+    """As TOML has it: without an exponent and without commas."""
+    return format_figure(figure).replace(",", "")
 
 
 def _inline(options: Mapping[str, Any]) -> str:
@@ -75,8 +80,10 @@ def _remark(options: Mapping[str, Any]) -> str:
 
 
 def _script(proposal: Proposal) -> str:
-    kind = "writes" if proposal.writes else "reads"
-    return f"-- {proposal.calls} calls, {proposal.time_ms / proposal.calls:.4g} ms each on average; {kind}\n{proposal.text};\n"
+    kind, calls = "writes" if proposal.writes else "reads", counted(proposal.calls, "call")
+    return (
+        f"-- {calls}, {format_figure(proposal.time_ms / proposal.calls)} ms each on average; {kind}\n{proposal.text};\n"
+    )
 
 
 def write_files(profile: Profile, source: str, folder: Path, *, target: str = "") -> Path:
