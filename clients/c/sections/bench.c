@@ -1,0 +1,56 @@
+/*
+ * What a section costs: a begin and end of a settled section, by number of threads, beside a pair of clock reads alone.
+ * Nanoseconds a call (begin and end are two), as JSON. Build with `make bench`.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "trimtab_sections.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+
+#define CALLS 2000000
+
+static tt_section *section;
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void *drive(void *nothing)
+{
+    tt_run run;
+    for (int i = 0; i < CALLS; i++) {
+        tt_begin(section, &run, 1);
+        tt_end(section, &run, 1);
+    }
+    return nothing;
+}
+
+static double with_threads(int n)
+{
+    pthread_t thread[8];
+    double began = now_ns();
+    for (int i = 0; i < n; i++) pthread_create(&thread[i], NULL, drive, NULL);
+    for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
+    return (now_ns() - began) / (2.0 * CALLS);
+}
+
+int main(void)
+{
+    const tt_param params[] = {{.name = "a", .low = 0, .high = 7, .initial = 2}, {.name = "b", .low = 0, .high = 7, .initial = 2}};
+    tt_group *group = tt_group_open(NULL, NULL);
+    section = group == NULL ? NULL : tt_section_open(group, "bench", params, 2, NULL);
+    if (section == NULL) return 1;
+    double began = now_ns(), sink = 0;
+    for (int i = 0; i < CALLS; i++) sink += now_ns();
+    double clock_ns = (now_ns() - began) / CALLS;
+    drive(NULL); /* settles */
+    double one = with_threads(1), two = with_threads(2);
+    printf("{\"clock_ns\": %.1f, \"call_ns\": %.1f, \"call_ns_2_threads\": %.1f, \"is_real\": %d}\n", clock_ns, one, two, sink > 0);
+    tt_group_close(group);
+    return 0;
+}

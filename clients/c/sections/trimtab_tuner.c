@@ -1,0 +1,418 @@
+/* Promises: see trimtab_tuner.h. The order here: numbers, points, the account, judging, the public calls. */
+#include "trimtab_tuner.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Two clocks rarely agree on less than this share of a run: no spread is taken to be smaller. */
+#define NOISE_FLOOR 0.002
+/* Means follow the environment: they forget what is older than about so many runs. */
+#define MEMORY 32.0
+/* Page's test: drift allowed, alarm, and the clip that keeps one outlier from raising it; in standard deviations. */
+#define CUSUM_SLACK 0.5
+#define CUSUM_ALARM 12.0
+#define CUSUM_CLIP 4.0
+#define MAX_CAUTION 64.0
+/* A gain that was looked for and whose proof stopped when it looked good is a little too good: its interval is so much wider, until
+   so many runs of the default beside the settled best have measured it anew. */
+#define SELECTION 2.0
+#define ENOUGH_CHECKS 8
+
+static void add(tt_stats *s, double y)
+{
+    double keep = s->n >= MEMORY ? 1.0 - 1.0 / MEMORY : 1.0, delta = y - s->mean;
+    s->n = s->n * keep + 1;
+    s->mean += delta / s->n;
+    s->m2 = s->m2 * keep + delta * (y - s->mean);
+}
+
+double tt_variance(const tt_stats *s)
+{
+    double v = s->n >= 2 ? s->m2 / (s->n - 1) : 0;
+    return v > NOISE_FLOOR * NOISE_FLOOR ? v : NOISE_FLOOR * NOISE_FLOOR;
+}
+
+/* One-sided 99.95 % points of Student's t: a proof looks often, a search proves often, and neither may find what is not there. */
+static double student(double df)
+{
+    static const double table[] = {636, 636, 31.6, 12.9, 8.61, 6.87, 5.96, 5.41, 5.04, 4.78, 4.59};
+    return df <= 10 ? table[df < 1 ? 1 : (int)df] : 3.29 * (1 + 3.6 / (df - 1));
+}
+
+bool tt_same(const tt_space *space, const tt_point *a, const tt_point *b)
+{
+    return memcmp(a->level, b->level, sizeof(int16_t) * (size_t)space->n_params) == 0;
+}
+
+void tt_default(const tt_space *space, tt_point *point)
+{
+    memset(point, 0, sizeof *point);
+    for (int i = 0; i < space->n_params; i++) point->level[i] = (int16_t)space->param[i].default_level;
+}
+
+bool tt_is_default(const tt_tuner *t, const tt_point *p)
+{
+    for (int i = 0; i < t->space.n_params; i++)
+        if (p->level[i] != t->space.param[i].default_level) return false;
+    return true;
+}
+
+static bool is_inside(const tt_space *space, const tt_point *p)
+{
+    for (int i = 0; i < space->n_params; i++)
+        if (p->level[i] < 0 || p->level[i] >= space->param[i].n_levels) return false;
+    return true;
+}
+
+double tt_headroom(const tt_tuner *t)
+{
+    const tt_account *a = &t->account;
+    return t->options.budget * a->total + t->options.reinvest * a->gained - a->probe_loss - a->kept_loss;
+}
+
+/* The candidate's loss, as far as one can know it, fits into what may be lost; and a gain like it could pay it back. */
+static bool can_pay(const tt_tuner *t, double work)
+{
+    const tt_record *known = tt_find((tt_tuner *)t, &t->candidate);
+    double loss = known == NULL ? tt_risk(t, &t->candidate) * t->caution : exp(known->value) - 1;
+    double once = exp(t->base.mean) * (work > 0 ? work : t->account.total / ((double)t->account.n_runs + 1e-9) / exp(t->own.mean));
+    if (loss <= 0) return tt_headroom(t) >= 0 || known != NULL;
+    return tt_headroom(t) >= loss * once;
+}
+
+static void drop_candidate(tt_tuner *t)
+{
+    t->has_candidate = 0;
+    t->phase = TT_SEARCHING;
+}
+
+static void promote(tt_tuner *t, double difference, double error)
+{
+    t->best = t->candidate;
+    t->best_value += difference;
+    t->best_error = sqrt(t->best_error * t->best_error + error * error);
+    t->own = t->proof_candidate;
+    t->cusum_up = t->cusum_down = 0;
+    t->misses = 0;
+    t->n_promoted++;
+    t->since_check = t->n_checks = 0;
+    drop_candidate(t);
+}
+
+/* After each run of a proof: proven, hopeless, or go on. Only runs made for the proof count, in turns. */
+static void look_at_proof(tt_tuner *t)
+{
+    const tt_stats *b = &t->proof_best, *c = &t->proof_candidate;
+    if (b->n < 3 || c->n < 3) return;
+    double df = b->n + c->n - 2, pooled = (b->m2 + c->m2) / df;
+    if (pooled < NOISE_FLOOR * NOISE_FLOOR) pooled = NOISE_FLOOR * NOISE_FLOOR;
+    double error = sqrt(pooled * (1 / b->n + 1 / c->n)), difference = c->mean - b->mean;
+    if (difference <= -t->options.min_gain && difference + student(df) * error < 0) promote(t, difference, error);
+    else if (difference - 2 * error > -t->options.min_gain || c->n >= t->options.max_proof) {
+        t->misses++;
+        drop_candidate(t);
+    }
+}
+
+/* The risks that were declared are a guess: a probe that lost more makes all further ones wait until more can be lost. */
+static void learn_caution(tt_tuner *t, double loss)
+{
+    double expected = tt_risk(t, &t->candidate);
+    if (loss > expected * t->caution) t->caution = fmin(MAX_CAUTION, fmax(1.5 * t->caution, loss / fmax(expected, 0.01)));
+    else t->caution = fmax(1, 0.9 * t->caution);
+}
+
+static void judge(tt_tuner *t, double y)
+{
+    double difference = y - t->own.mean;
+    if (t->phase == TT_PROVING) {
+        tt_remember(t, &t->candidate, difference + t->best_value);
+        if (difference > log(t->options.max_ratio)) {
+            t->misses++;
+            drop_candidate(t);
+            return;
+        }
+        add(&t->proof_candidate, y);
+        look_at_proof(t);
+        return;
+    }
+    learn_caution(t, exp(difference) - 1);
+    tt_record *r = tt_remember(t, &t->candidate, difference + t->best_value);
+    if (t->source == TT_SIMPLEX) tt_simplex_tell(t, r->value);
+    if (difference > log(t->options.max_ratio)) r->is_banned = 1;
+    if (difference < -t->options.min_gain / 2) {
+        t->phase = TT_PROVING;
+        memset(&t->proof_best, 0, sizeof t->proof_best);
+        memset(&t->proof_candidate, 0, sizeof t->proof_candidate);
+        return;
+    }
+    t->misses++;
+    drop_candidate(t);
+}
+
+static void watch(tt_tuner *t)
+{
+    if (t->base.n < t->options.n_watch || sqrt(tt_variance(&t->base)) > t->options.max_noise) return;
+    t->phase = TT_SEARCHING;
+    t->own = t->base;
+}
+
+static void note_drift(tt_tuner *t, double y)
+{
+    double r = (y - t->own.mean) / sqrt(tt_variance(&t->own));
+    r = r > CUSUM_CLIP ? CUSUM_CLIP : r < -CUSUM_CLIP ? -CUSUM_CLIP : r;
+    t->cusum_up = fmax(0, t->cusum_up + r - CUSUM_SLACK);
+    t->cusum_down = fmax(0, t->cusum_down - r - CUSUM_SLACK);
+    /* Each restart waits longer than the one before: an environment that never rests is left with the default mostly. */
+    int wait = (4 * t->options.n_watch) << (t->n_restarts < 8 ? t->n_restarts : 8);
+    if (fmax(t->cusum_up, t->cusum_down) > CUSUM_ALARM && t->since_restart > wait) tt_restart(t);
+}
+
+/* The default runs now and then beside a settled best: the best must still be the faster one. */
+static void check_best(tt_tuner *t)
+{
+    double error = sqrt(tt_variance(&t->base) / fmin(t->base.n, 4) + tt_variance(&t->own) / fmin(t->own.n, 16));
+    if (t->own.mean - t->base.mean > 2 * error) tt_restart(t);
+}
+
+static void note_default(tt_tuner *t, double y)
+{
+    /* The first run of all fills caches: it says nothing. */
+    if (t->phase == TT_WATCHING && t->account.n_runs == 1) return;
+    if (t->phase != TT_WATCHING && t->base.n > 4) t->base.m2 *= 4 / t->base.n, t->base.n = 4; /* rare: the newest count most */
+    add(&t->base, y);
+    if (t->phase == TT_WATCHING) watch(t);
+    else if (t->phase == TT_SETTLED) {
+        t->n_checks++;
+        check_best(t);
+    }
+}
+
+static void note_best(tt_tuner *t, double y)
+{
+    if (t->phase == TT_PROVING) {
+        add(&t->proof_best, y);
+        add(&t->own, y);
+        if (tt_is_default(t, &t->best)) add(&t->base, y);
+        look_at_proof(t);
+        return;
+    }
+    note_drift(t, y);
+    if (t->phase == TT_WATCHING) return; /* it restarted */
+    add(&t->own, y);
+    if (tt_is_default(t, &t->best)) t->base = t->own;
+}
+
+static void book(tt_tuner *t, const tt_ticket *ticket, double time, double work)
+{
+    tt_account *a = &t->account;
+    a->n_runs++;
+    a->total += time;
+    if (ticket->kind == TT_PROBE) a->n_probes++;
+    if (t->base.n < 1 || tt_is_default(t, &ticket->point)) return;
+    double difference = time - exp(t->base.mean) * work;
+    if (difference < 0) a->gained -= difference;
+    else if (ticket->kind == TT_PROBE) a->probe_loss += difference;
+    else a->kept_loss += difference;
+}
+
+static void set_defaults(tt_options *o, int n_params)
+{
+#define OR(field, value) o->field = o->field > 0 ? o->field : (value)
+    OR(budget, 0.02);
+    OR(min_gain, 0.03);
+    OR(max_ratio, 1.5);
+    OR(max_noise, 0.5);
+    OR(reinvest, 0.25);
+    OR(n_watch, 5);
+    OR(patience, 4 + 2 * n_params);
+    OR(max_proof, 16);
+    OR(recheck, 32);
+    OR(lease, 256);
+    OR(seed, 1);
+#undef OR
+    o->n_random = o->n_random < 0 ? 0 : o->n_random == 0 ? 2 + n_params : o->n_random;
+    if (o->n_watch < 3) o->n_watch = 3; /* fewer say nothing of noise */
+}
+
+bool tt_tuner_init(tt_tuner *t, const tt_space *space, const tt_options *options)
+{
+    if (space->n_params < 1 || space->n_params > TT_MAX_PARAMS) return false;
+    for (int i = 0; i < space->n_params; i++) {
+        const tt_param_space *p = &space->param[i];
+        if (p->n_levels < 1 || p->n_levels > INT16_MAX || p->default_level < 0 || p->default_level >= p->n_levels) return false;
+    }
+    memset(t, 0, sizeof *t);
+    t->space = *space;
+    if (options != NULL) t->options = *options;
+    set_defaults(&t->options, space->n_params);
+    t->random = t->options.seed;
+    t->caution = 1;
+    tt_default(space, &t->best);
+    return true;
+}
+
+bool tt_hint(tt_tuner *t, const tt_point *point)
+{
+    if (t->n_hints >= TT_MAX_HINTS || !is_inside(&t->space, point)) return false;
+    t->hint[t->n_hints++] = *point;
+    return true;
+}
+
+void tt_restart(tt_tuner *t)
+{
+    bool had_best = !tt_is_default(t, &t->best);
+    tt_point before = t->best;
+    if (had_best) { /* the first hint is what was best */
+        if (t->n_hints == TT_MAX_HINTS) t->n_hints--;
+        memmove(&t->hint[1], &t->hint[0], sizeof(tt_point) * (size_t)t->n_hints++);
+        t->hint[0] = before;
+    }
+    t->phase = TT_WATCHING;
+    t->source = TT_HINTS;
+    t->epoch++;
+    t->n_restarts++;
+    t->lease = t->has_candidate = t->n_drawn = t->misses = t->next_hint = t->n_records = 0;
+    t->since_probe = t->since_check = t->since_restart = t->n_checks = 0;
+    tt_default(&t->space, &t->best);
+    t->best_value = t->best_error = t->cusum_up = t->cusum_down = 0;
+    memset(&t->base, 0, sizeof t->base);
+    memset(&t->own, 0, sizeof t->own);
+}
+
+bool tt_pin(tt_tuner *t, const tt_point *point)
+{
+    if (!is_inside(&t->space, point)) return false;
+    t->phase = TT_PINNED;
+    t->best = *point;
+    t->best_value = t->best_error = 0;
+    t->has_candidate = t->lease = 0;
+    t->epoch++;
+    return true;
+}
+
+static void give(const tt_tuner *t, tt_ticket *ticket, int kind)
+{
+    ticket->kind = kind;
+    if (kind == TT_DEFAULT) tt_default(&t->space, &ticket->point);
+    else ticket->point = kind == TT_PROBE ? t->candidate : t->best;
+}
+
+static bool is_probe_due(tt_tuner *t, double work)
+{
+    if (t->lease > 0 && --t->lease > 0) return false; /* one is under way */
+    if (!t->has_candidate) {
+        if (!tt_propose(t)) {
+            t->phase = TT_SETTLED;
+            t->since_check = 0;
+            return false;
+        }
+        t->has_candidate = 1;
+    }
+    if (t->phase == TT_PROVING ? t->proof_candidate.n > t->proof_best.n : t->since_probe < 1) return false;
+    return can_pay(t, work);
+}
+
+void tt_next(tt_tuner *t, double work, tt_ticket *ticket)
+{
+    ticket->epoch = t->epoch;
+    ticket->serial = 0;
+    ticket->padding = 0;
+    switch (t->phase) {
+    case TT_PINNED:
+        give(t, ticket, TT_BEST);
+        return;
+    case TT_WATCHING:
+        give(t, ticket, TT_DEFAULT);
+        return;
+    case TT_SETTLED:
+        if (!tt_is_default(t, &t->best) && ++t->since_check >= t->options.recheck) {
+            t->since_check = 0;
+            give(t, ticket, TT_DEFAULT);
+        } else give(t, ticket, TT_BEST);
+        return;
+    default:
+        if (!is_probe_due(t, work)) {
+            give(t, ticket, TT_BEST);
+            return;
+        }
+        t->lease = t->options.lease;
+        t->since_probe = 0;
+        ticket->serial = ++t->serial;
+        give(t, ticket, TT_PROBE);
+    }
+}
+
+void tt_return(tt_tuner *t, const tt_ticket *ticket)
+{
+    t->account.n_lost++;
+    if (ticket->kind == TT_PROBE && ticket->epoch == t->epoch && ticket->serial == t->serial) t->lease = 0;
+}
+
+void tt_abandon(tt_tuner *t, const tt_ticket *ticket, double time)
+{
+    t->account.n_lost++;
+    if (time > 0 && !isinf(time)) {
+        t->account.total += time;
+        if (ticket->kind == TT_PROBE) t->account.probe_loss += time;
+    }
+    if (ticket->kind != TT_PROBE || ticket->epoch != t->epoch || ticket->serial != t->serial) return;
+    /* What made a probe fail may be its values: it is not tried again. */
+    t->lease = 0;
+    tt_remember(t, &t->candidate, TT_BANNED_VALUE)->is_banned = 1;
+    if (t->phase == TT_SEARCHING && t->source == TT_SIMPLEX) tt_simplex_tell(t, TT_BANNED_VALUE);
+    drop_candidate(t);
+}
+
+void tt_tell(tt_tuner *t, const tt_ticket *ticket, double time, double work)
+{
+    if (!(time > 0) || !(work > 0) || isinf(time) || isinf(work)) {
+        tt_abandon(t, ticket, 0);
+        return;
+    }
+    book(t, ticket, time, work);
+    if (ticket->epoch != t->epoch || t->phase == TT_PINNED) return;
+    double y = log(time / work);
+    t->since_restart++;
+    if (ticket->kind == TT_PROBE) {
+        if (ticket->serial != t->serial || !t->has_candidate) return; /* lost long ago */
+        t->lease = 0;
+        judge(t, y);
+        return;
+    }
+    t->since_probe++;
+    bool is_best = tt_same(&t->space, &ticket->point, &t->best);
+    if (t->phase == TT_WATCHING || (ticket->kind == TT_DEFAULT && !is_best)) note_default(t, y);
+    else if (is_best) note_best(t, y);
+}
+
+double tt_gain(const tt_tuner *t, double *low, double *high)
+{
+    bool none = t->phase == TT_PINNED || tt_is_default(t, &t->best), is_rechecked = t->n_checks >= ENOUGH_CHECKS;
+    double value = t->best_value, error = SELECTION * t->best_error;
+    if (is_rechecked) {
+        value = t->own.mean - t->base.mean;
+        error = sqrt(tt_variance(&t->base) / fmin(t->base.n, 4) + tt_variance(&t->own) / fmin(t->own.n, MEMORY));
+    }
+    value = none ? 0 : -value;
+    error = none ? 0 : 1.96 * error;
+    if (low != NULL) *low = exp(value - error);
+    if (high != NULL) *high = exp(value + error);
+    return exp(value);
+}
+
+bool tt_is_sane(const tt_tuner *t)
+{
+    const tt_space *s = &t->space;
+    if (s->n_params < 1 || s->n_params > TT_MAX_PARAMS || !is_inside(s, &t->best) || !is_inside(s, &t->candidate)) return false;
+    for (int i = 0; i < s->n_params; i++)
+        if (s->param[i].n_levels < 1 || s->param[i].default_level < 0 || s->param[i].default_level >= s->param[i].n_levels) return false;
+    for (int i = 0; i < t->simplex.n && i < TT_MAX_PARAMS; i++)
+        if (t->simplex.param[i] < 0 || t->simplex.param[i] >= s->n_params) return false;
+    for (int i = 0; i < t->n_hints && i < TT_MAX_HINTS; i++)
+        if (!is_inside(s, &t->hint[i])) return false;
+    return t->phase >= TT_WATCHING && t->phase <= TT_PINNED && t->n_hints >= 0 && t->n_hints <= TT_MAX_HINTS &&
+           t->next_hint >= 0 && t->n_records >= 0 && t->n_records <= TT_MAX_RECORDS && t->simplex.n >= 0 &&
+           t->simplex.n <= s->n_params && t->simplex.at >= 0 && t->simplex.at <= t->simplex.n + 1 && t->options.n_watch > 0 &&
+           t->options.n_watch < 1 << 20 && t->n_restarts >= 0;
+}

@@ -1,0 +1,151 @@
+/*
+ * What must hold in C itself, for the sanitizers: threads that share a section, a tuner told nonsense, a block that another process
+ * died in. checks BLOCK: prints "ok" or the line that failed. The clock is the caller's: no check depends on how fast this runs.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "trimtab_sections.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHECK(what)                                                   \
+    do {                                                              \
+        if (!(what)) {                                                \
+            printf("line %d: %s\n", __LINE__, #what);                 \
+            exit(1);                                                  \
+        }                                                             \
+    } while (0)
+
+static __thread uint64_t now;
+static uint64_t my_clock(void)
+{
+    return now;
+}
+
+static tt_section *section;
+static long shared_value = 2;
+
+static void *work(void *seed)
+{
+    unsigned state = (unsigned)(size_t)seed;
+    for (int i = 0; i < 4000; i++) {
+        tt_run run;
+        tt_begin(section, &run, 1);
+        long x = tt_value(section, &run, 0);
+        now += (uint64_t)(1000 + 100 * labs(x - 6) + (state = state * 1103515245u + 12345u) / 65536 % 20);
+        if (i % 97 == 0) tt_cancel(section, &run);
+        else tt_end(section, &run, 1);
+    }
+    return NULL;
+}
+
+static void check_threads(void)
+{
+    const tt_param params[] = {{.name = "x", .low = 0, .high = 7, .initial = 2}};
+    pthread_t thread[4];
+    tt_tuner tuner;
+    tt_group *group = tt_group_open(NULL, my_clock);
+    CHECK((section = tt_section_open(group, "threads", params, 1, NULL)) != NULL);
+    for (size_t i = 0; i < 4; i++) pthread_create(&thread[i], NULL, work, (void *)(i + 1));
+    for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);
+    tt_section_tuner(section, &tuner);
+    CHECK(tt_is_sane(&tuner) && tuner.best.level[0] == 6);
+    CHECK(tuner.account.n_runs + tuner.account.n_lost == 16000);
+    tt_group_close(group);
+}
+
+static void *overlap(void *nothing)
+{
+    for (int i = 0; i < 2000; i++) {
+        tt_run run;
+        tt_begin(section, &run, 1);
+        long before = shared_value;
+        sched_yield();
+        CHECK(shared_value == before); /* nobody changes it while anybody is inside */
+        now += 1000;
+        tt_end(section, &run, 1);
+    }
+    return nothing;
+}
+
+static void check_addresses(void)
+{
+    const tt_param params[] = {{.name = "x", .low = 0, .high = 7, .initial = 2, .address = &shared_value}};
+    pthread_t thread[3];
+    tt_group *group = tt_group_open(NULL, my_clock);
+    CHECK((section = tt_section_open(group, "addresses", params, 1, NULL)) != NULL);
+    for (int i = 0; i < 3; i++) pthread_create(&thread[i], NULL, overlap, NULL);
+    for (int i = 0; i < 3; i++) pthread_join(thread[i], NULL);
+    tt_group_close(group);
+}
+
+static void check_nonsense(void)
+{
+    tt_space space = {.n_params = 2, .param = {{5, 2, 0.1}, {1, 0, 0.1}}};
+    static const double bad[] = {0, -1, NAN, INFINITY};
+    tt_tuner tuner;
+    tt_point outside = {{5, 0}};
+    CHECK(tt_tuner_init(&tuner, &space, NULL));
+    CHECK(!tt_hint(&tuner, &outside) && !tt_pin(&tuner, &outside));
+    for (int i = 0; i < 4000; i++) {
+        tt_ticket ticket;
+        tt_next(&tuner, 0, &ticket);
+        double time = i % 5 == 0 ? bad[i / 5 % 4] : 1 + 0.01 * (i % 3);
+        tt_tell(&tuner, &ticket, time, i % 7 == 0 ? bad[i / 7 % 4] : 1);
+        if (i % 11 == 0) tt_tell(&tuner, &ticket, time, 1); /* told twice */
+        if (i % 501 == 0) tt_restart(&tuner);
+        CHECK(tt_is_sane(&tuner) && !isnan(tuner.account.total) && !isnan(tt_headroom(&tuner)));
+    }
+    space.param[0].default_level = 5;
+    CHECK(!tt_tuner_init(&tuner, &space, NULL));
+    space.n_params = TT_MAX_PARAMS + 1;
+    CHECK(!tt_tuner_init(&tuner, &space, NULL));
+}
+
+/* Children die at any instant, some of them with the lock of the slot: those that come after go on. */
+static void check_deaths(const char *path)
+{
+    const tt_param params[] = {{.name = "x", .low = 0, .high = 7, .initial = 2}};
+    for (int round = 0; round < 20; round++) {
+        pid_t child = fork();
+        if (child == 0) {
+            tt_group *group = tt_group_open(path, my_clock);
+            section = tt_section_open(group, "deaths", params, 1, NULL);
+            for (;;) {
+                tt_run run;
+                tt_begin(section, &run, 1);
+                now += (uint64_t)(1000 + 100 * labs(tt_value(section, &run, 0) - 6));
+                tt_end(section, &run, 1);
+            }
+        }
+        nanosleep(&(struct timespec){0, 3000000}, NULL);
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+    }
+    tt_group *group = tt_group_open(path, my_clock);
+    tt_tuner tuner;
+    CHECK(tt_group_error(group)[0] == '\0');
+    CHECK((section = tt_section_open(group, "deaths", params, 1, NULL)) != NULL);
+    work((void *)1);
+    tt_section_tuner(section, &tuner);
+    CHECK(tt_is_sane(&tuner) && tuner.best.level[0] == 6);
+    tt_group_close(group);
+}
+
+int main(int argc, char **argv)
+{
+    check_nonsense();
+    check_threads();
+    check_addresses();
+    if (argc > 1) check_deaths(argv[1]);
+    puts("ok");
+    return 0;
+}
