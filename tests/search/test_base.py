@@ -93,7 +93,7 @@ def test_a_baseline_outside_the_space_is_brought_inside() -> None:
     space = grid()
     outside = Config({"a": 5000, "b": 7, "elsewhere": 1})
     searcher = RandomSearcher(SearchProblem(space=space, baseline=outside))
-    assert searcher.filler == Config({"a": 0, "b": 7})
+    assert searcher.filler == Config({"a": 100, "b": 7})
 
 
 def test_a_config_asked_twice_stays_pending_until_both_answers_came() -> None:

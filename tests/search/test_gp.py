@@ -12,7 +12,7 @@ from trimtab.records import Status
 from trimtab.search import create
 from trimtab.search.auto import AutoSearcher
 from trimtab.search.gp import GaussianProcessSearcher
-from trimtab.search.optimise import Moves
+from trimtab.search.optimise import crossed, few_changes
 from trimtab.space import Config
 
 from .problems import crash, grid, problem, trial
@@ -108,7 +108,7 @@ def test_local_moves_keep_costly_knobs() -> None:
     centre = np.full((1, 10), 0.5)
     share = {}
     for allowed in (0.0, 0.35, 1.0):
-        moved = Moves(np.full(10, 0.1), costly, allowed, 2.0).near(centre, centre * 1.5, 4000, rng) != 0.5
+        moved = few_changes(np.full(10, 0.1), costly, allowed, 2.0)(centre, centre * 1.5, 4000, rng) != 0.5
         share[allowed] = moved[:, costly].any(axis=1).mean()
     assert share[0.0] < 0.01
     assert 0.1 < share[0.35] < 0.35 < 0.6 < share[1.0]
@@ -116,8 +116,8 @@ def test_local_moves_keep_costly_knobs() -> None:
 
 def test_moves_change_few_coordinates_and_at_least_one() -> None:
     rng = np.random.default_rng(2)
-    moves = Moves(np.full(20, 0.05), np.zeros(20, dtype=bool), 1.0, 3.0)
-    points = moves.near(np.full((1, 20), 0.5), np.full((1, 20), 0.25), 2000, rng)
+    near = few_changes(np.full(20, 0.05), np.zeros(20, dtype=bool), 1.0, 3.0)
+    points = near(np.full((1, 20), 0.5), np.full((1, 20), 0.25), 2000, rng)
     n_changed = (points != 0.5).sum(axis=1)
     assert n_changed.min() == 1
     assert n_changed.mean() == pytest.approx(3.0, abs=0.2)
@@ -128,14 +128,14 @@ def test_moves_change_few_coordinates_and_at_least_one() -> None:
 def test_moves_prefer_heavy_coordinates() -> None:
     rng = np.random.default_rng(2)
     weights = np.array([0.7, 0.1, 0.1, 0.1])
-    moves = Moves(weights, np.zeros(4, dtype=bool), 1.0, 1.0)
-    changed = moves.near(np.full((1, 4), 0.5), np.full((1, 4), 0.2), 4000, rng) != 0.5
+    near = few_changes(weights, np.zeros(4, dtype=bool), 1.0, 1.0)
+    changed = near(np.full((1, 4), 0.5), np.full((1, 4), 0.2), 4000, rng) != 0.5
     assert changed.mean(axis=0) == pytest.approx(weights, abs=0.03)
 
 
 def test_points_between_take_every_coordinate_from_a_parent() -> None:
     parents = np.array([[0.1, 0.2, 0.3], [0.7, 0.8, 0.9]])
-    points = Moves.between(parents, 200, np.random.default_rng(2))
+    points = crossed(parents, 200, np.random.default_rng(2))
     assert all(np.isin(points[:, axis], parents[:, axis]).all() for axis in range(3))
     assert len(np.unique(points, axis=0)) == 8
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from trimtab.model.gaussian_process import Hyper, LossScale
 from trimtab.search import Ledger
 from trimtab.search.acquisition import scored
-from trimtab.search.learner import Feasibility, Fitted, GaussianLearner, GaussianModel, Sight
+from trimtab.search.learner import Feasibility, GaussianLearner, GaussianModel, Sight
 from trimtab.space import Config, Space
 
 from .driving import bowl
@@ -25,7 +26,7 @@ def sight_of(space: Space, ledger: Ledger, *pending: Config) -> Sight:
     return Sight(space, list(ledger), pending, frozenset(), space.default(), space.default())
 
 
-def fitted(ledger: Ledger, cap: int = 100) -> Fitted:
+def fitted(ledger: Ledger, cap: int = 100) -> tuple[LossScale, Hyper]:
     return GaussianLearner(2, cap)._fit([e for e in ledger if e.measured][:cap])
 
 
@@ -37,7 +38,7 @@ def test_pending_points_lose_their_worth() -> None:
     there = space.features([pending])
     worth = []
     for sight in (sight_of(space, ledger), sight_of(space, ledger, pending)):
-        model = GaussianModel(sight.evidence, sight.pending_features, fitted(ledger), 100)
+        model = GaussianModel(sight.evidence, sight.pending_features, *fitted(ledger), 100)
         worth.append(scored(model, sight, (), rng)(there)[0])
     assert worth[1] < worth[0] - 0.5
 
@@ -46,7 +47,7 @@ def test_a_model_keeps_the_best_and_the_latest() -> None:
     space = grid(2)
     ledger = told(space, 60)
     configs = [e.config for e in ledger]
-    model = GaussianModel(list(ledger), np.empty((0, 0)), fitted(ledger, 20), 20)
+    model = GaussianModel(list(ledger), np.empty((0, 0)), *fitted(ledger, 20), 20)
     kept = {leader.config for leader in model.leaders}
     assert len(kept) == 20
     assert kept >= set(configs[-6:])
@@ -74,12 +75,12 @@ def test_models_grow_while_only_new_configs_come() -> None:
     space, none = grid(2), np.empty((0, 0))
     ledger = told(space, 15)
     held = fitted(ledger)
-    old = GaussianModel(list(ledger), none, held, 100)
+    old = GaussianModel(list(ledger), none, *held, 100)
     at = space.features(space.sample(5, np.random.default_rng(4)))
     more = [*space.sample(5, np.random.default_rng(9)), next(iter(ledger)).config]
     for number, config in enumerate(more, start=15):
         ledger.tell(trial(config, number, bowl(config) + 0.01))
-        grown, anew = (GaussianModel(list(ledger), none, held, 100, previous) for previous in (old, None))
+        grown, anew = (GaussianModel(list(ledger), none, *held, 100, previous) for previous in (old, None))
         for ours, theirs in zip(grown.predict(at), anew.predict(at), strict=True):
             assert ours == pytest.approx(theirs, rel=1e-6)
         old = grown
@@ -94,6 +95,6 @@ def test_the_border_is_seen_however_rare_failures_are() -> None:
     feasibility = Feasibility(100)
     assert feasibility.learn(sight_of(space, ledger)) is not None
     assert feasibility._hyper is not None
-    effects = feasibility._hyper.shape.effects
+    effects = feasibility._hyper[0].effects
     assert np.argmax(effects) == 2
     assert effects[2] > 4 * np.delete(effects, 2).max()

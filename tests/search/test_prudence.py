@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trimtab.errors import UsageError
-from trimtab.search.acquisition import Blame, Envelope, RestartCost
+from trimtab.search.acquisition import beyond, blamed, restart_cost
 from trimtab.search.auto import AutoSearcher
 from trimtab.search.learner import Sight
 from trimtab.search.ledger import Ledger
@@ -31,24 +31,24 @@ def at(a: int, b: int, c: int) -> Config:
 def test_envelope_counts_how_far_each_feature_leaves_the_tried_range() -> None:
     space = grid(3)
     evidence = told(space, trial(at(40, 0, 10)), crash(at(90, 90, 90), 1))
-    envelope = Envelope.of(evidence, space.features([space.default()])[0], np.array([1.0, 1.0, 0.5]))  # type: ignore[arg-type]
-    inside, beyond, weighted = space.features([at(20, 0, 5), at(60, 10, 10), at(40, 0, 50)])
-    np.testing.assert_allclose(envelope.outside(np.array([inside, beyond, weighted])), [0.0, 0.3, 0.2])
+    outside = beyond(evidence, space.features([space.default()])[0], np.array([1.0, 1.0, 0.5]))  # type: ignore[arg-type]
+    within, further, weighted = space.features([at(20, 0, 5), at(60, 10, 10), at(40, 0, 50)])
+    np.testing.assert_allclose(outside(np.array([within, further, weighted])), [0.0, 0.3, 0.2])
 
 
 def test_knobs_that_went_further_than_any_that_worked_are_blamed() -> None:
     space = grid(3)
     evidence = told(space, trial(at(80, 10, 10)), crash(at(80, 60, 10), 1))
-    blame = Blame(evidence, space.features([space.default()])[0])  # type: ignore[arg-type]
-    shares = blame.share(space.features([at(100, 10, 100), at(0, 35, 0), at(0, 60, 0), at(0, 90, 0)]))
+    share = blamed(evidence, space.features([space.default()])[0])  # type: ignore[arg-type]
+    shares = share(space.features([at(100, 10, 100), at(0, 35, 0), at(0, 60, 0), at(0, 90, 0)]))
     np.testing.assert_allclose(shares, [0.0, 0.5, 1.0, 1.0])
 
 
 def test_several_suspects_share_the_blame() -> None:
     space = grid(3)
     evidence = told(space, crash(at(50, 50, 0)))
-    blame = Blame(evidence, space.features([space.default()])[0])  # type: ignore[arg-type]
-    np.testing.assert_allclose(blame.share(space.features([at(50, 0, 0), at(50, 50, 99)])), [0.5, 1.0])
+    share = blamed(evidence, space.features([space.default()])[0])  # type: ignore[arg-type]
+    np.testing.assert_allclose(share(space.features([at(50, 0, 0), at(50, 50, 99)])), [0.5, 1.0])
 
 
 def test_a_border_of_two_knobs_is_blamed_on_what_differs() -> None:
@@ -56,15 +56,15 @@ def test_a_border_of_two_knobs_is_blamed_on_what_differs() -> None:
     space = grid(2)
     works = [trial(Config({"a": 90, "b": 0})), trial(Config({"a": 60, "b": 90}), 1)]
     evidence = told(space, *works, crash(Config({"a": 90, "b": 90}), 2))
-    blame = Blame(evidence, space.features([space.default()])[0])  # type: ignore[arg-type]
-    assert blame.share(space.features([Config({"a": 90, "b": 80})]))[0] > 0.8
-    assert blame.share(space.features([Config({"a": 60, "b": 0})]))[0] == 0.0
+    share = blamed(evidence, space.features([space.default()])[0])  # type: ignore[arg-type]
+    assert share(space.features([Config({"a": 90, "b": 80})]))[0] > 0.8
+    assert share(space.features([Config({"a": 60, "b": 0})]))[0] == 0.0
 
 
 def test_a_restart_has_its_price() -> None:
     space = grid(2)
     home = space.default()
-    score = RestartCost(1.0).score(Sight(space, [], (), frozenset(), home, home))
+    score = restart_cost(1.0)(Sight(space, [], (), frozenset(), home, home))
     rows = space.features([Config({"a": 50, "b": 0}), Config({"a": 0, "b": 50})])
     np.testing.assert_allclose(score(rows), [0.0, -np.log(2.0)], atol=1e-6)
 

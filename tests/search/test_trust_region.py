@@ -22,7 +22,7 @@ def bowl(config: Config) -> float:
 
 
 def side(searcher: TrustRegionSearcher) -> float:
-    region = searcher.plan.members[0].region
+    region = searcher.members[0].region
     assert isinstance(region, TrustRegion)
     return region.side
 

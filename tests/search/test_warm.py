@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trimtab.search import PastStudy, SearchProblem, create, fitted
+from trimtab.search import PastStudy, SearchProblem, create
 from trimtab.search.rgpe import misranked, shares_won
 from trimtab.search.warm import WarmLog, warmed
-from trimtab.space import Config, Knob, KnobKind, Space
+from trimtab.space import Config
 from trimtab.testing.surfaces import Surface, make_surface, run
 
 pytestmark = pytest.mark.slow
@@ -125,18 +125,6 @@ def test_shares_of_draws_won() -> None:
     assert shares_won(losses).tolist() == [0.625, 0.375]
 
 
-def test_configs_of_another_space_are_fitted() -> None:
-    space = Space(
-        [
-            Knob(name="a", kind=KnobKind.INTEGER, low=1, high=10, default=5),
-            Knob(name="b", kind=KnobKind.CHOICE, choices=("x", "y"), default="x"),
-            Knob(name="c", kind=KnobKind.BOOLEAN, default=False),
-        ]
-    )
-    found = fitted(space, space.default(), {"a": 99, "b": "z", "foreign": 1})
-    assert dict(found) == {"a": 10, "b": "x", "c": False}
-
-
 @pytest.mark.parametrize("name", ["trust-region", "contextual-gp", "gp"])
 def test_searchers_with_a_model_take_the_prior(surface: Surface, name: str) -> None:
     log = WarmLog()
@@ -145,7 +133,13 @@ def test_searchers_with_a_model_take_the_prior(surface: Surface, name: str) -> N
     assert set(log.weights) == {"past"}
 
 
-@pytest.mark.parametrize("broken", [lambda p: replace(p, configs=p.configs[:1], losses=p.losses[:1]), lambda p: p])
-def test_a_past_of_one_config_is_no_model(surface: Surface, broken: Callable[[PastStudy], PastStudy]) -> None:
-    searcher = warmed("forest", _problem(surface, broken(_past(surface))), WarmLog())
-    assert len(run(surface, searcher, 4, 0)) == 4
+@pytest.mark.parametrize(
+    ("kept", "is_model"),
+    [(lambda p: replace(p, configs=p.configs[:1], losses=p.losses[:1]), False), (lambda p: p, True)],
+)
+def test_a_past_of_one_config_is_no_model(
+    surface: Surface, kept: Callable[[PastStudy], PastStudy], is_model: bool
+) -> None:
+    log = WarmLog()
+    assert len(run(surface, warmed("forest", _problem(surface, kept(_past(surface))), log), 4, 0)) == 4
+    assert (log.n_asks > 0) is is_model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -216,3 +217,12 @@ def test_the_default_may_lie_outside_the_useful_range() -> None:
     assert space.is_feasible(space.default())
     with pytest.raises(SpaceError, match="m=65 is out of range"):
         space.validate({"m": 65})
+
+
+def test_values_of_another_space_are_fitted() -> None:
+    knobs = [integer("a", 1, 10, default=5), choice("b", "x", "y"), boolean("c"), integer("d", 1, 10, default=5)]
+    space = Space(knobs, also_legal={"d": (64,)})
+    otherwise = space.default().replace({"c": False})
+    found = space.fit({"a": 99, "b": "z", "d": 64, "foreign": 1}, otherwise)
+    assert dict(found) == {"a": 10, "b": "x", "c": False, "d": 64}
+    assert dict(space.fit({"a": math.inf, "c": 0}, otherwise)) == {"a": 5, "b": "x", "c": False, "d": 5}

@@ -170,7 +170,7 @@ class EarlyStop:
     Fed with one value per second (credited throughput) from the end of warm-up on. It stops when the always-valid
     bound of the candidate's mean is worse than the worse end of the incumbent's interval by more than `margin`.
     Seconds hang together, so their variance is inflated by (1 + r) / (1 - r), r the bias-corrected autocorrelation, at
-    least 0.3 because a few seconds cannot show that there is none.
+    least 0.5 because a few seconds cannot show that there is none.
     """
 
     def __init__(self, incumbent: Interval, *, is_maximised: bool, margin: float = 0.1, alpha: float = 0.01) -> None:

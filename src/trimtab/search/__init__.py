@@ -5,7 +5,7 @@ from __future__ import annotations
 from trimtab import plugins
 from trimtab.search.base import Options, SearcherBase
 from trimtab.search.ledger import Evidence, Ledger
-from trimtab.search.past import PastStudy, fitted
+from trimtab.search.past import PastStudy
 from trimtab.search.plugin_guard import FallbackSearcher, GuardedSearcher
 from trimtab.search.searcher import Searcher, SearchProblem
 
@@ -20,7 +20,6 @@ __all__ = [
     "Searcher",
     "SearcherBase",
     "create",
-    "fitted",
 ]
 
 

@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +32,8 @@ from trimtab.search.ledger import Evidence
 from trimtab.space import RestartClass, Space
 
 __all__ = [
-    "Believed", "Blame", "Envelope", "Feasible", "Gain", "NoRepeat", "Reach", "RestartCost", "Score", "Term",
-    "expected_gain", "improvement", "log_expected_improvement", "lower_bound", "scored", "thompson",
+    "Gain", "Score", "Term", "believed", "beyond", "blamed", "expected_gain", "feasible", "improvement",
+    "log_expected_improvement", "lower_bound", "no_repeat", "reach", "restart_cost", "scored", "thompson",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -62,13 +60,8 @@ def log_expected_improvement(mean: Array, sd: Array, incumbent: float) -> Array:
     return result + np.log(sd)
 
 
-class Term(Protocol):
-    """Something that counts beside the expected improvement."""
-
-    def score(self, sight: Sight) -> Score:
-        """What it adds, given what is known."""
-        ...
-
+Term = Callable[[Sight], Score]
+"""Something that counts beside the expected improvement: what it adds, given what is known."""
 
 Gain = Callable[[Model, Array, np.random.Generator], Array]
 """What a trial promises by a model alone, at the rows of features (m, f): (m,), on a logarithmic or the model's own scale."""
@@ -98,7 +91,7 @@ def scored(
     model: Model, sight: Sight, terms: Sequence[Term], rng: np.random.Generator, gain: Gain = improvement
 ) -> Score:
     """What a trial is worth by `model` and `terms`."""
-    scores = [term.score(sight) for term in terms]
+    scores = [term(sight) for term in terms]
 
     def worth(features: Array) -> Array:
         total = gain(model, features, rng)
@@ -115,77 +108,60 @@ def expected_gain(model: Model, features: Array) -> float:
     return float(np.exp(log_expected_improvement(mean, sd, model.incumbent))[0]) * model.unit
 
 
-@dataclass(frozen=True, slots=True)
-class Feasible:
+def feasible(feasibility: Feasibility, caution: float) -> Term:
     """caution · ln P. One feasibility may serve several members."""
 
-    feasibility: Feasibility
-    caution: float
-
-    def score(self, sight: Sight) -> Score:
-        """As `Term.score`."""
-        classifier = self.feasibility.learn(sight)
-        if classifier is None or not self.caution:
+    def term(sight: Sight) -> Score:
+        classifier = feasibility.learn(sight)
+        if classifier is None or not caution:
             return lambda features: np.zeros(len(features))
-        return lambda features: self.caution * classifier.log_probability(features)
+        return lambda features: caution * classifier.log_probability(features)
+
+    return term
 
 
-@dataclass(frozen=True, slots=True)
-class NoRepeat:
+def no_repeat(blame: float) -> Term:
     """blame · ln(1 - 0.98 b): the same cause fails again."""
 
-    blame: float
+    def term(sight: Sight) -> Score:
+        share = blamed(sight.evidence, sight.space.features([sight.home])[0])
+        return lambda features: blame * np.log1p(-_CERTAIN * share(features))
 
-    def score(self, sight: Sight) -> Score:
-        """As `Term.score`."""
-        blame = Blame(sight.evidence, sight.space.features([sight.home])[0])
-        return lambda features: self.blame * np.log1p(-_CERTAIN * blame.share(features))
+    return term
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """-o / reach: a border is unknown until it was crossed, so it is crossed in small steps."""
+def reach(width: float) -> Term:
+    """-o / width: a border is unknown until it was crossed, so it is crossed in small steps."""
 
-    reach: float
-
-    def score(self, sight: Sight) -> Score:
-        """As `Term.score`."""
+    def term(sight: Sight) -> Score:
         home = sight.space.features([sight.home])[0]
-        envelope = Envelope.of(sight.evidence, home, _feature_weights(sight.space))
-        return lambda features: -envelope.outside(features) / self.reach
+        outside = beyond(sight.evidence, home, _feature_weights(sight.space))
+        return lambda features: -outside(features) / width
+
+    return term
 
 
-@dataclass(frozen=True, slots=True)
-class RestartCost:
+def restart_cost(cost: float) -> Term:
     """-ln c, with c = 1 + cost where a knob that needs a restart differs from what the target has now."""
 
-    cost: float
-
-    def score(self, sight: Sight) -> Score:
-        """As `Term.score`."""
+    def term(sight: Sight) -> Score:
         space, here = sight.space, sight.space.features([sight.here])[0]
         costly = np.zeros(len(here), dtype=bool)
         for name, columns in space.feature_slices.items():
             costly[columns] = space.knobs[name].restart is not RestartClass.RELOAD
+        return lambda features: np.asarray(-np.log1p(cost * np.any(np.abs(features - here)[:, costly] > _SAME, axis=1)))
 
-        def score(features: Array) -> Array:
-            moved = np.any(np.abs(features - here)[:, costly] > _SAME, axis=1)
-            return np.asarray(-np.log1p(self.cost * moved))
-
-        return score
+    return term
 
 
-@dataclass(frozen=True, slots=True)
-class Believed:
+def believed(belief: Belief, strength: float) -> Term:
     """(β / n) · ln π: what was expected beforehand counts less with every config told."""
 
-    belief: Belief
-    strength: float
+    def term(sight: Sight) -> Score:
+        weight, trust = strength / max(1, len(sight.evidence)), belief.trust(sight.evidence)
+        return lambda features: weight * belief.log_density(features, trust)
 
-    def score(self, sight: Sight) -> Score:
-        """As `Term.score`."""
-        weight, trust = self.strength / max(1, len(sight.evidence)), self.belief.trust(sight.evidence)
-        return lambda features: weight * self.belief.log_density(features, trust)
+    return term
 
 
 _LABEL_WEIGHT = 0.1
@@ -210,33 +186,20 @@ def _feature_weights(space: Space) -> Array:
     return weights
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
-    """The ranges of features that were seen to work.
+def beyond(evidence: Sequence[Evidence], home: Array, weight: Array) -> Score:
+    """How far features (m, f) lie outside the ranges that were seen to work, summed over features: (m,).
 
-    Attributes:
-        low, high: (f,) least and greatest of each feature.
-        weight: (f,) how much leaving the range of each counts.
+    Args:
+        evidence: everything told; its acceptable configs and the baseline's features `home` (f,) span the ranges.
+        weight: (f,) how much leaving the range of each feature counts.
     """
-
-    low: Array
-    high: Array
-    weight: Array
-
-    @classmethod
-    def of(cls, evidence: Sequence[Evidence], own: Array, weight: Array) -> Envelope:
-        """The ranges of all acceptable configs and of the baseline's features `own` (f,)."""
-        seen = np.array([own, *(e.features for e in evidence if e.is_acceptable)])
-        return cls(seen.min(axis=0), seen.max(axis=0), weight)
-
-    def outside(self, features: Array) -> Array:
-        """How far the rows of `features` (m, f) lie outside, summed over features: (m,)."""
-        beyond = np.maximum(self.low - features, 0.0) + np.maximum(features - self.high, 0.0)
-        return np.asarray(beyond @ self.weight)
+    seen = np.array([home, *(e.features for e in evidence if e.is_acceptable)])
+    low, high = seen.min(axis=0), seen.max(axis=0)
+    return lambda features: np.asarray((np.maximum(low - features, 0.0) + np.maximum(features - high, 0.0)) @ weight)
 
 
-class Blame:
-    """Which changes are to blame for failures, by elimination.
+def blamed(evidence: Sequence[Evidence], home: Array) -> Score:
+    """How far features (m, f) repeat what is to blame for a failure, by elimination: (m,), 0 to 1.
 
     A failed config is held against the acceptable one that is nearest to it: the features in which it went further than
     any acceptable config did are suspects; all in which the two differ, when none went further (a border of several knobs
@@ -244,31 +207,30 @@ class Blame:
 
     Args:
         evidence: everything told.
-        own: (f,) features of the baseline, which works.
+        home: (f,) features of the baseline, which works.
     """
+    good = np.array([home, *(e.features for e in evidence if e.is_acceptable)])
+    low, high = good.min(axis=0), good.max(axis=0)
+    failed = [e.features for e in evidence if not e.is_acceptable][-_REMEMBERED:]
+    cases = [_suspects(features, good, low, high) for features in failed]
 
-    def __init__(self, evidence: Sequence[Evidence], own: Array) -> None:
-        good = np.array([own, *(e.features for e in evidence if e.is_acceptable)])
-        low, high = good.min(axis=0), good.max(axis=0)
-        failed = [e.features for e in evidence if not e.is_acceptable][-_REMEMBERED:]
-        self._cases = [self._case(features, good, low, high) for features in failed]
-
-    @staticmethod
-    def _case(failed: Array, good: Array, low: Array, high: Array) -> tuple[NDArray[np.intp], Array, Array]:
-        """The suspects, their values in the nearest acceptable config, and how far the failed one went from there."""
-        changed = np.abs(good - failed)
-        nearest = good[int(np.argmin((changed > _SAME).sum(axis=1) + changed.mean(axis=1)))]
-        differs = np.abs(failed - nearest) > _SAME
-        beyond = differs & ((failed < low - _SAME) | (failed > high + _SAME))
-        suspects = np.flatnonzero(beyond if beyond.any() else differs)
-        return suspects, nearest[suspects], failed[suspects] - nearest[suspects]
-
-    def share(self, features: Array) -> Array:
-        """How far the rows of `features` (m, f) repeat what is blamed for a failure: (m,), 0 to 1."""
+    def share(features: Array) -> Array:
         worst = np.zeros(len(features))
-        for suspects, start, step in self._cases:
+        for suspects, start, step in cases:
             if len(suspects):
                 gone = (features[:, suspects] - start) / step
                 np.minimum(np.maximum(gone, 0.0, out=gone), 1.0, out=gone)
                 worst = np.maximum(worst, gone.sum(axis=1) / len(suspects))
         return worst
+
+    return share
+
+
+def _suspects(failed: Array, good: Array, low: Array, high: Array) -> tuple[NDArray[np.intp], Array, Array]:
+    """The suspects, their values in the nearest acceptable config, and how far the failed one went from there."""
+    changed = np.abs(good - failed)
+    nearest = good[int(np.argmin((changed > _SAME).sum(axis=1) + changed.mean(axis=1)))]
+    differs = np.abs(failed - nearest) > _SAME
+    further = differs & ((failed < low - _SAME) | (failed > high + _SAME))
+    suspects = np.flatnonzero(further if further.any() else differs)
+    return suspects, nearest[suspects], failed[suspects] - nearest[suspects]

@@ -6,13 +6,14 @@ told in docs/measurements/search.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trimtab.search.acquisition import Believed, Feasible, NoRepeat, Reach, RestartCost, Term
+from trimtab.search.acquisition import Term, believed, feasible, no_repeat, reach, restart_cost
 from trimtab.search.base import Options
-from trimtab.search.design import InteriorDesign, n_first
-from trimtab.search.engine import BayesianSearcher, Member, Plan
+from trimtab.search.design import Design, InteriorDesign, n_first
+from trimtab.search.engine import BayesianSearcher, Member
 from trimtab.search.learner import Feasibility, ForestLearner, GaussianLearner
 from trimtab.search.optimise import Everywhere, Optimiser, TrustRegion
 from trimtab.space import Config
@@ -80,7 +81,7 @@ class AutoSearcher(BayesianSearcher):
         self._require("changes", self.options["changes"] >= 1, "1 or more")
         self._require("restart_share", 0 <= self.options["restart_share"] <= 1, "between 0 and 1")
 
-    def _made(self) -> Plan:
+    def _made(self) -> tuple[Design, Sequence[Member]]:
         options, temper = self.options, TEMPERS[self.options["temper"]]
         n = options["initial"] or n_first(self.space.n_dims, self.problem.budget_trials)
         design = InteriorDesign(
@@ -88,20 +89,20 @@ class AutoSearcher(BayesianSearcher):
             step=temper.step, share=temper.share,
         )  # fmt: skip
         members = self._members()
-        return Plan(design, [members[name] for name in temper.turns], options["marginal"], options["repeats"])
+        return design, [members[name] for name in temper.turns]
 
     def _members(self) -> dict[str, Member]:
         options = self.options
         gaussian = GaussianLearner(self.n_features, options["cap"])
-        feasible = Feasible(Feasibility(options["cap"]), options["caution"])
-        bold: list[Term] = [feasible, NoRepeat(_BOLD * options["blame"])]
-        if self.belief and options["prior_strength"]:
-            bold.append(Believed(self.belief, options["prior_strength"]))
+        works = feasible(Feasibility(options["cap"]), options["caution"])
+        bold: list[Term] = [works, no_repeat(_BOLD * options["blame"])]
+        if self.belief is not None and options["prior_strength"]:
+            bold.append(believed(self.belief, options["prior_strength"]))
         prudent = [
             *bold,
-            NoRepeat((1.0 - _BOLD) * options["blame"]),
-            Reach(_REACH),
-            RestartCost(options["restart_cost"]),
+            no_repeat((1.0 - _BOLD) * options["blame"]),
+            reach(_REACH),
+            restart_cost(options["restart_cost"]),
         ]
         free, kept = self._optimiser(1.0), self._optimiser(options["restart_share"])
         region = TrustRegion(self.space, sample=self._sampled)

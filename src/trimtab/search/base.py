@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from trimtab.errors import SpaceError, UsageError
+from trimtab.errors import UsageError
 from trimtab.records import Trial
 from trimtab.search.ledger import Ledger
 from trimtab.search.searcher import SearchProblem
-from trimtab.space import Config, Space
+from trimtab.space import Config
 
 __all__ = ["Options", "SearcherBase"]
 
@@ -42,7 +42,8 @@ class SearcherBase(ABC):
     Attributes:
         problem: what the searcher was made with.
         options: every option of `OPTIONS` with its value.
-        filler: the baseline as a config of the space; a value that is not legal in it is the default instead.
+        filler: the baseline as a config of the space; a number out of range is brought into it, and what is no value of its
+            knob is the default instead.
         ledger: what the trials told so far say.
         pending: configs asked and not yet told, with how often.
     """
@@ -54,7 +55,7 @@ class SearcherBase(ABC):
         self.problem = problem
         self.space = problem.space
         self.options = _read_options(self.NAME, self.OPTIONS, problem.options)
-        self.filler = _in_space(problem.space, problem.baseline)
+        self.filler = problem.space.fit(problem.baseline, problem.space.default())
         self.ledger = Ledger(problem.space, self.filler)
         self.pending: Counter[Config] = Counter()
         self.n_asked = 0
@@ -177,17 +178,6 @@ class SearcherBase(ABC):
         """
         if not is_met:
             raise UsageError(f"{name}={self.options[name]!r} of searcher {self.NAME!r}", hint=f"{name} must be {rule}")
-
-
-def _in_space(space: Space, config: Config) -> Config:
-    held = space.default()
-    for name in space.knobs:
-        if name in config:
-            try:
-                held = space.validate({**held, name: config[name]})
-            except SpaceError:
-                continue
-    return space.canonical(held)
 
 
 def _read_options(searcher: str, known: Options, given: Mapping[str, Any]) -> dict[str, Any]:

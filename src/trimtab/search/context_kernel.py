@@ -25,7 +25,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.model.gaussian_process import Frame, Hyper, HyperPrior, fit_hyper, objective
+from trimtab.model.fit import Frame, HyperPrior, fit_hyper, objective
+from trimtab.model.gaussian_process import Hyper
 from trimtab.records import Context
 
 __all__ = ["ContextFeatures", "ContextHyper", "fit_context_hyper"]
@@ -101,6 +102,11 @@ class ContextHyper:
         """τ² of k."""
         return self.config.nugget
 
+    @property
+    def effects(self) -> Array:
+        """Those of k."""
+        return self.config.effects
+
     def frame(self, a: Array, b: Array) -> Frame:
         """What the workloads w of `a` (n, g) and `b` (m, g) make of k: (n, m)."""
         k = correlation(a, b, self.length)
@@ -137,9 +143,8 @@ def fit_context_hyper(x: Array, w: Array, y: Array, v: Array, *, has_product: bo
         return ContextHyper(config, f, choice[0] if has_product else 1.0, choice[1], choice[2])
 
     def cost(choice: Choice, config: Hyper) -> float:
-        theta = np.r_[config.log_relevance, config.log_main, config.log_signal, config.log_nugget]
         against = _SHARED.get(choice[0], 0.0) + _LENGTHS[choice[1]] + _OFFSETS[choice[2]]
-        return objective(theta, x, y, v, prior, framed(choice, config).frame(w, w))[0] + against
+        return objective(config.vector, x, y, v, prior, framed(choice, config).frame(w, w))[0] + against
 
     def fitted(choice: Choice, max_steps: int) -> Hyper:
         centre = Hyper.from_vector(prior.centre(f))

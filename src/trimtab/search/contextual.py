@@ -11,32 +11,32 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.model.scale import LossScale
+from trimtab.model.gaussian_process import Kernel, LossScale
 from trimtab.records import Context, Trial
-from trimtab.search.acquisition import Score, lower_bound
+from trimtab.search.acquisition import Score, Term, lower_bound
 from trimtab.search.base import Options
 from trimtab.search.context_kernel import ContextFeatures, fit_context_hyper
 from trimtab.search.engine import Member
 from trimtab.search.gp import MODEL_OPTIONS, ModelSearcher
 from trimtab.search.learner import (
     Feasibility,
-    Fitted,
     GaussianModel,
-    LossData,
     Model,
-    Schedule,
     Sight,
+    is_fit_due,
+    loss_data,
     measured,
     ranked,
 )
 from trimtab.search.ledger import Evidence, Ledger, kept
-from trimtab.search.optimise import Everywhere, Moves
+from trimtab.search.optimise import Everywhere, Near
 from trimtab.search.searcher import SearchProblem
 from trimtab.space import Config, Space
 
@@ -114,21 +114,22 @@ class ContextLearner:
     ) -> None:
         self._workloads, self._present, self._n_features = workloads, present, n_features
         self._cap, self._has_product = cap, has_product
-        self._schedule, self._feasibility = Schedule(), Feasibility(_FIT_CAP)
+        self._n_fitted, self._feasibility = 0, Feasibility(_FIT_CAP)
         self._scaling = ContextFeatures.of([_UNKNOWN])
-        self._fitted: Fitted | None = None
+        self._fitted: tuple[LossScale, Kernel] | None = None
         self._n_contexts = 0
 
     def learn(self, sight: Sight, rng: np.random.Generator) -> ContextModel:
         """As `Learner.learn`; nothing is drawn."""
         contexts = self._workloads.contexts
-        is_due = self._schedule.is_due(len(sight.evidence)) or len(contexts) != self._n_contexts
-        if is_due or self._fitted is None:
+        is_due = is_fit_due(len(sight.evidence), self._n_fitted)
+        if is_due or self._fitted is None or len(contexts) != self._n_contexts:
+            self._n_fitted = len(sight.evidence) if is_due else self._n_fitted
             self._scaling, self._n_contexts = ContextFeatures.of(contexts), len(contexts)
             self._fitted = self._fit(self._rows())
         workload, pending = self._workload(), sight.pending_features
         pending = _beside(pending, workload) if len(pending) else pending
-        model = GaussianModel(self._rows(), pending, self._fitted, self._cap)
+        model = GaussianModel(self._rows(), pending, *self._fitted, self._cap)
         return ContextModel(model, measured(sight.evidence), workload)
 
     def _workload(self) -> Array:
@@ -139,12 +140,11 @@ class ContextLearner:
         rows = [self._scaling.row(context) for context in self._workloads.contexts]
         return [replace(e, features=np.r_[e.features, rows[place]]) for e, place in self._workloads.told]
 
-    def _fit(self, evidence: list[Evidence]) -> Fitted:
+    def _fit(self, evidence: list[Evidence]) -> tuple[LossScale, Kernel]:
         some, f = kept(measured(evidence), _FIT_CAP), self._n_features
         scale = LossScale.of(np.array([e.loss for e in some]))
-        data = LossData.of(some, scale)
-        loss = fit_context_hyper(data.x[:, :f], data.x[:, f:], data.y, data.v, has_product=self._has_product)
-        return Fitted(scale, loss, loss.config.effects)
+        x, y, v = loss_data(some, scale)
+        return scale, fit_context_hyper(x[:, :f], x[:, f:], y, v, has_product=self._has_product)
 
     def score(self, sight: Sight, caution: float) -> Score:
         """caution · ln P under the present workload."""
@@ -155,25 +155,13 @@ class ContextLearner:
         return lambda features: caution * classifier.log_probability(_beside(features, workload))
 
 
-@dataclass(frozen=True, slots=True)
-class _FeasibleHere:
-    """caution · ln P, of the learner's own classifier."""
-
-    learner: ContextLearner
-    caution: float
-
-    def score(self, sight: Sight) -> Score:
-        """As `Term.score`."""
-        return self.learner.score(sight, self.caution)
-
-
 class _AlsoLeaders(Everywhere):
     """Everywhere, and the leaders of other workloads as they are."""
 
-    def draw(self, model: Model, moves: Moves, anchors: Array, n: int, rng: np.random.Generator) -> Array:
+    def draw(self, model: Model, near: Near, anchors: Array, n: int, rng: np.random.Generator) -> Array:
         """As `Region.draw`."""
         leaders = np.array([e.point for e in model.leaders[:_N_LEADERS]])
-        return np.vstack([super().draw(model, moves, anchors, n, rng), leaders])
+        return np.vstack([super().draw(model, near, anchors, n, rng), leaders])
 
 
 class ContextualGaussianProcessSearcher(ModelSearcher):
@@ -221,7 +209,8 @@ class ContextualGaussianProcessSearcher(ModelSearcher):
         learner = ContextLearner(
             self.workloads, lambda: self._present or 0, self.n_features, options["cap"], options["product"]
         )
-        member = Member(learner, _AlsoLeaders(), [_FeasibleHere(learner, options["caution"])], self._optimiser())
+        works: Term = partial(learner.score, caution=options["caution"])
+        member = Member(learner, _AlsoLeaders(), [works], self._optimiser())
         if options["acquisition"] == "lcb":
             member.gain = lower_bound(options["bound_width"])
         return member
@@ -244,7 +233,7 @@ class ContextualGaussianProcessSearcher(ModelSearcher):
     def _planned(self) -> Config | None:
         """The next config of the design that was tried under no workload."""
         tried = {evidence.config for evidence, _ in self.workloads.told}
-        return self.plan.design.next(self.ledger, self.pending | Counter(tried))
+        return self.design.next(self.ledger, self.pending | Counter(tried))
 
 
 def _is_same(a: Context, b: Context) -> bool:

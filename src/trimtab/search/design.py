@@ -75,14 +75,15 @@ class InteriorDesign:
     Args:
         space, n, seed: n configs.
         home: the baseline.
-        belief: plays and places that every second config takes some of; the others are free of what may be a wrong prior.
+        belief: plays and places that every second config takes some of, or None; the others are free of what may be a wrong
+            prior.
         reach: share of each range, from its low end, that is sampled.
         step: how far towards the sampled place a config goes; 1: all the way.
         share: share of the knobs that the first config moves.
     """
 
     def __init__(
-        self, space: Space, n: int, seed: int, home: Config, belief: Belief, *,
+        self, space: Space, n: int, seed: int, home: Config, belief: Belief | None, *,
         reach: float = 0.85, step: float = 1.0, share: float = 1.0,
     ) -> None:  # fmt: skip
         self._space, self._seed, self._home, self._belief = space, seed, home, belief
@@ -133,11 +134,10 @@ class InteriorDesign:
         centre = self._centre(ledger)
         origin = self._space.encode(self._space.repair(self._home) if centre is None else centre.config)
         share = self._share(ledger, centre)
-        trust = self._belief.trust(list(ledger))
         for _ in range(_REDRAWS):
             target = self._inner(self._rows[row], rng)
-            if row % 2 == 0:
-                target = self._belief.drawn(target, trust, rng)
+            if row % 2 == 0 and self._belief is not None:
+                target = self._belief.drawn(target, self._belief.trust(list(ledger)), rng)
             target = origin + self._step * (target - origin)
             point = np.where(rng.random(len(origin)) < share, target, origin)
             config = self._space.repair(self._space.decode(point))

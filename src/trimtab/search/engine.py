@@ -28,7 +28,7 @@ from trimtab.search.optimise import Optimiser, Region
 from trimtab.search.searcher import SearchProblem
 from trimtab.space import Config
 
-__all__ = ["BayesianSearcher", "Member", "Plan", "single_threaded"]
+__all__ = ["BayesianSearcher", "Member", "single_threaded"]
 
 Array = NDArray[np.float64]
 
@@ -83,38 +83,31 @@ class Member:
         return self.n_small >= _SMALL_GAINS or self.region.is_converged
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a searcher is made of.
+class BayesianSearcher(SearcherBase):
+    """Advice, a design, then whatever the members hold for most promising. A strategy brings design and members.
+
+    Of its options `marginal` is the expected gain (log-ratio) that is next to nothing, and `repeats`, if there is one, says how
+    often one config is tried at most: the best so far is measured again when its loss looks like luck.
 
     Attributes:
+        belief: what was expected beforehand; None where nothing was.
         design: configs before any model.
         members: who asks, one after the other, again and again; one may come several times.
-        marginal: expected gain (log-ratio) that is next to nothing.
-        repeats: most trials of one config: the best so far is measured again when its loss looks like luck.
     """
-
-    design: Design
-    members: Sequence[Member]
-    marginal: float = 0.002
-    repeats: int = 1
-
-
-class BayesianSearcher(SearcherBase):
-    """Advice, a design, then whatever the members of the plan hold for most promising. A strategy brings the plan."""
 
     def __init__(self, problem: SearchProblem) -> None:
         super().__init__(problem)
         self._check_options()
-        self.belief = Belief(self.space, self.filler, problem.prior)
-        self.plan = self._made()
+        self.belief = Belief(self.space, self.filler, problem.prior) or None
+        self.design, self.members = self._made()
+        self._is_designed = False
         self._asked_by: dict[Config, Member] = {}
         self._here = self.filler
         self._n_turns = 0
 
     @abstractmethod
-    def _made(self) -> Plan:
-        """The plan, from the problem and the options."""
+    def _made(self) -> tuple[Design, Sequence[Member]]:
+        """Design and members, from the problem and the options."""
 
     def _check_options(self) -> None:
         """Raises UsageError for values of options that mean nothing."""
@@ -122,7 +115,7 @@ class BayesianSearcher(SearcherBase):
     @property
     def is_converged(self) -> bool:
         """Whether all members have converged."""
-        return all(member.is_converged for member in self.plan.members)
+        return all(member.is_converged for member in self.members)
 
     def tell(self, trial: Trial) -> None:
         """Learns from `trial`, and takes its config for the one that the target has now."""
@@ -133,17 +126,19 @@ class BayesianSearcher(SearcherBase):
         self._here = config
         evidence, asker = self.ledger.get(config), self._asked_by.pop(config, None)
         if evidence is not None and len(self.ledger) > n_known:
-            for member in {id(m): m for m in self.plan.members}.values():
+            for member in {id(m): m for m in self.members}.values():
                 member.region.told(evidence, is_own=member is asker)
 
     def _propose(self, rng: np.random.Generator) -> Config:
-        planned = self._first_new(self._openers()) or self._planned()
+        planned = self._first_new(self._openers()) or (None if self._is_designed else self._planned())
         if planned is not None:
             return planned
+        # While something is pending it may yet be lost to a fault of the machine, and is then asked again.
+        self._is_designed = self._is_designed or not self.pending
         sight = self._sight()
         if self.space.n_dims == 0 or len(measured(sight.evidence)) < 2:
             return self._remote(rng)
-        member = self.plan.members[self._n_turns % len(self.plan.members)]
+        member = self.members[self._n_turns % len(self.members)]
         self._n_turns += 1
         # One thread: matrices this small gain nothing from more, threads wait for each other on a loaded machine (seconds
         # instead of milliseconds), and the order of sums, so the next ask, would depend on the number of cores.
@@ -154,7 +149,7 @@ class BayesianSearcher(SearcherBase):
 
     def _planned(self) -> Config | None:
         """The next config of the design; None when it is done."""
-        return self.plan.design.next(self.ledger, self.pending)
+        return self.design.next(self.ledger, self.pending)
 
     def _sight(self) -> Sight:
         """What members see."""
@@ -181,7 +176,7 @@ class BayesianSearcher(SearcherBase):
         if config is None:
             return self._random_new(rng)
         gain = expected_gain(model, self.space.features([config]))
-        member.n_small = member.n_small + 1 if gain < self.plan.marginal else 0
+        member.n_small = member.n_small + 1 if gain < self.options["marginal"] else 0
         return config
 
     def _doubtful(self, model: Model) -> Config | None:
@@ -194,7 +189,7 @@ class BayesianSearcher(SearcherBase):
             or not isinstance(model, GaussianModel)
         ):
             return None
-        few = len(best.measured) < self.plan.repeats
+        few = len(best.measured) < self.options.get("repeats", 1)
         return best.config if few and model.luck(best) > _LUCKY else None
 
     def _remote(self, rng: np.random.Generator) -> Config:

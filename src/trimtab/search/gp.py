@@ -3,19 +3,20 @@
 Sources: S. Duan, V. Thummala, S. Babu, "Tuning Database Configuration Parameters with iTuned", VLDB 2009 (Latin
 hypercube, then Gaussian process with expected improvement, knobs ranked by their effect); J. Snoek, H. Larochelle,
 R. Adams, "Practical Bayesian Optimization of Machine Learning Algorithms", NeurIPS 2012; R. Garnett, "Bayesian
-Optimization", 2023, ch. 7; the sources of the parts are named in learner, acquisition, acceptability and optimise.
+Optimization", 2023, ch. 7; the sources of the parts are named in learner, acquisition and optimise, and in the room model.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from trimtab.search.acquisition import Feasible
+from trimtab.search.acquisition import feasible
 from trimtab.search.base import Options
-from trimtab.search.design import ListedDesign
-from trimtab.search.engine import BayesianSearcher, Member, Plan
+from trimtab.search.design import Design, ListedDesign
+from trimtab.search.engine import BayesianSearcher, Member
 from trimtab.search.learner import Feasibility, GaussianLearner, Learner
 from trimtab.search.lhs import latin_hypercube
 from trimtab.search.optimise import Everywhere, Optimiser, Region
@@ -46,10 +47,9 @@ class ModelSearcher(BayesianSearcher):
         self._require("restart_share", 0 <= self.options["restart_share"] <= 1, "between 0 and 1")
         self._require("cap", self.options["cap"] >= 10, "10 or more")
 
-    def _made(self) -> Plan:
+    def _made(self) -> tuple[Design, Sequence[Member]]:
         configs = latin_hypercube(self.space, self._n_initial(), np.random.default_rng([self.problem.seed, 0, 3]))
-        repeats = self.options.get("repeats", 1)
-        return Plan(ListedDesign(self.space, configs), [self._member()], self.options["marginal"], repeats)
+        return ListedDesign(self.space, configs), [self._member()]
 
     def _n_initial(self) -> int:
         """A quarter of the budget at most, and about a third of the knobs: the model learns more from its own asks."""
@@ -57,8 +57,8 @@ class ModelSearcher(BayesianSearcher):
         return self.options["initial"] or int(np.clip(self.space.n_dims // 3, 2, max(2, min(most, 10))))
 
     def _member(self) -> Member:
-        feasible = Feasible(Feasibility(self.options["cap"]), self.options["caution"])
-        return Member(self._learner(), self._region(), [feasible], self._optimiser())
+        works = feasible(Feasibility(self.options["cap"]), self.options["caution"])
+        return Member(self._learner(), self._region(), [works], self._optimiser())
 
     def _learner(self) -> Learner:
         return GaussianLearner(self.n_features, self.options["cap"])

@@ -14,16 +14,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.model.feasibility import Classifier, FeasibilityHyper, fit_feasibility
+from trimtab.model.fit import HyperPrior, fit_among, fit_feasibility
 from trimtab.model.forest import Forest
-from trimtab.model.gaussian_process import Hyper, HyperPrior, Kernel, Posterior, fit_among
-from trimtab.model.scale import LossScale
+from trimtab.model.gaussian_process import Classifier, Hyper, Kernel, LossScale, Posterior
 from trimtab.search.ledger import Evidence, kept
 from trimtab.space import Config, Space
 
 __all__ = [
-    "FIT_CAP", "Feasibility", "Fitted", "ForestLearner", "ForestModel", "GaussianLearner", "GaussianModel", "Learner",
-    "LossData", "Model", "Schedule", "Sight", "measured", "ranked",
+    "FIT_CAP", "Feasibility", "ForestLearner", "ForestModel", "GaussianLearner", "GaussianModel", "Learner", "Model", "Sight",
+    "is_fit_due", "loss_data", "measured", "ranked",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -102,20 +101,11 @@ class Learner(Protocol):
     def learn(self, sight: Sight, rng: np.random.Generator) -> Model: ...
 
 
-@dataclass(frozen=True, slots=True)
-class LossData:
-    """What a model is fitted to: features (n, f), scaled losses (n,), known noise variances (n,)."""
-
-    x: Array
-    y: Array
-    v: Array
-
-    @classmethod
-    def of(cls, evidence: Sequence[Evidence], scale: LossScale) -> LossData:
-        """The data of measured evidence on `scale`."""
-        losses = np.array([e.loss for e in evidence])
-        noise = scale.variance(losses, np.array([e.se or 0.0 for e in evidence]))
-        return cls(np.array([e.features for e in evidence]), scale.forward(losses), noise)
+def loss_data(evidence: Sequence[Evidence], scale: LossScale) -> tuple[Array, Array, Array]:
+    """What a model is fitted to: features (n, f), losses (n,) and known noise variances (n,) on `scale`, of measured evidence."""
+    losses = np.array([e.loss for e in evidence])
+    noise = scale.variance(losses, np.array([e.se or 0.0 for e in evidence]))
+    return np.array([e.features for e in evidence]), scale.forward(losses), noise
 
 
 def measured(evidence: Sequence[Evidence]) -> list[Evidence]:
@@ -130,18 +120,9 @@ def ranked(evidence: Sequence[Evidence], believed: Array) -> tuple[list[Evidence
     return [evidence[i] for i in order], float(believed[order[0]])
 
 
-class Schedule:
-    """When hyper-parameters are fitted: at first, and when an eighth more is known."""
-
-    def __init__(self) -> None:
-        self._n_fitted = 0
-
-    def is_due(self, n_known: int) -> bool:
-        """Whether enough was told since the last fit; counts as fitted when it was."""
-        if self._n_fitted and n_known < self._n_fitted + max(1, self._n_fitted // _REFIT_EVERY):
-            return False
-        self._n_fitted = n_known
-        return True
+def is_fit_due(n_known: int, n_fitted: int) -> bool:
+    """Whether hyper-parameters are fitted anew: at first (`n_fitted` is 0), and when an eighth more is known than then."""
+    return not n_fitted or n_known >= n_fitted + max(1, n_fitted // _REFIT_EVERY)
 
 
 class Feasibility:
@@ -152,18 +133,17 @@ class Feasibility:
     """
 
     def __init__(self, cap: int) -> None:
-        self._cap, self._schedule = cap, Schedule()
-        self._hyper: FeasibilityHyper | None = None
+        self._cap, self._n_fitted = cap, 0
+        self._hyper: tuple[Hyper, float] | None = None
 
     def learn(self, sight: Sight) -> Classifier | None:
         """The classifier; None while everything worked."""
         if not any(e.n_bad for e in sight.evidence):
             return None
-        if self._schedule.is_due(len(sight.evidence)) or self._hyper is None:
+        if self._hyper is None or is_fit_due(len(sight.evidence), self._n_fitted):
             self._hyper = fit_feasibility(*_labels(sight.evidence, min(self._cap, FIT_CAP)))
-        return Classifier(
-            *_labels(sight.evidence, min(self._cap, _LABEL_CAP)), self._hyper.shape, self._hyper.sharpness
-        )
+            self._n_fitted = len(sight.evidence)
+        return Classifier(*_labels(sight.evidence, min(self._cap, _LABEL_CAP)), *self._hyper)
 
 
 def _labels(evidence: Sequence[Evidence], cap: int) -> tuple[Array, Array, Array]:
@@ -173,28 +153,14 @@ def _labels(evidence: Sequence[Evidence], cap: int) -> tuple[Array, Array, Array
     return np.array([e.features for e in some]), good, bad
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """What holds until the next fit.
-
-    Attributes:
-        scale: of the losses; it stays with the kernel that was fitted on it, so that old points keep their noise.
-        hyper: the kernel.
-        effects: (f,) how much each feature moves the loss.
-    """
-
-    scale: LossScale
-    hyper: Kernel
-    effects: Array
-
-
 class GaussianModel:
     """A Gaussian process of the loss.
 
     Args:
         evidence: everything told, at least one config measured.
         pending: (p, f) features of configs asked and not yet told; they count as measured with the loss that is expected.
-        fitted: kernel and scale.
+        scale: of the losses; it stays with the kernel that was fitted on it, so that old points keep their noise.
+        kernel: with its hyper-parameters.
         cap: most configs in the process.
         previous: the model of an earlier ask; while only new configs came since, its Cholesky factor grows by their rows.
 
@@ -204,24 +170,25 @@ class GaussianModel:
     """
 
     def __init__(
-        self, evidence: list[Evidence], pending: Array, fitted: Fitted, cap: int, previous: GaussianModel | None = None
-    ) -> None:
+        self, evidence: list[Evidence], pending: Array, scale: LossScale, kernel: Kernel, cap: int,
+        previous: GaussianModel | None = None,
+    ) -> None:  # fmt: skip
         some = kept(measured(evidence), cap)
-        self._fitted, self.scale = fitted, fitted.scale
+        self._kernel, self.scale = kernel, scale
         self._keys = [(id(e), len(e.measured)) for e in some]
-        data = LossData.of(some, fitted.scale)
-        self.base = Posterior(data.x, data.y, data.v, fitted.hyper, self._reusable(previous))
-        self.leaders, self.incumbent = ranked(some, self.base.predict_mean(data.x))
-        self.unit = fitted.scale.scale * fitted.scale.spread
-        self.effects = fitted.effects
+        x, y, v = loss_data(some, scale)
+        self.base = Posterior(x, y, v, kernel, self._reusable(previous))
+        self.leaders, self.incumbent = ranked(some, self.base.predict_mean(x))
+        self.unit = scale.scale * scale.spread
+        self.effects = kernel.effects
         self.process = self.base
         if len(pending):
-            y, v = np.r_[data.y, self.base.predict_mean(pending)], np.r_[data.v, np.zeros(len(pending))]
-            self.process = Posterior(np.vstack([data.x, pending]), y, v, fitted.hyper, self.base)
+            y, v = np.r_[y, self.base.predict_mean(pending)], np.r_[v, np.zeros(len(pending))]
+            self.process = Posterior(np.vstack([x, pending]), y, v, kernel, self.base)
 
     def _reusable(self, previous: GaussianModel | None) -> Posterior | None:
         """The process of `previous`, when only new configs came since: its Cholesky factor grows by their rows."""
-        if previous is None or previous._fitted is not self._fitted:
+        if previous is None or previous._kernel is not self._kernel:
             return None
         n = len(previous._keys)
         return previous.base if n < len(self._keys) and previous._keys == self._keys[:n] else None
@@ -252,28 +219,28 @@ class GaussianLearner:
         smooth = replace(HyperPrior.of(n_features), nugget_spread=_NUGGET_SPREAD)
         rough = replace(smooth, relevance_at=smooth.relevance_at + _ROUGHER)
         self.priors: tuple[HyperPrior, ...] = (smooth, rough, HyperPrior.anisotropic(n_features))
-        self._cap, self._schedule = cap, Schedule()
-        self._fitted: Fitted | None = None
+        self._cap, self._n_fitted = cap, 0
+        self._fitted: tuple[LossScale, Hyper] | None = None
         self._chosen: tuple[Hyper, HyperPrior] | None = None
         self._model: GaussianModel | None = None
 
     def learn(self, sight: Sight, rng: np.random.Generator) -> GaussianModel:
         """As `Learner.learn`; nothing is drawn."""
-        if self._fitted is None or self._schedule.is_due(len(sight.evidence)):
+        if self._fitted is None or is_fit_due(len(sight.evidence), self._n_fitted):
             self._fitted = self._fit(kept(measured(sight.evidence), min(self._cap, FIT_CAP)))
-        self._model = GaussianModel(sight.evidence, sight.pending_features, self._fitted, self._cap, self._model)
+            self._n_fitted = len(sight.evidence)
+        self._model = GaussianModel(sight.evidence, sight.pending_features, *self._fitted, self._cap, self._model)
         return self._model
 
-    def _fit(self, evidence: list[Evidence]) -> Fitted:
+    def _fit(self, evidence: list[Evidence]) -> tuple[LossScale, Hyper]:
         scale = LossScale.of(np.array([e.loss for e in evidence]))
-        data = LossData.of(evidence, scale)
+        data = loss_data(evidence, scale)
         if self._chosen is None or len(evidence) < _SETTLED:
-            self._chosen = fit_among(data.x, data.y, data.v, self.priors)
+            self._chosen = fit_among(*data, self.priors)
         else:
             start, prior = self._chosen
-            self._chosen = fit_among(data.x, data.y, data.v, (prior,), max_steps=_STEPS_ON, start=start)
-        hyper = self._chosen[0]
-        return Fitted(scale, hyper, hyper.effects)
+            self._chosen = fit_among(*data, (prior,), max_steps=_STEPS_ON, start=start)
+        return scale, self._chosen[0]
 
 
 class ForestModel:
@@ -282,17 +249,17 @@ class ForestModel:
     def __init__(self, sight: Sight, cap: int, seed: int) -> None:
         some = kept(measured(sight.evidence), cap)
         scale = LossScale.of(np.array([e.loss for e in some]))
-        data = LossData.of(some, scale)
-        weights = 1.0 / (data.v + _OWN_NOISE)
-        self.forest = Forest(data.x, data.y, weights, np.random.default_rng(seed))
-        self.leaders, self.incumbent = ranked(some, self.forest.predict_mean(data.x))
+        x, y, v = loss_data(some, scale)
+        weights = 1.0 / (v + _OWN_NOISE)
+        self.forest = Forest(x, y, weights, np.random.default_rng(seed))
+        self.leaders, self.incumbent = ranked(some, self.forest.predict_mean(x))
         self.unit = scale.scale * scale.spread
         self.effects = self.forest.importance + 1e-9
         pending = sight.pending_features
         if len(pending):
-            y = np.r_[data.y, self.forest.predict_mean(pending)]
+            y = np.r_[y, self.forest.predict_mean(pending)]
             weights = np.r_[weights, np.full(len(pending), weights.max())]
-            self.forest = Forest(np.vstack([data.x, pending]), y, weights, np.random.default_rng(seed))
+            self.forest = Forest(np.vstack([x, pending]), y, weights, np.random.default_rng(seed))
 
     def predict(self, features: Array) -> tuple[Array, Array]:
         """As `Model.predict`."""

@@ -33,7 +33,7 @@ from trimtab.search.learner import Model, Sight
 from trimtab.search.ledger import Evidence
 from trimtab.space import Config, RestartClass, Space
 
-__all__ = ["Everywhere", "Moves", "Optimiser", "Region", "TrustRegion"]
+__all__ = ["Everywhere", "Near", "Optimiser", "Region", "TrustRegion", "crossed", "few_changes"]
 
 Array = NDArray[np.float64]
 
@@ -45,27 +45,33 @@ _STEP, _JUMP = 0.5, 0.3
 """Shares of changed coordinates that make a normal step and that jump anywhere; the rest copies another good point."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moves:
-    """Makes points of the unit cube.
+Near = Callable[[Array, Array, int, np.random.Generator], Array]
+"""(k, d) centres, (a, d) donors, n -> (n, d) points: a centre each with few coordinates changed, some to a donor's."""
 
-    Attributes:
+
+def few_changes(weights: Array, costly: NDArray[np.bool_], costly_share: float, mean_changes: float = 3.0) -> Near:
+    """Makes points of the unit cube that lie near others.
+
+    Args:
         weights: (d,) how likely each coordinate is changed, relative to the others; all more than 0.
         costly: (d,) coordinates of knobs that need more than a reload.
         costly_share: share of the points for which costly coordinates may change.
         mean_changes: expected number of coordinates changed in one point.
     """
 
-    weights: Array
-    costly: NDArray[np.bool_]
-    costly_share: float
-    mean_changes: float = 3.0
+    def chosen(n: int, d: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Which coordinates change, (n, d): at least one in each row."""
+        count = np.minimum(1 + rng.poisson(max(0.0, mean_changes - 1.0), n), d)
+        allowed = np.where(costly & (rng.random(n) >= costly_share)[:, None], 1e-9, 1.0) * weights
+        # The `count` largest of Gumbel-perturbed log weights are a draw without replacement.
+        keys = np.log(allowed) + rng.gumbel(size=(n, d))
+        rank = np.argsort(np.argsort(-keys, axis=1), axis=1)
+        return np.asarray(rank < count[:, None])
 
-    def near(self, centres: Array, donors: Array, n: int, rng: np.random.Generator) -> Array:
-        """`n` points (n, d): one of `centres` (k, d) each, few coordinates changed, some to those of `donors`."""
+    def near(centres: Array, donors: Array, n: int, rng: np.random.Generator) -> Array:
         d = centres.shape[1]
         points = centres[rng.integers(len(centres), size=n)]
-        changed = self._chosen(n, d, rng)
+        changed = chosen(n, d, rng)
         spread = np.exp(rng.uniform(np.log(_SMALLEST_STEP), np.log(_LARGEST_STEP), (n, 1)))
         stepped = np.clip(points + spread * rng.standard_normal((n, d)), 0.0, 1.0)
         copied = donors[rng.integers(len(donors), size=(n, d)), np.arange(d)]
@@ -73,26 +79,14 @@ class Moves:
         moved = np.where(kind < _STEP, stepped, np.where(kind < _STEP + _JUMP, rng.random((n, d)), copied))
         return np.where(changed, moved, points)
 
-    def _chosen(self, n: int, d: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-        """Which coordinates change, (n, d): at least one in each row."""
-        count = np.minimum(1 + rng.poisson(max(0.0, self.mean_changes - 1.0), n), d)
-        allowed = np.where(self.costly & (rng.random(n) >= self.costly_share)[:, None], 1e-9, 1.0) * self.weights
-        # The `count` largest of Gumbel-perturbed log weights are a draw without replacement.
-        keys = np.log(allowed) + rng.gumbel(size=(n, d))
-        rank = np.argsort(np.argsort(-keys, axis=1), axis=1)
-        return np.asarray(rank < count[:, None])
+    return near
 
-    @staticmethod
-    def between(parents: Array, n: int, rng: np.random.Generator) -> Array:
-        """`n` points (n, d), each taking every coordinate from one of two of `parents` (k, d)."""
-        first, second = rng.integers(len(parents), size=n), rng.integers(len(parents), size=n)
-        share = rng.random((n, 1))
-        return np.where(rng.random((n, parents.shape[1])) < share, parents[first], parents[second])
 
-    @staticmethod
-    def anywhere(n: int, d: int, rng: np.random.Generator) -> Array:
-        """`n` uniform points (n, d)."""
-        return rng.random((n, d))
+def crossed(parents: Array, n: int, rng: np.random.Generator) -> Array:
+    """`n` points (n, d), each taking every coordinate from one of two of `parents` (k, d)."""
+    first, second = rng.integers(len(parents), size=n), rng.integers(len(parents), size=n)
+    share = rng.random((n, 1))
+    return np.where(rng.random((n, parents.shape[1])) < share, parents[first], parents[second])
 
 
 _N_CENTRES, _N_DONORS = 6, 20
@@ -124,7 +118,7 @@ class Region(Protocol):
     @property
     def is_converged(self) -> bool: ...
 
-    def draw(self, model: Model, moves: Moves, anchors: Array, n: int, rng: np.random.Generator) -> Array:
+    def draw(self, model: Model, near: Near, anchors: Array, n: int, rng: np.random.Generator) -> Array:
         """About `n` points (m, d), feasible or not; values may be copied from `anchors` (a, d)."""
         ...
 
@@ -153,16 +147,16 @@ class Everywhere:
         """Never."""
         return False
 
-    def draw(self, model: Model, moves: Moves, anchors: Array, n: int, rng: np.random.Generator) -> Array:
+    def draw(self, model: Model, near: Near, anchors: Array, n: int, rng: np.random.Generator) -> Array:
         """As `Region.draw`."""
         best = np.array([e.point for e in model.leaders[:_N_DONORS]])
         donors, far = np.vstack([best, anchors]), int(n * self._far)
         return np.vstack(
             [
-                moves.near(best[:1], donors, (n - far) // 2, rng),
-                moves.near(best[:_N_CENTRES], donors, (n - far) // 2, rng),
-                moves.between(donors, far // 4, rng),
-                moves.anywhere(far - far // 4, best.shape[1], rng),
+                near(best[:1], donors, (n - far) // 2, rng),
+                near(best[:_N_CENTRES], donors, (n - far) // 2, rng),
+                crossed(donors, far // 4, rng),
+                rng.random((far - far // 4, best.shape[1])),
             ]
         )
 
@@ -233,14 +227,14 @@ class TrustRegion:
         weights = np.exp(-0.25 * (logs - logs.mean()))
         return np.asarray(self.side * np.clip(weights, _NARROWEST, _WIDEST))
 
-    def draw(self, model: Model, moves: Moves, anchors: Array, n: int, rng: np.random.Generator) -> Array:
+    def draw(self, model: Model, near: Near, anchors: Array, n: int, rng: np.random.Generator) -> Array:
         """As `Region.draw`: around the leader among the configs known since the region began, else the leader."""
         inside = [e for e in model.leaders if self._inside is None or id(e) in self._inside]
         centre, d = (inside or model.leaders)[0].point, self._space.n_dims
         half = 0.5 * self._lengths(model)
         self._box = centre, half
         donors = np.vstack([[e.point for e in model.leaders[:_N_DONORS]], anchors[:1]])
-        local = moves.near(centre[None, :], donors, n // 2, rng)
+        local = near(centre[None, :], donors, n // 2, rng)
         chance = min(1.0, _MOST_CHANGED / d) * rng.random((n - len(local), 1))
         changed = rng.random((len(chance), d)) < chance
         changed[np.arange(len(chance)), rng.integers(d, size=len(chance))] = True
@@ -278,7 +272,7 @@ class Optimiser:
     Attributes:
         space: what may change.
         anchors: baseline, advice and starts: points whose values candidates may copy.
-        belief: plays that candidates may take.
+        belief: plays that candidates may take; None where there are none.
         n_candidates: points scored before the best are improved.
         rounds: of single-knob changes.
         changes: mean number of knobs changed at once near a good config.
@@ -287,7 +281,7 @@ class Optimiser:
 
     space: Space
     anchors: tuple[Config, ...]
-    belief: Belief
+    belief: Belief | None
     n_candidates: int = 800
     rounds: int = 6
     changes: float = 3.0
@@ -296,28 +290,29 @@ class Optimiser:
     def best(self, sight: Sight, model: Model, worth: Score, region: Region, rng: np.random.Generator) -> Array:
         """New feasible points (m, d) of `region`, those of greatest worth first; perhaps none."""
         anchors = np.array([self.space.encode(config) for config in self.anchors])
-        drawn = region.draw(model, self._moves(model, self.changes), anchors, self.n_candidates, rng)
-        plays = self.belief.moves(np.array([e.point for e in model.leaders[:_PLAYED]]))
-        everything = np.vstack([drawn, region.bounded(plays)]) if len(plays) else drawn
-        points, features = self._new(self._repaired(everything), sight.taken)
+        drawn = region.draw(model, self._near(model, self.changes), anchors, self.n_candidates, rng)
+        if self.belief is not None:
+            plays = self.belief.moves(np.array([e.point for e in model.leaders[:_PLAYED]]))
+            drawn = np.vstack([drawn, region.bounded(plays)]) if len(plays) else drawn
+        points, features = self._new(self._repaired(drawn), sight.taken)
         if not len(points):
             return points
         value = worth(features)
-        moves = self._moves(model, 1.0)
+        near = self._near(model, 1.0)
         for _ in range(self.rounds):
             top = points[np.argsort(-value, kind="stable")[:_CLIMBERS]]
-            steps, features = self._new(region.bounded(moves.near(top, top, _CLIMB_POINTS, rng)), sight.taken)
+            steps, features = self._new(region.bounded(near(top, top, _CLIMB_POINTS, rng)), sight.taken)
             if len(steps):
                 points, value = np.vstack([points, steps]), np.r_[value, worth(features)]
         return np.asarray(points[np.argsort(-value, kind="stable")])
 
-    def _moves(self, model: Model, mean_changes: float) -> Moves:
+    def _near(self, model: Model, mean_changes: float) -> Near:
         """Knobs that the model holds for relevant are changed more often; each keeps a fair chance."""
         d = self.space.n_dims
         relevance = np.sqrt([model.effects[columns].sum() for columns in self.space.feature_slices.values()])
         weights = 0.5 / d + 0.5 * relevance / relevance.sum()
         costly = np.array([knob.restart is not RestartClass.RELOAD for knob in self.space.knobs.values()])
-        return Moves(weights, costly, self.restart_share, mean_changes)
+        return few_changes(weights, costly, self.restart_share, mean_changes)
 
     def _repaired(self, points: Array) -> Array:
         """`points`; where few of them are feasible, some are moved into the feasible region."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimtab.space import Config, Knob, Space, Value
+from trimtab.space import Config
 
-__all__ = ["PastStudy", "fitted"]
+__all__ = ["PastStudy"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,23 +26,3 @@ class PastStudy:
     configs: tuple[Config, ...]
     losses: tuple[float, ...]
     failed: tuple[Config, ...] = ()
-
-
-def fitted(space: Space, filler: Config, config: Mapping[str, Value]) -> Config:
-    """`config` of another space in this one: foreign knobs are dropped, numbers brought into range, the rest is `filler`'s.
-
-    Valid, but perhaps not feasible.
-    """
-    values: dict[str, Value] = {}
-    for name, knob in space.knobs.items():
-        values[name] = filler[name] if name not in config else _fitted(knob, config[name], filler[name])
-    return space.canonical(values)
-
-
-def _fitted(knob: Knob, given: Value, otherwise: Value) -> Value:
-    value = knob.cast(given)
-    if value is None or knob.contains(value):
-        return otherwise if value is None else value
-    if knob.is_numeric and not isinstance(value, str | bool):
-        value = knob.clip(value)
-    return value if knob.contains(value) else otherwise

@@ -17,7 +17,6 @@ import numpy as np
 
 from trimtab.errors import InternalError, SpaceError, TrimtabError
 from trimtab.records import Trial
-from trimtab.search.past import fitted
 from trimtab.search.searcher import Searcher, SearchProblem
 from trimtab.space import Config, Space
 
@@ -195,7 +194,7 @@ class FallbackSearcher:
         except SpaceError as error:
             self._say(f"the searcher gave a config that is none: {error.message}; it was brought into the space")
         try:
-            return space.repair(fitted(space, self._center, config))
+            return space.repair(space.fit(config, self._center))
         except SpaceError:
             return None
 

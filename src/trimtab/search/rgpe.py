@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.forest import Forest
-from trimtab.model.scale import LossScale
+from trimtab.model.gaussian_process import LossScale
 from trimtab.search.acquisition import Score
 from trimtab.search.learner import Model, Sight, measured, ranked
 from trimtab.search.ledger import Evidence
@@ -137,8 +137,8 @@ class PastFailures:
         self._caution = caution
         self.past: Sequence[tuple[PastModel, float]] = ()
 
-    def score(self, sight: Sight) -> Score:
-        """As `Term.score`."""
+    def __call__(self, sight: Sight) -> Score:
+        """As `Term`."""
         past, total = list(self.past), sum(weight for _, weight in self.past) or 1.0
 
         def score(features: Array) -> Array:

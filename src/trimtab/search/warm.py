@@ -8,6 +8,7 @@ problem and the trials told.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -15,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.records import Trial
-from trimtab.search.acquisition import Feasible, Term
+from trimtab.search.acquisition import Term, feasible
 from trimtab.search.base import Options
-from trimtab.search.design import ListedDesign
-from trimtab.search.engine import BayesianSearcher, Member, Plan, single_threaded
+from trimtab.search.design import Design, ListedDesign
+from trimtab.search.engine import BayesianSearcher, Member, single_threaded
 from trimtab.search.gp import MODEL_OPTIONS
 from trimtab.search.learner import Feasibility, GaussianLearner, GaussianModel, Sight, measured
 from trimtab.search.ledger import Evidence, kept
 from trimtab.search.optimise import Everywhere, Optimiser
-from trimtab.search.past import PastStudy, fitted
+from trimtab.search.past import PastStudy
 from trimtab.search.plugin_guard import GuardedSearcher
 from trimtab.search.rgpe import PastFailures, PastModel, RankingEnsemble, misranked, shares_won
 from trimtab.search.searcher import SearchProblem
@@ -121,12 +122,12 @@ class WarmSearcher(BayesianSearcher):
         self._own: GaussianModel | None = None
         self._own_weight = 0.0
 
-    def _made(self) -> Plan:
+    def _made(self) -> tuple[Design, Sequence[Member]]:
         caution, cap = self.options["caution"], self.options["cap"]
         self._failures = PastFailures(caution)
         optimiser = Optimiser(self.space, (self.filler, *self._openers()), self.belief)
-        terms: list[Term] = [Feasible(Feasibility(cap), caution), self._failures]
-        return Plan(ListedDesign(self.space, ()), [Member(self, Everywhere(), terms, optimiser)])
+        terms: list[Term] = [feasible(Feasibility(cap), caution), self._failures]
+        return ListedDesign(self.space, ()), [Member(self, Everywhere(), terms, optimiser)]
 
     @property
     def is_converged(self) -> bool:
@@ -152,7 +153,7 @@ class WarmSearcher(BayesianSearcher):
                 self._own = self._believed(sight, rng)
                 self._own_weight = self._weigh(measured(sight.evidence))
                 if self._past and self._own_weight <= _HANDED:
-                    member = self.plan.members[0]
+                    member = self.members[0]
                     return self._most_promising(member, self.learn(sight, rng), sight, rng)
         config = self._inner.ask(1)[0]
         return config if config not in self.pending else self._random_new(rng)
@@ -217,6 +218,6 @@ def _in_space(study: PastStudy, searcher: BayesianSearcher) -> PastStudy:
         return study
 
     def own(configs: tuple[Config, ...]) -> tuple[Config, ...]:
-        return tuple(fitted(searcher.space, searcher.filler, config) for config in configs)
+        return tuple(searcher.space.fit(config, searcher.filler) for config in configs)
 
     return replace(study, configs=own(study.configs), failed=own(study.failed))

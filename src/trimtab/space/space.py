@@ -104,6 +104,26 @@ class Space:
         columns = self._encoding.of_configs([config])
         return self._encoding.configs(self._encoding.canonical(columns))[0]
 
+    def fit(self, values: Mapping[str, Value], otherwise: Config) -> Config:
+        """`values` of another space as a config of this one; valid and canonical, perhaps not feasible.
+
+        Foreign knobs are dropped and numbers brought into range; what is missing, or no value of its knob, is that of
+        `otherwise`.
+
+        Raises:
+            SpaceError: as `validate`, for `otherwise`.
+        """
+        return self.canonical({name: self._fitted(name, values, otherwise[name]) for name in self.knobs})
+
+    def _fitted(self, name: str, values: Mapping[str, Value], otherwise: Value) -> Value:
+        knob = self.knobs[name]
+        value = knob.cast(values.get(name))
+        if value is None or knob.contains(value) or value in self.also_legal.get(name, ()):
+            return otherwise if value is None else value
+        if knob.is_numeric and not isinstance(value, str | bool) and math.isfinite(value):
+            value = knob.clip(value)
+        return value if knob.contains(value) else otherwise
+
     def is_feasible(self, config: Mapping[str, Value]) -> bool:
         """Whether every constraint is met.
 

@@ -13,7 +13,7 @@ from trimtab.errors import UsageError
 from trimtab.flow.warm import WarmStart, kept_past
 from trimtab.history import BENCHED, History, StudyRecord, TrialSummary, find_study, knobs_from_json
 from trimtab.records import Role, Trial, WarmStudy
-from trimtab.search import PastStudy, fitted
+from trimtab.search import PastStudy
 from trimtab.space import Config, Space
 from trimtab.study.near import Near, Task, nearest
 from trimtab.study.stage import Stage
@@ -122,7 +122,7 @@ def _past(name: str, nearness: float, trials: Sequence[TrialSummary], space: Spa
     """Mean loss of each config, and the configs that failed."""
     losses: dict[Config, list[float]] = {}
     failed: dict[Config, None] = {}
-    own = cache(partial(fitted, space, space.canonical(baseline)))
+    own = cache(partial(space.fit, otherwise=space.canonical(baseline)))
     for trial in trials:
         config = own(trial.config)
         if trial.loss is not None:
