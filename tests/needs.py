@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -50,6 +51,18 @@ class Need:
 def _program(*names: str) -> Callable[[], str | None]:
     found = f"no {' or '.join(names)} on the PATH"
     return lambda: None if any(shutil.which(name) for name in names) else found
+
+
+def _system_program(name: str) -> Callable[[], str | None]:
+    """Where an ordinary user's PATH may not lead."""
+    found = f"no {name} on the PATH or in /usr/sbin"
+    return lambda: None if shutil.which(name) or Path("/usr/sbin", name).exists() else found
+
+
+def _sshd() -> str | None:
+    if os.geteuid() == 0 and not any(entry.pw_name == "sshd" for entry in pwd.getpwall()):
+        return "no user sshd"
+    return _system_program("sshd")()
 
 
 def _module(name: str) -> Callable[[], str | None]:
@@ -150,6 +163,8 @@ NEEDS: Mapping[str, Need] = {
     "sysctl": Need("the right to change settings of the kernel", _sysctl),
     "redis": Need("Debian's Redis", _program("redis-server"), _SERVERS),
     "zstd": Need("zstd", _program("zstd"), _SERVERS),
+    "sshd": Need("OpenSSH's server", _sshd, _SERVERS),
+    "apache2": Need("Debian's Apache httpd", _system_program("apache2"), _SERVERS),
     "openssl": Need("openssl", _program("openssl"), _SERVERS),
     "chromium": Need("Chromium", _program("chromium"), _SERVERS),
     "postgresql-embedded": Need("the embedded PostgreSQL 18 and 16", _wheel, _EXTRAS),

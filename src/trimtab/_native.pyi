@@ -8,10 +8,13 @@ __all__ = [
     "Buckets",
     "Frame",
     "Histogram",
+    "Http",
     "Load",
     "Model",
     "Mysql",
     "Operation",
+    "Page",
+    "Pages",
     "Postgres",
     "Rows",
     "RunLog",
@@ -115,6 +118,68 @@ class Mysql:
         """Raises ValueError for a setting or a TLS mode that cannot be."""
 
 @final
+class Http:
+    """A web server and how to reach it; `headers` are those of every request, and a `Host` among them is its name.
+
+    `tls` is "disable" (http), "require", "verify-ca" or "verify-full" (https); the files are PEM, as for databases.
+
+    Raises:
+        ValueError: a header or a TLS mode that cannot be, or a file without certificates.
+    """
+
+    def __new__(
+        cls,
+        *,
+        host: str,
+        port: int,
+        headers: Sequence[tuple[str, str]] = ...,
+        tls: str = "disable",
+        root_certificates: str | PathLike[str] | None = None,
+        certificate: str | PathLike[str] | None = None,
+        key: str | PathLike[str] | None = None,
+    ) -> Http: ...
+
+@final
+class Page:
+    """A page: its name in the results, and its path, in which `{1-1000}` stands for a random number.
+
+    `resources` are paths that are read after it within the same operation. `status` is the only one that is a success; without
+    it those from 200 to 399 are. `text` must stand in the page.
+
+    Raises:
+        ValueError: an unknown method, or a header that cannot be sent.
+    """
+
+    def __new__(
+        cls,
+        label: str,
+        path: str,
+        *,
+        weight: float = 1.0,
+        method: str = "GET",
+        resources: Sequence[str] = ...,
+        body: str = "",
+        headers: Sequence[tuple[str, str]] = ...,
+        status: int | None = None,
+        text: str | None = None,
+    ) -> Page: ...
+
+@final
+class Pages:
+    """Pages with weights as the source of all users of a run.
+
+    `follow`: users go where redirects on the same site lead. `cookies`: each keeps its own. `fresh`: every page has a connection
+    of its own, and no cookies of earlier ones.
+
+    Raises:
+        ValueError: no pages, or one that cannot be asked for.
+    """
+
+    def __new__(
+        cls, pages: Sequence[Page], *, follow: bool = True, cookies: bool = True, fresh: bool = False
+    ) -> Pages: ...
+
+@final
 class Ycsb:
     """The operations of a YCSB workload on an SQL server, for one run: it numbers the records that the run inserts."""
 
@@ -213,8 +278,11 @@ class Model:
     """When operations are due."""
 
     @staticmethod
-    def closed(think_s: float = 0.0, exponential: bool = False) -> Model:
-        """Every user waits for each answer, thinks (always `think_s`, or exponentially with that mean), and goes on."""
+    def closed(think_s: float = 0.0, exponential: bool = False, start_s: float = 0.0) -> Model:
+        """Every user waits for each answer, thinks (always `think_s`, or exponentially with that mean), and goes on.
+
+        Users come at random within the first `start_s` seconds.
+        """
     @staticmethod
     def open(
         rate: float,
@@ -240,8 +308,8 @@ class Load:
     def __new__(
         cls,
         *,
-        driver: Postgres | Mysql,
-        source: Streams | Ycsb | YcsbRows | Scripts,
+        driver: Postgres | Mysql | Http,
+        source: Streams | Ycsb | YcsbRows | Scripts | Pages,
         users: int | None = None,
         model: Model | None = None,
         duration_s: float,

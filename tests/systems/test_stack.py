@@ -54,6 +54,15 @@ def test_several_have_their_names_before_those_of_their_knobs() -> None:
     assert [check for check, _, _ in stack.doctor()] == ["db: server", "app: server", "web: server"]
 
 
+def test_the_load_finds_the_data_behind_the_tier_that_it_drives() -> None:
+    assert three().endpoint().data is None
+    stack = three().driving("web", "db")
+    assert stack.driven.name == "web"
+    assert stack.endpoint().data == stack.tier("db").target.endpoint()
+    with pytest.raises(UsageError, match="there is no target 'os'"):
+        three().driving("web", "os")
+
+
 @pytest.mark.parametrize("name", ["cache", "os.cache", "db."])
 def test_a_name_of_no_tier_is_refused(name: str) -> None:
     with pytest.raises(SpaceError, match="is of no target"):

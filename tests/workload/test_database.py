@@ -14,6 +14,7 @@ from trimtab.records import Endpoint
 from trimtab.workload.connection import connect
 from trimtab.workload.database import Dataset, check_name, clone, drop_clone, ensure
 from trimtab.workload.pgbench.tables import dataset as pgbench_dataset
+from trimtab.workload.run_database import RunDatabase
 from trimtab.workload.server import Session, server_of
 
 pytestmark = pytest.mark.service
@@ -153,6 +154,37 @@ def test_a_copy_is_fresh_every_time_and_goes_away(clean: Endpoint) -> None:
     drop_clone(clean, "trimtab_thing_run")
     with pytest.raises(LoadError, match="cannot connect"):
         connect(clean.with_database("trimtab_thing_run"))
+
+
+def test_a_copy_under_a_fixed_name_is_what_an_application_finds(clean: Endpoint) -> None:
+    ensure(clean, WANTED, _quiet)
+    database = RunDatabase("trimtab_thing", is_copied=True, fixed="elsewhere")
+    assert database.name == "elsewhere"
+    # The application's own way in stays the same: its server, and the name that it is wired to.
+    site = Endpoint(protocol="http", host="127.0.0.1", port=80, user="", database="", data=clean)
+    for _ in range(2):
+        state = database.reset(site, _quiet)
+        assert state is not None
+        assert state.note == "trimtab_thing copied to elsewhere"
+        with connect(clean.with_database("elsewhere")) as connection:
+            assert connection.execute("SELECT count(*) FROM t").fetchone() == (10,)
+            connection.execute("DELETE FROM t")
+    database.drop(site)
+    with pytest.raises(LoadError, match="cannot connect"):
+        connect(clean.with_database("elsewhere"))
+    with pytest.raises(UsageError, match="database='x' cannot be the copy and the original"):
+        RunDatabase("x", is_copied=True, fixed="x")
+
+
+def test_the_data_of_a_site_are_in_the_database_behind_it(clean: Endpoint) -> None:
+    site = Endpoint(protocol="http", host="127.0.0.1", port=80, user="", database="", data=clean)
+    assert not ensure(site, WANTED, _quiet).was_cached
+    assert ensure(clean, WANTED, _quiet).was_cached
+    there = site.with_database("trimtab_thing")
+    assert (there.protocol, there.database, there.data) == ("http", "", clean.with_database("trimtab_thing"))
+    alone = Endpoint(protocol="http", host="127.0.0.1", port=80, user="", database="")
+    with pytest.raises(LoadError, match="data cannot be prepared over protocol=http"):
+        ensure(alone, WANTED, _quiet)
 
 
 def test_a_source_in_use_cannot_be_copied(clean: Endpoint) -> None:

@@ -36,17 +36,23 @@ def test_places_become_commands() -> None:
     assert str(place) == place.text
 
 
+def test_places_where_a_generator_listens() -> None:
+    place = Place.parse("tcp://gen1:7800")
+    assert (place.host, place.port, place.is_listening, str(place)) == ("gen1", 7800, True, "tcp://gen1:7800")
+    assert Place.parse("tcp://[::1]:7800").host == "::1"
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "gen1", "ssh://", "ssh://-oProxyCommand=x", "ssh://gen1/data", "ssh://gen1?python=a;b", "ssh://gen1?x=1",
-     "ssh://gen1:port", "tcp://gen1:99", 7, "ssh://gen1?python"],
+     "ssh://gen1:port", "tcp://gen1", "tcp://u@gen1:99", "tcp://gen1:99/x", "tcp://gen1:99?python=x", 7, "ssh://gen1?python"],
 )  # fmt: skip
 def test_what_names_no_place_is_refused(text: object) -> None:
     with pytest.raises(UsageError) as caught:
         Place.parse(text)
     assert caught.value.message == f"[workload.load] from={text!r} names no place for a load generator"
     assert caught.value.hint is not None
-    assert caught.value.hint.startswith('use "local" (a separate process on this machine) or "ssh://')
+    assert caught.value.hint.startswith('use "local" (a separate process on this machine), "ssh://')
 
 
 def test_a_password_in_a_place_is_refused_and_not_shown() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -17,6 +18,7 @@ import numpy as np
 import psutil
 import pytest
 
+from tests.servers import sshd
 from tests.workload.runs import Leftovers, execute, quiet, row
 from trimtab.errors import LoadError
 from trimtab.measure import SecondLog
@@ -174,6 +176,20 @@ def test_a_generator_over_ssh(prepared: Endpoint, ssh: Path) -> None:
     assert log.response.total > 0
     assert log.errors == ()
     assert [text.partition(":")[0] for text in log.generators] == ["ssh", "local"]
+
+
+@pytest.mark.needs("sshd")
+def test_a_generator_over_a_real_ssh(prepared: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sshd.started(tmp_path) as port:
+        options = ["-i", str(tmp_path / "own"), "-o", f"UserKnownHostsFile={tmp_path / 'known'}"]
+        program = tmp_path / "bin" / "ssh"
+        program.parent.mkdir()
+        real = shutil.which("ssh")
+        _write(program, f'exec {real} -F none -o StrictHostKeyChecking=accept-new {" ".join(options)} "$@"')
+        monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+        place = f"ssh://127.0.0.1:{port}?python={sys.executable}"
+        log = logged(ycsb(**{"from": [place, place]}).start(prepared, seed=1, duration_s=1.0))
+    assert (log.errors, log.response.total > 0, log.n_threads) == ((), True, 2)
 
 
 @pytest.mark.parametrize(

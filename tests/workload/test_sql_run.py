@@ -13,6 +13,8 @@ from trimtab.errors import LoadError, UsageError
 from trimtab.records import Endpoint
 from trimtab.workload.server import postgresql, server_of
 from trimtab.workload.sql import SqlWorkload
+from trimtab.workload.sql.generators import parse_generators
+from trimtab.workload.sql.samples import native_generators
 
 pytestmark = pytest.mark.service
 
@@ -187,6 +189,25 @@ def test_a_sample_has_each_value_as_often_as_the_table(shop: Endpoint, monkeypat
             assert server.sample(session, [table], "status", 400) == found
         assert "TABLESAMPLE" in server._pages(session, '"orders"', 100)  # type: ignore[attr-defined]
         assert server._pages(session, '"of_orders"', 100) == ""  # type: ignore[attr-defined]
+
+
+def test_a_key_is_asked_for_in_its_whole_range(shop: Endpoint) -> None:
+    """A sample of the keys of a large table would fit into a cache that the table does not fit into."""
+    execute(
+        shop,
+        SHOP,
+        "CREATE TABLE bills (id int PRIMARY KEY, sparse int UNIQUE, customer int)",
+        "INSERT INTO bills SELECT i, 5 * i, i % 7 FROM generate_series(1, 3000) i",
+        "ANALYZE bills",
+    )
+    columns = {"id": 100, "sparse": 100, "customer": 100, "all": 5000}
+    given = {
+        name: {"type": "column", "table": "bills", "column": "id" if name == "all" else name, "limit": limit}
+        for name, limit in columns.items()
+    }
+    made = {each["name"]: each for each in native_generators(shop.with_database(SHOP), parse_generators(given))}
+    assert {key: made["id"][key] for key in ("type", "low", "high")} == {"type": "int", "low": 1, "high": 3000}
+    assert [made[name]["type"] for name in ("sparse", "customer", "all")] == ["rows"] * 3
 
 
 def test_columns_are_sampled_once_for_all_runs(

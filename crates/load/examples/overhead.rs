@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::yield_now;
-use trimtab_load::driver::{Answer, Canceller, Driver, Failure, Session};
+use trimtab_load::driver::{Driver, Failure, Session, Uncancellable};
 use trimtab_load::engine::{Limits, Load, Plan, Share};
 use trimtab_load::log::What;
 use trimtab_load::model::{Arrivals, Model, Open, Profile, Think};
+use trimtab_load::protocol::Protocol;
 use trimtab_load::source::{Source, Sources, Step};
 
 /// Answers every request.
@@ -25,10 +26,15 @@ struct EchoSession {
     turns: u32,
 }
 
-struct NoCanceller;
+enum Counted {}
+
+impl Protocol for Counted {
+    type Request = u64;
+    type Answer = ();
+}
 
 impl Driver for Echo {
-    type Request = u64;
+    type Protocol = Counted;
     type Session = EchoSession;
 
     async fn connect(&self) -> Result<EchoSession, Failure> {
@@ -37,22 +43,22 @@ impl Driver for Echo {
 }
 
 impl Session for EchoSession {
-    type Request = u64;
-    type Canceller = NoCanceller;
+    type Protocol = Counted;
+    type Canceller = Uncancellable;
 
-    async fn run(&mut self, _: &u64) -> Result<Answer, Failure> {
+    async fn run(&mut self, _: &u64, _: &mut ()) -> Result<u64, Failure> {
         for _ in 0..self.turns {
             yield_now().await;
         }
-        Ok(Answer { rows: 1, first_row: None })
+        Ok(1)
     }
 
     async fn reset(&mut self) -> Result<(), Failure> {
         Ok(())
     }
 
-    fn canceller(&self) -> NoCanceller {
-        NoCanceller
+    fn canceller(&self) -> Option<Uncancellable> {
+        None
     }
 
     fn is_lost(&self) -> bool {
@@ -62,12 +68,6 @@ impl Session for EchoSession {
     async fn close(self) {}
 }
 
-impl Canceller for NoCanceller {
-    async fn cancel(&self) -> Result<(), Failure> {
-        Ok(())
-    }
-}
-
 struct Numbers;
 
 struct Counter {
@@ -75,17 +75,17 @@ struct Counter {
     is_sent: bool,
 }
 
-impl Sources<u64> for Numbers {
+impl Sources<Counted> for Numbers {
     fn labels(&self) -> Vec<String> {
         vec!["number".to_owned()]
     }
 
-    fn source(&self, _: u32, _: u64) -> Box<dyn Source<u64>> {
+    fn source(&self, _: u32, _: u64) -> Box<dyn Source<Counted>> {
         Box::new(Counter { n: 0, is_sent: false })
     }
 }
 
-impl Source<u64> for Counter {
+impl Source<Counted> for Counter {
     fn begin(&mut self) -> Option<u32> {
         self.is_sent = false;
         Some(0)

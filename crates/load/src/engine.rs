@@ -115,7 +115,7 @@ impl Load {
     /// `Invalid` for a plan that makes no sense, `System` when a thread cannot be had.
     pub fn launch<D: Driver>(
         driver: &D,
-        sources: Arc<dyn Sources<D::Request>>,
+        sources: Arc<dyn Sources<D::Protocol>>,
         plan: &Plan,
         share: Share,
     ) -> Result<Self, LoadError> {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::protocol::Protocol;
 use crate::source::{Source, Sources, SqlSources, Step};
 use crate::sql::{Expect, SqlCommand, SqlRequest};
 
@@ -83,12 +84,12 @@ impl<C> FixedSources<C> {
     }
 }
 
-impl<R: 'static, C: Fill<R>> Sources<R> for FixedSources<C> {
+impl<P: Protocol, C: Fill<P::Request>> Sources<P> for FixedSources<C> {
     fn labels(&self) -> Vec<String> {
         self.labels.clone()
     }
 
-    fn source(&self, user: u32, _seed: u64) -> Box<dyn Source<R>> {
+    fn source(&self, user: u32, _seed: u64) -> Box<dyn Source<P>> {
         let Labelled { stream, labels } = &self.streams[user as usize % self.streams.len()];
         Box::new(FixedSource { stream: Arc::clone(stream), labels: Arc::clone(labels), next: 0, current: 0, step: 0 })
     }
@@ -113,7 +114,7 @@ struct FixedSource<C> {
     step: usize,
 }
 
-impl<R, C: Fill<R>> Source<R> for FixedSource<C> {
+impl<P: Protocol, C: Fill<P::Request>> Source<P> for FixedSource<C> {
     fn begin(&mut self) -> Option<u32> {
         let n = self.stream.operations.len();
         if self.next >= n && self.stream.repeat {
@@ -125,7 +126,7 @@ impl<R, C: Fill<R>> Source<R> for FixedSource<C> {
         Some(label)
     }
 
-    fn step(&mut self, request: &mut R) -> Step {
+    fn step(&mut self, request: &mut P::Request) -> Step {
         let Some(command) = self.stream.operations[self.current].commands.get(self.step) else {
             return Step::End;
         };
@@ -147,6 +148,13 @@ impl<R, C: Fill<R>> Source<R> for FixedSource<C> {
 mod tests {
     use super::*;
 
+    enum Numbers {}
+
+    impl Protocol for Numbers {
+        type Request = u32;
+        type Answer = ();
+    }
+
     impl Fill<u32> for u32 {
         fn fill(&self, request: &mut u32) {
             *request = *self;
@@ -162,7 +170,7 @@ mod tests {
     }
 
     /// (label, requests) of the next operation.
-    fn walked(source: &mut Box<dyn Source<u32>>) -> Option<(u32, Vec<u32>)> {
+    fn walked(source: &mut Box<dyn Source<Numbers>>) -> Option<(u32, Vec<u32>)> {
         let label = source.begin()?;
         let (mut request, mut requests) = (0, Vec::new());
         while source.step(&mut request) == Step::Request {
@@ -179,7 +187,8 @@ mod tests {
     #[test]
     fn a_stream_runs_its_operations_in_order() {
         for (repeat, third) in [(true, Some((0, vec![1, 2]))), (false, None)] {
-            let mut source = sources(vec![stream(&[("a", &[1, 2]), ("b", &[3])], repeat)]).source(0, 1);
+            let mut source: Box<dyn Source<Numbers>> =
+                sources(vec![stream(&[("a", &[1, 2]), ("b", &[3])], repeat)]).source(0, 1);
             assert_eq!(walked(&mut source), Some((0, vec![1, 2])));
             assert_eq!(walked(&mut source), Some((1, vec![3])));
             assert_eq!(walked(&mut source), third);
@@ -189,7 +198,8 @@ mod tests {
 
     #[test]
     fn rewinding_takes_the_steps_again() {
-        let mut source = sources(vec![stream(&[("a", &[1, 2]), ("b", &[3])], false)]).source(0, 1);
+        let mut source: Box<dyn Source<Numbers>> =
+            sources(vec![stream(&[("a", &[1, 2]), ("b", &[3])], false)]).source(0, 1);
         let mut request = 0;
         source.begin();
         assert_eq!((source.step(&mut request), request), (Step::Request, 1));
@@ -204,9 +214,9 @@ mod tests {
         let sources =
             sources(vec![stream(&[("x", &[1]), ("y", &[1])], true), stream(&[("z", &[1]), ("y", &[1])], true)]);
         assert_eq!(sources.labels, ["x", "y", "z"]);
-        let mut second = sources.source(1, 1);
+        let mut second: Box<dyn Source<Numbers>> = sources.source(1, 1);
         assert_eq!((second.begin(), second.begin()), (Some(2), Some(1)));
-        assert_eq!(Sources::<u32>::n_users(&sources), Some(2));
+        assert_eq!(Sources::<Numbers>::n_users(&sources), Some(2));
     }
 
     #[test]

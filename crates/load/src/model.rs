@@ -19,6 +19,8 @@ pub struct Think {
     pub mean_s: f64,
     /// Whether it is exponentially distributed; else every pause is the mean.
     pub is_exponential: bool,
+    /// Users come at random within so many seconds of the run's start; all at once for 0.
+    pub start_s: f64,
 }
 
 /// An open loop.
@@ -73,8 +75,12 @@ impl Model {
     /// What makes no sense about it.
     pub fn check(&self) -> Result<(), String> {
         match self {
-            Self::Closed(think) if think.mean_s >= 0.0 && think.mean_s.is_finite() => Ok(()),
-            Self::Closed(think) => Err(format!("think_s={} is not a time in seconds", think.mean_s)),
+            Self::Closed(think) => {
+                let is_time = |time_s: f64| time_s >= 0.0 && time_s.is_finite();
+                let times = [("think_s", think.mean_s), ("start_s", think.start_s)];
+                let wrong = times.into_iter().find(|(_, time_s)| !is_time(*time_s));
+                wrong.map_or(Ok(()), |(name, time_s)| Err(format!("{name}={time_s} is not a time in seconds")))
+            }
             Self::Open(open) => open.check(),
         }
     }
@@ -284,6 +290,9 @@ mod tests {
         }
         let text = Model::Open(open(-1.0, Profile::Constant)).check().expect_err("negative");
         assert_eq!(text, "rate=-1 is not a positive number of operations per second");
-        assert!(Model::Closed(Think { mean_s: -1.0, is_exponential: false }).check().is_err());
+        for (mean_s, start_s, text) in [(-1.0, 0.0, "think_s=-1"), (0.0, f64::INFINITY, "start_s=inf")] {
+            let refused = Model::Closed(Think { mean_s, start_s, is_exponential: false }).check().expect_err("no time");
+            assert_eq!(refused, format!("{text} is not a time in seconds"));
+        }
     }
 }

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use crate::driver::{Answer, ErrorClass, Failure};
-use crate::sql::SqlRequest;
+use crate::driver::{ErrorClass, Failure};
+use crate::protocol::Protocol;
+use crate::sql::Sql;
 
 /// Makes the sources of all users of a run. Shared by all workers.
-pub trait Sources<R>: Send + Sync + 'static {
+pub trait Sources<P: Protocol>: Send + Sync + 'static {
     /// Names of all operation types; a source speaks of them by index.
     fn labels(&self) -> Vec<String>;
 
     /// The source of user number `user`, made on the thread that runs it. `seed` is the run's: users differ by their
     /// numbers, and the same seed gives the same operations.
-    fn source(&self, user: u32, seed: u64) -> Box<dyn Source<R>>;
+    fn source(&self, user: u32, seed: u64) -> Box<dyn Source<P>>;
 
     /// How many users there must be, when that is not free to choose.
     fn n_users(&self) -> Option<u32> {
@@ -21,7 +22,7 @@ pub trait Sources<R>: Send + Sync + 'static {
 }
 
 /// Sources whose statements the driver prepares on every connection before the run.
-pub trait SqlSources: Sources<SqlRequest> {
+pub trait SqlSources: Sources<Sql> {
     /// The texts that [`crate::sql::SqlCommand::Prepared`] counts, with placeholders in the server's dialect.
     fn statements(&self) -> Vec<String>;
 }
@@ -30,13 +31,18 @@ pub trait SqlSources: Sources<SqlRequest> {
 ///
 /// The engine calls `begin`, then `step` until it says `End` or `Fail`, handing each request's answer to `answer`; then `end`.
 /// After a failure that may be retried it calls `rewind` and takes the steps again; after another one it calls `end`.
-pub trait Source<R> {
+pub trait Source<P: Protocol> {
+    /// How long after the run's start the user comes, in a closed loop: users who all come at once ask in step for long.
+    fn delay(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Chooses the next operation and gives its label; `None` when the user has nothing more to do.
     fn begin(&mut self) -> Option<u32>;
 
     /// The next step of the operation; fills in `request` when it says `Request` (all of its fields: the buffer is that of
     /// an earlier step).
-    fn step(&mut self, request: &mut R) -> Step;
+    fn step(&mut self, request: &mut P::Request) -> Step;
 
     /// Why the last step was `Fail`.
     fn failure(&mut self) -> Failure {
@@ -44,7 +50,7 @@ pub trait Source<R> {
     }
 
     /// What came back for the request of the last step.
-    fn answer(&mut self, _answer: &Answer) {}
+    fn answer(&mut self, _answer: &P::Answer) {}
 
     /// Goes back to the first step of the same operation, with the same random choices.
     fn rewind(&mut self);

@@ -3,6 +3,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::driver::{ErrorClass, Failure};
+use crate::protocol::Protocol;
+
+/// SQL servers, whatever their dialect.
+#[derive(Clone, Copy, Debug)]
+pub enum Sql {}
+
+impl Protocol for Sql {
+    type Request = SqlRequest;
+    type Answer = SqlAnswer;
+}
+
 /// One step of an operation for an SQL server.
 #[derive(Debug, Default)]
 pub struct SqlRequest {
@@ -39,6 +51,71 @@ pub struct Expect {
     pub rows: Option<(u64, u64)>,
     /// Length of every column of every row, in bytes.
     pub column_bytes: Option<u32>,
+}
+
+impl Expect {
+    /// The rows of an answer that is complete, if they are as many as they must be.
+    pub(crate) fn judge(&self, n_rows: u64) -> Result<u64, Failure> {
+        match self.rows {
+            Some((min, max)) if !(min..=max).contains(&n_rows) => {
+                let wanted = if min == max { format!("{min}") } else { format!("{min} to {max}") };
+                Err(Failure::without_code(ErrorClass::Validation, format!("{n_rows} rows instead of {wanted}")))
+            }
+            _ => Ok(n_rows),
+        }
+    }
+
+    /// What is wrong with the lengths of a row's columns, in bytes (`None`: NULL).
+    pub(crate) fn judge_lengths(&self, lengths: impl Iterator<Item = Option<usize>>, row: u64) -> Option<Failure> {
+        let n_bytes = self.column_bytes?;
+        let (index, found) = lengths.enumerate().find(|(_, length)| *length != Some(n_bytes as usize))?;
+        let found = found.map_or("NULL".to_owned(), |length| format!("{length} bytes"));
+        let message = format!("column {} of row {row} is {found} instead of {n_bytes} bytes", index + 1);
+        Some(Failure::without_code(ErrorClass::Validation, message))
+    }
+}
+
+/// What came back besides the number of rows: the first row as text, when the request asked for it.
+#[derive(Clone, Debug, Default)]
+pub struct SqlAnswer {
+    text: String,
+    columns: Vec<Option<Range<usize>>>,
+    has_row: bool,
+}
+
+impl SqlAnswer {
+    /// Whether there is a row.
+    pub fn has_row(&self) -> bool {
+        self.has_row
+    }
+
+    /// The columns of the first row (`None`: NULL).
+    pub fn columns(&self) -> impl ExactSizeIterator<Item = Option<&str>> {
+        self.columns.iter().map(|column| column.clone().map(|range| &self.text[range]))
+    }
+
+    /// Forgets the row.
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.columns.clear();
+        self.has_row = false;
+    }
+
+    /// Takes a row (`None`: NULL; what is no UTF-8 becomes the sign for that).
+    pub fn set_row<'a>(&mut self, columns: impl Iterator<Item = Option<&'a [u8]>>) {
+        self.clear();
+        self.has_row = true;
+        for column in columns {
+            let start = self.text.len();
+            for chunk in column.unwrap_or_default().utf8_chunks() {
+                self.text.push_str(chunk.valid());
+                if !chunk.invalid().is_empty() {
+                    self.text.push(char::REPLACEMENT_CHARACTER);
+                }
+            }
+            self.columns.push(column.map(|_| start..self.text.len()));
+        }
+    }
 }
 
 /// One parameter as the drivers read it.
@@ -127,6 +204,19 @@ impl Params {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_row_is_read_as_text() {
+        let mut answer = SqlAnswer::default();
+        assert!(!answer.has_row());
+        answer.set_row([Some(&b"ab"[..]), None, Some(b""), Some(b"\xffx")].into_iter());
+        let columns: Vec<_> = answer.columns().collect();
+        assert_eq!(columns, [Some("ab"), None, Some(""), Some("\u{fffd}x")]);
+        answer.set_row([].into_iter());
+        assert_eq!((answer.has_row(), answer.columns().len()), (true, 0));
+        answer.clear();
+        assert!(!answer.has_row());
+    }
 
     #[test]
     fn parameters_come_back_in_order_and_the_buffer_is_reused() {

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use crate::driver::{Canceller, Driver, ErrorClass, Failure, Session};
 use crate::model::Think;
+use crate::protocol::Protocol;
 use crate::random::Random;
 use crate::recorder::{Ending, Success};
 use crate::room::{Interruption, Seat};
@@ -40,8 +41,9 @@ pub(crate) struct User<D: Driver> {
     driver: D,
     manners: Manners,
     seat: Seat,
-    source: Box<dyn Source<D::Request>>,
-    request: D::Request,
+    source: Box<dyn Source<D::Protocol>>,
+    request: <D::Protocol as Protocol>::Request,
+    answer: <D::Protocol as Protocol>::Answer,
     link: Option<Link<D::Session>>,
     backoff: Backoff,
     random: Random,
@@ -49,7 +51,7 @@ pub(crate) struct User<D: Driver> {
 
 struct Link<S: Session> {
     session: S,
-    canceller: S::Canceller,
+    canceller: Option<S::Canceller>,
 }
 
 /// How an attempt at an operation ended.
@@ -70,7 +72,7 @@ impl<D: Driver> User<D> {
     pub(crate) fn new(
         driver: D,
         session: D::Session,
-        source: Box<dyn Source<D::Request>>,
+        source: Box<dyn Source<D::Protocol>>,
         seat: Seat,
         manners: Manners,
         random: Random,
@@ -80,7 +82,8 @@ impl<D: Driver> User<D> {
             manners,
             seat,
             source,
-            request: D::Request::default(),
+            request: Default::default(),
+            answer: Default::default(),
             link: None,
             backoff: Backoff::new(),
             random,
@@ -100,7 +103,7 @@ impl<D: Driver> User<D> {
 
     async fn work(&mut self) -> Result<(), Stopped> {
         let mut free_ns = self.seat.now_ns();
-        let mut pause_ns = 0;
+        let mut pause_ns = self.delay_ns();
         loop {
             let due_ns = self.next_turn(free_ns, pause_ns).await?;
             // A user that never has to wait must let others run.
@@ -135,9 +138,17 @@ impl<D: Driver> User<D> {
         Ok(now_ns)
     }
 
+    /// How long after the start it comes.
+    fn delay_ns(&mut self) -> u64 {
+        let own_ns = self.source.delay().as_nanos() as u64;
+        let start_s = self.manners.think.start_s;
+        // No number is drawn for nothing: the pauses of a run without it stay what they are.
+        if start_s == 0.0 { own_ns } else { own_ns.saturating_add((start_s * self.random.unit() * 1e9) as u64) }
+    }
+
     fn pause_ns(&mut self) -> u64 {
         let own_ns = self.source.think().as_nanos() as u64;
-        let Think { mean_s, is_exponential } = self.manners.think;
+        let Think { mean_s, is_exponential, .. } = self.manners.think;
         if mean_s == 0.0 {
             return own_ns;
         }
@@ -196,7 +207,7 @@ impl<D: Driver> User<D> {
 
     /// Takes the operation's steps once.
     async fn attempt(&mut self, due_ns: u64) -> Attempt {
-        let Self { source, request, link, seat, manners, .. } = self;
+        let Self { source, request, answer, link, seat, manners, .. } = self;
         let mut rows = 0;
         loop {
             let interruption = match source.step(request) {
@@ -210,25 +221,31 @@ impl<D: Driver> User<D> {
                     let Some(Link { session, canceller }) = link else {
                         return Attempt::Failed(Failure::without_code(ErrorClass::Connect, "no connection"));
                     };
-                    let (attempt, is_settled) = {
-                        let mut running = pin!(session.run(request));
+                    let ended = {
+                        let mut running = pin!(session.run(request, answer));
                         match seat.guard(running.as_mut()).await {
-                            Ok(Ok(answer)) => {
-                                rows += answer.rows;
-                                source.answer(&answer);
-                                continue;
-                            }
+                            Ok(Ok(n_rows)) => Ok(n_rows),
                             Ok(Err(failure)) => return Attempt::Failed(failure),
                             Err(interruption) => {
                                 let attempt = cut_off(seat, due_ns, interruption);
-                                (attempt, settle(running, canceller, interruption, manners.cancel_grace).await)
+                                let canceller = canceller.as_ref();
+                                Err((attempt, settle(running, canceller, interruption, manners.cancel_grace).await))
                             }
                         }
                     };
-                    if !is_settled {
-                        *link = None;
+                    match ended {
+                        Ok(n_rows) => {
+                            rows += n_rows;
+                            source.answer(answer);
+                            continue;
+                        }
+                        Err((attempt, is_settled)) => {
+                            if !is_settled {
+                                *link = None;
+                            }
+                            return attempt;
+                        }
                     }
-                    return attempt;
                 }
             };
             return cut_off(seat, due_ns, interruption);
@@ -286,13 +303,15 @@ pub(crate) async fn connect<D: Driver>(driver: &D, limit: Duration) -> Result<D:
 /// Cancels `running` and waits for its end; false when its connection cannot be trusted any more.
 async fn settle<T, C: Canceller>(
     mut running: Pin<&mut impl Future<Output = T>>,
-    canceller: &C,
+    canceller: Option<&C>,
     interruption: Interruption,
     grace: Duration,
 ) -> bool {
     if interruption == Interruption::Stopped && timeout(DRAIN, running.as_mut()).await.is_ok() {
         return true;
     }
+    // Its session knows what it was at when `running` is dropped.
+    let Some(canceller) = canceller else { return true };
     let cancelling = async {
         loop {
             let is_confirmed = canceller.cancel().await.is_ok();

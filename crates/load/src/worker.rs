@@ -90,7 +90,7 @@ pub struct Plan {
 /// What a worker gets.
 pub(crate) struct Job<D: Driver> {
     pub(crate) driver: D,
-    pub(crate) sources: Arc<dyn Sources<D::Request>>,
+    pub(crate) sources: Arc<dyn Sources<D::Protocol>>,
     pub(crate) labels: Arc<[String]>,
     pub(crate) plan: Plan,
     pub(crate) place: Place,

@@ -2,17 +2,14 @@
 //! where the superuser `postgres` may enter without a password and others over TCP on 127.0.0.1 with SCRAM only.
 //! `TRIMTAB_TEST_POSTGRES_TLS` (HOST:PORT) and `TRIMTAB_TEST_POSTGRES_ROOT` (its certificate) name one with TLS.
 
-use std::future::poll_fn;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::sleep;
 use trimtab_load::driver::postgresql::{Access, Postgres, PostgresSession, TlsMode};
-use trimtab_load::driver::{Answer, Canceller, Driver, ErrorClass, Failure, Session, TlsFiles};
-use trimtab_load::sql::{Expect, Params, SqlCommand, SqlRequest};
+use trimtab_load::driver::{Canceller, Driver, ErrorClass, Failure, Session, TlsFiles};
+use trimtab_load::sql::{Expect, Params, SqlAnswer, SqlCommand, SqlRequest};
 
 /// The server that the variable names; `None` says why the test is skipped.
 fn server(variable: &str) -> Option<Access> {
@@ -51,13 +48,26 @@ fn prepared(index: u32, fill: impl FnOnce(&mut Params)) -> SqlRequest {
     request
 }
 
+/// What came back for one request.
+struct Answer {
+    rows: u64,
+    first_row: Option<Vec<Option<String>>>,
+}
+
+async fn ask(session: &mut PostgresSession, request: &SqlRequest) -> Result<Answer, Failure> {
+    let mut answer = SqlAnswer::default();
+    let rows = session.run(request, &mut answer).await?;
+    let first_row = answer.has_row().then(|| answer.columns().map(|column| column.map(str::to_owned)).collect());
+    Ok(Answer { rows, first_row })
+}
+
 async fn run(session: &mut PostgresSession, sql: &str) -> Result<u64, Failure> {
-    session.run(&text(sql)).await.map(|answer| answer.rows)
+    ask(session, &text(sql)).await.map(|answer| answer.rows)
 }
 
 /// The first row's first column.
 async fn value(session: &mut PostgresSession, sql: &str) -> String {
-    let answer = session.run(&SqlRequest { wants_row: true, ..text(sql) }).await.expect("a row");
+    let answer = ask(session, &SqlRequest { wants_row: true, ..text(sql) }).await.expect("a row");
     column(&answer, 0)
 }
 
@@ -81,7 +91,7 @@ async fn parameters_of_every_type_arrive() {
         params.push_text("yes");
         params.push_null();
     });
-    let row = session.run(&request).await.expect("a row").first_row.expect("a row");
+    let row = ask(&mut session, &request).await.expect("a row").first_row.expect("a row");
     let row: Vec<_> = row.iter().map(|column| column.as_deref().unwrap_or("NULL")).collect();
     let expected = ["-32768", "2147483647", "-9223372036854775808", "0.25", "1e-300", "12", "34", "t", "NULL"];
     assert_eq!(row, expected);
@@ -89,7 +99,7 @@ async fn parameters_of_every_type_arrive() {
         params.push_int(32_768);
         (1..9).for_each(|_| params.push_null());
     });
-    let failure = session.run(&request).await.expect_err("too large");
+    let failure = ask(&mut session, &request).await.err().expect("too large");
     assert_eq!((failure.class, failure.code.as_deref()), (ErrorClass::Statement, Some("22003")));
     assert!(!session.is_lost());
 }
@@ -108,16 +118,16 @@ async fn rows_are_counted_and_checked() {
     let settings = vec![("search_path".to_owned(), "counted, public".to_owned())];
     let access = server("TRIMTAB_TEST_POSTGRES").expect("a server");
     let mut session = connect(Access { settings, ..access }, &statements).await.expect("a connection");
-    let answer = session.run(&prepared(0, |params| params.push_int(10))).await.expect("rows");
+    let answer = ask(&mut session, &prepared(0, |params| params.push_int(10))).await.expect("rows");
     assert_eq!((answer.rows, answer.first_row), (10, None));
     let mut request = prepared(1, |params| params.push_int(4));
     request.expect = Expect { rows: Some((4, 4)), column_bytes: Some(3) };
-    assert_eq!(session.run(&request).await.map(|answer| answer.rows), Ok(4));
+    assert_eq!(ask(&mut session, &request).await.map(|answer| answer.rows), Ok(4));
     request.expect.column_bytes = Some(4);
-    let failure = session.run(&request).await.expect_err("three bytes");
+    let failure = ask(&mut session, &request).await.err().expect("three bytes");
     assert_eq!(failure.to_string(), "column 1 of row 1 is 3 bytes instead of 4 bytes");
     request.expect = Expect { rows: Some((5, 9)), column_bytes: None };
-    let failure = session.run(&request).await.expect_err("four rows");
+    let failure = ask(&mut session, &request).await.err().expect("four rows");
     assert_eq!((failure.class, failure.message.as_str()), (ErrorClass::Validation, "4 rows instead of 5 to 9"));
     let all = "UPDATE t SET v = 'x' WHERE k < 3; DELETE FROM t WHERE k = 1; SELECT 1; COPY t TO STDOUT";
     assert_eq!(run(&mut session, all).await, Ok(2 + 1 + 1 + 9));
@@ -128,12 +138,12 @@ async fn rows_are_counted_and_checked() {
 async fn a_failed_transaction_is_rolled_back() {
     let Some(mut session) = session(&["SELECT 1 / $1::int"]).await else { return };
     let step = |command| SqlRequest { command, ..SqlRequest::default() };
-    session.run(&step(SqlCommand::Begin)).await.expect("a transaction");
-    let failure = session.run(&prepared(0, |params| params.push_int(0))).await.expect_err("a division by zero");
+    ask(&mut session, &step(SqlCommand::Begin)).await.expect("a transaction");
+    let failure = ask(&mut session, &prepared(0, |params| params.push_int(0))).await.err().expect("a division by zero");
     assert_eq!(failure.to_string(), "22012 division by zero");
-    let failure = session.run(&step(SqlCommand::Commit)).await.expect_err("no commit");
+    let failure = ask(&mut session, &step(SqlCommand::Commit)).await.err().expect("no commit");
     assert_eq!(failure.message, "COMMIT rolled back: the transaction had failed");
-    session.run(&step(SqlCommand::Begin)).await.expect("a transaction");
+    ask(&mut session, &step(SqlCommand::Begin)).await.expect("a transaction");
     let in_transaction = "SELECT pg_current_xact_id_if_assigned() IS NOT NULL";
     run(&mut session, "CREATE TEMP TABLE gone ()").await.expect("a table");
     assert_eq!(value(&mut session, in_transaction).await, "t");
@@ -178,11 +188,11 @@ async fn a_statement_that_cannot_be_prepared_is_named() {
 #[tokio::test]
 async fn requests_that_cannot_be_sent_leave_the_connection_alone() {
     let Some(mut session) = session(&["SELECT $1::int"]).await else { return };
-    let failure = session.run(&prepared(0, |_| {})).await.expect_err("a parameter is missing");
+    let failure = ask(&mut session, &prepared(0, |_| {})).await.err().expect("a parameter is missing");
     assert_eq!(failure.message, "statement 1 takes 1 parameters, and 0 came");
-    let failure = session.run(&prepared(1, |_| {})).await.expect_err("one statement only");
+    let failure = ask(&mut session, &prepared(1, |_| {})).await.err().expect("one statement only");
     assert_eq!(failure.message, "statement 2 was asked for, and 1 are prepared");
-    assert_eq!(column(&session.run(&prepared(0, |params| params.push_int(5))).await.expect("a row"), 0), "5");
+    assert_eq!(column(&ask(&mut session, &prepared(0, |params| params.push_int(5))).await.expect("a row"), 0), "5");
 }
 
 #[tokio::test]
@@ -203,10 +213,10 @@ async fn long_answers_and_long_requests_pass() {
     assert_eq!(run(&mut session, "SELECT repeat('x', 30000000) FROM generate_series(1, 2)").await, Ok(2));
     let mut request = text("SELECT repeat('x', 3000000) FROM generate_series(1, 2)");
     request.expect.column_bytes = Some(3_000_000);
-    assert_eq!(session.run(&request).await.map(|answer| answer.rows), Ok(2));
+    assert_eq!(ask(&mut session, &request).await.map(|answer| answer.rows), Ok(2));
     // More than a socket takes at once.
     let long = "y".repeat(20_000_000);
-    let answer = session.run(&prepared(0, |params| params.push_text(&long))).await.expect("a row");
+    let answer = ask(&mut session, &prepared(0, |params| params.push_text(&long))).await.expect("a row");
     assert_eq!(column(&answer, 0), "20000000");
     assert_eq!(value(&mut session, "SELECT 'still here'").await, "still here");
 }
@@ -221,14 +231,8 @@ async fn what_the_server_says_besides_is_skipped() {
     assert_eq!(value(&mut session, "SHOW application_name").await, "trimtab-test");
 }
 
-#[tokio::test]
-async fn a_cancelled_statement_ends_and_the_next_one_is_not_hit() {
-    let Some(mut session) = session(&[]).await else { return };
-    cancel_and_go_on(&mut session).await;
-}
-
 async fn cancel_and_go_on(session: &mut PostgresSession) {
-    let canceller = session.canceller();
+    let canceller = session.canceller().expect("PostgreSQL cancels");
     let cancelling = async {
         sleep(Duration::from_millis(100)).await;
         canceller.cancel().await
@@ -241,22 +245,6 @@ async fn cancel_and_go_on(session: &mut PostgresSession) {
         canceller.cancel().await.expect("a server that takes the request");
         assert_eq!(run(session, "SELECT 1 FROM pg_sleep(0.001)").await, Ok(1));
     }
-}
-
-#[tokio::test]
-async fn an_operation_that_is_dropped_leaves_the_session_lost() {
-    let Some(mut session) = session(&[]).await else { return };
-    {
-        let request = text("SELECT pg_sleep(60)");
-        let mut running = pin!(session.run(&request));
-        poll_fn(|cx| {
-            assert!(running.as_mut().poll(cx).is_pending());
-            Poll::Ready(())
-        })
-        .await;
-    }
-    assert!(session.is_lost());
-    session.canceller().cancel().await.expect("a server that takes the request");
 }
 
 #[tokio::test]

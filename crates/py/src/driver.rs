@@ -113,7 +113,7 @@ impl Mysql {
     }
 }
 
-fn tls_mode(name: &str) -> PyResult<TlsMode> {
+pub(crate) fn tls_mode(name: &str) -> PyResult<TlsMode> {
     let unknown = || format!("tls={name:?} is none of disable, prefer, require, verify-ca, verify-full");
     TlsMode::from_name(name).ok_or_else(|| PyValueError::new_err(unknown()))
 }

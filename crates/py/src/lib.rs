@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 mod columns;
 mod driver;
 mod histogram;
+mod http;
 mod load;
 mod log;
 mod model;
@@ -21,6 +22,8 @@ mod _native {
     use crate::driver::{Mysql, Postgres};
     #[pymodule_export]
     use crate::histogram::Histogram;
+    #[pymodule_export]
+    use crate::http::{Http, Page, Pages};
     #[pymodule_export]
     use crate::load::Load;
     #[pymodule_export]

@@ -10,13 +10,14 @@ use pyo3::prelude::*;
 use trimtab_load::engine;
 use trimtab_load::engine::{Limits, LoadError, Plan, Share};
 use trimtab_load::source::{Sources, SqlSources};
-use trimtab_load::sql::SqlRequest;
+use trimtab_load::sql::Sql;
 
 use crate::driver::{Mysql, Postgres};
+use crate::http::Http;
 use crate::log::{Frame, RunLog};
 use crate::model::Model;
 use crate::seconds;
-use crate::source::SourceArgument;
+use crate::source::{Asked, SourceArgument};
 
 /// Signals are looked for this often.
 const SLICE: Duration = Duration::from_millis(50);
@@ -29,6 +30,7 @@ const CANCEL_GRACE: Duration = Duration::from_secs(2);
 enum DriverArgument<'py> {
     Postgres(Bound<'py, Postgres>),
     Mysql(Bound<'py, Mysql>),
+    Http(Bound<'py, Http>),
 }
 
 /// A load that runs on threads of its own.
@@ -83,14 +85,14 @@ impl Load {
             connect_timeout: seconds("connect_timeout_s", connect_timeout_s)?,
             cancel_grace: CANCEL_GRACE,
         };
-        let sources = source.sources();
-        let n_users = users.or_else(|| sources.n_users());
+        let asked = source.asked();
+        let n_users = users.or_else(|| if let Asked::Sql(sources) = &asked { sources.n_users() } else { None });
         let n_users = n_users.ok_or_else(|| PyValueError::new_err("users: say how many there are"))?;
         let model = model.map_or_else(closed, |model| model.get().inner.clone());
         let plan = Plan { model, n_users, limits, seed, keeps_rows: keep_rows, max_tries };
         let of = |n_all| Share { n_threads: threads, first: first_thread, n_all };
         let share = all_threads.map_or_else(|| Share::whole(threads, n_users), of);
-        let load = Self { load: launch(py, &driver, sources, &plan, share)?, share, plan };
+        let load = Self { load: launch(py, &driver, &asked, &plan, share)?, share, plan };
         while !py.detach(|| load.load.wait_ready(SLICE)).map_err(python_error)? {
             py.check_signals()?;
         }
@@ -146,23 +148,36 @@ fn closed() -> trimtab_load::model::Model {
 fn launch(
     py: Python<'_>,
     driver: &DriverArgument<'_>,
-    sources: Arc<dyn SqlSources>,
+    asked: &Asked<'_>,
     plan: &Plan,
     share: Share,
 ) -> PyResult<engine::Load> {
-    let statements = sources.statements();
-    let sources: Arc<dyn Sources<SqlRequest>> = sources;
-    let launched = match driver {
-        DriverArgument::Postgres(driver) => {
-            let driver = driver.get().prepared(statements)?;
-            py.detach(|| engine::Load::launch(&driver, sources, plan, share))
+    let launched = match (driver, asked) {
+        (DriverArgument::Postgres(driver), Asked::Sql(sources)) => {
+            let driver = driver.get().prepared(sources.statements())?;
+            py.detach(|| engine::Load::launch(&driver, plain(sources), plan, share))
         }
-        DriverArgument::Mysql(driver) => {
-            let driver = driver.get().prepared(statements)?;
-            py.detach(|| engine::Load::launch(&driver, sources, plan, share))
+        (DriverArgument::Mysql(driver), Asked::Sql(sources)) => {
+            let driver = driver.get().prepared(sources.statements())?;
+            py.detach(|| engine::Load::launch(&driver, plain(sources), plan, share))
         }
+        (DriverArgument::Http(driver), Asked::Http(pages)) => {
+            let driver = &driver.get().driver;
+            let sources = pages.sources(driver)?;
+            py.detach(|| engine::Load::launch(driver, sources, plan, share))
+        }
+        (DriverArgument::Http(_), Asked::Sql(_)) => Err(wrong_pair("a web server", "statements")),
+        (_, Asked::Http(_)) => Err(wrong_pair("a database server", "pages")),
     };
     launched.map_err(python_error)
+}
+
+fn plain(sources: &Arc<dyn SqlSources>) -> Arc<dyn Sources<Sql>> {
+    Arc::<dyn SqlSources>::clone(sources)
+}
+
+fn wrong_pair(driver: &str, source: &str) -> LoadError {
+    LoadError::Invalid(format!("driver and source do not fit: {driver} cannot be asked for {source}"))
 }
 
 fn python_error(error: LoadError) -> PyErr {

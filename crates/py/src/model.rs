@@ -17,9 +17,9 @@ pub(crate) struct Model {
 impl Model {
     /// Every user waits for each answer, thinks, and goes on.
     #[staticmethod]
-    #[pyo3(signature = (think_s = 0.0, exponential = false))]
-    fn closed(think_s: f64, exponential: bool) -> PyResult<Self> {
-        Self::checked(model::Model::Closed(Think { mean_s: think_s, is_exponential: exponential }))
+    #[pyo3(signature = (think_s = 0.0, exponential = false, start_s = 0.0))]
+    fn closed(think_s: f64, exponential: bool, start_s: f64) -> PyResult<Self> {
+        Self::checked(model::Model::Closed(Think { mean_s: think_s, is_exponential: exponential, start_s }))
     }
 
     /// Operations are due at times of their own, whatever the server does.

@@ -9,6 +9,7 @@ use trimtab_load::fixed::FixedSources;
 use trimtab_load::source::SqlSources;
 use trimtab_load::sql::SqlCommand;
 
+use crate::http::Pages;
 use crate::scripts::Scripts;
 use crate::seconds;
 use crate::ycsb::{Ycsb, YcsbRows};
@@ -20,16 +21,24 @@ pub(crate) enum SourceArgument<'py> {
     Ycsb(Bound<'py, Ycsb>),
     YcsbRows(Bound<'py, YcsbRows>),
     Scripts(Bound<'py, Scripts>),
+    Pages(Bound<'py, Pages>),
+}
+
+/// What is asked, by the language that it is asked in.
+pub(crate) enum Asked<'py> {
+    Sql(Arc<dyn SqlSources>),
+    Http(&'py Pages),
 }
 
 impl SourceArgument<'_> {
-    pub(crate) fn sources(&self) -> Arc<dyn SqlSources> {
-        match self {
+    pub(crate) fn asked(&self) -> Asked<'_> {
+        Asked::Sql(match self {
             Self::Streams(streams) => Arc::clone(&streams.get().sources) as _,
             Self::Ycsb(ycsb) => Arc::clone(&ycsb.get().sources) as _,
             Self::YcsbRows(rows) => Arc::clone(&rows.get().sources) as _,
             Self::Scripts(scripts) => Arc::clone(&scripts.get().sources) as _,
-        }
+            Self::Pages(pages) => return Asked::Http(pages.get()),
+        })
     }
 }
 

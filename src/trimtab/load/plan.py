@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trimtab._native import Load, Model, Mysql, Postgres, Script, Scripts, Ycsb, YcsbRows
+    from trimtab._native import Http, Load, Model, Mysql, Page, Pages, Postgres, Script, Scripts, Ycsb, YcsbRows
 
 __all__ = ["LoadPlan", "Part", "build_driver", "build_model", "build_source", "launch"]
 
@@ -17,9 +17,9 @@ class LoadPlan:
     """What a load does; everything in it is JSON.
 
     Attributes:
-        protocol: "postgresql" or "mysql".
+        protocol: "postgresql", "mysql" or "http".
         access: how the server is entered, as the engine's driver of that protocol takes it; never printed.
-        source: the operations: `kind` is "ycsb", "ycsb rows" or "scripts", and the rest its arguments.
+        source: the operations: `kind` is "ycsb", "ycsb rows", "scripts" or "pages", and the rest its arguments.
         model: when they are due: `kind` is "closed" or "open", and the rest its arguments.
         users: connections of all generators together.
         duration_s: the load ends by itself after this time.
@@ -38,13 +38,13 @@ class LoadPlan:
     seed: int = 0
     max_tries: int = 1
 
+    def without_password(self) -> LoadPlan:
+        """The same, for a wire that others may read."""
+        return replace(self, access={**self.access, "password": None}) if "password" in self.access else self
+
     def to_json(self) -> dict[str, Any]:
         """All fields by name."""
         return asdict(self)
-
-    def without_password(self) -> LoadPlan:
-        """The same, for a wire that others can read."""
-        return replace(self, access={**self.access, "password": None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,33 +81,43 @@ def launch(plan: LoadPlan, part: Part, *, is_held: bool = False) -> Load:
     )
 
 
-def build_driver(protocol: str, access: Mapping[str, Any]) -> Postgres | Mysql:
+def build_driver(protocol: str, access: Mapping[str, Any]) -> Postgres | Mysql | Http:
     """The engine's driver.
 
     Raises:
         ValueError: an option that makes no sense.
     """
-    from trimtab._native import Mysql, Postgres
+    from trimtab._native import Http, Mysql, Postgres
 
+    if protocol == "http":
+        return Http(**{**access, "headers": _pairs(access["headers"])})
     drivers: dict[str, type[Postgres | Mysql]] = {"postgresql": Postgres, "mysql": Mysql}
     return drivers[protocol](**{**access, "settings": _pairs(access.get("settings", ()))})
 
 
-def build_source(source: Mapping[str, Any]) -> Ycsb | YcsbRows | Scripts:
+def build_source(source: Mapping[str, Any]) -> Ycsb | YcsbRows | Scripts | Pages:
     """The engine's source of operations.
 
     Raises:
-        ValueError: a script that cannot be read, or a number that cannot be.
+        ValueError: a script or a page that cannot be read, or a number that cannot be.
     """
-    from trimtab._native import Scripts, Ycsb, YcsbRows
+    from trimtab._native import Pages, Scripts, Ycsb, YcsbRows
 
     values = {name: value for name, value in source.items() if name != "kind"}
     if source["kind"] == "ycsb":
         return Ycsb(**values)
     if source["kind"] == "ycsb rows":
         return YcsbRows(**values)
+    if source["kind"] == "pages":
+        return Pages([_page(page) for page in values.pop("pages")], **values)
     scripts = [_script(script) for script in values.pop("scripts")]
     return Scripts(scripts, **{**values, "variables": _pairs(values["variables"])})
+
+
+def _page(page: Mapping[str, Any]) -> Page:
+    from trimtab._native import Page
+
+    return Page(**{**page, "headers": _pairs(page["headers"])})
 
 
 def _script(script: Mapping[str, Any]) -> Script:

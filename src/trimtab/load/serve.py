@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
 
 from trimtab.load.message import MAGIC, PROTOCOL, read_message, write_message
@@ -17,7 +18,10 @@ from trimtab.load.plan import LoadPlan, Part, launch
 if TYPE_CHECKING:
     from trimtab._native import Frame, Load, RunLog
 
-__all__ = ["FRAME_FIELDS", "HISTOGRAMS", "SECOND_COLUMNS", "Generator", "log_message"]
+__all__ = ["FRAME_FIELDS", "HISTOGRAMS", "PASSWORD", "SECOND_COLUMNS", "Generator", "log_message"]
+
+PASSWORD = "TRIMTAB_LOAD_PASSWORD"
+"""The environment variable with the server's password, where the plan comes without it."""
 
 _SLICE_S = 0.05
 """Commands are looked for this often while a load runs."""
@@ -79,7 +83,7 @@ class Generator:
         part = Part(**command["part"])
         try:
             _allow_files(command["files"])
-            self._load = launch(LoadPlan(**command["plan"]), part, is_held=True)
+            self._load = launch(_with_password(LoadPlan(**command["plan"])), part, is_held=True)
         except ConnectionError as error:
             self._send({"is": "error", "kind": "connect", "text": str(error)})
         except (ValueError, OSError) as error:
@@ -146,6 +150,14 @@ def log_message(log: RunLog) -> tuple[dict[str, Any], bytes]:
         for name in BUCKET_COLUMNS:
             put(f"{what} {name}", getattr(buckets, name))
     return {"is": "log", "columns": places, **{name: getattr(log, name) for name in _LOG_FIELDS}}, b"".join(columns)
+
+
+def _with_password(plan: LoadPlan) -> LoadPlan:
+    """The plan with the server's password, which does not come over a connection that others may read."""
+    password = os.environ.get(PASSWORD)
+    if password is None or plan.access.get("password", "") is not None:
+        return plan
+    return replace(plan, access={**plan.access, "password": password})
 
 
 def _allow_files(needed: int) -> None:

@@ -15,12 +15,13 @@ class Endpoint:
     """Where and as whom a load connects.
 
     Attributes:
-        protocol: "postgresql", later "mysql", "mongodb", "cql", "http".
+        protocol: "postgresql", "mysql", "http" (a web server), "program" (no server at all); later "mongodb", "cql".
         host: a host name, an address, or (starting with "/") the directory of a unix socket.
         port: TCP port, or the number in the unix socket's name.
         user, database: as the protocol knows them.
         password: never printed; None lets the driver use the system's own files (.pgpass).
-        options: further driver parameters by name ("sslmode", ...).
+        options: further driver parameters by name: "sslmode" and others of databases, "scheme" ("https") of web servers.
+        data: the database behind a site, where the data are that a workload prepares; None: here.
     """
 
     protocol: str
@@ -30,13 +31,16 @@ class Endpoint:
     database: str
     password: str | None = field(default=None, repr=False)
     options: Mapping[str, str] = field(default_factory=dict)
+    data: Endpoint | None = None
 
     def __post_init__(self) -> None:
         """A password that comes in here is taken out of every text from now on."""
         remember(self.password)
 
     def with_database(self, database: str) -> Endpoint:
-        """The same server, another database."""
+        """The same server with another database; of a site, the same site with another database behind it."""
+        if self.data is not None:
+            return replace(self, data=self.data.with_database(database))
         return replace(self, database=database)
 
     def __str__(self) -> str:

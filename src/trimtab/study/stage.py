@@ -18,6 +18,7 @@ from trimtab.systems import KnobState, Stack, Target, Tier
 from trimtab.trial import MeasurePlan
 from trimtab.units import format_value, parse_value
 from trimtab.workload import Workload
+from trimtab.workload.server import DATA_PROTOCOLS
 
 __all__ = ["Stage", "build_stack", "build_target", "build_workload", "loaded_tier", "open_stage"]
 
@@ -118,7 +119,30 @@ def _driving(file: StudyFile, stack: Stack, workload: Workload) -> Stack:
             f"workload kind={workload.kind!r} cannot drive target kind={target.kind!r}",
             hint=f"it speaks {', '.join(workload.protocols)}; the target speaks {target.endpoint().protocol}",
         )
-    return stack.driving(tier.name)
+    return stack.driving(tier.name, _data_tier(file, stack, tier))
+
+
+def _data_tier(file: StudyFile, stack: Stack, driven: Tier) -> str:
+    """The tier that keeps the data of the driven one: as the study says, or else the only other database; "" for itself.
+
+    Raises:
+        UsageError: the study names a tier that is none, or keeps no data.
+    """
+    others = [
+        tier.name
+        for tier in stack.tiers
+        if tier.name != driven.name and tier.target.endpoint().protocol in DATA_PROTOCOLS
+    ]
+    named = file.workload.get("data")
+    if named is not None:
+        if named not in others:
+            raise UsageError(
+                f"[workload] data={named!r} does not name a database behind target={driven.name!r}",
+                hint=f"use one of: {', '.join(others)}" if others else "remove it: no other target is a database",
+            )
+        return str(named)
+    is_database = driven.target.endpoint().protocol in DATA_PROTOCOLS
+    return others[0] if len(others) == 1 and not is_database else ""
 
 
 def build_workload(file: StudyFile) -> Workload:
@@ -128,7 +152,7 @@ def build_workload(file: StudyFile) -> Workload:
         UsageError: unknown kind, or a table its plug-in refuses.
     """
     plugin = plugins.load("workloads", file.workload["kind"])
-    table = {key: value for key, value in file.workload.items() if key != "target"}
+    table = {key: value for key, value in file.workload.items() if key not in ("target", "data")}
     workload: Workload = plugin.from_settings(table, directory=file.directory)
     return workload
 

@@ -44,6 +44,7 @@ class Stack:
         memory: what the tiers of one machine may use together, in bytes; None: what it has.
         constraints: what must hold between knobs of several tiers, in the constraint language.
         driven: the tier that the load drives; "" for the highest.
+        data: the tier that keeps the data of the one that the load drives; "" for itself.
 
     Attributes:
         tiers: bottom first.
@@ -56,7 +57,13 @@ class Stack:
     """
 
     def __init__(
-        self, tiers: Sequence[Tier], *, memory: int | None = None, constraints: Sequence[str] = (), driven: str = ""
+        self,
+        tiers: Sequence[Tier],
+        *,
+        memory: int | None = None,
+        constraints: Sequence[str] = (),
+        driven: str = "",
+        data: str = "",
     ) -> None:
         if not tiers:
             raise UsageError("a stack has at least one target", hint="add a [target.NAME] table")
@@ -65,6 +72,7 @@ class Stack:
         self._memory = memory
         self._constraints = tuple(constraints)
         self.driven = self.tier(driven) if driven else self.tiers[-1]
+        self._data = self.tier(data) if data else self.driven
         self.follows = follows_of(self.tiers)
         self.watch = StackWatch(self.tiers, memory)
 
@@ -88,9 +96,9 @@ class Stack:
         """Names of its tiers, for people."""
         return ", ".join(tier.name for tier in self.tiers)
 
-    def driving(self, name: str) -> Stack:
-        """The same targets, with the load on the tier of that name."""
-        return Stack(self.tiers, memory=self._memory, constraints=self._constraints, driven=name)
+    def driving(self, name: str, data: str = "") -> Stack:
+        """The same targets, with the load on the tier of that name, and its data on that of the other."""
+        return Stack(self.tiers, memory=self._memory, constraints=self._constraints, driven=name, data=data)
 
     def tier(self, name: str) -> Tier:
         """A tier by its name.
@@ -167,9 +175,13 @@ class Stack:
         return replace(found[0], server_version="; ".join(versions))
 
     def endpoint(self) -> Endpoint:
-        """How the load reaches the tier that it drives."""
+        """How the load reaches the tier that it drives, and the tier behind it that keeps its data."""
         with self.driven.asked():
-            return self.driven.target.endpoint()
+            there = self.driven.target.endpoint()
+        if self._data is self.driven:
+            return there
+        with self._data.asked():
+            return replace(there, data=self._data.target.endpoint())
 
     def where(self) -> Mapping[str, str]:
         """Server, files and restart command of each tier, for people."""

@@ -6,7 +6,6 @@ it is somebody else's and is never touched.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,11 +15,9 @@ from trimtab.errors import LoadError, UsageError
 from trimtab.records import Endpoint
 from trimtab.units import format_size
 from trimtab.workload.base import Preparation
-from trimtab.workload.server import Server, ServerError, Session, server_of
+from trimtab.workload.server import ServerError, Session, Store, store_of
 
-__all__ = ["MARKER_TABLE", "Dataset", "check_name", "clone", "drop_clone", "ensure"]
-
-MARKER_TABLE = "trimtab_data"
+__all__ = ["Dataset", "check_name", "clone", "drop_clone", "ensure"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +58,7 @@ def ensure(
     wanted: Dataset,
     report: Callable[[str], None],
     *,
-    free_bytes: Callable[[Server, Session], int | None] = lambda server, session: server.free_bytes(session),
+    free_bytes: Callable[[Store, Session], int | None] = lambda store, session: store.free_bytes(session),
 ) -> Preparation:
     """Makes `wanted` exist on the server of `endpoint`; what is there already is checked and kept.
 
@@ -70,14 +67,14 @@ def ensure(
             or what was is recognised as unfinished by the next call and created again.
     """
     started = time.monotonic()
-    server = server_of(endpoint)
+    store = store_of(endpoint)
     try:
-        with server.connect() as admin:
-            server.await_lock(admin, wanted.database, report)
-            reason = _unfit(server, admin, wanted)
+        with store.connect() as admin:
+            store.await_lock(admin, wanted.database, report)
+            reason = _unfit(store, admin, wanted)
             if reason is not None:
-                _make(server, admin, wanted, reason, report, free_bytes)
-            size = server.size_bytes(admin, wanted.database)
+                _make(store, admin, wanted, reason, report, free_bytes)
+            size = store.size_bytes(admin, wanted.database)
     except ServerError as error:
         raise _failed(error, wanted.database) from error
     return Preparation(time.monotonic() - started, size, reason is None)
@@ -105,16 +102,16 @@ def _read_only(database: str) -> LoadError:
     )
 
 
-def _unfit(server: Server, admin: Session, wanted: Dataset) -> str | None:
+def _unfit(store: Store, admin: Session, wanted: Dataset) -> str | None:
     """Why the data must be made ("" when there is none yet); None when it is there and right.
 
     Raises:
         LoadError: the database is not ours to change.
     """
-    if not server.exists(admin, wanted.database):
+    if not store.exists(admin, wanted.database):
         return ""
-    with server.connect(wanted.database) as session:
-        found = _read_marker(server, session, wanted.database)
+    with store.connect(wanted.database) as session:
+        found = store.read_marker(session, wanted.database)
         if found is None:
             return ""
         if {**found, "state": None} != {**wanted.content, "state": None}:
@@ -132,40 +129,18 @@ def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={found.get(name)!r} and not {wanted.get(name)!r}" for name in names)
 
 
-def _read_marker(server: Server, session: Session, database: str) -> dict[str, Any] | None:
-    """What the database says that it holds; None when a load was cut off before its first row, so that nothing is lost."""
-    tables = server.tables(session, database)
-    content: object = None
-    if MARKER_TABLE in tables:
-        rows = session.execute(f"SELECT content FROM {server.quote(MARKER_TABLE)}")
-        if not rows and tables == (MARKER_TABLE,):
-            return None
-        try:
-            content = json.loads(str(rows[0][0])) if rows else None
-        except ValueError:
-            content = None
-    elif not tables:
-        return None
-    if not isinstance(content, dict):
-        raise LoadError(
-            f"database={database} exists and was not made by Trimtab",
-            hint='name another one: database = "..." in [workload]; Trimtab creates it',
-        )
-    return content
-
-
 def _make(
-    server: Server,
+    store: Store,
     admin: Session,
     wanted: Dataset,
     reason: str,
     report: Callable[[str], None],
-    free_bytes: Callable[[Server, Session], int | None],
+    free_bytes: Callable[[Store, Session], int | None],
 ) -> None:
     if reason:
         report(f"{wanted.database} is created again: {reason}")
-        server.drop(admin, wanted.database)
-    free = free_bytes(server, admin)
+        store.drop(admin, wanted.database)
+    free = free_bytes(store, admin)
     if free is None:
         report(f"the server's free disk space cannot be seen; {wanted.database} needs {format_size(wanted.size_bytes)}")
     elif free < wanted.size_bytes:
@@ -174,37 +149,32 @@ def _make(
             f"needed={format_size(wanted.size_bytes)}",
             hint="free some space on the server, or ask for less data",
         )
-    if not server.exists(admin, wanted.database):
+    if not store.exists(admin, wanted.database):
         report(f"creating database {wanted.database}")
-        server.create(admin, wanted.database)
+        store.create(admin, wanted.database)
     try:
-        _mark(server, wanted.database, {**wanted.content, "state": "loading"})
-        wanted.fill(server.endpoint.with_database(wanted.database), report)
-        _mark(server, wanted.database, {**wanted.content, "state": "loaded"})
+        _mark(store, wanted.database, {**wanted.content, "state": "loading"})
+        wanted.fill(store.endpoint.with_database(wanted.database), report)
+        _mark(store, wanted.database, {**wanted.content, "state": "loaded"})
     except Exception:
         # Half a data set is of no use, and may be what fills the disk. What a kill leaves is known by its marker.
-        _drop_unfinished(server, admin, wanted.database, report)
+        _drop_unfinished(store, admin, wanted.database, report)
         raise
-    note = server.settle(admin)
+    note = store.settle(admin)
     if note:
         report(note)
 
 
-def _drop_unfinished(server: Server, admin: Session, database: str, report: Callable[[str], None]) -> None:
+def _drop_unfinished(store: Store, admin: Session, database: str, report: Callable[[str], None]) -> None:
     try:
-        server.drop(admin, database)
+        store.drop(admin, database)
     except ServerError as error:
         report(f"what was loaded into {database} is still there and is loaded again next time: {error.message}")
 
 
-def _mark(server: Server, database: str, content: Mapping[str, Any]) -> None:
-    table = server.quote(MARKER_TABLE)
-    with server.connect(database) as session:
-        session.execute(f"CREATE TABLE IF NOT EXISTS {table} (content text NOT NULL)")
-        session.execute("START TRANSACTION")
-        session.execute(f"DELETE FROM {table}")
-        session.execute(f"INSERT INTO {table} VALUES (%s)", (json.dumps(content),))
-        session.execute("COMMIT")
+def _mark(store: Store, database: str, content: Mapping[str, Any]) -> None:
+    with store.connect(database) as session:
+        store.write_marker(session, content)
 
 
 def clone(endpoint: Endpoint, source: str, copy: str) -> float:
@@ -216,11 +186,11 @@ def clone(endpoint: Endpoint, source: str, copy: str) -> float:
         LoadError: `source` is in use or missing, `copy` belongs to somebody else, or the server refuses.
     """
     started = time.monotonic()
-    server = server_of(endpoint)
-    with server.connect() as admin:
-        _drop(server, admin, copy)
+    store = store_of(endpoint)
+    with store.connect() as admin:
+        _drop(store, admin, copy)
         try:
-            server.clone(admin, source, copy)
+            store.clone(admin, source, copy)
         except ServerError as error:
             raise _not_copied(error, source, copy) from error
     return time.monotonic() - started
@@ -246,21 +216,21 @@ def drop_clone(endpoint: Endpoint, copy: str) -> None:
     Raises:
         LoadError: a database of that name was not made by `clone`, or cannot be dropped.
     """
-    server = server_of(endpoint)
-    with server.connect() as admin:
-        _drop(server, admin, copy)
+    store = store_of(endpoint)
+    with store.connect() as admin:
+        _drop(store, admin, copy)
 
 
-def _drop(server: Server, admin: Session, copy: str) -> None:
-    if not server.exists(admin, copy):
+def _drop(store: Store, admin: Session, copy: str) -> None:
+    if not store.exists(admin, copy):
         return
-    if not server.is_clone(admin, copy):
+    if not store.is_clone(admin, copy):
         raise LoadError(
             f"database={copy} exists and was not made by Trimtab", hint="rename or drop it: runs need that name"
         )
     try:
-        server.drop(admin, copy)
+        store.drop(admin, copy)
     except ServerError as error:
         raise LoadError(
-            f"cannot drop database={copy}: {error.message}", hint=f"drop it by hand as {server.endpoint.user}"
+            f"cannot drop database={copy}: {error.message}", hint=f"drop it by hand as {store.endpoint.user}"
         ) from error

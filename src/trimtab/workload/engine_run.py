@@ -18,11 +18,11 @@ from trimtab.records import Endpoint
 from trimtab.redact import hide_literals, hide_values
 from trimtab.workload.base import Frame
 from trimtab.workload.scripts import ScriptText
-from trimtab.workload.server import Server, Session, server_of
+from trimtab.workload.server import Session, SqlServer, server_of
 
 if TYPE_CHECKING:
     from trimtab._native import Frame as NativeFrame
-    from trimtab._native import Load, Mysql, Postgres, RunLog, Scripts, Seconds
+    from trimtab._native import Http, Load, Mysql, Postgres, RunLog, Scripts, Seconds
 
 __all__ = [
     "EngineRun",
@@ -167,7 +167,7 @@ def _tls_mode(endpoint: Endpoint) -> str:
     return "prefer" if mode == "allow" else mode
 
 
-def driver_of(endpoint: Endpoint) -> Postgres | Mysql:
+def driver_of(endpoint: Endpoint) -> Postgres | Mysql | Http:
     """The native driver for `endpoint`.
 
     Raises:
@@ -202,14 +202,19 @@ def cannot_connect(endpoint: Endpoint, users: int, words: str) -> LoadError:
     """A user could not connect; `words` say why."""
     return LoadError(
         f"the load cannot connect: endpoint={endpoint} users={users}: {words}",
-        hint="check that the server runs and max_connections leaves room for every user",
+        hint="check that the server runs and serves so many connections at once"
+        if endpoint.protocol == "http"
+        else "check that the server runs and max_connections leaves room for every user",
     )
 
 
 def cannot_start(endpoint: Endpoint, words: str) -> LoadError:
     """The server refuses a statement, or the plan makes no sense; `words` say why."""
     return LoadError(
-        f"the load cannot start: endpoint={endpoint}: {words}", hint="try the statements by hand on this database"
+        f"the load cannot start: endpoint={endpoint}: {words}",
+        hint="check the pages of the study file"
+        if endpoint.protocol == "http"
+        else "try the statements by hand on this database",
     )
 
 
@@ -282,7 +287,7 @@ def script_source(
 
 
 def check_scripts(
-    server: Server,
+    server: SqlServer,
     session: Session,
     parts: Sequence[ScriptPart],
     *,
@@ -309,7 +314,7 @@ def check_scripts(
 _VARIABLE = re.compile(r":([A-Za-z_]\w*)")
 
 
-def _check(server: Server, session: Session, statement: str, script: str) -> None:
+def _check(server: SqlServer, session: Session, statement: str, script: str) -> None:
     refusal = server.refusal(session, statement)
     if not refusal:
         return

@@ -13,10 +13,22 @@ from trimtab.load import LoadPlan
 from trimtab.records import Endpoint
 from trimtab.workload.base import LoadRun, StartState
 from trimtab.workload.engine_run import access_of, start_load
+from trimtab.workload.load_model import LoadModel
 from trimtab.workload.remote.start import start_remote
 from trimtab.workload.run_database import RunDatabase
 
-__all__ = ["EngineWorkload"]
+__all__ = ["EngineWorkload", "start_plan"]
+
+
+def start_plan(plan: LoadPlan, load: LoadModel, there: Endpoint) -> LoadRun:
+    """Starts the plan where the load comes from: in this process, or in others.
+
+    Raises:
+        LoadError: a user could not connect, the server refuses a statement, or a generator cannot be used.
+    """
+    if load.generators:
+        return start_remote(plan, load.generators, threads=load.n_threads, endpoint=there, is_open=load.is_open)
+    return start_load(plan, endpoint=there, threads=load.n_threads(len(os.sched_getaffinity(0))))
 
 
 class EngineWorkload(ABC):
@@ -75,9 +87,7 @@ class EngineWorkload(ABC):
             seed=seed,
             max_tries=self.max_tries,
         )
-        if load.generators:
-            return start_remote(plan, load.generators, threads=load.n_threads, endpoint=there, is_open=load.is_open)
-        return start_load(plan, endpoint=there, threads=load.n_threads(len(os.sched_getaffinity(0))))
+        return start_plan(plan, load, there)
 
     def require_protocol(self, endpoint: Endpoint) -> None:
         """Raises LoadError when the workload does not speak the endpoint's protocol."""

@@ -6,6 +6,7 @@ threads = "auto"          # of the generator; auto: one for each four cores
 from = ["ssh://loadgen1"] # where it runs: processes of their own, here ("local") or elsewhere; without it: in Trimtab itself
 model = "closed"          # the next request when the last one is answered; "open": when it is due
 think = "10ms"            # closed: pause between an answer and the next request
+start = "20s"             # closed: users come at random within this time
 rate = 2000               # open: requests per second, whatever the server does
 arrivals = "poisson"      # open: or "uniform"
 profile = { kind = "ramp", to = 4000, over = "60s" }
@@ -37,7 +38,7 @@ up with it, and takes little from it where both share a machine."""
 DEFAULT_USERS = 16
 
 _NAME = "[workload.load]"
-_CLOSED_KEYS = ("think", "think_time")
+_CLOSED_KEYS = ("think", "think_time", "start")
 _OPEN_KEYS = ("rate", "arrivals", "profile", "backlog", "backlog_age")
 _KEYS = ("users", "threads", "from", "model", *_CLOSED_KEYS, *_OPEN_KEYS)
 _PROFILE_KEYS = {"step": ("kind", "steps"), "ramp": ("kind", "to", "over"), "sine": ("kind", "amplitude", "period")}
@@ -95,6 +96,7 @@ class LoadModel:
         is_open: whether requests come by a schedule (open loop) and not after the last answer (closed loop).
         think_s: closed loop: pause of a user before its next request.
         is_think_exponential: whether that pause is exponential with mean `think_s`, and not always the same.
+        start_s: closed loop: users come at random within this time; all at once for 0.
         rate_per_s: open loop: requests per second; 0 in a closed one.
         arrivals: open loop: "poisson" (as independent users come) or "uniform" (evenly spaced).
         profile: open loop: how the rate changes; None: it does not.
@@ -107,6 +109,7 @@ class LoadModel:
     is_open: bool = False
     think_s: float = 0.0
     is_think_exponential: bool = False
+    start_s: float = 0.0
     rate_per_s: float = 0.0
     arrivals: Literal["poisson", "uniform"] = "poisson"
     profile: Profile | None = None
@@ -135,6 +138,7 @@ class LoadModel:
                 generators=generators,
                 think_s=table.seconds("think", "10ms", -1e-9) if "think" in table else 0.0,
                 is_think_exponential=table.choice("think_time", ("fixed", "exponential"), "fixed") == "exponential",
+                start_s=table.seconds("start", "20s", -1e-9) if "start" in table else 0.0,
             )
         return cls(
             users=users,
@@ -156,7 +160,13 @@ class LoadModel:
         """
         table = Table({"rate": rate_per_s}, _NAME, _KEYS)
         return replace(
-            self, is_open=True, rate_per_s=_rate(table, "rate"), profile=None, think_s=0.0, is_think_exponential=False
+            self,
+            is_open=True,
+            rate_per_s=_rate(table, "rate"),
+            profile=None,
+            think_s=0.0,
+            is_think_exponential=False,
+            start_s=0.0,
         )
 
     def n_threads(self, n_cores: int) -> int:
@@ -167,7 +177,12 @@ class LoadModel:
     def plain(self) -> dict[str, Any]:
         """As a `LoadPlan` holds it."""
         if not self.is_open:
-            return {"kind": "closed", "think_s": self.think_s, "exponential": self.is_think_exponential}
+            return {
+                "kind": "closed",
+                "think_s": self.think_s,
+                "exponential": self.is_think_exponential,
+                "start_s": self.start_s,
+            }
         return {
             "kind": "open",
             "rate": self.rate_per_s,

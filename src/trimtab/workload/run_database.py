@@ -1,7 +1,8 @@
 """The same start state for every trial: which database a run writes to, and how it gets back to what it was.
 
 * "none": nothing is written, or the user wants it so: runs use the data as it is.
-* "template": every run gets a fresh copy of the data's database, made by the server from its files.
+* "template": every run gets a fresh copy of the data's database, made by the server from its files; under a name of its own, or
+  under a fixed one that an application is wired to.
 * "rollback": every transaction is rolled back by the load itself.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from trimtab.errors import UsageError
 from trimtab.records import Endpoint
 from trimtab.workload.base import StartState
 from trimtab.workload.database import clone, drop_clone
@@ -26,14 +28,29 @@ class RunDatabase:
     Attributes:
         data: the database with the data as prepared.
         is_copied: whether each run gets a copy of it.
+        fixed: the copy's name; "" for one made of that of the data.
     """
 
     data: str
     is_copied: bool
+    fixed: str = ""
+
+    def __post_init__(self) -> None:
+        """A copy cannot take the place of what it is made of.
+
+        Raises:
+            UsageError: both have the same name.
+        """
+        if self.is_copied and self.fixed == self.data:
+            raise UsageError(
+                f"database={self.data!r} cannot be the copy and the original", hint="give the original another name"
+            )
 
     @property
     def name(self) -> str:
         """The database that a run uses."""
+        if self.is_copied and self.fixed:
+            return self.fixed
         return self.data[: 63 - len(_SUFFIX)] + _SUFFIX if self.is_copied else self.data
 
     def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:

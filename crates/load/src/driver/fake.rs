@@ -9,8 +9,17 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{Answer, Canceller, Driver, ErrorClass, Failure, Session};
+use super::{Canceller, Driver, ErrorClass, Failure, Session};
 use crate::fixed::Fill;
+use crate::protocol::Protocol;
+
+/// What a [`Fake`] speaks.
+pub(crate) enum Faked {}
+
+impl Protocol for Faked {
+    type Request = FakeRequest;
+    type Answer = ();
+}
 
 /// What one operation does.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,10 +61,12 @@ pub(crate) struct Fake {
     /// No answer leaves the server between these two moments.
     pub(crate) stall: Option<(Instant, Instant)>,
     pub(crate) n_resets: Arc<AtomicU32>,
+    /// Whether requests end with their futures only.
+    pub(crate) is_uncancellable: bool,
 }
 
 impl Driver for Fake {
-    type Request = FakeRequest;
+    type Protocol = Faked;
     type Session = FakeSession;
 
     async fn connect(&self) -> Result<FakeSession, Failure> {
@@ -79,10 +90,10 @@ pub(crate) struct FakeSession {
 }
 
 impl Session for FakeSession {
-    type Request = FakeRequest;
+    type Protocol = Faked;
     type Canceller = FakeCanceller;
 
-    async fn run(&mut self, request: &FakeRequest) -> Result<Answer, Failure> {
+    async fn run(&mut self, request: &FakeRequest, _answer: &mut ()) -> Result<u64, Failure> {
         self.server.n_requests.fetch_add(1, Ordering::SeqCst);
         match *request {
             FakeRequest::Answer(ms) => {
@@ -92,7 +103,7 @@ impl Session for FakeSession {
                 {
                     sleep_until(until).await;
                 }
-                Ok(Answer { rows: 1, first_row: None })
+                Ok(1)
             }
             FakeRequest::Conflict(n) => {
                 sleep(Duration::from_millis(10)).await;
@@ -101,7 +112,7 @@ impl Session for FakeSession {
                     return Err(Failure::without_code(ErrorClass::Serialization, "conflict"));
                 }
                 self.n_conflicts = 0;
-                Ok(Answer { rows: 1, first_row: None })
+                Ok(1)
             }
             FakeRequest::Fail(ms) => {
                 sleep(Duration::from_millis(ms)).await;
@@ -127,8 +138,8 @@ impl Session for FakeSession {
         Ok(())
     }
 
-    fn canceller(&self) -> FakeCanceller {
-        self.canceller.clone()
+    fn canceller(&self) -> Option<FakeCanceller> {
+        (!self.server.is_uncancellable).then(|| self.canceller.clone())
     }
 
     fn is_lost(&self) -> bool {

@@ -1,5 +1,6 @@
 //! What the engine asks of a protocol: connect, run a request, cancel it.
 
+pub mod http;
 pub mod mysql;
 pub mod postgresql;
 
@@ -14,6 +15,8 @@ pub use tls::{TlsFiles, TlsMode};
 pub(crate) mod fake;
 
 use std::fmt;
+
+use crate::protocol::Protocol;
 
 /// What kind of failure it was, in terms that fit every protocol. The numbers are part of the Python interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,24 +105,15 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// What came back for one request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
-    /// Rows (documents, pages) returned or touched.
-    pub rows: u64,
-    /// The first row's columns as text (`None`: NULL), when the request asked for it.
-    pub first_row: Option<Vec<Option<String>>>,
-}
-
-/// A protocol with the address and credentials of one server; each worker thread has its own copy.
+/// A language with the address and credentials of one server; each worker thread has its own copy.
 ///
 /// All futures run on the worker's own current-thread runtime, where `spawn_local` works, so they need not be `Send`.
 /// Dropping one must not block.
 pub trait Driver: Clone + Send + 'static {
-    /// What one step of an operation asks of the server; reused from step to step, so that a step allocates nothing.
-    type Request: Default + Send + Sync + 'static;
+    /// What it speaks.
+    type Protocol: Protocol;
     /// One connection.
-    type Session: Session<Request = Self::Request>;
+    type Session: Session<Protocol = Self::Protocol>;
 
     /// A copy for one worker, which shares with those of other workers nothing that belongs to a thread.
     #[must_use]
@@ -144,21 +138,29 @@ pub trait Driver: Clone + Send + 'static {
 
 /// One connection; runs one request at a time.
 pub trait Session: 'static {
-    /// What one step of an operation asks of the server.
-    type Request;
-    /// See [`Canceller`].
+    /// What it speaks.
+    type Protocol: Protocol;
+    /// See [`Canceller`]; [`Uncancellable`] where there is none.
     type Canceller: Canceller;
 
-    /// Runs one request to its end. Validates the answer where the request says what it must be.
-    fn run(&mut self, request: &Self::Request) -> impl Future<Output = Result<Answer, Failure>>;
+    /// Runs one request to its end, and gives how many rows, documents or pages came or were touched; what else the request
+    /// asked for is written into `answer`, which may hold an earlier one. Validates the answer where the request says what
+    /// it must be.
+    fn run(
+        &mut self,
+        request: &<Self::Protocol as Protocol>::Request,
+        answer: &mut <Self::Protocol as Protocol>::Answer,
+    ) -> impl Future<Output = Result<u64, Failure>>;
 
     /// Brings the connection back to where a new operation can start (rolls back what a failed step left open).
     fn reset(&mut self) -> impl Future<Output = Result<(), Failure>>;
 
-    /// A handle that cancels what this session runs while `run` is pending; asked for once per connection.
-    fn canceller(&self) -> Self::Canceller;
+    /// A handle that cancels what this session runs while `run` is pending; asked for once per connection. `None`: the
+    /// engine drops the future of a request that is cut off, and the session must end what it was at.
+    fn canceller(&self) -> Option<Self::Canceller>;
 
-    /// Whether the connection is gone, so that the next request would fail.
+    /// Whether the connection is gone, so that the next request would fail; the engine then waits a while before it opens
+    /// another. A session that can open a connection anew when its server has closed it in good order says no.
     fn is_lost(&self) -> bool;
 
     /// Says goodbye to the server. The engine bounds the time it may take.
@@ -169,6 +171,16 @@ pub trait Session: 'static {
 pub trait Canceller {
     /// Returns once the server has taken the request, so that it cannot hit a later operation.
     fn cancel(&self) -> impl Future<Output = Result<(), Failure>>;
+}
+
+/// The canceller of a protocol that has none.
+#[derive(Clone, Copy, Debug)]
+pub enum Uncancellable {}
+
+impl Canceller for Uncancellable {
+    async fn cancel(&self) -> Result<(), Failure> {
+        match *self {}
+    }
 }
 
 /// Whatever keeps a connection from being made is a failure to connect: an unknown database is no wrong statement.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::driver::fake::{DEAF, Fake, FakeRequest};
+use crate::driver::fake::{DEAF, Fake, FakeRequest, Faked};
 use crate::fixed::{FixedSources, Operation, Stream};
 use crate::log::Outcome;
 use crate::model::{Model, Think};
@@ -120,7 +120,7 @@ fn a_refused_user_is_told() {
 #[test]
 fn two_halves_drive_the_users_of_the_whole() {
     let streams = vec![stream(FakeRequest::Answer(1), false); 5];
-    let sources: Arc<dyn Sources<FakeRequest>> = Arc::new(FixedSources::new(streams).expect("legal streams"));
+    let sources: Arc<dyn Sources<Faked>> = Arc::new(FixedSources::new(streams).expect("legal streams"));
     let mut users = Vec::new();
     for first in 0..2 {
         let share = Share { n_threads: 1, first, n_all: 2 };
@@ -140,7 +140,7 @@ fn two_halves_drive_the_users_of_the_whole() {
 
 #[test]
 fn a_share_beyond_the_run_is_refused() {
-    let sources: Arc<dyn Sources<FakeRequest>> =
+    let sources: Arc<dyn Sources<Faked>> =
         Arc::new(FixedSources::new(vec![stream(FakeRequest::Answer(1), false); 2]).expect("legal streams"));
     for (share, text) in [
         (Share { n_threads: 2, first: 1, n_all: 2 }, "threads=1..3: users=2 have threads 0..2"),

@@ -13,7 +13,8 @@ use super::user::ScriptSource;
 use super::value::Scalar;
 use crate::random::Random;
 use crate::source::{Source, Sources, SqlSources};
-use crate::sql::SqlRequest;
+use crate::sql::Sql;
+use crate::weights::{check_weights, cumulate};
 
 /// Whose placeholders and lexical rules the statements follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,7 +122,7 @@ impl ScriptSources {
     /// Reads and compiles all scripts; nothing of them can fail later but what depends on values.
     pub fn new(scripts: &[Script], options: &Options) -> Result<Self, ScriptError> {
         let weights: Vec<f64> = scripts.iter().map(|script| script.weight().1).collect();
-        own::check_weights(&weights).map_err(|message| ScriptError::whole("scripts", message))?;
+        check_weights(&weights).map_err(|message| ScriptError::whole("scripts", message))?;
         let mut names = Names::default();
         for name in AUTOMATIC {
             names.add(name);
@@ -139,7 +140,7 @@ impl ScriptSources {
         let mut compiled = Compiled {
             dialect: options.dialect,
             programs: Vec::new(),
-            cumulative: own::cumulate(&weights),
+            cumulative: cumulate(&weights),
             generators: Vec::new(),
             names,
             statements: Vec::new(),
@@ -209,12 +210,12 @@ fn compile(
     }
 }
 
-impl Sources<SqlRequest> for ScriptSources {
+impl Sources<Sql> for ScriptSources {
     fn labels(&self) -> Vec<String> {
         self.0.programs.iter().map(|program| program.label.clone()).collect()
     }
 
-    fn source(&self, user: u32, seed: u64) -> Box<dyn Source<SqlRequest>> {
+    fn source(&self, user: u32, seed: u64) -> Box<dyn Source<Sql>> {
         let compiled = &self.0;
         let mut names = compiled.names.initial.clone();
         let default_seed = Random::in_state(!seed).bits() as i64;

@@ -1,9 +1,9 @@
 //! Scripts from text to requests.
 
 use super::*;
-use crate::driver::{Answer, ErrorClass};
+use crate::driver::ErrorClass;
 use crate::source::{Source, Sources, SqlSources, Step};
-use crate::sql::{Param, SqlCommand, SqlRequest};
+use crate::sql::{Param, Sql, SqlAnswer, SqlCommand, SqlRequest};
 
 fn pgbench(text: &str) -> Script {
     let (label, file) = ("a".to_owned(), "a.sql".to_owned());
@@ -24,7 +24,7 @@ fn variables(pairs: &[(&str, &str)]) -> Options {
 }
 
 /// One step as a line of text.
-fn describe(step: Step, request: &SqlRequest, statements: &[String], source: &mut dyn Source<SqlRequest>) -> String {
+fn describe(step: Step, request: &SqlRequest, statements: &[String], source: &mut dyn Source<Sql>) -> String {
     match step {
         Step::End => "end".to_owned(),
         Step::Sleep(time) => format!("sleep {} us", time.as_micros()),
@@ -57,7 +57,7 @@ fn show(param: Param<'_>) -> String {
 }
 
 /// The steps of the operation that has begun; every request is answered with one row of these columns.
-fn steps(sources: &ScriptSources, source: &mut dyn Source<SqlRequest>, row: &[Option<&str>]) -> Vec<String> {
+fn steps(sources: &ScriptSources, source: &mut dyn Source<Sql>, row: &[Option<&str>]) -> Vec<String> {
     let statements = sources.statements();
     let mut request = SqlRequest::default();
     let mut lines = Vec::new();
@@ -67,8 +67,9 @@ fn steps(sources: &ScriptSources, source: &mut dyn Source<SqlRequest>, row: &[Op
         match step {
             Step::End | Step::Fail => return lines,
             Step::Request => {
-                let first_row = row.iter().map(|column| column.map(str::to_owned)).collect();
-                source.answer(&Answer { rows: 1, first_row: Some(first_row) });
+                let mut answer = SqlAnswer::default();
+                answer.set_row(row.iter().map(|column| column.map(str::as_bytes)));
+                source.answer(&answer);
             }
             Step::Sleep(_) => {}
         }

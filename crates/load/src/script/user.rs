@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::expression::State;
-use super::own::{User, fill, pick};
+use super::own::{User, fill};
 use super::program::{Binding, Fragment, Length, Pause, Step as ProgramStep, Stored};
 use super::source::{Compiled, Dialect};
 use super::statement::Effect;
 use super::value::{Scalar, Slot};
-use crate::driver::{Answer, ErrorClass, Failure};
+use crate::driver::{ErrorClass, Failure};
 use crate::random::Random;
 use crate::source::{Source, Step};
-use crate::sql::{Expect, SqlCommand, SqlRequest};
+use crate::sql::{Expect, Sql, SqlAnswer, SqlCommand, SqlRequest};
+use crate::weights::pick;
 
 /// One user of a run.
 pub(super) struct ScriptSource {
@@ -180,9 +181,9 @@ impl Run {
     }
 
     /// Sets the variables that a row names.
-    fn store(&mut self, stored: &Stored, row: Option<&[Option<String>]>) {
+    fn store(&mut self, stored: &Stored, answer: &SqlAnswer) {
         let wanted = stored.slots.len();
-        match row {
+        match answer.has_row().then(|| answer.columns()) {
             Some(row) if row.len() == wanted => {
                 for (slot, column) in stored.slots.iter().zip(row) {
                     let slot = &mut self.state.slots[*slot as usize];
@@ -201,7 +202,7 @@ impl Run {
     }
 }
 
-impl Source<SqlRequest> for ScriptSource {
+impl Source<Sql> for ScriptSource {
     fn begin(&mut self) -> Option<u32> {
         let Self { shared, run } = self;
         run.program = match &shared.cumulative[..] {
@@ -230,7 +231,7 @@ impl Source<SqlRequest> for ScriptSource {
         Failure::without_code(ErrorClass::Statement, self.run.failure.take().unwrap_or_default())
     }
 
-    fn answer(&mut self, answer: &Answer) {
+    fn answer(&mut self, answer: &SqlAnswer) {
         let Some(awaited) = self.run.awaited.take() else { return };
         let step = &self.shared.programs[self.run.program].steps[awaited];
         let (ProgramStep::Prepared(.., Some(stored))
@@ -239,7 +240,7 @@ impl Source<SqlRequest> for ScriptSource {
         else {
             return;
         };
-        self.run.store(stored, answer.first_row.as_deref());
+        self.run.store(stored, answer);
     }
 
     fn rewind(&mut self) {

@@ -9,7 +9,7 @@ use tokio::task::LocalSet;
 
 use super::*;
 use crate::driver::ErrorClass;
-use crate::driver::fake::{DEAF, Fake, FakeRequest};
+use crate::driver::fake::{DEAF, Fake, FakeRequest, Faked};
 use crate::fixed::{FixedSources, Operation, Stream};
 use crate::log::{Frame, Log, Outcome, What};
 use crate::merge::Merge;
@@ -41,7 +41,7 @@ fn plan(n_users: usize) -> Plan {
 
 /// Runs one worker to its end and gives back what it told.
 async fn events(fake: &Fake, streams: &[Stream<FakeRequest>], plan: Plan) -> (Vec<Event>, Arc<[String]>) {
-    let sources: Arc<dyn Sources<FakeRequest>> = Arc::new(FixedSources::new(streams.to_vec()).expect("legal streams"));
+    let sources: Arc<dyn Sources<Faked>> = Arc::new(FixedSources::new(streams.to_vec()).expect("legal streams"));
     let labels: Arc<[String]> = sources.labels().into();
     let place = Place { worker: 0, n_workers: 1, n_users: plan.n_users };
     let (driver, timer) = (fake.clone(), Timer::coarse());
@@ -170,6 +170,27 @@ async fn a_connection_that_never_answers_the_cancel_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_cannot_be_cancelled_is_dropped_and_its_session_goes_on() {
+    let fake = Fake { is_uncancellable: true, ..Fake::default() };
+    let (log, _) = play(&fake, &[once(&[Hang(1), Answer(10)])]).await;
+    assert_eq!(story(&log), [(0, 5_000, Outcome::TimedOut), (5_000, 5_010, Outcome::Ok)]);
+    let counts = [&fake.n_connects, &fake.n_cancels, &fake.n_resets].map(|count| count.load(Ordering::SeqCst));
+    assert_eq!(counts, [1, 0, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn users_come_within_the_time_that_the_model_gives_them() {
+    let model = Model::Closed(Think { start_s: 8.0, ..Think::default() });
+    let streams = vec![once(&[Answer(10)]); 200];
+    let (log, _) = play_plan(&Fake::default(), &streams, Plan { model, ..plan(200) }).await;
+    let starts: Vec<f64> = log.rows.iter().map(|row| row.start_s).collect();
+    let mean_s = starts.iter().sum::<f64>() / 200.0;
+    assert!(starts.len() == 200 && (mean_s - 4.0).abs() < 0.6, "{mean_s}");
+    assert!(starts.iter().all(|start_s| (0.0..8.01).contains(start_s)));
+    assert!((0..8).all(|second| starts.iter().any(|start_s| *start_s as u64 == second)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_end_does_not_wait_for_a_deaf_server() {
     let limits = Limits { duration: Duration::from_secs(1), ..LIMITS };
     let before = Instant::now();
@@ -259,7 +280,7 @@ async fn an_operation_between_tries_is_cut_off_too() {
 #[tokio::test(start_paused = true)]
 async fn thinking_of_the_model_follows_its_distribution() {
     for (is_exponential, mean_s) in [(false, 0.05), (true, 0.05)] {
-        let model = Model::Closed(Think { mean_s, is_exponential });
+        let model = Model::Closed(Think { mean_s, is_exponential, start_s: 0.0 });
         let limits = Limits { duration: Duration::from_secs(100), ..LIMITS };
         let (log, _) = play_plan(&Fake::default(), &[forever(Answer(10))], Plan { model, limits, ..plan(1) }).await;
         let pauses: Vec<f64> = log.rows.windows(2).map(|rows| rows[1].start_s - rows[0].end_s).collect();

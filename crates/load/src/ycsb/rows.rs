@@ -7,7 +7,7 @@ use super::sql::{Dialect, check_table, insert_text};
 use super::{Schema, check_records, value};
 use crate::random::Random;
 use crate::source::{Source, Sources, SqlSources, Step};
-use crate::sql::{Expect, SqlCommand, SqlRequest};
+use crate::sql::{Expect, Sql, SqlCommand, SqlRequest};
 
 /// Which records are loaded, and how.
 #[derive(Clone, Copy, Debug)]
@@ -70,13 +70,13 @@ impl SqlSources for YcsbLoadSources {
     }
 }
 
-impl Sources<SqlRequest> for YcsbLoadSources {
+impl Sources<Sql> for YcsbLoadSources {
     fn labels(&self) -> Vec<String> {
         vec!["INSERT".to_owned()]
     }
 
     /// The seed is not used: see [`Rows::content_seed`].
-    fn source(&self, user: u32, _seed: u64) -> Box<dyn Source<SqlRequest>> {
+    fn source(&self, user: u32, _seed: u64) -> Box<dyn Source<Sql>> {
         let n_batches = self.rows.n_records.div_ceil(u64::from(self.rows.batch_rows));
         let bound = |user: u32| {
             let share = u128::from(n_batches) * u128::from(user.min(self.n_users));
@@ -109,7 +109,7 @@ impl LoadSource {
     }
 }
 
-impl Source<SqlRequest> for LoadSource {
+impl Source<Sql> for LoadSource {
     fn begin(&mut self) -> Option<u32> {
         self.batch = self.batches.next()?;
         self.is_sent = false;

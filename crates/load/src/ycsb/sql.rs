@@ -8,7 +8,7 @@ use super::operation::{Kind, Operation, Operations, Shared};
 use super::{Schema, Workload, value};
 use crate::random::Random;
 use crate::source::{Source, Sources, SqlSources, Step};
-use crate::sql::{Expect, SqlCommand, SqlRequest};
+use crate::sql::{Expect, Sql, SqlCommand, SqlRequest};
 
 /// How a server writes the placeholders of a prepared statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,12 +186,12 @@ impl SqlSources for YcsbSources {
     }
 }
 
-impl Sources<SqlRequest> for YcsbSources {
+impl Sources<Sql> for YcsbSources {
     fn labels(&self) -> Vec<String> {
         self.kinds.iter().map(|kind| kind.label().to_owned()).collect()
     }
 
-    fn source(&self, user: u32, seed: u64) -> Box<dyn Source<SqlRequest>> {
+    fn source(&self, user: u32, seed: u64) -> Box<dyn Source<Sql>> {
         Box::new(YcsbSource {
             operations: Operations::new(self.shared.clone(), user, seed),
             lengths: self.shared.workload.schema.lengths(),
@@ -260,7 +260,7 @@ impl YcsbSource {
     }
 }
 
-impl Source<SqlRequest> for YcsbSource {
+impl Source<Sql> for YcsbSource {
     fn begin(&mut self) -> Option<u32> {
         let operation = self.operations.draw()?;
         self.current = Some(operation);

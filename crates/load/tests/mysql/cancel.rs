@@ -11,12 +11,12 @@ fn a_cancelled_statement_ends_and_its_connection_lives() {
         let sleep = "SELECT SLEEP(20), 'abc' FROM (SELECT 1 UNION SELECT 2) t";
         let mut session = connect(&access, &[sleep]).await;
         for request in [prepared(0), text(sleep)] {
-            let canceller = session.canceller();
+            let canceller = session.canceller().expect("MySQL cancels");
             let cancelling = async {
                 tokio::time::sleep(Duration::from_millis(300)).await;
                 canceller.cancel().await.expect("taken");
             };
-            let (result, ()) = tokio::join!(session.run(&request), cancelling);
+            let (result, ()) = tokio::join!(ask(&mut session, &request), cancelling);
             let failure = result.expect_err("interrupted");
             assert_eq!((failure.class, failure.code.as_deref()), (ErrorClass::Timeout, Some("1317")));
         }
@@ -25,7 +25,7 @@ fn a_cancelled_statement_ends_and_its_connection_lives() {
 }
 
 async fn canceller_of_an_idle_session_does_no_harm(session: &mut MysqlSession) {
-    session.canceller().cancel().await.expect("taken");
+    session.canceller().expect("MySQL cancels").cancel().await.expect("taken");
     for _ in 0..3 {
         assert_eq!(run(session, "SELECT 1").await.expect("not interrupted").rows, 1);
     }
@@ -54,12 +54,12 @@ fn cancels_share_a_connection_that_is_opened_anew_when_it_was_lost() {
         let (killer, n_others) = others(&mut two).await;
         assert_eq!(n_others, 2);
         for session in [&one, &two, &one] {
-            session.canceller().cancel().await.expect("taken");
+            session.canceller().expect("MySQL cancels").cancel().await.expect("taken");
         }
         assert_eq!(others(&mut two).await, (killer, 2));
         // A server ends connections that were idle for long.
         run(&mut two, &format!("KILL CONNECTION {killer}")).await.expect("killed");
-        one.canceller().cancel().await.expect("taken by a new one");
+        one.canceller().expect("MySQL cancels").cancel().await.expect("taken by a new one");
         assert!(others(&mut two).await.0 > killer);
         driver.leave().await;
         while others(&mut two).await.1 != 1 {

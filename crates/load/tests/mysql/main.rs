@@ -8,9 +8,9 @@ use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 use trimtab_load::driver::mysql::{Access, Mysql, MysqlSession};
-use trimtab_load::driver::{Answer, Driver, ErrorClass, Failure, Session, TlsMode};
+use trimtab_load::driver::{Driver, ErrorClass, Failure, Session, TlsMode};
 use trimtab_load::source::{Sources, SqlSources, Step};
-use trimtab_load::sql::{Expect, SqlCommand, SqlRequest};
+use trimtab_load::sql::{Expect, Sql, SqlAnswer, SqlCommand, SqlRequest};
 use trimtab_load::ycsb::rows::{Rows, YcsbLoadSources};
 use trimtab_load::ycsb::sql::{Dialect, YcsbSources};
 use trimtab_load::ycsb::{Proportions, Schema, Workload};
@@ -68,13 +68,27 @@ fn prepared(index: u32) -> SqlRequest {
     SqlRequest { command: SqlCommand::Prepared(index), ..SqlRequest::default() }
 }
 
+/// What came back for one request.
+#[derive(Debug, PartialEq)]
+struct Answer {
+    rows: u64,
+    first_row: Option<Vec<Option<String>>>,
+}
+
+async fn ask(session: &mut MysqlSession, request: &SqlRequest) -> Result<Answer, Failure> {
+    let mut answer = SqlAnswer::default();
+    let rows = session.run(request, &mut answer).await?;
+    let first_row = answer.has_row().then(|| answer.columns().map(|column| column.map(str::to_owned)).collect());
+    Ok(Answer { rows, first_row })
+}
+
 async fn run(session: &mut MysqlSession, statement: &str) -> Result<Answer, Failure> {
-    session.run(&text(statement)).await
+    ask(session, &text(statement)).await
 }
 
 async fn row(session: &mut MysqlSession, statement: &str) -> Vec<Option<String>> {
     let request = SqlRequest { wants_row: true, ..text(statement) };
-    session.run(&request).await.expect("an answer").first_row.expect("a row")
+    ask(session, &request).await.expect("an answer").first_row.expect("a row")
 }
 
 fn some(texts: &[&str]) -> Vec<Option<String>> {
@@ -117,20 +131,20 @@ fn prepared_statements_take_all_types() {
             request.params.push_null();
             request.params.push_text("grün");
             request.params.push_float(0.5);
-            let answer = session.run(&request).await.expect("a row");
+            let answer = ask(&mut session, &request).await.expect("a row");
             let mut expected = some(&["-5", "grün", "0.5"]);
             expected.insert(1, None);
             assert_eq!(answer, Answer { rows: 1, first_row: Some(expected) });
         }
         let mut request = prepared(1);
         request.params.push_int(2);
-        assert_eq!(session.run(&request).await.expect("rows").rows, 2);
-        let failure = session.run(&prepared(1)).await.expect_err("no parameter");
+        assert_eq!(ask(&mut session, &request).await.expect("rows").rows, 2);
+        let failure = ask(&mut session, &prepared(1)).await.expect_err("no parameter");
         assert_eq!(failure.message, "statement 2 takes 1 parameters, and 0 came");
-        let failure = session.run(&prepared(9)).await.expect_err("no statement");
+        let failure = ask(&mut session, &prepared(9)).await.expect_err("no statement");
         assert_eq!(failure.message, "statement 10 was asked for, and 3 are prepared");
         let request = SqlRequest { wants_row: true, ..prepared(2) };
-        let found = session.run(&request).await.expect("a row").first_row.expect("a row");
+        let found = ask(&mut session, &request).await.expect("a row").first_row.expect("a row");
         let expected = some(&["2024-02-03 04:05:06.500000", "-26:03:04", "-7", "7", "1.50", "0.25", "2024-02-03"]);
         assert_eq!(found, expected);
     });
@@ -154,14 +168,14 @@ fn answers_are_validated() {
             expect: Expect { rows: Some(rows), column_bytes: Some(column_bytes) },
             ..prepared(index)
         };
-        assert_eq!(session.run(&expecting(0, (1, 1), 2)).await.expect("valid").rows, 1);
-        let failure = session.run(&expecting(0, (2, 3), 2)).await.expect_err("too few");
+        assert_eq!(ask(&mut session, &expecting(0, (1, 1), 2)).await.expect("valid").rows, 1);
+        let failure = ask(&mut session, &expecting(0, (2, 3), 2)).await.expect_err("too few");
         assert_eq!((failure.class, &*failure.message), (ErrorClass::Validation, "1 rows instead of 2 to 3"));
-        let failure = session.run(&expecting(0, (1, 1), 3)).await.expect_err("too short");
+        let failure = ask(&mut session, &expecting(0, (1, 1), 3)).await.expect_err("too short");
         assert_eq!(failure.message, "column 1 of row 1 is 2 bytes instead of 3 bytes");
-        let failure = session.run(&expecting(1, (1, 1), 2)).await.expect_err("too long");
+        let failure = ask(&mut session, &expecting(1, (1, 1), 2)).await.expect_err("too long");
         assert_eq!(failure.message, "column 2 of row 1 is 3 bytes instead of 2 bytes");
-        assert_eq!(session.run(&expecting(0, (1, 1), 2)).await.expect("still in step").rows, 1);
+        assert_eq!(ask(&mut session, &expecting(0, (1, 1), 2)).await.expect("still in step").rows, 1);
     });
 }
 
@@ -172,18 +186,18 @@ fn long_rows_and_requests_pass() {
         for length in [10, 100_000, 3_000_000] {
             let mut request = prepared(0);
             request.params.push_int(length);
-            assert_eq!(session.run(&request).await.expect("a row").rows, 1);
+            assert_eq!(ask(&mut session, &request).await.expect("a row").rows, 1);
             request.expect.column_bytes = Some(length as u32);
-            assert_eq!(session.run(&request).await.expect("a row").rows, 1);
+            assert_eq!(ask(&mut session, &request).await.expect("a row").rows, 1);
             let mut request = SqlRequest { wants_row: true, ..prepared(1) };
             request.params.push_text(&"y".repeat(length as usize));
-            let found = session.run(&request).await.expect("a row").first_row;
+            let found = ask(&mut session, &request).await.expect("a row").first_row;
             assert_eq!(found, Some(some(&[&length.to_string()])));
         }
         // More than the server takes: it says so and hangs up.
         let mut request = prepared(1);
         request.params.push_text(&"y".repeat(20_000_000));
-        let failure = session.run(&request).await.expect_err("too long");
+        let failure = ask(&mut session, &request).await.expect_err("too long");
         assert!(matches!(failure.class, ErrorClass::Protocol | ErrorClass::Connect), "{failure:?}");
         assert!(session.is_lost());
     });
@@ -197,23 +211,23 @@ fn transactions_are_rolled_back_by_a_reset() {
         run(&mut other, setup).await.expect("created");
         let mut session = connect(&access, &["INSERT INTO t_reset VALUES (?)"]).await;
         let step = async |session: &mut MysqlSession, command| {
-            session.run(&SqlRequest { command, ..SqlRequest::default() }).await.expect("done");
+            ask(session, &SqlRequest { command, ..SqlRequest::default() }).await.expect("done");
         };
         let mut insert = prepared(0);
         for (number, end) in [(1, SqlCommand::Commit), (2, SqlCommand::Rollback)] {
             insert.params.clear();
             insert.params.push_int(number);
             step(&mut session, SqlCommand::Begin).await;
-            assert_eq!(session.run(&insert).await.expect("inserted").rows, 1);
+            assert_eq!(ask(&mut session, &insert).await.expect("inserted").rows, 1);
             step(&mut session, end).await;
             assert_eq!(row(&mut other, "SELECT COUNT(*) FROM t_reset").await, some(&["1"]));
         }
         step(&mut session, SqlCommand::Begin).await;
-        session.run(&insert).await.expect("inserted");
-        let failure = session.run(&insert).await.expect_err("twice the same key");
+        ask(&mut session, &insert).await.expect("inserted");
+        let failure = ask(&mut session, &insert).await.expect_err("twice the same key");
         assert_eq!((failure.class, failure.code.as_deref()), (ErrorClass::Constraint, Some("1062")));
         session.reset().await.expect("rolled back");
-        session.run(&insert).await.expect("the key is free again, and no transaction is open");
+        ask(&mut session, &insert).await.expect("the key is free again, and no transaction is open");
         assert_eq!(row(&mut other, "SELECT COUNT(*) FROM t_reset").await, some(&["2"]));
         // The transaction begins within a text of which a later statement fails.
         let twice = "BEGIN; INSERT INTO t_reset VALUES (9); INSERT INTO t_reset VALUES (9)";
@@ -253,32 +267,6 @@ fn deadlocks_can_be_retried_and_lock_waits_are_timeouts() {
 }
 
 #[test]
-fn a_lost_connection_is_known() {
-    with_server(|access| async move {
-        let mut session = connect(&access, &[]).await;
-        let mut other = connect(&access, &[]).await;
-        let id = row(&mut session, "SELECT CONNECTION_ID()").await[0].clone().expect("a number");
-        run(&mut other, &format!("KILL {id}")).await.expect("killed");
-        let failure = run(&mut session, "SELECT 1").await.expect_err("gone");
-        assert_eq!(failure.class, ErrorClass::Connect, "{failure}");
-        assert!(session.is_lost());
-        let failure = run(&mut session, "SELECT 1").await.expect_err("gone");
-        assert_eq!(failure.message, "the connection is lost");
-        assert!(session.reset().await.is_err());
-    });
-}
-
-#[test]
-fn a_request_that_is_given_up_loses_the_connection() {
-    with_server(|access| async move {
-        let mut session = connect(&access, &[]).await;
-        let request = text("SELECT SLEEP(5)");
-        assert!(timeout(Duration::from_millis(100), session.run(&request)).await.is_err());
-        assert!(session.is_lost());
-    });
-}
-
-#[test]
 fn who_is_not_let_in_is_told_why() {
     let Some((socket, tcp)) = accesses() else { return };
     block_on(async {
@@ -307,7 +295,7 @@ fn settings_and_encryption_hold_over_tcp() {
         assert_eq!(row(&mut session, "SELECT @@sort_buffer_size").await, some(&["262144"]));
         let offers = row(&mut session, "SELECT @@have_ssl").await == some(&["YES"]);
         let mut session = connect(&Access { tls: TlsMode::Prefer, ..tcp.clone() }, &["SELECT 1"]).await;
-        assert_eq!(session.run(&prepared(0)).await.expect("a row").rows, 1);
+        assert_eq!(ask(&mut session, &prepared(0)).await.expect("a row").rows, 1);
         match (try_connect(&Access { tls: TlsMode::Require, ..tcp }, &[]).await, offers) {
             (Ok(mut session), true) => {
                 let found = row(&mut session, "SHOW STATUS LIKE 'Ssl_cipher'").await;
@@ -348,15 +336,15 @@ fn who_does_not_speak_the_protocol_is_refused() {
 }
 
 /// Runs a user to its end, or for `n` operations.
-async fn drive(session: &mut MysqlSession, sources: &dyn Sources<SqlRequest>, user: u32, n: u32) {
+async fn drive(session: &mut MysqlSession, sources: &dyn Sources<Sql>, user: u32, n: u32) {
     let mut source = sources.source(user, 5 + u64::from(user));
-    let mut request = SqlRequest::default();
+    let (mut request, mut answer) = (SqlRequest::default(), SqlAnswer::default());
     for _ in 0..n {
         if source.begin().is_none() {
             return;
         }
         while source.step(&mut request) == Step::Request {
-            let answer = session.run(&request).await.unwrap_or_else(|failure| panic!("{failure}: {request:?}"));
+            session.run(&request, &mut answer).await.unwrap_or_else(|failure| panic!("{failure}: {request:?}"));
             source.answer(&answer);
         }
         source.end(true);

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
-import signal
-import subprocess
 import threading
 import time
 from collections import deque
@@ -17,6 +14,7 @@ from trimtab import __version__
 from trimtab.errors import LoadError
 from trimtab.load import MAGIC, PROTOCOL, read_message, write_message
 from trimtab.workload.remote.place import Place
+from trimtab.workload.remote.wire import open_wire
 
 __all__ = ["Link"]
 
@@ -50,26 +48,14 @@ class Link:
         self.cores = 1
         self._said = b""
         self._messages: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-        try:
-            # A session of its own: Ctrl-C in a terminal is ours to handle.
-            self._process = subprocess.Popen(
-                place.argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise LoadError(
-                f"the load generator from={place} cannot be started: {error}", hint=f"is {place.argv[0]} installed?"
-            ) from error
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._overhear)]
+        self._wire = open_wire(place)
+        works = (self._read, self._overhear) if self._wire.errors is not None else (self._read,)
+        self._threads = [threading.Thread(target=work, daemon=True) for work in works]
         for thread in self._threads:
             thread.start()
 
     def _read(self) -> None:
-        stream = self._process.stdout
-        assert stream is not None
+        stream = self._wire.incoming
         try:
             first = stream.read(len(MAGIC))
             if first == MAGIC:
@@ -82,7 +68,7 @@ class Link:
         self._messages.put(None)
 
     def _overhear(self) -> None:
-        stream = self._process.stderr
+        stream = self._wire.errors
         assert stream is not None
         while chunk := stream.read1(_KEPT_BYTES):  # type: ignore[attr-defined]
             self._said = (self._said + chunk)[-_KEPT_BYTES:]
@@ -121,18 +107,14 @@ class Link:
         # It may be a shell that waits for a person.
         self.close(patience_s=_SHORT_S)
         said = self._said.decode(errors="replace").strip()
-        shown = " ".join(self.place.argv)
         return LoadError(
-            f"the load generator from={self.place} did not start: {said or f'exit status {self._process.returncode}'}",
-            hint=f"try it by hand: {shown} --version",
+            f"the load generator from={self.place} did not start: {said or self._wire.fate}", hint=self._wire.hint
         )
 
     def tell(self, command: Mapping[str, Any]) -> None:
         """Sends a command; a generator that is gone shows when its answer is waited for."""
-        stream = self._process.stdin
-        assert stream is not None
         with contextlib.suppress(OSError, ValueError):
-            write_message(stream, command)
+            write_message(self._wire.outgoing, command)
 
     def ask(self, command: Mapping[str, Any], answer: str, timeout_s: float = _ANSWER_S) -> Message:
         """Sends a command and waits for its answer.
@@ -186,25 +168,17 @@ class Link:
         self.close(patience_s=_SHORT_S)
         said = self._said.decode(errors="replace").strip().rpartition("\n")[2]
         return LoadError(
-            f"the load generator from={self.place} ended in the middle of the run: exit status {self._process.returncode}"
+            f"the load generator from={self.place} ended in the middle of the run: {self._wire.fate}"
             + (f": {said}" if said else ""),
             hint="look into that machine's log (out of memory, network); the run is invalid, and the server is as it was",
         )
 
     def close(self, patience_s: float = _END_S) -> None:
-        """Ends the process: without somebody who directs it a generator stops its load and leaves. Idempotent."""
-        if self._process.stdin is not None:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
-        try:
-            self._process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            # All of its session, which it leads.
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        """Ends the generator: without somebody who directs it, it stops its load and leaves. Idempotent."""
+        self._wire.end(patience_s)
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(_END_S)
-        for stream in (self._process.stdout, self._process.stderr):
+        for stream in (self._wire.incoming, self._wire.errors):
             if stream is not None and not any(thread.is_alive() for thread in self._threads):
                 stream.close()

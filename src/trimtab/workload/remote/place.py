@@ -11,7 +11,10 @@ from trimtab.errors import UsageError
 
 __all__ = ["Place"]
 
-_FORMS = 'use "local" (a separate process on this machine) or "ssh://user@host:port?python=/path/to/python"'
+_FORMS = (
+    'use "local" (a separate process on this machine), "ssh://user@host:port?python=/path/to/python", or "tcp://host:port" '
+    "(where python -m trimtab.load listens)"
+)
 _SAFE = re.compile(r"[\w.~/+-]+", re.ASCII)
 """What a shell at the other end takes as it is."""
 
@@ -25,9 +28,10 @@ class Place:
     Attributes:
         text: as the study file has it.
         host: as ssh knows it; "" for this machine.
-        port: of ssh; 0 for what ssh would take.
+        port: of ssh (0 for what ssh would take), or where a generator listens.
         user: of ssh; "" for what ssh would take.
         python: the interpreter there that has Trimtab.
+        is_listening: whether a generator listens there already, and nothing has to be started.
     """
 
     text: str
@@ -35,6 +39,7 @@ class Place:
     port: int = 0
     user: str = ""
     python: str = "python3"
+    is_listening: bool = False
 
     @classmethod
     def parse(cls, text: object) -> Place:
@@ -57,6 +62,13 @@ class Place:
             )
         except ValueError:
             raise refused from None
+        if (
+            url.scheme == "tcp"
+            and host
+            and port
+            and text.removeprefix("tcp://") in (f"{host}:{port}", f"[{host}]:{port}")
+        ):
+            return cls(text, host, port, is_listening=True)
         place = cls(text, host, port, url.username or "", options.pop("python", "python3"))
         words = (place.host, place.user or "u", place.python)
         is_sound = all(_SAFE.fullmatch(word) and not word.startswith("-") for word in words)

@@ -87,7 +87,8 @@ def parts_of(users: int, threads: Sequence[int]) -> list[Part]:
 def _connect(links: Sequence[Link], parts: Sequence[Part], plan: LoadPlan, endpoint: Endpoint) -> None:
     for link, part in zip(links, parts, strict=True):
         files = open_files(plan.users)
-        link.tell({"do": "plan", "plan": plan.to_json(), "part": asdict(part), "files": files})
+        sent = plan.without_password() if link.place.is_listening else plan
+        link.tell({"do": "plan", "plan": sent.to_json(), "part": asdict(part), "files": files})
     for link in links:
         answer, _ = link.wait("connected", _CONNECT_S)
         if answer["is"] == "error":

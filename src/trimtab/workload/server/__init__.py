@@ -1,6 +1,16 @@
 """server: what preparing data asks of a database server, one file per protocol; the load itself is the native engine's."""
 
-from trimtab.workload.server.base import Server, ServerError, Session, is_local
-from trimtab.workload.server.find import server_of
+from trimtab.workload.server.base import MARKER_TABLE, ServerError, Session, SqlServer, Store, is_local
+from trimtab.workload.server.find import DATA_PROTOCOLS, server_of, store_of
 
-__all__ = ["Server", "ServerError", "Session", "is_local", "server_of"]
+__all__ = [
+    "DATA_PROTOCOLS",
+    "MARKER_TABLE",
+    "ServerError",
+    "Session",
+    "SqlServer",
+    "Store",
+    "is_local",
+    "server_of",
+    "store_of",
+]

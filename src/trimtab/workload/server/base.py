@@ -1,19 +1,23 @@
-"""Server and Session: databases of our own on somebody's server, whatever it speaks: made, looked at, copied, dropped."""
+"""Store, SqlServer and Session: databases of our own on somebody's server: made, looked at, marked, copied, dropped."""
 
 from __future__ import annotations
 
 import ipaddress
+import json
 import shutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
 
-__all__ = ["Reason", "Server", "ServerError", "Session", "free_bytes_at", "is_local"]
+__all__ = ["MARKER_TABLE", "Reason", "ServerError", "Session", "SqlServer", "Store", "free_bytes_at", "is_local"]
+
+MARKER_TABLE = "trimtab_data"
+"""Of an SQL database of ours: one row of JSON."""
 
 _FREED_S = 2.0
 """A server frees the locks of a session that has ended a moment later; one that is held for longer has a living holder."""
@@ -41,8 +45,10 @@ class Session(Protocol):
         """The rows of one statement, [] when it has none; `%s` stands for a parameter (only when there are any)."""
 
 
-class Server(ABC):
-    """A database server as the preparation of data sees it.
+class Store(ABC):
+    """A server that keeps data, as their preparation sees it, whatever it speaks.
+
+    A database of ours holds a marker: JSON that says what it holds. One without a marker is somebody else's, unless it is empty.
 
     Attributes:
         endpoint: where, as whom, and the database that a connection enters when no other is named.
@@ -63,10 +69,6 @@ class Server(ABC):
     @abstractmethod
     def password(self) -> str | None:
         """The endpoint's password, or the one in the system's own files."""
-
-    @abstractmethod
-    def quote(self, name: str) -> str:
-        """`name` as an identifier in a statement."""
 
     def await_lock(self, session: Session, name: str, report: Callable[[str], None]) -> None:
         """Takes the lock of that name until the session ends; `report` is told when another Trimtab holds it."""
@@ -91,10 +93,6 @@ class Server(ABC):
         """Bytes of the database on the server's disk, as the server counts them."""
 
     @abstractmethod
-    def tables(self, session: Session, database: str) -> tuple[str, ...]:
-        """Everything that anybody has made in the database, by name; `session` is connected to it."""
-
-    @abstractmethod
     def create(self, session: Session, database: str) -> None:
         """Makes an empty database for text in UTF-8 with a collation by bytes.
 
@@ -103,21 +101,17 @@ class Server(ABC):
         """
 
     @abstractmethod
-    def fill_table(self, session: Session, table: str, columns: str, key: Sequence[str], rows: Iterable[bytes]) -> int:
-        """Makes a table and fills it; `session` is connected to its database, and is of no other use afterwards.
+    def read_marker(self, session: Session, database: str) -> dict[str, Any] | None:
+        """What the database, to which `session` is connected, says that it holds; None when a load was cut off before it said
+        so, and nothing is lost if it is dropped.
 
-        Args:
-            columns: their definitions, in SQL that every server understands.
-            key: columns of the primary key.
-            rows: in key order, in chunks of whole lines; values are divided by "|" and hold neither that nor "\\".
-
-        Returns:
-            the number of rows.
+        Raises:
+            LoadError: the database is somebody else's.
         """
 
     @abstractmethod
-    def analyse(self, session: Session, tables: Sequence[str]) -> None:
-        """Gathers the statistics of these tables anew, after large changes."""
+    def write_marker(self, session: Session, content: Mapping[str, Any]) -> None:
+        """Replaces what the database, to which `session` is connected, says that it holds: JSON values only."""
 
     @abstractmethod
     def drop(self, session: Session, database: str) -> None:
@@ -144,6 +138,39 @@ class Server(ABC):
     def data_directory(self, session: Session) -> str | None:
         """Where the server keeps its data, on its own machine; None when it does not say."""
 
+    def free_bytes(self, session: Session) -> int | None:
+        """Free bytes where the server keeps its data; None when they cannot be seen from here."""
+        return free_bytes_at(self.endpoint.host, self.data_directory(session))
+
+
+class SqlServer(Store):
+    """A store that speaks SQL."""
+
+    @abstractmethod
+    def quote(self, name: str) -> str:
+        """`name` as an identifier in a statement."""
+
+    @abstractmethod
+    def tables(self, session: Session, database: str) -> tuple[str, ...]:
+        """Everything that anybody has made in the database, by name; `session` is connected to it."""
+
+    @abstractmethod
+    def fill_table(self, session: Session, table: str, columns: str, key: Sequence[str], rows: Iterable[bytes]) -> int:
+        """Makes a table and fills it; `session` is connected to its database, and is of no other use afterwards.
+
+        Args:
+            columns: their definitions, in SQL that every server understands.
+            key: columns of the primary key.
+            rows: in key order, in chunks of whole lines; values are divided by "|" and hold neither that nor "\\".
+
+        Returns:
+            the number of rows.
+        """
+
+    @abstractmethod
+    def analyse(self, session: Session, tables: Sequence[str]) -> None:
+        """Gathers the statistics of these tables anew, after large changes."""
+
     @abstractmethod
     def refusal(self, session: Session, statement: str) -> str:
         """Why the server does not understand `statement`, "" when it does; the statement is not run."""
@@ -161,9 +188,45 @@ class Server(ABC):
         """The column's values in a random sample of the rows, as text: a value comes as often as the table has it. The next
         call repeats it on unchanged data."""
 
-    def free_bytes(self, session: Session) -> int | None:
-        """Free bytes where the server keeps its data; None when they cannot be seen from here."""
-        return free_bytes_at(self.endpoint.host, self.data_directory(session))
+    @abstractmethod
+    def n_rows(self, session: Session, table: Sequence[str]) -> float:
+        """About how many rows the table has, as the server's own statistics have it; 0 where they do not say."""
+
+    def bounds(self, session: Session, table: Sequence[str], column: str) -> tuple[Any, Any]:
+        """The column's least and greatest value; quick where it has an index."""
+        where, what = ".".join(self.quote(part) for part in table), self.quote(column)
+        rows = session.execute(f"SELECT min({what}), max({what}) FROM {where}")
+        return rows[0][0], rows[0][1]
+
+    def read_marker(self, session: Session, database: str) -> dict[str, Any] | None:
+        """See `Store`; a row of a table of its own."""
+        tables = self.tables(session, database)
+        content: object = None
+        if MARKER_TABLE in tables:
+            rows = session.execute(f"SELECT content FROM {self.quote(MARKER_TABLE)}")
+            if not rows and tables == (MARKER_TABLE,):
+                return None
+            try:
+                content = json.loads(str(rows[0][0])) if rows else None
+            except ValueError:
+                content = None
+        elif not tables:
+            return None
+        if not isinstance(content, dict):
+            raise LoadError(
+                f"database={database} exists and was not made by Trimtab",
+                hint='name another one: database = "..." in [workload]; Trimtab creates it',
+            )
+        return content
+
+    def write_marker(self, session: Session, content: Mapping[str, Any]) -> None:
+        """See `Store`; in one transaction."""
+        table = self.quote(MARKER_TABLE)
+        session.execute(f"CREATE TABLE IF NOT EXISTS {table} (content text NOT NULL)")
+        session.execute("START TRANSACTION")
+        session.execute(f"DELETE FROM {table}")
+        session.execute(f"INSERT INTO {table} VALUES (%s)", (json.dumps(content),))
+        session.execute("COMMIT")
 
 
 def is_local(host: str) -> bool:

@@ -11,7 +11,7 @@ from pymysql.constants import CLIENT, ER
 
 from trimtab.errors import LoadError
 from trimtab.host.mysql_client import login, password_from_files
-from trimtab.workload.server.base import Reason, Server, ServerError, Session
+from trimtab.workload.server.base import Reason, ServerError, Session, SqlServer
 
 __all__ = ["MysqlServer", "pieces"]
 
@@ -75,8 +75,8 @@ def _translated(error: pymysql.MySQLError) -> ServerError:
     return ServerError(words.strip(), reason=reason)
 
 
-class MysqlServer(Server):
-    """See `Server`."""
+class MysqlServer(SqlServer):
+    """See `SqlServer`."""
 
     def connect(self, database: str | None = None) -> _Session:
         """A session in `database`, or in the endpoint's."""
@@ -237,6 +237,15 @@ class MysqlServer(Server):
             f"SELECT CAST({what} AS CHAR) FROM {where} WHERE {what} IS NOT NULL ORDER BY RAND(1) LIMIT {limit:d}"
         )
         return [str(row[0]) for row in rows]
+
+    def n_rows(self, session: Session, table: Sequence[str]) -> float:
+        """By InnoDB's statistics."""
+        schema = table[-2] if len(table) > 1 else self.endpoint.database
+        rows = session.execute(
+            "SELECT table_rows FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+            (schema, table[-1]),
+        )
+        return float(rows[0][0] or 0) if rows else 0.0
 
 
 def _require_plain_tables(session: Session, database: str) -> None:

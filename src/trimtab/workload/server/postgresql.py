@@ -13,7 +13,7 @@ from psycopg.pq import DiagnosticField, ExecStatus
 from trimtab.errors import LoadError
 from trimtab.redact import hide_literals
 from trimtab.workload.connection import Connection, connect, password_of
-from trimtab.workload.server.base import Reason, Server, ServerError, Session
+from trimtab.workload.server.base import Reason, ServerError, Session, SqlServer
 
 __all__ = ["PostgresServer"]
 
@@ -90,8 +90,8 @@ def _reason(error: psycopg.Error) -> Reason:
     return "other"
 
 
-class PostgresServer(Server):
-    """See `Server`."""
+class PostgresServer(SqlServer):
+    """See `SqlServer`."""
 
     def connect(self, database: str | None = None) -> _Session:
         """A session in `database`, or in the endpoint's."""
@@ -159,7 +159,7 @@ class PostgresServer(Server):
         session.execute(f"VACUUM (ANALYZE) {', '.join(map(self.quote, tables))}")
 
     def end_sessions(self, session: Session, application: str) -> int:
-        """See `Server`."""
+        """See `SqlServer`."""
         return len(
             session.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()",
@@ -227,6 +227,12 @@ class PostgresServer(Server):
             f" ORDER BY hashtext(s::text), s::text LIMIT {limit:d}"
         )
         return [str(row[0]) for row in rows]
+
+    def n_rows(self, session: Session, table: Sequence[str]) -> float:
+        """By the planner's statistics."""
+        where = ".".join(self.quote(part) for part in table)
+        rows = session.execute("SELECT reltuples FROM pg_class WHERE oid = to_regclass(%s)", (where,))
+        return max(0.0, float(rows[0][0])) if rows else 0.0
 
     def _pages(self, session: Session, where: str, limit: int) -> str:
         """The clause that draws pages of a table which has far more than `limit` rows; "" for others, and for views."""

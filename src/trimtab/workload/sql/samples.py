@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
-from trimtab.workload.server import Server, ServerError, Session, server_of
+from trimtab.workload.server import ServerError, Session, SqlServer, server_of
 from trimtab.workload.sql.generators import Generator
 
 __all__ = ["native_generators"]
@@ -26,12 +26,15 @@ def native_generators(endpoint: Endpoint, generators: Mapping[str, Generator]) -
         return [_native(generator, (server, session)) for generator in generators.values()]
 
 
-def _native(generator: Generator, source: tuple[Server, Session] | None) -> dict[str, Any]:
+def _native(generator: Generator, source: tuple[SqlServer, Session] | None) -> dict[str, Any]:
     shared = {"name": generator.name, "each": generator.is_fresh, "null_share": generator.null_share}
     skewed = {"distribution": generator.distribution, "skew": generator.skew}
     options = dict(generator.options)
     if generator.type == "column" and source is not None:
         values = _sample(*source, generator)
+        whole = _range(*source, generator, values)
+        if whole is not None:
+            return shared | skewed | {"type": "int", "low": whole[0], "high": whole[1]}
         return shared | skewed | {"type": "rows", "values": values}
     if generator.type in ("date", "timestamp"):
         low, high = (options[key].isoformat(*(() if generator.type == "date" else (" ",))) for key in ("from", "to"))
@@ -39,7 +42,7 @@ def _native(generator: Generator, source: tuple[Server, Session] | None) -> dict
     return shared | skewed | options | {"type": generator.type}
 
 
-def _sample(server: Server, session: Session, generator: Generator) -> list[str]:
+def _sample(server: SqlServer, session: Session, generator: Generator) -> list[str]:
     """Values of the column as text, in an order that the next call repeats on unchanged data."""
     options = generator.options
     where = f"parameter={generator.name} table={options['table']} column={options['column']}"
@@ -53,6 +56,25 @@ def _sample(server: Server, session: Session, generator: Generator) -> list[str]
     if not values:
         raise LoadError(f"cannot sample {where}: it has no values", hint="use another generator")
     return values
+
+
+_DENSE = 0.8
+"""Share of the numbers between a key's least and greatest that are keys, from which on all of them are asked for."""
+
+
+def _range(server: SqlServer, session: Session, generator: Generator, values: Sequence[str]) -> tuple[int, int] | None:
+    """Least and greatest value of a column of numbers that is a key without many gaps, and of which the sample is a small part.
+
+    The whole range is then what users ask for; a sample of it would fit into a cache that the keys do not fit into.
+    """
+    is_part = len(values) == generator.options["limit"] and len(set(values)) == len(values)
+    if not is_part or not all(value.lstrip("-").isdecimal() for value in values):
+        return None
+    table = _parts(generator.options["table"])
+    n_rows = server.n_rows(session, table)
+    low, high = server.bounds(session, table, generator.options["column"])
+    is_whole = isinstance(low, int) and isinstance(high, int)
+    return (low, high) if is_whole and n_rows >= _DENSE * (high - low + 1) else None
 
 
 def _parts(name: str) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trimtab.errors import LoadError
-from trimtab.workload.server import Server, Session
+from trimtab.workload.server import Session, SqlServer
 from trimtab.workload.tpch.schema import TABLES, SchemaName
 
 __all__ = ["FORMAT_VERSION", "Marker", "count_rows", "foreign_tables", "read", "write"]
@@ -30,7 +30,7 @@ class Marker:
     row_counts: Mapping[str, int]
 
 
-def read(server: Server, session: Session, database: str) -> Marker | None:
+def read(server: SqlServer, session: Session, database: str) -> Marker | None:
     """The database's marker; None when it has none.
 
     Raises:
@@ -68,12 +68,12 @@ def write(session: Session, marker: Marker) -> None:
     session.execute("COMMIT")
 
 
-def foreign_tables(server: Server, session: Session, database: str) -> list[str]:
+def foreign_tables(server: SqlServer, session: Session, database: str) -> list[str]:
     """What is in a database beside a marker, by name; without a marker that says so, none of it is ours."""
     return [name for name in server.tables(session, database) if name != _TABLE]
 
 
-def count_rows(server: Server, session: Session, database: str) -> dict[str, int]:
+def count_rows(server: SqlServer, session: Session, database: str) -> dict[str, int]:
     """Rows of each table, counted; a table that is missing is not in the answer."""
     there = server.tables(session, database)
     return {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
 from trimtab.workload.base import Preparation
-from trimtab.workload.server import Server, ServerError, Session, server_of
+from trimtab.workload.server import ServerError, Session, SqlServer, server_of
 from trimtab.workload.tpch import generator, marker
 from trimtab.workload.tpch.marker import FORMAT_VERSION, Marker
 from trimtab.workload.tpch.refresh import remove_leftovers
@@ -70,7 +70,7 @@ def prepare(
 class _Preparer:
     """Makes one database hold what is wanted."""
 
-    server: Server
+    server: SqlServer
     database: str
     wanted: Marker
     report: Report
@@ -162,11 +162,11 @@ class _Preparer:
 class Disk:
     """How to learn the free bytes on the server (None: it cannot be seen from here) and in the client's cache."""
 
-    server: Callable[[Server, Session], int | None] = lambda server, session: server.free_bytes(session)
+    server: Callable[[SqlServer, Session], int | None] = lambda server, session: server.free_bytes(session)
     client: Callable[[], int] = lambda: shutil.disk_usage(generator.cache_directory()).free
 
 
-def _check_disk(disk: Disk, server: Server, admin: Session, scale: float, report: Report) -> None:
+def _check_disk(disk: Disk, server: SqlServer, admin: Session, scale: float, report: Report) -> None:
     needed = {"server": int(scale * (DATABASE_BYTES_PER_SCALE + LOAD_BYTES_PER_SCALE))}
     free = {"server": disk.server(server, admin)}
     if scale <= generator.LARGEST_SCALE_IN_FILES:
@@ -183,7 +183,7 @@ def _check_disk(disk: Disk, server: Server, admin: Session, scale: float, report
             )
 
 
-def _load_tables(server: Server, database: str, wanted: Marker, report: Report) -> dict[str, int]:
+def _load_tables(server: SqlServer, database: str, wanted: Marker, report: Report) -> dict[str, int]:
     """Row counts by table; the first failure stops the other connections and is raised."""
     is_stopped = threading.Event()
     report(f"generating TPC-H data of scale={wanted.scale:g}")
@@ -215,7 +215,7 @@ class _StoppedError(Exception):
 class _Loader:
     """Loads one table after the other over connections of its own."""
 
-    server: Server
+    server: SqlServer
     database: str
     wanted: Marker
     report: Report

@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from trimtab.workload.server import Server, Session
+from trimtab.workload.server import Session, SqlServer
 from trimtab.workload.tpch.schema import TABLES
 
 __all__ = ["RefreshPair", "gap_keys", "refresh_pair", "remove_leftovers"]
@@ -69,7 +69,7 @@ def refresh_pair(pair: int, *, scale: float, seed: int) -> RefreshPair:
     return RefreshPair(keys, tuple(inserts), tuple(deletes))
 
 
-def remove_leftovers(server: Server, session: Session) -> int:
+def remove_leftovers(server: SqlServer, session: Session) -> int:
     """Deletes all orders in the key gaps, with their lines; returns how many orders there were."""
     n = int(session.execute("SELECT count(*) FROM orders WHERE o_orderkey % 32 >= 8")[0][0])
     if n:

@@ -9,8 +9,8 @@ use super::reply::{Flow, Form, Reply};
 use super::row::Column;
 use super::wire::Wire;
 use crate::driver::channel::Channel;
-use crate::driver::{Answer, ErrorClass, Failure};
-use crate::sql::{SqlCommand, SqlRequest};
+use crate::driver::{ErrorClass, Failure};
+use crate::sql::{SqlAnswer, SqlCommand, SqlRequest};
 
 /// A transaction is open, by the bits of the server's status.
 const IN_TRANSACTION: u16 = 1;
@@ -47,7 +47,7 @@ impl Link {
         let request = SqlRequest { command: SqlCommand::Text(Arc::from(text)), ..SqlRequest::default() };
         self.require()?;
         self.wire.command(COM_QUERY).extend(text.as_bytes());
-        self.exchange(&request).await.map(drop)
+        self.exchange(&request, &mut SqlAnswer::default()).await.map(drop)
     }
 
     /// An error when there is no connection any more.
@@ -61,12 +61,12 @@ impl Link {
     }
 
     /// Sends the command that was written to the wire, which is `request`'s, and reads its answer.
-    pub(super) async fn exchange(&mut self, request: &SqlRequest) -> Result<Answer, Failure> {
+    pub(super) async fn exchange(&mut self, request: &SqlRequest, answer: &mut SqlAnswer) -> Result<u64, Failure> {
         self.is_lost = true;
         // A server that ended the connection may have said why, which is better to know than that nothing can be sent.
         let sent = self.wire.send().await;
         let form = Form { is_binary: matches!(request.command, SqlCommand::Prepared(_)), has_eof: self.has_eof };
-        let mut reply = Reply::new(request, form, &mut self.columns);
+        let mut reply = Reply::new(request, answer, form, &mut self.columns);
         loop {
             let broken = |error: std::io::Error| Failure::protocol(error.to_string());
             while let Some(packet) = self.wire.packet(reply.ignores_rows()).map_err(broken)? {
@@ -75,9 +75,9 @@ impl Link {
                     Flow::Ready(status) => {
                         self.status = status.unwrap_or(self.status);
                         self.is_lost = false;
-                        let answer = reply.finish(&request.expect);
+                        let n_rows = reply.finish();
                         self.wire.shrink();
-                        return answer;
+                        return n_rows;
                     }
                     Flow::Lost(failure) => return Err(failure),
                 }

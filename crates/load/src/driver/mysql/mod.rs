@@ -24,7 +24,7 @@ use self::link::Link;
 use super::socket::Address;
 use super::tls::Tls;
 use super::{Driver, Failure, refused, unprepared};
-use crate::sql::SqlRequest;
+use crate::sql::Sql;
 
 pub use self::access::Access;
 pub use self::cancel::MysqlCanceller;
@@ -68,7 +68,7 @@ impl Mysql {
 }
 
 impl Driver for Mysql {
-    type Request = SqlRequest;
+    type Protocol = Sql;
     type Session = MysqlSession;
 
     fn for_worker(&self) -> Self {

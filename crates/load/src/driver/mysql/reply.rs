@@ -2,9 +2,9 @@
 
 use super::failure;
 use super::fields::Fields;
-use super::row::{self, Column, Values};
-use crate::driver::{Answer, ErrorClass, Failure};
-use crate::sql::{Expect, SqlRequest};
+use super::row::{Column, Value, Values};
+use crate::driver::Failure;
+use crate::sql::{SqlAnswer, SqlRequest};
 
 /// More results follow, by the bits of the server's status.
 const MORE_RESULTS: u16 = 1 << 3;
@@ -48,22 +48,28 @@ pub(super) struct Form {
 #[derive(Debug)]
 pub(super) struct Reply<'a> {
     request: &'a SqlRequest,
+    answer: &'a mut SqlAnswer,
     form: Form,
     /// Of the result at work, when values are wanted; kept by the session for its memory.
     columns: &'a mut Vec<Column>,
     place: Place,
     n_rows: u64,
     n_rows_now: u64,
-    first_row: Option<Vec<Option<String>>>,
     failure: Option<Failure>,
     /// What the server said at the end of the last statement; an error says nothing.
     status: Option<u16>,
 }
 
 impl<'a> Reply<'a> {
-    pub(super) fn new(request: &'a SqlRequest, form: Form, columns: &'a mut Vec<Column>) -> Self {
+    pub(super) fn new(
+        request: &'a SqlRequest,
+        answer: &'a mut SqlAnswer,
+        form: Form,
+        columns: &'a mut Vec<Column>,
+    ) -> Self {
+        answer.clear();
         let (place, n_rows, n_rows_now) = (Place::Head, 0, 0);
-        Self { request, form, columns, place, n_rows, n_rows_now, first_row: None, failure: None, status: None }
+        Self { request, answer, form, columns, place, n_rows, n_rows_now, failure: None, status: None }
     }
 
     /// Whether rows are coming whose contents do not matter.
@@ -72,8 +78,11 @@ impl<'a> Reply<'a> {
     }
 
     fn wants_values(&self) -> bool {
-        (self.request.wants_row && self.first_row.is_none())
-            || (self.request.expect.column_bytes.is_some() && self.failure.is_none())
+        self.wants_first() || (self.request.expect.column_bytes.is_some() && self.failure.is_none())
+    }
+
+    fn wants_first(&self) -> bool {
+        self.request.wants_row && !self.answer.has_row()
     }
 
     /// Takes one packet, which is empty for a long row that nobody wants.
@@ -149,13 +158,13 @@ impl<'a> Reply<'a> {
         let Some(values) = values.filter(|values| values.clone().all(|value| value.is_some())) else {
             return Flow::Lost(Failure::protocol("a row that is shorter than its columns, or above 16 MB"));
         };
-        if self.request.wants_row && self.first_row.is_none() {
-            self.first_row = Some(values.clone().flatten().map(|value| value.into_text()).collect());
+        if self.wants_first() {
+            let texts: Vec<_> = values.clone().flatten().map(Value::into_text).collect();
+            self.answer.set_row(texts.iter().map(|text| text.as_deref().map(str::as_bytes)));
         }
-        if let Some(n_bytes) = self.request.expect.column_bytes
-            && self.failure.is_none()
-        {
-            self.failure = row::check_lengths(values, n_bytes, self.n_rows_now);
+        if self.failure.is_none() {
+            let lengths = values.flatten().map(Value::text_length);
+            self.failure = self.request.expect.judge_lengths(lengths, self.n_rows_now);
         }
         Flow::More
     }
@@ -169,18 +178,9 @@ impl<'a> Reply<'a> {
         if status & MORE_RESULTS != 0 { self.go_to(Place::Head) } else { Flow::Ready(Some(status)) }
     }
 
-    /// The answer, if it is what it must be.
-    pub(super) fn finish(self, expect: &Expect) -> Result<Answer, Failure> {
-        if let Some(failure) = self.failure {
-            return Err(failure);
-        }
-        match expect.rows {
-            Some((min, max)) if !(min..=max).contains(&self.n_rows) => {
-                let wanted = if min == max { format!("{min}") } else { format!("{min} to {max}") };
-                Err(Failure::without_code(ErrorClass::Validation, format!("{} rows instead of {wanted}", self.n_rows)))
-            }
-            _ => Ok(Answer { rows: self.n_rows, first_row: self.first_row }),
-        }
+    /// How many rows there were, if the answer is what it must be.
+    pub(super) fn finish(self) -> Result<u64, Failure> {
+        self.failure.map_or_else(|| self.request.expect.judge(self.n_rows), Err)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::fmt::Write;
 
 use super::fields::Fields;
-use crate::driver::{ErrorClass, Failure};
 
 /// What a column's description says about its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +38,14 @@ pub(super) enum Value<'a> {
 }
 
 impl Value<'_> {
+    /// Bytes of its text; `None` for NULL.
+    pub(super) fn text_length(self) -> Option<usize> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes.len()),
+            other => other.into_text().map(|text| text.len()),
+        }
+    }
+
     /// As the server would write it in text; `None` for NULL.
     pub(super) fn into_text(self) -> Option<String> {
         match self {
@@ -140,22 +147,6 @@ impl<'a> Iterator for Values<'a> {
     }
 }
 
-/// What is wrong with the first value whose text does not have `n_bytes` bytes.
-pub(super) fn check_lengths(values: Values<'_>, n_bytes: u32, row: u64) -> Option<Failure> {
-    for (index, value) in values.flatten().enumerate() {
-        let length = match value {
-            Value::Bytes(bytes) => Some(bytes.len()),
-            other => other.into_text().map(|text| text.len()),
-        };
-        if length != Some(n_bytes as usize) {
-            let found = length.map_or("NULL".to_owned(), |length| format!("{length} bytes"));
-            let message = format!("column {} of row {row} is {found} instead of {n_bytes} bytes", index + 1);
-            return Some(Failure::without_code(ErrorClass::Validation, message));
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,15 +203,5 @@ mod tests {
         let expected = vec![Some("12".to_owned()), None, Some(String::new())];
         assert_eq!(texts(b"\x0212\xfb\0", &columns, false), Some(expected));
         assert_eq!(texts(b"\x0212\xfb", &columns, false), None);
-    }
-
-    #[test]
-    fn lengths_are_checked() {
-        let columns = [column(253, false), column(253, false)];
-        let check = |row, n| check_lengths(Values::new(row, &columns, false).expect("sound"), n, 3);
-        assert_eq!(check(b"\x02ab\x02cd", 2), None);
-        let text = |row| check(row, 2).expect("wrong").message;
-        assert_eq!(text(b"\x02ab\x01c"), "column 2 of row 3 is 1 bytes instead of 2 bytes");
-        assert_eq!(text(b"\xfb\x02ab"), "column 1 of row 3 is NULL instead of 2 bytes");
     }
 }

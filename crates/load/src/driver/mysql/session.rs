@@ -5,8 +5,8 @@ use super::encode::{self, COM_QUERY, COM_STMT_EXECUTE, COM_STMT_PREPARE, Prepare
 use super::failure;
 use super::fields::Fields;
 use super::link::Link;
-use crate::driver::{Answer, ErrorClass, Failure, Session};
-use crate::sql::{SqlCommand, SqlRequest};
+use crate::driver::{ErrorClass, Failure, Session};
+use crate::sql::{Sql, SqlAnswer, SqlCommand, SqlRequest};
 
 /// One connection to a MySQL or MariaDB server.
 pub struct MysqlSession {
@@ -82,13 +82,13 @@ impl MysqlSession {
 }
 
 impl Session for MysqlSession {
-    type Request = SqlRequest;
+    type Protocol = Sql;
     type Canceller = MysqlCanceller;
 
-    async fn run(&mut self, request: &SqlRequest) -> Result<Answer, Failure> {
+    async fn run(&mut self, request: &SqlRequest, answer: &mut SqlAnswer) -> Result<u64, Failure> {
         self.link.require()?;
         self.encode(request)?;
-        self.link.exchange(request).await
+        self.link.exchange(request, answer).await
     }
 
     async fn reset(&mut self) -> Result<(), Failure> {
@@ -96,11 +96,11 @@ impl Session for MysqlSession {
             return Ok(());
         }
         let request = SqlRequest { command: SqlCommand::Rollback, ..SqlRequest::default() };
-        self.run(&request).await.map(drop)
+        self.run(&request, &mut SqlAnswer::default()).await.map(drop)
     }
 
-    fn canceller(&self) -> MysqlCanceller {
-        self.canceller.clone()
+    fn canceller(&self) -> Option<MysqlCanceller> {
+        Some(self.canceller.clone())
     }
 
     fn is_lost(&self) -> bool {

@@ -25,7 +25,7 @@ pub use self::cancel::PostgresCanceller;
 pub use self::session::PostgresSession;
 pub use super::tls::TlsMode;
 
-use crate::sql::SqlRequest;
+use crate::sql::Sql;
 
 /// The PostgreSQL driver.
 #[derive(Clone)]
@@ -53,7 +53,7 @@ impl Postgres {
 }
 
 impl Driver for Postgres {
-    type Request = SqlRequest;
+    type Protocol = Sql;
     type Session = PostgresSession;
 
     async fn connect(&self) -> Result<PostgresSession, Failure> {

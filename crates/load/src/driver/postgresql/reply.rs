@@ -1,8 +1,8 @@
 //! What the server answers to one request, message by message, until it is ready for the next.
 
 use super::failure::ServerError;
-use crate::driver::{Answer, ErrorClass, Failure};
-use crate::sql::{Expect, SqlCommand, SqlRequest};
+use crate::driver::{ErrorClass, Failure};
+use crate::sql::{SqlAnswer, SqlCommand, SqlRequest};
 
 /// What to do after a message.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,28 +16,34 @@ pub(super) enum Flow {
 }
 
 /// An answer that is coming in.
-#[derive(Debug, Default)]
-pub(super) struct Reply {
+#[derive(Debug)]
+pub(super) struct Reply<'a> {
+    request: &'a SqlRequest,
+    answer: &'a mut SqlAnswer,
     /// Rows of the statements that are complete.
     n_rows: u64,
     /// Rows that came for the statement at work.
     n_rows_now: u64,
-    first_row: Option<Vec<Option<String>>>,
     failure: Option<Failure>,
 }
 
-impl Reply {
+impl<'a> Reply<'a> {
+    /// Forgets what `answer` held.
+    pub(super) fn new(request: &'a SqlRequest, answer: &'a mut SqlAnswer) -> Self {
+        answer.clear();
+        Self { request, answer, n_rows: 0, n_rows_now: 0, failure: None }
+    }
+
     /// Whether the contents of rows matter for the rest of this answer.
-    pub(super) fn wants_rows(&self, request: &SqlRequest) -> bool {
-        (request.wants_row && self.first_row.is_none())
-            || (request.expect.column_bytes.is_some() && self.failure.is_none())
+    pub(super) fn wants_rows(&self) -> bool {
+        self.wants_first() || (self.request.expect.column_bytes.is_some() && self.failure.is_none())
     }
 
     /// Takes one message. `body` is empty for rows that nobody wants.
-    pub(super) fn take(&mut self, tag: u8, body: &[u8], request: &SqlRequest) -> Flow {
+    pub(super) fn take(&mut self, tag: u8, body: &[u8]) -> Flow {
         match tag {
-            b'D' => return self.take_row(body, request),
-            b'C' => self.complete(body, request),
+            b'D' => return self.take_row(body),
+            b'C' => self.complete(body),
             b'E' => {
                 let error = ServerError::read(body);
                 if error.is_fatal {
@@ -57,48 +63,41 @@ impl Reply {
         Flow::More
     }
 
-    fn take_row(&mut self, body: &[u8], request: &SqlRequest) -> Flow {
+    fn wants_first(&self) -> bool {
+        self.request.wants_row && !self.answer.has_row()
+    }
+
+    fn take_row(&mut self, body: &[u8]) -> Flow {
         self.n_rows_now += 1;
-        if !self.wants_rows(request) {
+        if !self.wants_rows() {
             return Flow::More;
         }
         let Some(columns) = Columns::new(body) else {
             return Flow::Lost(Failure::protocol("a row that is shorter than its columns"));
         };
-        if request.wants_row && self.first_row.is_none() {
-            let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-            self.first_row = Some(columns.clone().map(|column| column.map(text)).collect());
+        if self.wants_first() {
+            self.answer.set_row(columns.clone());
         }
-        if let Some(n_bytes) = request.expect.column_bytes
-            && self.failure.is_none()
-        {
-            self.failure = check_lengths(columns, n_bytes, self.n_rows_now);
+        if self.failure.is_none() {
+            let lengths = columns.map(|column| column.map(<[u8]>::len));
+            self.failure = self.request.expect.judge_lengths(lengths, self.n_rows_now);
         }
         Flow::More
     }
 
-    fn complete(&mut self, tag: &[u8], request: &SqlRequest) {
+    fn complete(&mut self, tag: &[u8]) {
         self.n_rows += rows_of(tag).unwrap_or(self.n_rows_now);
         self.n_rows_now = 0;
         // No error, but nothing was committed either.
-        if matches!(request.command, SqlCommand::Commit) && tag.starts_with(b"ROLLBACK") {
+        if matches!(self.request.command, SqlCommand::Commit) && tag.starts_with(b"ROLLBACK") {
             let message = "COMMIT rolled back: the transaction had failed";
             self.failure = Some(Failure::without_code(ErrorClass::Other, message));
         }
     }
 
-    /// The answer, if it is what it must be.
-    pub(super) fn finish(self, expect: &Expect) -> Result<Answer, Failure> {
-        if let Some(failure) = self.failure {
-            return Err(failure);
-        }
-        match expect.rows {
-            Some((min, max)) if !(min..=max).contains(&self.n_rows) => {
-                let wanted = if min == max { format!("{min}") } else { format!("{min} to {max}") };
-                Err(Failure::without_code(ErrorClass::Validation, format!("{} rows instead of {wanted}", self.n_rows)))
-            }
-            _ => Ok(Answer { rows: self.n_rows, first_row: self.first_row }),
-        }
+    /// How many rows there were, if the answer is what it must be.
+    pub(super) fn finish(self) -> Result<u64, Failure> {
+        self.failure.map_or_else(|| self.request.expect.judge(self.n_rows), Err)
     }
 }
 
@@ -106,14 +105,6 @@ impl Reply {
 fn rows_of(tag: &[u8]) -> Option<u64> {
     let tag = std::str::from_utf8(tag.strip_suffix(b"\0").unwrap_or(tag)).ok()?;
     tag.rsplit_once(' ')?.1.parse().ok()
-}
-
-fn check_lengths(columns: Columns<'_>, n_bytes: u32, row: u64) -> Option<Failure> {
-    let mut columns = columns.enumerate();
-    let (index, column) = columns.find(|(_, column)| column.is_none_or(|bytes| bytes.len() != n_bytes as usize))?;
-    let found = column.map_or("NULL".to_owned(), |bytes| format!("{} bytes", bytes.len()));
-    let message = format!("column {} of row {row} is {found} instead of {n_bytes} bytes", index + 1);
-    Some(Failure::without_code(ErrorClass::Validation, message))
 }
 
 /// The columns of a row; `None` is NULL.
@@ -158,6 +149,7 @@ impl<'a> Iterator for Columns<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sql::Expect;
 
     fn row(columns: &[Option<&[u8]>]) -> Vec<u8> {
         let mut body = u16::try_from(columns.len()).expect("few columns").to_be_bytes().to_vec();
@@ -170,18 +162,22 @@ mod tests {
     }
 
     /// The outcome of messages that end with the server being ready.
-    fn outcome(request: &SqlRequest, messages: &[(u8, &[u8])]) -> Result<Answer, Failure> {
-        let mut reply = Reply::default();
+    fn outcome(request: &SqlRequest, messages: &[(u8, &[u8])]) -> Result<u64, Failure> {
+        finished(request, &mut SqlAnswer::default(), messages)
+    }
+
+    fn finished(request: &SqlRequest, answer: &mut SqlAnswer, messages: &[(u8, &[u8])]) -> Result<u64, Failure> {
+        let mut reply = Reply::new(request, answer);
         for (tag, body) in messages {
-            assert_eq!(reply.take(*tag, body, request), Flow::More, "{tag}");
+            assert_eq!(reply.take(*tag, body), Flow::More, "{tag}");
         }
-        assert_eq!(reply.take(b'Z', b"T", request), Flow::Ready(b'T'));
-        reply.finish(&request.expect)
+        assert_eq!(reply.take(b'Z', b"T"), Flow::Ready(b'T'));
+        reply.finish()
     }
 
     fn lost(tag: u8, body: &[u8]) -> Failure {
         let request = SqlRequest { wants_row: true, ..SqlRequest::default() };
-        match Reply::default().take(tag, body, &request) {
+        match Reply::new(&request, &mut SqlAnswer::default()).take(tag, body) {
             Flow::Lost(failure) => failure,
             flow => panic!("{flow:?}"),
         }
@@ -202,17 +198,17 @@ mod tests {
         ];
         let request = SqlRequest::default();
         for (tag, rows) in tags {
-            assert_eq!(outcome(&request, &[(b'C', tag.as_bytes())]).expect("no error").rows, rows, "{tag}");
+            assert_eq!(outcome(&request, &[(b'C', tag.as_bytes())]).expect("no error"), rows, "{tag}");
         }
         let all: Vec<_> = tags.iter().map(|(tag, _)| (b'C', tag.as_bytes())).collect();
-        assert_eq!(outcome(&request, &all).expect("no error").rows, 37);
+        assert_eq!(outcome(&request, &all).expect("no error"), 37);
     }
 
     #[test]
     fn rows_of_commands_without_a_number_are_counted() {
         let messages: [(u8, &[u8]); 5] =
             [(b'T', b""), (b'D', b""), (b'D', b""), (b'C', b"EXPLAIN\0"), (b'C', b"SHOW\0")];
-        assert_eq!(outcome(&SqlRequest::default(), &messages).expect("no error").rows, 2);
+        assert_eq!(outcome(&SqlRequest::default(), &messages).expect("no error"), 2);
     }
 
     #[test]
@@ -220,9 +216,11 @@ mod tests {
         let request = SqlRequest { wants_row: true, ..SqlRequest::default() };
         let (first, second) = (row(&[Some(b"7"), None, Some(b"")]), row(&[Some(b"8"), None, None]));
         let messages: [(u8, &[u8]); 3] = [(b'D', &first), (b'D', &second), (b'C', b"SELECT 2\0")];
-        let answer = outcome(&request, &messages).expect("no error");
-        assert_eq!(answer.first_row, Some(vec![Some("7".to_owned()), None, Some(String::new())]));
-        assert_eq!(outcome(&SqlRequest::default(), &messages).expect("no error").first_row, None);
+        let mut answer = SqlAnswer::default();
+        assert_eq!(finished(&request, &mut answer, &messages), Ok(2));
+        assert_eq!(answer.columns().collect::<Vec<_>>(), [Some("7"), None, Some("")]);
+        assert_eq!(finished(&SqlRequest::default(), &mut answer, &messages), Ok(2));
+        assert!(!answer.has_row());
     }
 
     #[test]
@@ -233,7 +231,7 @@ mod tests {
             outcome(request, &[(b'D', &good), (b'D', second), (b'C', b"SELECT 2\0")])
         };
         request.expect.column_bytes = Some(3);
-        assert_eq!(check(&request, &good).map(|answer| answer.rows), Ok(2));
+        assert_eq!(check(&request, &good), Ok(2));
         let failure = check(&request, &short).expect_err("two bytes");
         assert_eq!(
             (failure.class, failure.message.as_str()),

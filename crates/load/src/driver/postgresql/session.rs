@@ -10,8 +10,8 @@ use super::failure::ServerError;
 use super::reply::{Flow, Reply};
 use super::wire::Wire;
 use crate::driver::channel::Channel;
-use crate::driver::{Answer, ErrorClass, Failure, Session};
-use crate::sql::{SqlCommand, SqlRequest};
+use crate::driver::{ErrorClass, Failure, Session};
+use crate::sql::{Sql, SqlAnswer, SqlCommand, SqlRequest};
 
 /// The server is in no transaction.
 const IDLE: u8 = b'I';
@@ -35,7 +35,7 @@ impl PostgresSession {
     /// Runs a text whose answer does not matter.
     pub(super) async fn execute(&mut self, text: &str) -> Result<(), Failure> {
         let request = SqlRequest { command: SqlCommand::Text(Arc::from(text)), ..SqlRequest::default() };
-        self.run(&request).await.map(drop)
+        self.run(&request, &mut SqlAnswer::default()).await.map(drop)
     }
 
     /// Prepares the next statement; they are counted from 1 in texts for people.
@@ -97,20 +97,20 @@ impl PostgresSession {
         }
     }
 
-    async fn exchange(&mut self, request: &SqlRequest) -> Result<Answer, Failure> {
+    async fn exchange(&mut self, request: &SqlRequest, answer: &mut SqlAnswer) -> Result<u64, Failure> {
         self.is_lost = true;
         // A server that ended the connection has said why, which is better to know than that nothing can be sent.
         let sent = self.wire.send().await;
-        let mut reply = Reply::default();
+        let mut reply = Reply::new(request, answer);
         loop {
-            while let Some(frame) = self.wire.frame(reply.wants_rows(request)).map_err(|error| broken(&error))? {
-                match reply.take(frame.tag, self.wire.body(&frame), request) {
+            while let Some(frame) = self.wire.frame(reply.wants_rows()).map_err(|error| broken(&error))? {
+                match reply.take(frame.tag, self.wire.body(&frame)) {
                     Flow::More => {}
                     Flow::Ready(status) => {
                         self.status = status;
                         self.is_lost = false;
                         self.wire.shrink();
-                        return reply.finish(&request.expect);
+                        return reply.finish();
                     }
                     Flow::Lost(failure) => return Err(failure),
                 }
@@ -123,15 +123,15 @@ impl PostgresSession {
 }
 
 impl Session for PostgresSession {
-    type Request = SqlRequest;
+    type Protocol = Sql;
     type Canceller = PostgresCanceller;
 
-    async fn run(&mut self, request: &SqlRequest) -> Result<Answer, Failure> {
+    async fn run(&mut self, request: &SqlRequest, answer: &mut SqlAnswer) -> Result<u64, Failure> {
         if self.is_lost {
             return Err(Failure::without_code(ErrorClass::Connect, "the connection is lost"));
         }
         self.encode(request)?;
-        self.exchange(request).await
+        self.exchange(request, answer).await
     }
 
     async fn reset(&mut self) -> Result<(), Failure> {
@@ -139,11 +139,11 @@ impl Session for PostgresSession {
             return Ok(());
         }
         let request = SqlRequest { command: SqlCommand::Rollback, ..SqlRequest::default() };
-        self.run(&request).await.map(drop)
+        self.run(&request, &mut SqlAnswer::default()).await.map(drop)
     }
 
-    fn canceller(&self) -> PostgresCanceller {
-        self.canceller.clone()
+    fn canceller(&self) -> Option<PostgresCanceller> {
+        Some(self.canceller.clone())
     }
 
     fn is_lost(&self) -> bool {

@@ -6,9 +6,10 @@ use super::super::expression::State;
 use super::super::random::{Zipf, exponential, gaussian};
 use super::super::scatter::permute;
 use super::super::value::{Scalar, Slot};
-use super::generator::{Generator, Pick, Value, cumulate};
+use super::generator::{Generator, Pick, Value};
 use super::time::{parse_date, parse_timestamp, write_date, write_timestamp};
 use crate::random::Random;
+use crate::weights::{cumulate, pick};
 
 /// The order in which scrambled distributions favour values is the same in every run.
 const SCRAMBLE_SEED: i64 = 0;
@@ -185,12 +186,6 @@ impl How {
             _ => unreachable!("the others have no text"),
         }
     }
-}
-
-/// An index with the probability that its weight has.
-pub(in super::super) fn pick(cumulative: &[f64], rng: &mut Random) -> usize {
-    let share = rng.unit();
-    cumulative.partition_point(|&upper| upper <= share).min(cumulative.len() - 1)
 }
 
 fn assign(slot: &mut Slot, value: &Value) {

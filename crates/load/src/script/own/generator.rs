@@ -1,6 +1,7 @@
 //! How values of placeholders are made, as the user describes them.
 
 use super::time::{parse_date, parse_timestamp};
+use crate::weights::check_weights;
 
 /// A transaction of the user's own statements.
 #[derive(Clone, Debug)]
@@ -191,28 +192,6 @@ fn countable(low: i64, high: i64) -> Result<(), String> {
         Some(last) if last < i64::MAX => Ok(()),
         _ => Err(format!("the range is too large, low={low} high={high}")),
     }
-}
-
-/// Checks weights of `n` things.
-pub(in super::super) fn check_weights(weights: &[f64]) -> Result<(), String> {
-    for &weight in weights {
-        allowed(weight >= 0.0 && weight.is_finite(), "weight", weight, "a finite number that is not negative")?;
-    }
-    let sum: f64 = weights.iter().sum();
-    allowed(sum > 0.0 && sum.is_finite(), "sum of the weights", sum, "above 0 and finite")
-}
-
-/// The share of each weight and all before it; the last is 1.
-pub(in super::super) fn cumulate(weights: &[f64]) -> Box<[f64]> {
-    let sum: f64 = weights.iter().sum();
-    let mut so_far = 0.0;
-    weights
-        .iter()
-        .map(|weight| {
-            so_far += weight;
-            so_far / sum
-        })
-        .collect()
 }
 
 impl Generator {

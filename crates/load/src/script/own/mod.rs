@@ -6,6 +6,5 @@ mod generator;
 mod time;
 
 pub(super) use compile::{Tables, compile};
-pub(super) use draw::{Drawn, User, fill, pick};
+pub(super) use draw::{Drawn, User, fill};
 pub use generator::{Generator, Parameter, Pick, Transaction, Value, Wrap};
-pub(super) use generator::{check_weights, cumulate};

@@ -17,12 +17,12 @@ fn statements(workload: Workload, dialect: Dialect) -> Vec<String> {
 }
 
 /// An operation's label and its requests.
-fn operate(source: &mut dyn Source<SqlRequest>) -> (u32, Vec<SqlRequest>) {
+fn operate(source: &mut dyn Source<Sql>) -> (u32, Vec<SqlRequest>) {
     let label = source.begin().expect("endless");
     (label, steps(source))
 }
 
-fn steps(source: &mut dyn Source<SqlRequest>) -> Vec<SqlRequest> {
+fn steps(source: &mut dyn Source<Sql>) -> Vec<SqlRequest> {
     let mut requests = Vec::new();
     loop {
         let mut request = SqlRequest { wants_row: true, ..SqlRequest::default() };

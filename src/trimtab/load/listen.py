@@ -1,0 +1,64 @@
+"""Listener: starts a generator for everybody who knows the token, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+from trimtab.load.token import TokenError, admit
+
+__all__ = ["TOKEN", "Listener"]
+
+TOKEN = "TRIMTAB_LOAD_TOKEN"
+"""The environment variable that holds the token, on both sides."""
+
+_ENTER_S = 10.0
+_BACKLOG = 16
+
+
+class Listener:
+    """Listens on construction; `serve` never returns.
+
+    Args:
+        host: address to listen on.
+        port: 0 for a free one.
+        token: that a client must know.
+        tell: gets a line of text about who came and what became of it.
+
+    Raises:
+        OSError: the port cannot be had.
+    """
+
+    def __init__(self, host: str, port: int, token: str, tell: Callable[[str], None]) -> None:
+        self._token, self._tell = token, tell
+        self._socket = socket.create_server((host, port), backlog=_BACKLOG)
+        self.port = int(self._socket.getsockname()[1])
+
+    def serve(self) -> None:
+        """Takes one client after the other; loads run beside each other."""
+        while True:
+            connection, (host, *_) = self._socket.accept()
+            threading.Thread(target=self._meet, args=(connection, host), daemon=True).start()
+
+    def _meet(self, connection: socket.socket, host: str) -> None:
+        with connection:
+            connection.settimeout(_ENTER_S)
+            try:
+                admit(connection, self._token)
+            except (TokenError, OSError) as error:
+                self._tell(f"{host} was refused: {error}")
+                return
+            connection.settimeout(None)
+            environment = {name: value for name, value in os.environ.items() if name != TOKEN}
+            child = subprocess.Popen(
+                [sys.executable, "-m", "trimtab.load"],
+                stdin=connection.fileno(),
+                stdout=connection.fileno(),
+                env=environment,
+            )
+        self._tell(f"{host} has a generator, process {child.pid}")
+        self._tell(f"process {child.pid} ended with exit status {child.wait()}")

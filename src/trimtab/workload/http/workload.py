@@ -1,0 +1,182 @@
+"""HttpWorkload: pages of a web server, each with its share, asked by the native engine."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from trimtab.errors import LoadError, UsageError
+from trimtab.load import LoadPlan, build_driver, build_source
+from trimtab.records import Context, Endpoint
+from trimtab.workload.base import LoadRun, Preparation
+from trimtab.workload.engine_run import cannot_connect
+from trimtab.workload.engine_workload import start_plan
+from trimtab.workload.http.settings import HttpSettings, Page, Site, parse_settings
+
+__all__ = ["HttpWorkload"]
+
+_ANY_TARGET = ("http", "program", "postgresql", "mysql")
+"""A site whose address is known can be asked whatever is tuned: its server, a program, or the database behind it."""
+
+_ONCE_S = 3600.0
+
+
+class HttpWorkload:
+    """Pages with shares, in a closed or an open loop. A `Workload`; immutable after construction.
+
+    Args:
+        settings: the table, checked.
+
+    Raises:
+        UsageError: a page that cannot be asked for.
+    """
+
+    kind: ClassVar[str] = "http"
+
+    def __init__(self, settings: HttpSettings) -> None:
+        self.settings = settings
+        self.protocols = ("http",) if settings.site is None else _ANY_TARGET
+        try:
+            build_source(self._source(settings.pages))
+            self._driver(settings.site or Site(host="localhost", port=80))
+        except ValueError as error:
+            raise UsageError(f"[workload] {error}", hint="see docs/reference/http.md") from error
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any], *, directory: Path = Path()) -> HttpWorkload:
+        """Built from the study file's [workload] table; its files are relative to `directory`.
+
+        Raises:
+            UsageError: an unknown key or a wrong value.
+        """
+        return cls(parse_settings(settings, directory))
+
+    @property
+    def context(self) -> Context:
+        """Number of pages and a digest of them, users, share of pages that only read, and each page's share."""
+        settings = self.settings
+        total = sum(page.share for page in settings.pages)
+        reads = sum(page.share for page in settings.pages if page.is_reading) / total
+        text = repr((settings.pages, settings.follows, settings.keeps_cookies, settings.is_fresh))
+        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+        shares = {f"share_{page.name}": page.share / total for page in settings.pages}
+        return Context(
+            f"http {len(settings.pages)} pages {digest}", settings.load.users, reads, shares | settings.load.features
+        )
+
+    def with_rate(self, rate_per_s: float) -> Self:
+        """The same pages in an open loop of that rate.
+
+        Raises:
+            UsageError: the rate is out of reach.
+        """
+        return type(self)(replace(self.settings, load=self.settings.load.with_rate(rate_per_s)))
+
+    def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
+        """Asks for every page once; changes nothing but what those that write do.
+
+        Raises:
+            LoadError: the server cannot be reached, or a page is not as it must be; the message names it.
+        """
+        started = time.monotonic()
+        there = self._endpoint(endpoint)
+        for page in self.settings.pages:
+            if page.is_reading and page.share > 0:
+                self._try(there, page)
+        return Preparation(time.monotonic() - started, 0, True, "the pages are the server's own")
+
+    def _try(self, there: Endpoint, page: Page) -> None:
+        from trimtab._native import Load, Model
+
+        try:
+            load = Load(
+                driver=self._driver(_site_of(there)),
+                source=build_source(self._source([replace(page, share=1.0)])),
+                users=1,
+                model=Model.closed(_ONCE_S),
+                duration_s=_ONCE_S,
+                operation_timeout_s=self.settings.operation_timeout_s,
+            )
+        except ConnectionError as error:
+            raise cannot_connect(there, 1, str(error)) from error
+        while not _has_ended(log := load.log()):
+            load.frame(0.02)
+        load.stop()
+        seconds = log.seconds()
+        if np.frombuffer(seconds.timed_out, dtype="<i8").any():
+            words = f"it took longer than operation_timeout={self.settings.operation_timeout_s:g}s"
+        elif log.errors:
+            words = log.errors[0].removeprefix(f"{page.name}: ")
+        else:
+            return
+        raise LoadError(
+            f"page={page.name!r} of {_site_of(there)} cannot be used: {words}",
+            hint="open it by hand; status and text in the study file say what it must be",
+        )
+
+    def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
+        """Starts the load."""
+        there, load = self._endpoint(endpoint), self.settings.load
+        plan = LoadPlan(
+            protocol="http",
+            access=self._access(_site_of(there)),
+            source=self._source(self.settings.pages),
+            model=load.plain(),
+            users=load.users,
+            duration_s=duration_s,
+            operation_timeout_s=self.settings.operation_timeout_s,
+            seed=seed,
+        )
+        return start_plan(plan, load, there)
+
+    def _endpoint(self, endpoint: Endpoint) -> Endpoint:
+        """Where the pages are: as the study file says, or the target itself."""
+        site = self.settings.site
+        if site is not None:
+            options = {"scheme": "https" if site.is_encrypted else "http"}
+            return Endpoint(protocol="http", host=site.host, port=site.port, user="", database="", options=options)
+        if endpoint.protocol != "http":
+            raise LoadError(
+                f"workload=http cannot drive protocol={endpoint.protocol}",
+                hint='give the address of the site: [workload] url = "http://HOST:PORT"',
+            )
+        return endpoint
+
+    def _access(self, site: Site) -> dict[str, Any]:
+        settings = self.settings
+        return {
+            "host": site.host,
+            "port": site.port,
+            "headers": [list(header) for header in settings.headers],
+            "tls": settings.tls if site.is_encrypted else "disable",
+            "root_certificates": settings.root_certificates or None,
+        }
+
+    def _driver(self, site: Site) -> Any:
+        return build_driver("http", self._access(site))
+
+    def _source(self, pages: Any) -> dict[str, Any]:
+        settings = self.settings
+        return {
+            "kind": "pages",
+            "pages": [page.plain() for page in pages],
+            "follow": settings.follows,
+            "cookies": settings.keeps_cookies,
+            "fresh": settings.is_fresh,
+        }
+
+
+def _site_of(endpoint: Endpoint) -> Site:
+    return Site(host=endpoint.host, port=endpoint.port, is_encrypted=endpoint.options.get("scheme") == "https")
+
+
+def _has_ended(log: Any) -> bool:
+    seconds = log.seconds()
+    counts = (seconds.ok, seconds.error, seconds.timed_out)
+    return any(np.frombuffer(count, dtype="<i8").any() for count in counts)
