@@ -237,6 +237,6 @@ def test_the_command_says_what_it_is_for() -> None:
     command = [sys.executable, "-m", "trimtab.load"]
     refused = subprocess.run([*command, "--help"], capture_output=True, text=True, check=False)
     assert refused.returncode == 2
-    assert refused.stderr.startswith("usage: python -m trimtab.load\n")
+    assert refused.stderr.startswith("usage: python -m trimtab.load [--listen HOST:PORT]\n")
     version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
     assert version.stdout.count(".") == 2

@@ -21,6 +21,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 HISTOGRAMS = ("response", "service", "error", "queue", "lateness", "attempts", "wakeup")
+"""As the load engine names them."""
 
 PRIORITIES = ("", "normal", "short slices", "real-time")
 """From the least to the most that is known of a generator's threads."""

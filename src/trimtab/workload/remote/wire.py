@@ -118,6 +118,8 @@ class _Connection:
         # The generator sees the end and leaves; whoever reads here, too.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):
+            self.outgoing.close()
         self._socket.close()
 
 
