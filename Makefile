@@ -48,7 +48,7 @@ test-full: $(DEV)
 
 # Tests that wait for servers three quarters of their time; six of them keep two cores busy. Only the folders that hold such tests
 # are collected: each worker collects for itself.
-SERVICE := tests/docs tests/faults tests/history tests/native tests/service tests/systems tests/wayback tests/workload
+SERVICE := tests/docs tests/engine tests/faults tests/history tests/native tests/service tests/systems tests/wayback tests/workload
 test-quick:
 	$(PYTEST) -m "not service and not slow" -n 2 --dist worksteal
 test-unit:

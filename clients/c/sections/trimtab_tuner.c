@@ -346,7 +346,9 @@ void tt_next(tt_tuner *t, double work, tt_ticket *ticket)
 void tt_return(tt_tuner *t, const tt_ticket *ticket)
 {
     t->account.n_lost++;
-    if (ticket->kind == TT_PROBE && ticket->epoch == t->epoch && ticket->serial == t->serial) t->lease = 0;
+    if (ticket->kind != TT_PROBE || ticket->epoch != t->epoch || ticket->serial != t->serial) return;
+    t->lease = 0;
+    t->since_probe = 1; /* it still is its turn */
 }
 
 void tt_abandon(tt_tuner *t, const tt_ticket *ticket, double time)

@@ -1,0 +1,209 @@
+/*
+ * What is known, and where: shared memory of the server when preloaded, a named segment on 17 and later, else this backend alone.
+ * One lock; it is held for about a microsecond, and never while a statement is planned or runs.
+ */
+#include "trimtab.h"
+
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+#include "utils/memutils.h"
+
+#if PG_VERSION_NUM >= 170000
+#include "storage/dsm_registry.h"
+#endif
+
+#include <math.h>
+
+static Shared *shared = NULL;
+static const char *where = "nowhere yet";
+static int64 reserved_kb = 0;
+
+#if PG_VERSION_NUM >= 150000
+static shmem_request_hook_type next_request = NULL;
+#endif
+static shmem_startup_hook_type next_startup = NULL;
+
+static void init(void *block)
+{
+    Shared *s = block;
+    memset(s, 0, sizeof *s);
+    s->magic = TRIMTAB_MAGIC;
+    s->layout = TRIMTAB_LAYOUT;
+    s->tranche = LWLockNewTrancheId();
+    LWLockInitialize(&s->lock, s->tranche);
+}
+
+static void request(void)
+{
+    if (next_request != NULL) next_request();
+    RequestAddinShmemSpace(MAXALIGN(sizeof(Shared)));
+}
+
+static void save_at_exit(int code, Datum nothing)
+{
+    if (code == 0 && shared != NULL) trimtab_save(shared, LOG);
+}
+
+static void startup(void)
+{
+    bool found = false;
+    if (next_startup != NULL) next_startup();
+    LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+    shared = ShmemInitStruct("trimtab", sizeof(Shared), &found);
+    if (!found) {
+        init(shared);
+        trimtab_load(shared);
+    }
+    LWLockRelease(AddinShmemInitLock);
+    LWLockRegisterTranche(shared->tranche, "trimtab");
+    where = "shared memory";
+    if (!IsUnderPostmaster) on_shmem_exit(save_at_exit, (Datum)0);
+}
+
+void trimtab_request(void)
+{
+    next_request = shmem_request_hook;
+    shmem_request_hook = request;
+    next_startup = shmem_startup_hook;
+    shmem_startup_hook = startup;
+}
+
+static void release_at_exit(int code, Datum nothing)
+{
+    trimtab_release();
+}
+
+#if PG_VERSION_NUM >= 170000
+static void init_segment(void *block)
+{
+    init(block);
+    trimtab_load(block);
+}
+#endif
+
+Shared *trimtab_shared(void)
+{
+    static bool is_registered = false;
+    if (shared == NULL) {
+#if PG_VERSION_NUM >= 170000
+        bool found;
+        shared = GetNamedDSMSegment("trimtab " TRIMTAB_VERSION, sizeof(Shared), init_segment, &found);
+        where = "a shared segment";
+#else
+        shared = MemoryContextAllocZero(TopMemoryContext, sizeof(Shared));
+        init(shared);
+        trimtab_load(shared);
+        where = "this backend only";
+#endif
+        LWLockRegisterTranche(shared->tranche, "trimtab");
+    }
+    if (!is_registered && MyProcPid != PostmasterPid) {
+        before_shmem_exit(release_at_exit, (Datum)0);
+        is_registered = true;
+    }
+    /* A block of another version can only be another library's of the same name: nothing in it is read. */
+    if (shared->magic != TRIMTAB_MAGIC || shared->layout != TRIMTAB_LAYOUT) return NULL;
+    return shared;
+}
+
+const char *trimtab_where(void)
+{
+    return where;
+}
+
+void trimtab_new_tuner(Class *class)
+{
+    tt_space space;
+    tt_options options;
+    memset(&options, 0, sizeof options);
+    options.budget = trimtab_budget / 100;
+    options.min_gain = trimtab_min_gain / 100;
+    options.max_ratio = trimtab_max_ratio;
+    options.seed = class->key.query_id | 1;
+    trimtab_make_space(class->base_values, &space);
+    tt_tuner_init(&class->tuner, &space, &options);
+    trimtab_add_hints(&class->tuner, class->base_values);
+}
+
+static Class *least_recent(void)
+{
+    Class *room = NULL;
+    for (int i = 0; i < N_CLASSES; i++) {
+        Class *c = &shared->class[i];
+        if (!c->is_used) return c;
+        if (c->tuner.phase != TT_PINNED && (room == NULL || c->last_at < room->last_at)) room = c;
+    }
+    return room;
+}
+
+/* The class of that key, held by the caller's lock; with `create` the one that was used least recently makes room. */
+Class *trimtab_find(const ClassKey *key, const double *base, bool create)
+{
+    uint32 hash = DatumGetUInt32(hash_any((const unsigned char *)key, sizeof *key));
+    Class *room;
+    for (int i = 0; i < N_CLASSES; i++) {
+        Class *c = &shared->class[i];
+        if (shared->hash[i] == hash && c->is_used && memcmp(&c->key, key, sizeof *key) == 0) return c;
+    }
+    room = create ? least_recent() : NULL;
+    if (room == NULL) return NULL;
+    memset(room, 0, sizeof *room);
+    room->key = *key;
+    shared->hash[room - shared->class] = hash;
+    memcpy(room->base_values, base, sizeof room->base_values);
+    room->first_at = room->last_at = GetCurrentTimestamp();
+    trimtab_new_tuner(room);
+    room->is_used = true;
+    return room;
+}
+
+/* Over all classes the same rule as in each: what probing lost is covered by the budget and a share of what was gained. */
+bool trimtab_server_can_pay(const Shared *s)
+{
+    return trimtab_server_budget / 100 * s->total_ms + 0.25 * s->gained_ms >= s->loss_ms;
+}
+
+/* False, and nothing reserved, when all backends together would pass the limit. */
+bool trimtab_reserve(int64 kb)
+{
+    bool fits;
+    if (kb <= 0) return true;
+    LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
+    fits = shared->memory_kb + kb <= trimtab_memory_limit_kb;
+    if (fits) {
+        shared->memory_kb += kb;
+        reserved_kb += kb;
+    }
+    LWLockRelease(&shared->lock);
+    return fits;
+}
+
+void trimtab_release(void)
+{
+    if (reserved_kb == 0 || shared == NULL) return;
+    LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
+    shared->memory_kb -= reserved_kb;
+    reserved_kb = 0;
+    LWLockRelease(&shared->lock);
+}
+
+/* Notes what happened; the caller holds the lock. */
+void trimtab_record(Shared *s, const Class *class, EventKind kind, const tt_point *point, double time_ms)
+{
+    Event *event = &s->event[s->n_events++ % N_EVENTS];
+    KnobLevels levels[N_KNOBS];
+    memset(event, 0, sizeof *event);
+    event->at = GetCurrentTimestamp();
+    event->key = class->key;
+    event->kind = kind;
+    event->time_ms = time_ms;
+    event->base_ms = class->tuner.base.n > 0 ? exp(class->tuner.base.mean) : 0;
+    trimtab_knob_levels(class->base_values, levels);
+    for (int i = 0; i < N_KNOBS; i++)
+        if (point->level[i] != levels[i].base && point->level[i] < levels[i].n) {
+            event->knob[event->n_changed] = i;
+            event->value[event->n_changed++] = levels[i].value[point->level[i]];
+        }
+}

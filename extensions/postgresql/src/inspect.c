@@ -1,0 +1,198 @@
+/*
+ * Which statements may be touched at all, and which class they belong to. A statement is left alone if it writes, locks rows, calls
+ * volatile functions, runs in a serialisable transaction, or if SQL lets its answer depend on the order in which rows come: then
+ * another plan could give another answer, however right both are.
+ */
+#include "trimtab.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "catalog/pg_aggregate.h"
+#include "catalog/pg_type.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "storage/bufmgr.h"
+#include "storage/lockdefs.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/timeout.h"
+
+#include <math.h>
+
+static const char *const texts[N_LEFT] = {
+    "",
+    "it writes",
+    "it locks rows",
+    "its transaction is serializable",
+    "it calls volatile functions",
+    "its answer may depend on the order of rows",
+    "the session has set one of the parameters",
+    "no room for another class",
+    "a probe could run into statement_timeout",
+    "the memory limit is reached",
+    "its transaction has written",
+};
+
+const char *trimtab_left_text(LeftAlone left)
+{
+    return left > LEFT_NOT && left < N_LEFT ? texts[left] : "";
+}
+
+/* An aggregate whose value is the same in whatever order its rows come. */
+static bool is_order_free(const Aggref *agg)
+{
+    static const char *const any[] = {"count", "min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or", "any_value"};
+    static const char *const exact[] = {"sum", "avg", "variance", "var_pop", "var_samp", "stddev", "stddev_pop", "stddev_samp"};
+    char *name = agg->aggfnoid < 16384 ? get_func_name(agg->aggfnoid) : NULL; /* 16384: the first that is not PostgreSQL's own */
+    ListCell *cell;
+    if (agg->aggkind != AGGKIND_NORMAL || name == NULL) return false;
+    foreach (cell, agg->aggargtypes) {
+        Oid type = lfirst_oid(cell);
+        /* Texts that compare as equal may differ; floats add up to other last digits in another order. */
+        bool is_exact = type == INT2OID || type == INT4OID || type == INT8OID || type == NUMERICOID || type == INTERVALOID;
+        for (size_t i = 0; !is_exact && i < lengthof(exact); i++)
+            if (strcmp(name, exact[i]) == 0) return false;
+    }
+    for (size_t i = 0; i < lengthof(any); i++)
+        if (strcmp(name, any[i]) == 0) return true;
+    for (size_t i = 0; i < lengthof(exact); i++)
+        if (strcmp(name, exact[i]) == 0) return true;
+    return false;
+}
+
+static bool depends_on_order(Node *node, void *nothing)
+{
+    if (node == NULL) return false;
+    if (IsA(node, Query)) {
+        Query *query = (Query *)node;
+        if (query->hasWindowFuncs || query->hasDistinctOn || query->hasTargetSRFs) return true;
+        if ((query->limitCount != NULL || query->limitOffset != NULL) && query->sortClause == NIL) return true;
+        return query_tree_walker(query, depends_on_order, nothing, 0);
+    }
+    if (IsA(node, Aggref) && ((Aggref *)node)->aggorder == NIL && !is_order_free((Aggref *)node)) return true;
+    if (IsA(node, TableSampleClause)) return true;
+    return expression_tree_walker(node, depends_on_order, nothing);
+}
+
+static bool locks_or_writes(Node *node, void *found)
+{
+    if (node == NULL) return false;
+    if (IsA(node, Query)) {
+        Query *query = (Query *)node;
+        if (query->commandType != CMD_SELECT || query->hasModifyingCTE) *(LeftAlone *)found = LEFT_WRITES;
+        else if (query->rowMarks != NIL && !trimtab_allow_locks) *(LeftAlone *)found = LEFT_LOCKS;
+        if (*(LeftAlone *)found != LEFT_NOT) return true;
+        return query_tree_walker(query, locks_or_writes, found, 0);
+    }
+    return expression_tree_walker(node, locks_or_writes, found);
+}
+
+/* By its text alone. */
+LeftAlone trimtab_inspect(Query *query)
+{
+    LeftAlone left = LEFT_NOT;
+    locks_or_writes((Node *)query, &left);
+    if (left != LEFT_NOT) return left;
+    if (!trimtab_allow_volatile && contain_volatile_functions((Node *)query)) return LEFT_VOLATILE;
+    if (!trimtab_allow_order && depends_on_order((Node *)query, NULL)) return LEFT_ORDER;
+    return LEFT_NOT;
+}
+
+/* By where it runs. */
+LeftAlone trimtab_situation(void)
+{
+    if (IsolationIsSerializable()) return LEFT_SERIALIZABLE;
+    if (TransactionIdIsValid(GetTopTransactionIdIfAny())) return LEFT_IN_WRITE_TRANSACTION;
+    if (trimtab_has_own_set()) return LEFT_OWN_SET;
+    return LEFT_NOT;
+}
+
+typedef struct Tables {
+    uint32 schema;
+    double pages;
+} Tables;
+
+static bool add_tables(Node *node, void *context)
+{
+    Tables *tables = context;
+    ListCell *cell;
+    if (node == NULL) return false;
+    if (!IsA(node, Query)) return expression_tree_walker(node, add_tables, context);
+    foreach (cell, ((Query *)node)->rtable) {
+        RangeTblEntry *entry = lfirst(cell);
+        Relation relation;
+        ListCell *index;
+        if (entry->rtekind != RTE_RELATION || entry->relid < 16384) continue;
+        relation = try_relation_open(entry->relid, AccessShareLock); /* the parser holds this lock already */
+        if (relation == NULL) continue;
+        tables->pages += relation->rd_rel->relpages > 0 ? relation->rd_rel->relpages : 0;
+        tables->schema = hash_combine(tables->schema, murmurhash32(entry->relid));
+        foreach (index, RelationGetIndexList(relation))
+            tables->schema += murmurhash32(lfirst_oid(index) ^ 0x5bd1e995);
+        relation_close(relation, NoLock);
+    }
+    return query_tree_walker((Query *)node, add_tables, context, 0);
+}
+
+void trimtab_key(Query *query, const double *base, ClassKey *key)
+{
+    Tables tables = {0, 0};
+    memset(key, 0, sizeof *key);
+    add_tables((Node *)query, &tables);
+    key->query_id = (uint64)query->queryId;
+    key->database = MyDatabaseId;
+    key->role = GetUserId();
+    key->environment = DatumGetUInt32(hash_any((const unsigned char *)base, (int)(sizeof(double) * N_KNOBS)));
+    key->environment = hash_combine(key->environment, trimtab_parameters_hash());
+    key->environment = hash_combine(key->environment, murmurhash32((uint32)NBuffers ^ ((uint32)max_parallel_workers << 24)) ^ (uint32)PG_VERSION_NUM);
+    key->schema = tables.schema;
+    key->size = tables.pages < 1 ? 0 : 1 + (uint32)(log2(tables.pages) / 2);
+}
+
+static int memory_nodes(Plan *plan)
+{
+    int n = 0;
+    ListCell *cell;
+    if (plan == NULL) return 0;
+    switch (nodeTag(plan)) {
+    case T_Sort:
+    case T_IncrementalSort:
+    case T_Hash:
+    case T_Material:
+    case T_Memoize:
+    case T_FunctionScan:
+    case T_CteScan:
+    case T_BitmapHeapScan:
+    case T_SetOp: n = 1; break;
+    case T_Agg: n = ((Agg *)plan)->aggstrategy == AGG_HASHED || ((Agg *)plan)->aggstrategy == AGG_MIXED ? 1 : 0; break;
+    case T_Append:
+        foreach (cell, ((Append *)plan)->appendplans) n += memory_nodes(lfirst(cell));
+        break;
+    case T_MergeAppend:
+        foreach (cell, ((MergeAppend *)plan)->mergeplans) n += memory_nodes(lfirst(cell));
+        break;
+    case T_SubqueryScan: n = memory_nodes(((SubqueryScan *)plan)->subplan); break;
+    default: break;
+    }
+    return n + memory_nodes(plan->lefttree) + memory_nodes(plan->righttree);
+}
+
+/* How much more than with the session's own values the plan may use at most, over all its processes; 0 when no more. */
+int64 trimtab_extra_memory_kb(PlannedStmt *plan, const double *base, const tt_point *point)
+{
+    double work_mem, multiplier, base_mem, base_multiplier;
+    tt_space space;
+    tt_point plain;
+    ListCell *cell;
+    int nodes, workers;
+    trimtab_make_space(base, &space);
+    tt_default(&space, &plain);
+    workers = trimtab_work_mem_factor(base, point, &work_mem, &multiplier);
+    trimtab_work_mem_factor(base, &plain, &base_mem, &base_multiplier);
+    if (work_mem * multiplier <= base_mem * base_multiplier) return 0;
+    nodes = memory_nodes(plan->planTree);
+    foreach (cell, plan->subplans) nodes += memory_nodes(lfirst(cell));
+    return (int64)((work_mem * multiplier - base_mem * base_multiplier) * nodes * (plan->parallelModeNeeded ? workers + 1 : 1));
+}

@@ -1,0 +1,115 @@
+/* The settings of the extension, and how it comes into a server or a session. */
+#include "trimtab.h"
+
+#include "access/xact.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "nodes/queryjumble.h"
+#include "utils/builtins.h"
+#include "utils/plancache.h"
+
+#include <math.h>
+
+PG_MODULE_MAGIC;
+
+int trimtab_mode = MODE_OBSERVE;
+double trimtab_budget = 2, trimtab_server_budget = 2, trimtab_min_duration = 5, trimtab_min_gain = 3, trimtab_max_ratio = 1.5;
+int trimtab_memory_limit_kb = 262144, trimtab_inside_tuples = 200000;
+bool trimtab_allow_locks = false, trimtab_allow_volatile = false, trimtab_allow_order = false, trimtab_inside = false;
+char *trimtab_parameters = NULL, *trimtab_file = NULL, *trimtab_test_cost = NULL;
+
+static const struct config_enum_entry modes[] = {
+    {"off", MODE_OFF, false}, {"observe", MODE_OBSERVE, false}, {"tune", MODE_TUNE, false}, {NULL, 0, false}};
+
+void _PG_init(void);
+
+/* Plans that PostgreSQL keeps may have been made with other values: when tuning ends they are made again. */
+static void assign_mode(int new_mode, void *extra)
+{
+    if (trimtab_mode == MODE_TUNE && new_mode != MODE_TUNE && IsUnderPostmaster) ResetPlanCache();
+}
+
+/*
+ * For tests: what a statement "took", by the values it ran with and not by a clock. `base=100;work_mem=65536:0.5;jit=0:1.1` says 100 ms,
+ * half of it from 64 MB of work_mem on, 1.1 times with jit at 0 (exactly, for settings that are on or off).
+ */
+double trimtab_test_ms(const double *base, const tt_point *point)
+{
+    char *copy = pstrdup(trimtab_test_cost), *state = NULL;
+    double ms = 1;
+    KnobLevels levels[N_KNOBS];
+    trimtab_knob_levels(base, levels);
+    for (char *entry = strtok_r(copy, ";", &state); entry != NULL; entry = strtok_r(NULL, ";", &state)) {
+        char *value = strchr(entry, '='), *factor = strchr(entry, ':');
+        if (value == NULL) continue;
+        *value++ = '\0';
+        if (factor != NULL && point != NULL) {
+            int knob = trimtab_knob_index(entry);
+            double here = knob < 0 ? NAN : levels[knob].value[point->level[knob]];
+            *factor++ = '\0';
+            if (knob >= 0 && point->level[knob] != levels[knob].base && (here == atof(value) || (atof(value) > 1 && here > atof(value))))
+                ms *= atof(factor);
+        } else if (factor == NULL) ms *= atof(value);
+    }
+    pfree(copy);
+    return ms;
+}
+
+static void define_limits(void)
+{
+    DefineCustomRealVariable("trimtab.budget", "Share of a class's time that probing may lose, in percent.", NULL, &trimtab_budget, 2, 0.01,
+                             50, PGC_SUSET, 0, NULL, NULL, NULL);
+    DefineCustomRealVariable("trimtab.server_budget", "Share of the time of all classes that probing may lose, in percent.", NULL,
+                             &trimtab_server_budget, 2, 0.01, 50, PGC_SUSET, 0, NULL, NULL, NULL);
+    DefineCustomRealVariable("trimtab.min_duration", "Statements with a smaller mean time are left alone.", "In milliseconds.",
+                             &trimtab_min_duration, 5, 0.01, 1e6, PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
+    DefineCustomRealVariable("trimtab.min_gain", "A smaller gain is not worth a change, in percent.", NULL, &trimtab_min_gain, 3, 0.1, 100,
+                             PGC_SUSET, 0, NULL, NULL, NULL);
+    DefineCustomRealVariable("trimtab.max_ratio", "A probe slower than this times what is used is not repeated.", NULL, &trimtab_max_ratio,
+                             1.5, 1.05, 10, PGC_SUSET, 0, NULL, NULL, NULL);
+    DefineCustomIntVariable("trimtab.memory_limit", "Memory that all backends together may use beyond their own settings.", NULL,
+                            &trimtab_memory_limit_kb, 262144, 0, INT_MAX, PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
+    DefineCustomIntVariable("trimtab.inside_tuples", "Tuples of a section inside a statement.", NULL, &trimtab_inside_tuples, 200000, 1000,
+                            INT_MAX, PGC_SUSET, 0, NULL, NULL, NULL);
+}
+
+static void define_permissions(void)
+{
+    DefineCustomBoolVariable("trimtab.allow_locks", "Touch statements that lock rows.", NULL, &trimtab_allow_locks, false, PGC_SUSET, 0,
+                             NULL, NULL, NULL);
+    DefineCustomBoolVariable("trimtab.allow_volatile", "Touch statements that call volatile functions.", NULL, &trimtab_allow_volatile,
+                             false, PGC_SUSET, 0, NULL, NULL, NULL);
+    DefineCustomBoolVariable("trimtab.allow_order", "Touch statements whose answer may depend on the order of rows.", NULL,
+                             &trimtab_allow_order, false, PGC_SUSET, 0, NULL, NULL, NULL);
+    DefineCustomBoolVariable("trimtab.inside", "Tune sections inside running statements too.", NULL, &trimtab_inside, false, PGC_SUSET, 0,
+                             NULL, NULL, NULL);
+}
+
+static void define_settings(void)
+{
+    DefineCustomEnumVariable("trimtab.mode", "off, observe or tune.", NULL, &trimtab_mode, MODE_OBSERVE, modes, PGC_SUSET, 0, NULL,
+                             assign_mode, NULL);
+    define_limits();
+    define_permissions();
+    DefineCustomStringVariable("trimtab.parameters", "all, or a list of name and name=low..high.", NULL, &trimtab_parameters, "all",
+                               PGC_SUSET, 0, trimtab_check_parameters, trimtab_assign_parameters, NULL);
+    DefineCustomStringVariable("trimtab.file", "File of what is known, in the data directory; empty: none.", NULL, &trimtab_file,
+                               "pg_stat/trimtab.knowledge", PGC_SUSET, 0, NULL, NULL, NULL);
+    DefineCustomStringVariable("trimtab.test_cost", "For tests: time by values and not by a clock.", NULL, &trimtab_test_cost, "", PGC_SUSET,
+                               GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL, NULL, NULL, NULL);
+    MarkGUCPrefixReserved("trimtab");
+}
+
+void _PG_init(void)
+{
+    define_settings();
+    EnableQueryId();
+    if (process_shared_preload_libraries_in_progress) trimtab_request();
+#if PG_VERSION_NUM < 170000
+    else if (IsTransactionState())
+        ereport(NOTICE, (errmsg("trimtab learns in this session only"),
+                         errhint("For knowledge that all sessions share, add trimtab to shared_preload_libraries and restart the server.")));
+#endif
+    trimtab_install_hooks();
+    trimtab_install_explain();
+}

@@ -1,0 +1,174 @@
+/*
+ * What is known, kept in a file over restarts: version, owner, checksum. A file of another version, of another server, or damaged is
+ * neither read nor overwritten where it may be another's; what was wrong stands in trimtab_status. No text of a statement is in it.
+ */
+#include "trimtab.h"
+
+#include "access/xlog.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "port/pg_crc32c.h"
+#include "storage/fd.h"
+
+#include <math.h>
+#include <unistd.h>
+
+#define FORGET_AFTER_DAYS 90
+
+typedef struct Header {
+    uint32 magic, layout;
+    uint64 system;
+    uint32 data_dir; /* a copy of a server is another server */
+    uint32 n_classes, class_bytes;
+    pg_crc32c checksum; /* of the classes */
+} Header;
+
+static char problem[256] = "";
+
+const char *trimtab_file_problem(void)
+{
+    return problem;
+}
+
+static Header own_header(void)
+{
+    Header header;
+    memset(&header, 0, sizeof header);
+    header.magic = TRIMTAB_MAGIC;
+    header.layout = TRIMTAB_LAYOUT;
+    header.system = GetSystemIdentifier();
+    header.data_dir = DatumGetUInt32(hash_any((const unsigned char *)DataDir, (int)strlen(DataDir)));
+    header.class_bytes = sizeof(Class);
+    return header;
+}
+
+static pg_crc32c checksum(const Class *classes, uint32 n)
+{
+    pg_crc32c crc;
+    INIT_CRC32C(crc);
+    COMP_CRC32C(crc, classes, sizeof(Class) * n);
+    FIN_CRC32C(crc);
+    return crc;
+}
+
+static void complain(const char *what, const char *hint)
+{
+    snprintf(problem, sizeof problem, "file=%s %s", trimtab_file, what);
+    ereport(LOG, (errmsg("trimtab: %s", problem), errhint("%s", hint)));
+}
+
+/* What stands in the way of using the file that is there; NULL when it is ours. */
+static const char *wrong_with(const Header *found, const char **hint)
+{
+    Header own = own_header();
+    *hint = "Remove the file; trimtab learns anew.";
+    if (found->magic != own.magic) return "is not a file of trimtab, or is damaged";
+    if (found->layout != own.layout || found->class_bytes != own.class_bytes) return "is of another version of trimtab";
+    if (found->system != own.system || found->data_dir != own.data_dir) {
+        *hint = "Give each server a trimtab.file of its own, or remove the file if its server was moved here.";
+        return "belongs to another server";
+    }
+    return NULL;
+}
+
+static bool is_usable(const Class *class)
+{
+    tt_space space;
+    if (!class->is_used || !tt_is_sane(&class->tuner)) return false;
+    if (TimestampDifferenceExceeds(class->last_at, GetCurrentTimestamp(), 0) &&
+        GetCurrentTimestamp() - class->last_at > FORGET_AFTER_DAYS * USECS_PER_DAY)
+        return false;
+    trimtab_make_space(class->base_values, &space);
+    return memcmp(&space, &class->tuner.space, sizeof space) == 0;
+}
+
+static void take(Shared *shared, Class *classes, uint32 n)
+{
+    int at = 0;
+    for (uint32 i = 0; i < n && at < N_CLASSES; i++) {
+        Class *class = &shared->class[at];
+        if (!is_usable(&classes[i])) continue;
+        *class = classes[i];
+        class->tuner.lease = 0;
+        class->tuner.cusum_up = class->tuner.cusum_down = 0;
+        shared->hash[at] = DatumGetUInt32(hash_any((const unsigned char *)&class->key, sizeof class->key));
+        at++;
+    }
+}
+
+void trimtab_load(Shared *shared)
+{
+    Header header;
+    const char *hint = "", *wrong = NULL;
+    Class *classes = NULL;
+    FILE *file = trimtab_file[0] == '\0' ? NULL : fopen(trimtab_file, "rb");
+    problem[0] = '\0';
+    if (file == NULL) return;
+    if (fread(&header, sizeof header, 1, file) != 1) memset(&header, 0, sizeof header);
+    wrong = wrong_with(&header, &hint);
+    if (wrong == NULL && header.n_classes <= N_CLASSES) classes = malloc(sizeof(Class) * (header.n_classes + 1));
+    if (wrong == NULL && (classes == NULL || fread(classes, sizeof(Class), header.n_classes, file) != header.n_classes ||
+                          checksum(classes, header.n_classes) != header.checksum))
+        wrong = "is damaged: its checksum does not match";
+    fclose(file);
+    if (wrong != NULL) complain(wrong, hint);
+    else take(shared, classes, header.n_classes);
+    free(classes);
+}
+
+/* A file that is not ours is not overwritten; a damaged one of ours is. */
+static bool may_write(void)
+{
+    Header header;
+    const char *hint, *wrong;
+    FILE *file = fopen(trimtab_file, "rb");
+    bool is_read;
+    if (file == NULL) return true;
+    is_read = fread(&header, sizeof header, 1, file) == 1;
+    fclose(file);
+    if (!is_read) return true;
+    wrong = wrong_with(&header, &hint);
+    if (wrong == NULL) return true;
+    complain(wrong, hint);
+    return false;
+}
+
+static bool write_all(const char *path, const Header *header, const Class *classes)
+{
+    FILE *file = fopen(path, "wb");
+    bool is_done;
+    if (file == NULL) return false;
+    is_done = fwrite(header, sizeof *header, 1, file) == 1 && fwrite(classes, sizeof(Class), header->n_classes, file) == header->n_classes;
+    is_done &= fflush(file) == 0;
+    is_done &= fclose(file) == 0;
+    return is_done;
+}
+
+bool trimtab_save(Shared *shared, int elevel)
+{
+    Header header;
+    Class *classes;
+    char path[MAXPGPATH];
+    bool is_done;
+    if (trimtab_file[0] == '\0' || strcmp(trimtab_where(), "this backend only") == 0 || !may_write()) return false;
+    header = own_header();
+    classes = malloc(sizeof shared->class);
+    if (classes == NULL) return false;
+    LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
+    for (int i = 0; i < N_CLASSES; i++)
+        if (shared->class[i].is_used) classes[header.n_classes++] = shared->class[i];
+    shared->saved_changes = shared->changes;
+    shared->saved_at = GetCurrentTimestamp();
+    LWLockRelease(&shared->lock);
+    header.checksum = checksum(classes, header.n_classes);
+    snprintf(path, sizeof path, "%s.%d.tmp", trimtab_file, (int)getpid());
+    is_done = write_all(path, &header, classes);
+    free(classes);
+    if (is_done) is_done = durable_rename(path, trimtab_file, elevel) == 0;
+    if (is_done) problem[0] = '\0';
+    else {
+        complain("cannot be written", "What was learnt is lost when the server stops.");
+        unlink(path);
+    }
+    return is_done;
+}

@@ -1,0 +1,170 @@
+/*
+ * What the files of the extension share. One rule stands above all: whatever is uncertain leaves the statement alone.
+ *
+ *   module.c    settings and hooks            inspect.c  which statements may be touched, and their class
+ *   knobs.c     the parameters and values     classes.c  what is known, in shared memory; budget and memory
+ *   hooks.c     planner and executor          inside.c   sections within a running query
+ *   store.c     the file                      views.c    SQL functions          explain.c  EXPLAIN's line
+ */
+#ifndef TRIMTAB_H
+#define TRIMTAB_H
+
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "nodes/plannodes.h"
+#include "storage/lwlock.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+#include "trimtab_tuner.h"
+
+#define TRIMTAB_VERSION "1.0"
+#define N_CLASSES 256
+#define N_EVENTS 512
+#define N_KNOBS 15
+#define MAX_LEVELS 8
+/* Of the shared block and the file; TT_LAYOUT is part of it. */
+#define TRIMTAB_MAGIC 0x54724d54
+#define TRIMTAB_LAYOUT (100 + TT_LAYOUT)
+
+typedef enum { MODE_OFF, MODE_OBSERVE, MODE_TUNE } RunMode;
+
+/* Why a statement is left alone; texts in inspect.c. */
+typedef enum {
+    LEFT_NOT,
+    LEFT_WRITES,
+    LEFT_LOCKS,
+    LEFT_SERIALIZABLE,
+    LEFT_VOLATILE,
+    LEFT_ORDER,
+    LEFT_OWN_SET,
+    LEFT_NO_ROOM,
+    LEFT_TIMEOUT,
+    LEFT_MEMORY,
+    LEFT_IN_WRITE_TRANSACTION,
+    N_LEFT
+} LeftAlone;
+
+typedef struct ClassKey {
+    uint64 query_id;
+    Oid database;
+    Oid role;
+    uint32 environment; /* of the base values of all knobs: sessions with other defaults are another class */
+    uint32 schema;      /* of the tables and their indexes */
+    uint32 size;        /* size class of the tables: steps of a factor 4 */
+    uint32 padding;
+} ClassKey;
+
+typedef struct KnobLevels {
+    int n;
+    int base; /* index of the value that the session has */
+    double value[MAX_LEVELS];
+} KnobLevels;
+
+typedef struct Class {
+    ClassKey key;
+    bool is_used;
+    int32 left;      /* LeftAlone of the newest execution */
+    int64 calls;
+    double base_values[N_KNOBS];
+    TimestampTz first_at, last_at;
+    double base_cost; /* PostgreSQL's estimate of the newest plan with the session's own values */
+    tt_tuner tuner;
+} Class;
+
+typedef enum { EVENT_PROBE, EVENT_FASTER, EVENT_KEPT_BASE, EVENT_RESTART, EVENT_FAILED, EVENT_PINNED, EVENT_SLOW } EventKind;
+
+typedef struct Event {
+    TimestampTz at;
+    ClassKey key;
+    int32 kind;
+    int32 padding;
+    double time_ms, base_ms;
+    int32 n_changed;
+    int32 knob[TT_MAX_PARAMS];
+    double value[TT_MAX_PARAMS];
+} Event;
+
+typedef struct Shared {
+    uint32 magic, layout;
+    int tranche;
+    LWLock lock;
+    int64 memory_kb;   /* reserved over all backends */
+    double total_ms, loss_ms, gained_ms; /* of the server: what the classes' accounts add up to, also of those forgotten */
+    int64 n_events;
+    int64 changes, saved_changes;
+    TimestampTz saved_at;
+    uint32 hash[N_CLASSES]; /* of the keys, so that a search touches one line of memory and not all classes */
+    Event event[N_EVENTS];
+    Class class[N_CLASSES];
+} Shared;
+
+/* module.c */
+extern int trimtab_mode;
+extern double trimtab_budget, trimtab_server_budget, trimtab_min_duration, trimtab_min_gain, trimtab_max_ratio;
+extern int trimtab_memory_limit_kb, trimtab_inside_tuples;
+extern bool trimtab_allow_locks, trimtab_allow_volatile, trimtab_allow_order, trimtab_inside;
+extern char *trimtab_parameters, *trimtab_file, *trimtab_test_cost;
+extern double trimtab_test_ms(const double *base, const tt_point *point);
+
+/* knobs.c */
+extern void trimtab_knob_values(double *values);
+extern bool trimtab_has_own_set(void);
+extern void trimtab_knob_levels(const double *base, KnobLevels *levels);
+extern void trimtab_make_space(const double *base, tt_space *space);
+extern void trimtab_add_hints(tt_tuner *tuner, const double *base);
+extern const char *trimtab_knob_name(int knob);
+extern char *trimtab_knob_text(int knob, double value);
+extern int trimtab_knob_index(const char *name);
+extern bool trimtab_knob_parse(int knob, const char *text, double *value);
+extern int trimtab_apply(const double *base, const tt_point *point, bool executing);
+extern int trimtab_apply_base(const double *base);
+extern void trimtab_unapply(int level);
+extern int trimtab_work_mem_factor(const double *base, const tt_point *point, double *work_mem_kb, double *multiplier);
+extern bool trimtab_check_parameters(char **newval, void **extra, GucSource source);
+extern void trimtab_assign_parameters(const char *newval, void *extra);
+extern uint32 trimtab_parameters_hash(void);
+
+/* inspect.c */
+extern LeftAlone trimtab_inspect(Query *query);
+extern LeftAlone trimtab_situation(void);
+extern const char *trimtab_left_text(LeftAlone left);
+extern void trimtab_key(Query *query, const double *base, ClassKey *key);
+extern int64 trimtab_extra_memory_kb(PlannedStmt *plan, const double *base, const tt_point *point);
+
+/* classes.c */
+extern Shared *trimtab_shared(void);
+extern const char *trimtab_where(void);
+extern void trimtab_request(void);
+extern void trimtab_startup(void);
+extern Class *trimtab_find(const ClassKey *key, const double *base, bool create);
+extern bool trimtab_server_can_pay(const Shared *shared);
+extern bool trimtab_reserve(int64 kb);
+extern void trimtab_release(void);
+extern void trimtab_record(Shared *shared, const Class *class, EventKind kind, const tt_point *point, double time_ms);
+extern void trimtab_new_tuner(Class *class);
+
+/* hooks.c */
+extern void trimtab_install_hooks(void);
+extern bool trimtab_in_explain;
+
+/* inside.c */
+extern void trimtab_inside_begin(QueryDesc *desc, uint64 class_id, const double *base);
+extern void trimtab_inside_run(void);
+extern void trimtab_inside_end(void);
+extern void trimtab_inside_forget(void);
+
+/* store.c */
+extern void trimtab_load(Shared *shared);
+extern bool trimtab_save(Shared *shared, int elevel);
+extern const char *trimtab_file_problem(void);
+
+/* views.c */
+extern char *trimtab_changes(const double *base, const tt_point *point, const char *between);
+
+/* explain.c */
+extern void trimtab_install_explain(void);
+extern void trimtab_explain(const ClassKey *key, const double *base);
+
+#endif

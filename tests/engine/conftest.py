@@ -1,0 +1,130 @@
+"""The PostgreSQL extension, compiled once a run for each version whose headers are here, in servers of the tests' own."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests import needs
+from tests.servers.postgresql import Server, programs, started
+from tests.servers.run import template
+
+ROOT = Path(__file__).parents[2]
+EXTENSION = ROOT / "extensions" / "postgresql"
+SECTIONS = ROOT / "clients" / "c" / "sections"
+COST = "base=100;work_mem=65536:0.5;jit=0:1.01;max_parallel_workers_per_gather=4:1.3;random_page_cost=1.1:3;enable_nestloop=0:20"
+"""What statements "take" in most tests: half with 64 MB of work_mem, much more with what an unlucky probe may try."""
+QUERY = "SELECT k, count(*), max(r) FROM t GROUP BY k ORDER BY 3, 1"
+
+Row = dict[str, Any]
+
+
+def headers(version: str) -> Path:
+    """Of the server; the test is skipped where they are not installed."""
+    asked = subprocess.run(
+        [str(programs(version) / "pg_config"), "--includedir-server"], capture_output=True, text=True, check=True
+    )
+    folder = Path(asked.stdout.strip())
+    if not (folder / "postgres.h").exists():
+        needs.missing(f"needs the headers of PostgreSQL {version}: no {folder / 'postgres.h'}")
+    return folder
+
+
+def library(version: str) -> Path:
+    """The extension for a version, with warnings as errors."""
+    needs.require("c-compiler")
+    include = headers(version)
+
+    def make(folder: Path) -> None:
+        sources = [
+            *sorted(EXTENSION.glob("src/*.c")),
+            *(SECTIONS / f"trimtab_{n}.c" for n in ("tuner", "search", "simplex")),
+        ]
+        argv = [
+            "cc", "-shared", "-fPIC", "-std=gnu99", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter",
+            "-Wno-sign-compare", "-Wno-missing-field-initializers", f"-I{SECTIONS}", f"-I{EXTENSION / 'src'}", f"-I{include}",
+            *map(str, sources), "-lm", "-o", str(folder / "trimtab.so"),
+        ]  # fmt: skip
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stderr
+
+    path = template(f"trimtab-{version}", make) / "trimtab.so"
+    path.chmod(0o755)
+    return path
+
+
+def script(path: Path) -> str:
+    """CREATE EXTENSION without an installation: its script with the library's full path."""
+    return (EXTENSION / "trimtab--1.0.sql").read_text(encoding="utf-8").replace("MODULE_PATHNAME", str(path))
+
+
+class Session:
+    """One connection that may set what it likes, with a statement's time decided by the test."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self.connection = connection
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        cursor = self.connection.execute(sql.encode())
+        return cursor.fetchall() if cursor.description else []
+
+    def value(self, sql: str) -> Any:
+        return self.rows(sql)[0][0]
+
+    def tune(self, cost: str = COST, mode: str = "tune") -> None:
+        self.rows(f"SET trimtab.mode = {mode}; SET trimtab.min_duration = '0.01ms'; SET trimtab.test_cost = '{cost}'")
+
+    def classes(self) -> list[Row]:
+        cursor = self.connection.execute("SELECT * FROM trimtab_sections ORDER BY calls DESC")
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def learn(self, sql: str = QUERY, n: int = 120) -> Row:
+        """The class of `sql` after so many executions. Statements of this helper's own are none: they take no time to matter."""
+        for _ in range(n):
+            self.rows(sql)
+        return self.classes()[0]
+
+
+@contextmanager
+def engine(
+    version: str, settings: str = "", *, preload: bool = True, cost: str = COST
+) -> Iterator[tuple[Server, Session]]:
+    path = library(version)
+    loaded = f"shared_preload_libraries = '{path}'\n" if preload else ""
+    with (
+        started(version, settings=f"fsync = off\nautovacuum = off\n{loaded}{settings}") as server,
+        server.admin() as connection,
+    ):
+        session = Session(connection)
+        if not preload:
+            session.rows(f"LOAD '{path}'")
+        session.rows(script(path))
+        session.rows(
+            "CREATE TABLE t AS SELECT g, g % 100 AS k, (g * 7919) % 10007 AS r FROM generate_series(1, 10000) g; ANALYZE t"
+        )
+        session.tune(cost)
+        yield server, session
+
+
+@pytest.fixture(scope="module")
+def tuned() -> Iterator[tuple[Server, Session]]:
+    """A server of PostgreSQL 18 whose superuser's session tunes; what is known is forgotten before each test."""
+    with engine("18") as both:
+        yield both
+
+
+@pytest.fixture
+def session(tuned: tuple[Server, Session]) -> Iterator[Session]:
+    server, _ = tuned
+    with server.admin() as connection:
+        fresh = Session(connection)
+        fresh.rows("SELECT trimtab_reset()")
+        fresh.tune()
+        yield fresh
