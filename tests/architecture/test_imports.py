@@ -16,8 +16,9 @@ RANKS = {
     "model": 2.5,
     "search": 3, "importance": 3, "history": 3, "systems": 3, "workload": 3,
     "trial": 4, "report": 4, "flow": 4,
-    "study": 5, "online": 5,
-    "server": 6, "cli": 6, "__main__": 7,
+    "study": 5, "online": 5, "session": 5,
+    "client": 1,
+    "serve": 6, "cli": 6.5, "__main__": 7,
     "testing": 7,
 }  # fmt: skip
 FOUNDATION = {"errors", "units", "_native", "plugins"}

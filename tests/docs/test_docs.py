@@ -90,6 +90,7 @@ def _wrong(words: list[str]) -> str:
         if command is None:
             return sub
     known = {"--help", "-h"} | {name for one in (command.params if command else []) for name in one.opts}
+    rest = rest[: rest.index("--")] if "--" in rest else rest
     options = (word.partition("=")[0] for word in rest if word.startswith("-") and word != "-")
     return next((option for option in options if option not in known), "")
 

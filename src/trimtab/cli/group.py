@@ -25,6 +25,8 @@ COMMANDS: dict[str, str] = {
     "rollback": "undo apply",
     "recover": "restore a server after a crash of Trimtab or the machine",
     "history": "find, show, share and check past studies",
+    "serve": "serve sessions over HTTP to programs that tune themselves, and a dashboard",
+    "exec": "tune the options of any program by running it",
     "bench-search": "compare searchers on a past study",
     "catalog": "check the catalogue of a program that you describe yourself",
     "plugins": "list targets, workloads, searchers, rankers and formats",

@@ -219,6 +219,8 @@ def _role(task: Task, searcher: Searcher, config: Config) -> Role:
 
 def _end_reason(task: Task, scorer: Scorer, searcher: Searcher, progress: _Progress, n_search: int) -> str:
     """Why the search should end now; "" to go on."""
+    if scorer.enough:
+        return scorer.enough
     budget, cost = task.budget, scorer.mean_cost_s
     if budget.trials is not None:
         if n_search >= budget.trials:

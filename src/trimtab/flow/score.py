@@ -33,6 +33,7 @@ class Scorer:
         regression: what the trials have cost the users of the target.
         baselines: latest measurements of the baseline.
         n_invalidated: trials that were taken back by `invalidate`.
+        enough: why the search is to end before its time, the proof still to come; "" while it goes on.
     """
 
     def __init__(self, task: Task, say: Callable[[str], None] = lambda text: None) -> None:
@@ -43,6 +44,7 @@ class Scorer:
         self.regression = RegressionMeter()
         self.baselines: deque[Measurement] = deque(maxlen=_YARDSTICK_RUNS)
         self.n_invalidated = 0
+        self.enough = ""
         self._spent_s = 0.0
 
     @property

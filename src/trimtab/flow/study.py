@@ -172,6 +172,10 @@ class Study(Generic[T]):
         lane.ask, lane.trial, self._last = None, trial, trial
         return trial
 
+    def conclude(self, reason: str) -> None:
+        """Ends the search as soon as what was handed out is told; what comes after it (the proof) is still asked for."""
+        self.scorer.enough = reason
+
     def invalidate(self, number: int, reason: str) -> Trial:
         """Takes back a trial whose measurement was found to be invalid after it was told; the trial as it counts from now on.
 

@@ -66,7 +66,7 @@ class Task:
         budget: seconds or trials.
         context: what the workload looks like.
         seed: of the search.
-        search, proof: options.
+        search, proof: options; `is_proven` false ends the study with its search.
         regression_budget_s: seconds of user time that trials may cost before nothing new is tried; 0: unlimited.
         lock_reasons: knob -> why its safety class is locked; knobs that are open are missing, or have "".
     """
@@ -80,5 +80,6 @@ class Task:
     seed: int = 1
     search: SearchOptions = field(default_factory=SearchOptions)
     proof: ProofOptions = field(default_factory=ProofOptions)
+    is_proven: bool = True
     regression_budget_s: float = 0.0
     lock_reasons: Mapping[str, str] = field(default_factory=dict)

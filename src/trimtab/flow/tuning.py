@@ -59,6 +59,8 @@ def _phases(task: Task, scorer: Scorer, outcome: Outcome, settle: Callable[[Scor
     outcome.plays = settled.plays
     yield from settled.plays.run(task, scorer)
     yield from _searched(task, scorer, outcome, settled)
+    if not task.is_proven:
+        raise Stopped(f"{outcome.stop_reason}; no proof was asked for")
     winner = yield from refine(task, scorer)
     if winner is not None:
         yield from finish(task, scorer, outcome, winner)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         TrialSummary,
     )
     from trimtab.history.space import knobs_from_json, read_space, space_from_json, space_to_json
-    from trimtab.history.store import History
+    from trimtab.history.store import History, RefusedError
     from trimtab.history.typed import from_json, read_verdict, verdict_to_json
     from trimtab.history.upkeep import Health, back_up, check, compact
 else:
@@ -36,7 +36,7 @@ else:
             "query": "StudyQuery",
             "record": "BENCHED STUDY_STATUSES Event StudyCopy StudyRecord StudySummary TrialSummary",
             "space": "knobs_from_json read_space space_from_json space_to_json",
-            "store": "History",
+            "store": "History RefusedError",
             "typed": "from_json read_verdict verdict_to_json",
             "upkeep": "Health back_up check compact",
         },
@@ -53,6 +53,7 @@ __all__ = [
     "Health",
     "History",
     "Imported",
+    "RefusedError",
     "StudyCopy",
     "StudyQuery",
     "StudyRecord",

@@ -122,6 +122,7 @@ def _measurement_to_json(measurement: Measurement) -> dict[str, Any]:
     values["throughput"] = asdict(measurement.throughput)
     values["latency_mean_ms"] = asdict(measurement.latency_mean_ms)
     values["latency_ms"] = {name: asdict(interval) for name, interval in measurement.latency_ms.items()}
+    values["figure"] = None if measurement.figure is None else asdict(measurement.figure)
     values["by_label"] = {label: asdict(stats) for label, stats in measurement.by_label.items()}
     return values
 
@@ -152,6 +153,7 @@ def _read_measurement(values: Mapping[str, Any], histogram: bytes) -> Measuremen
             "latency_mean_ms": Interval(**values["latency_mean_ms"]),
             "latency_ms": {name: Interval(**interval) for name, interval in values["latency_ms"].items()},
             "series_per_s": tuple(values["series_per_s"]),
+            "figure": Interval(**values["figure"]) if values.get("figure") else None,
             "by_label": {label: _read_label(stats) for label, stats in values["by_label"].items()},
             "errors": tuple(values["errors"]),
             "generators": tuple(values.get("generators", ())),

@@ -22,7 +22,7 @@ from trimtab.history.typed import verdict_to_json
 from trimtab.records import Context, Machine, Trial, Verdict
 from trimtab.space import Config
 
-__all__ = ["History", "translated"]
+__all__ = ["History", "RefusedError", "translated"]
 
 _HINTS = {
     "locked": "another process holds the history for long; end it, or give another path",
@@ -193,13 +193,28 @@ class History:
         try:
             with translated(self._shown), self._writer.begin() as connection:
                 connection.execute(trial_table.insert().values(values))
-        except _RefusedError as error:
+        except RefusedError as error:
             if not self._has_study(study_id):
                 raise _no_study(self._shown, study_id) from error
             raise HistoryError(
                 f"study_id={study_id} of history={self._shown} has a trial number={trial.number} already",
                 hint="another process seems to run the same study; end it",
             ) from error
+
+    def add_many(self, trials: Iterable[tuple[int, Trial]], events: Iterable[tuple[int, Event]]) -> None:
+        """Keeps trials and events, of one study or of several, all of them or none; events in their order.
+
+        Raises:
+            HistoryError: no such study, or it has a trial of one of the numbers.
+        """
+        ready = (
+            (trial_table, [rows.trial_values(study_id, trial) for study_id, trial in trials]),
+            (event_table, [rows.event_values(study_id, event) for study_id, event in events]),
+        )
+        with translated(self._shown), self._writer.begin() as connection:
+            for table, values in ready:
+                if values:
+                    connection.execute(table.insert(), values)
 
     def trials(self, study_id: int) -> list[Trial]:
         """The trials of a study in the order of their numbers, exactly as they were added."""
@@ -236,7 +251,7 @@ class History:
         try:
             with translated(self._shown), self._writer.begin() as connection:
                 connection.execute(event_table.insert().values(values))
-        except _RefusedError as error:
+        except RefusedError as error:
             raise _no_study(self._shown, study_id) from error
 
     def events(self, study_id: int) -> list[Event]:
@@ -291,7 +306,7 @@ class History:
             return connection.scalar(select(study_table.c.id).where(study_table.c.id == study_id)) is not None
 
 
-class _RefusedError(HistoryError):
+class RefusedError(HistoryError):
     """The database refused a row because it breaks a key; the caller says which."""
 
 
@@ -301,7 +316,7 @@ def translated(shown: str) -> Iterator[None]:
     try:
         yield
     except IntegrityError as error:
-        raise _RefusedError(f"history={shown}: {error.orig}") from error
+        raise RefusedError(f"history={shown}: {error.orig}") from error
     except UnicodeDecodeError as error:
         # the driver decodes what stands in a table's own definition
         raise HistoryError(f"history={shown} is damaged: {error}", hint="restore a copy of it") from error

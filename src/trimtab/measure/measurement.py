@@ -141,6 +141,7 @@ class Measurement:
         generator_limited: why the generator, and not the server, was measured; "" when it was not.
         generator_waited: how the generator went short of a core, so that latencies hold waits of its own; "" when it did not.
         overload: in an open loop, why the server did not keep up with the rate; "" when it did.
+        figure: what a program has reported of itself, in its own unit; None for a workload.
         log: the raw log while in memory; never stored.
     """
 
@@ -177,6 +178,7 @@ class Measurement:
     generator_limited: str = ""
     generator_waited: str = ""
     overload: str = ""
+    figure: Interval | None = None
     log: QueryLog | SecondLog | None = field(default=None, repr=False, compare=False)
 
     @property

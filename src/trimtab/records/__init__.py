@@ -9,7 +9,7 @@ from trimtab.deferred import deferred
 if TYPE_CHECKING:
     from trimtab.records.endpoint import Endpoint
     from trimtab.records.machine import Machine
-    from trimtab.records.objective import METRICS, MetricConstraint, Objective
+    from trimtab.records.objective import FIGURES, METRICS, MetricConstraint, Objective
     from trimtab.records.prior import KnobPrior, Play, Prior
     from trimtab.records.rights import DataRights
     from trimtab.records.trial import Context, Fault, Role, Status, Trial, seconds_of
@@ -45,7 +45,7 @@ else:
         {
             "endpoint": "Endpoint",
             "machine": "Machine",
-            "objective": "METRICS MetricConstraint Objective",
+            "objective": "FIGURES METRICS MetricConstraint Objective",
             "prior": "KnobPrior Play Prior",
             "rights": "DataRights",
             "trial": "Context Fault Role Status Trial seconds_of",
@@ -58,6 +58,7 @@ else:
     )
 
 __all__ = [
+    "FIGURES",
     "METRICS",
     "AblationSummary",
     "BenchSummary",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from trimtab.errors import UsageError
 from trimtab.measure import Interval, Measurement
 
-__all__ = ["METRICS", "MetricConstraint", "Objective"]
+__all__ = ["FIGURES", "METRICS", "MetricConstraint", "Objective"]
 
 METRICS: dict[str, bool] = {
     "throughput": True,
@@ -25,13 +25,16 @@ METRICS: dict[str, bool] = {
 }
 """Metric name -> whether more is better."""
 
+FIGURES: dict[str, bool] = {"cost": False, "score": True}
+"""The figure of its own that a program in a session reports -> whether more is better; a workload has none."""
+
 _SHORT = {"mean": "latency_mean", "p50": "latency_p50", "p95": "latency_p95", "p99": "latency_p99"}
 _CONSTRAINT = re.compile(r"^\s*(\w+)\s*(>=|<=)\s*([0-9.]+)\s*(ms|s|/s)?\s*$")
 
 
 def _metric(name: str, text: str) -> str:
     metric = _SHORT.get(name, name)
-    if metric not in METRICS:
+    if metric not in METRICS and metric not in FIGURES:
         raise UsageError(
             f"unknown metric={name!r} in objective={text!r}",
             hint=f"use one of: {', '.join(METRICS)}",
@@ -40,7 +43,16 @@ def _metric(name: str, text: str) -> str:
 
 
 def metric_of(measurement: Measurement, metric: str) -> Interval:
-    """The interval of `metric` in `measurement`: throughput in operations per second, latencies in milliseconds."""
+    """The interval of `metric` in `measurement`: throughput in operations per second, latencies in milliseconds, a figure in
+    its own unit.
+
+    Raises:
+        UsageError: it is a figure, and the measurement has none.
+    """
+    if metric in FIGURES:
+        if measurement.figure is None:
+            raise UsageError(f"{metric} was not measured", hint="only what a client of a session reports has it")
+        return measurement.figure
     if metric == "throughput":
         return measurement.throughput
     if metric == "latency_mean":
@@ -71,7 +83,7 @@ class Objective:
     """What a study optimises.
 
     Attributes:
-        metric: a key of `METRICS`.
+        metric: a key of `METRICS` or `FIGURES`.
         constraints: what must hold beside it.
     """
 
@@ -102,11 +114,13 @@ class Objective:
     @property
     def is_maximised(self) -> bool:
         """Whether more of the metric is better."""
-        return METRICS[self.metric]
+        return {**METRICS, **FIGURES}[self.metric]
 
     @property
     def unit(self) -> str:
-        """Unit of the metric as printed."""
+        """Unit of the metric as printed; "" for a figure."""
+        if self.metric in FIGURES:
+            return ""
         return "/s" if self.metric == "throughput" else "ms"
 
     def value(self, measurement: Measurement) -> Interval:

@@ -199,7 +199,7 @@ def _drift(summary: Summary) -> Figure | None:
         "marker": {"symbol": "diamond", "size": 8, "color": BLUE},
         "showlegend": False,
     }
-    axis = f"{summary.metric.replace('_', ' ')} ({summary.unit})"
+    axis = summary.metric_text.replace("_", " ")
     made = layout("minutes since the study began", axis, shapes=[level(mean)], height=300)
     return {"data": [trace], "layout": made}
 
@@ -220,7 +220,7 @@ def _pairs(summary: Summary) -> Figure | None:
         }
         for index, pair in enumerate(summary.pairs, start=1)
     ]
-    axis = f"{summary.metric.replace('_', ' ')} ({summary.unit})"
+    axis = summary.metric_text.replace("_", " ")
     made = layout("", axis, height=300, xaxis={"range": [-0.3, 1.3]}, yaxis={"rangemode": "tozero"})
     return {"data": traces, "layout": made}
 

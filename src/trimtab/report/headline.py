@@ -20,6 +20,8 @@ _METRIC_NAMES = {
     "latency_p50": "median latency",
     "latency_p95": "95th percentile of latency",
     "latency_p99": "99th percentile of latency",
+    "cost": "the cost that it reports",
+    "score": "the score that it reports",
 }
 
 

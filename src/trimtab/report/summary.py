@@ -129,6 +129,11 @@ class Summary:
     rows: tuple[TrialRow, ...]
 
     @property
+    def metric_text(self) -> str:
+        """The metric with its unit, where it has one."""
+        return f"{self.metric} ({self.unit})" if self.unit else self.metric
+
+    @property
     def after_name(self) -> str:
         """What stands beside "yours": "tuned" only when it is proven."""
         if self.result == "better":

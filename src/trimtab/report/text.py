@@ -193,7 +193,7 @@ def _explanation(explanation: Explanation) -> RenderableType:
 
 
 def _contenders_table(summary: Summary) -> Table:
-    value = f"{summary.metric} ({summary.unit})"
+    value = summary.metric_text
     level = next((c.gain.level for c in summary.contenders if c.gain is not None), 0.95)
     interval = f"{percent_text(level)} interval"
     table = _table("config", value, "times as fast", interval, "measured in", right=(value, "times as fast"))
@@ -345,7 +345,7 @@ def _how_to(summary: Summary) -> Iterator[RenderableType]:
 
 
 def _trials_table(summary: Summary) -> Table:
-    value = f"{summary.metric} ({summary.unit})"
+    value = summary.metric_text
     right = ("trial", value, "times as fast", "cost")
     table = _table("trial", "role", "status", value, "times as fast", "cost", "changed", right=right)
     for row in summary.rows:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from trimtab.errors import UsageError
 from trimtab.flow import Budget
-from trimtab.records import Objective
+from trimtab.records import FIGURES, METRICS, Objective
 from trimtab.study.stack_table import StackTable, check_targets, flat, own_table, tiers_of
 from trimtab.trial import Guarding, GuardLimits, MeasurePlan
 from trimtab.units import parse_duration, parse_size
@@ -261,7 +261,14 @@ class StudyFile(BaseModel):
     @property
     def objective(self) -> Objective:
         """Parsed [study] objective."""
-        return Objective.parse(self.study.objective)
+        objective = Objective.parse(self.study.objective)
+        named = (objective.metric, *(constraint.metric for constraint in objective.constraints))
+        if any(metric in FIGURES for metric in named):
+            raise UsageError(
+                f"objective={self.study.objective!r} is for sessions, whose programs report a figure themselves",
+                hint=f"use one of: {', '.join(METRICS)}",
+            )
+        return objective
 
     @property
     def budget(self) -> Budget:

@@ -44,6 +44,7 @@ def measurement_of(figures: Mapping[str, Interval]) -> Measurement:
         is_steady=False,
         warmup_s=0.0,
         series_per_s=(),
+        figure=figures.get("cost", figures.get("score")),
     )
 
 

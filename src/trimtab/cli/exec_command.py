@@ -1,0 +1,223 @@
+"""trimtab exec: tunes the command line of any program by running it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trimtab.cli.options import history_option, json_option, print_json, say, state_option
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trimtab.session.program import Program
+
+__all__ = ["command"]
+
+_EXIT = {"better": 0, "no_improvement": 1}
+
+
+@click.command("exec", context_settings={"ignore_unknown_options": False})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- PROGRAM [ARGUMENT]...")
+@state_option
+@history_option
+@json_option
+@click.option(
+    "--int", "integers", multiple=True, metavar="NAME=LOW:HIGH[:STEP|:log]", help="A whole number; may be repeated."
+)
+@click.option("--real", "reals", multiple=True, metavar="NAME=LOW:HIGH[:STEP|:log]", help="A number; may be repeated.")
+@click.option("--choice", "choices", multiple=True, metavar="NAME=A,B,...", help="One of some texts; may be repeated.")
+@click.option(
+    "--start", "starts", multiple=True, metavar="NAME=VALUE", help="Value to begin from; else the middle, or the first."
+)
+@click.option("--name", metavar="NAME", help="Name of the session; default: the program's.")
+@click.option(
+    "--measure",
+    type=click.Choice(["wall", "user", "system", "output"]),
+    default="wall",
+    show_default=True,
+    help="Seconds on the clock, or of the processor; or the last number that the program prints.",
+)
+@click.option("--maximise", is_flag=True, help="More is better (with --measure output).")
+@click.option(
+    "--budget",
+    default="25 trials",
+    show_default=True,
+    metavar="TIME|TRIALS",
+    help="Of the search; the proof comes on top.",
+)
+@click.option("--searcher", default="", metavar="NAME", help="Short name of a searcher; default: auto.")
+@click.option("--seed", type=click.IntRange(0), metavar="N", default=1, show_default=True, help="Seed of the search.")
+@click.option(
+    "--repeat",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Runs of each config; their median counts.",
+)
+@click.option(
+    "--constraint",
+    "constraints",
+    multiple=True,
+    metavar="CONDITION",
+    help='What must hold: "a + b <= 100"; may be repeated.',
+)
+@click.option(
+    "--timeout",
+    default="1h",
+    show_default=True,
+    metavar="TIME",
+    help="After which a run is killed and counts as failed.",
+)
+@click.option("--no-proof", is_flag=True, help="End with the search: the best config is not proven.")
+@click.option("--again", is_flag=True, help="Begin again even if this session has ended.")
+@click.option(
+    "--server", metavar="URL", help="Be one of the clients of a `trimtab serve`; its token is taken from TRIMTAB_TOKEN."
+)
+def command(words: tuple[str, ...], state_dir: Path, history_url: str | None, as_json: bool, **options: Any) -> int:
+    """Tune the options of any program by running it: {name} in its arguments stands for the value of a knob.
+
+    Example: trimtab exec --int level=1:9 -- gzip --keep --force -{level} data
+
+    The same command resumes. Exit code 0: a better config was proven; 1: no improvement was found.
+    """
+    from trimtab.session.program import Program
+    from trimtab.units import parse_duration
+
+    body = _body(words, options)
+    program = Program(command=words, measure=options["measure"], timeout_s=parse_duration(options["timeout"]))
+    program.check([knob["name"] for knob in body["knobs"]])
+    is_remote = bool(options["server"])
+    found = _remote(body, program, options) if is_remote else _local(body, program, state_dir, history_url, options)
+    _show(found, program, as_json)
+    return _EXIT.get(found["result"], 0 if options["no_proof"] else 130)
+
+
+def _body(words: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The session as the API takes it."""
+    from trimtab.errors import UsageError
+
+    knobs = [_numeric("integer", text) for text in options["integers"]]
+    knobs += [_numeric("real", text) for text in options["reals"]]
+    for text in options["choices"]:
+        name, values = _parted(text, "--choice mode=fast,small")
+        knobs.append({"name": name, "kind": "choice", "choices": values.split(",")})
+    if not knobs:
+        raise UsageError("nothing is to be tuned", hint="define a knob, as in --int level=1:9")
+    by_name = {knob["name"]: knob for knob in knobs}
+    for text in options["starts"]:
+        name, value = _parted(text, "--start level=6")
+        if name not in by_name:
+            raise UsageError(f"--start names unknown knob={name!r}", hint=f"use some of: {', '.join(by_name)}")
+        by_name[name]["default"] = _value(by_name[name]["kind"], value, text)
+    name = options["name"] or "".join(
+        c if c.isalnum() or c in "._-" else "-" for c in Path(words[0] if words else "x").name
+    )
+    repeat = options["repeat"]
+    return {
+        "name": name, "knobs": knobs, "objective": "maximise" if options["maximise"] else "minimise",
+        "budget": options["budget"], "searcher": options["searcher"], "seed": options["seed"],
+        "constraints": list(options["constraints"]), "proof": not options["no_proof"],
+        "layers": [{"kind": "repeat", "options": {"times": repeat}}] if repeat > 1 else [],
+        "workload": f"exec {shlex.join(words)} by {options['measure']}"[:200],
+    }  # fmt: skip
+
+
+def _parted(text: str, example: str) -> tuple[str, str]:
+    from trimtab.errors import UsageError
+
+    name, equals, rest = text.partition("=")
+    if not name or not equals or not rest:
+        raise UsageError(f"cannot read {text!r}", hint=f"write it as in {example}")
+    return name, rest
+
+
+def _numeric(kind: str, text: str) -> dict[str, Any]:
+    from trimtab.errors import UsageError
+
+    name, rest = _parted(text, "--int level=1:9")
+    parts = rest.split(":")
+    if not 2 <= len(parts) <= 3:
+        raise UsageError(f"cannot read {text!r}", hint="write NAME=LOW:HIGH, NAME=LOW:HIGH:STEP or NAME=LOW:HIGH:log")
+    knob = {"name": name, "kind": kind, "low": _value(kind, parts[0], text), "high": _value(kind, parts[1], text)}
+    if len(parts) == 3:
+        knob |= {"log": True} if parts[2] == "log" else {"step": _value(kind, parts[2], text)}
+    return knob
+
+
+def _value(kind: str, text: str, whole: str) -> Any:
+    from trimtab.errors import UsageError
+
+    if kind == "choice":
+        return text
+    try:
+        return int(text) if kind == "integer" else float(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} in {whole!r} is not of type {kind}", hint="write it as in level=1:9") from error
+
+
+def _measure(points: Any, program: Program) -> None:
+    """Runs every point of a session, local or not."""
+    for number, point in enumerate(points, start=1):
+        outcome = program.run(point.config)
+        changed = " ".join(f"{name}={value}" for name, value in point.config.items())
+        if outcome.value is None:
+            point.fail(outcome.reason, outcome.status)
+            say(f"run {number} ({point.role}) {changed}: {outcome.status}: {outcome.reason.splitlines()[0]}")
+        else:
+            point.report(outcome.value)
+            say(f"run {number} ({point.role}) {changed}: {outcome.value:.4g}")
+
+
+def _local(
+    body: dict[str, Any], program: Program, state_dir: Path, history_url: str | None, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    import json
+
+    from trimtab.session.local import LocalSession
+    from trimtab.session.spec import read_spec
+
+    with LocalSession(read_spec(json.dumps(body)), state_dir, history_url, again=options["again"]) as session:
+        if not session.is_new:
+            say(f"going on with session {body['name']} (--again begins a new one)")
+        _measure(session, program)
+        config, gain = session.session.best()
+        verdict = session.session.verdict
+        return {
+            "name": body["name"], "result": verdict.result, "config": dict(config), "gain": gain,
+            "is_proven": session.session.is_proven, "stop_reason": verdict.stop_reason or session.session.error,
+        }  # fmt: skip
+
+
+def _remote(body: dict[str, Any], program: Program, options: Mapping[str, Any]) -> dict[str, Any]:
+    from trimtab.client import Server
+
+    rest = {key: value for key, value in body.items() if key not in ("name", "knobs")}
+    with Server(options["server"]) as server:
+        session = server.session(body["name"], body["knobs"], client="exec", again=options["again"], **rest)
+        _measure(session, program)
+        return {
+            "name": body["name"], "result": session.result, "config": dict(session.best.config), "gain": session.best.gain,
+            "is_proven": session.best.is_proven, "stop_reason": "",
+        }  # fmt: skip
+
+
+def _show(found: Mapping[str, Any], program: Program, as_json: bool) -> None:
+    from trimtab.space import Config
+
+    words = shlex.join(program.words(Config(found["config"])))
+    if as_json:
+        print_json({**found, "command": words})
+        return
+    if found["is_proven"]:
+        click.echo(f"proven {found['gain']:.3g} times as good as the start:")
+    elif found["result"] == "no_improvement":
+        click.echo("nothing better than the start was proven; the start:")
+    else:
+        click.echo(f"best so far, not proven ({found['stop_reason'] or 'the session has ended'}):")
+    click.echo(f"    {words}")
+    say(f"report: trimtab report {found['name']}")

@@ -1,0 +1,251 @@
+"""The client of programs with an event loop: as `synchronous`, with await; a test keeps the two alike."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from trimtab.client.wire import (
+    Best,
+    Place,
+    ServerError,
+    Value,
+    begin_body,
+    best_of,
+    checked,
+    no_httpx,
+    pauses,
+    report_body,
+)
+
+__all__ = ["AsyncPoint", "AsyncServer", "AsyncSession"]
+
+_WAIT_S = 20.0
+
+
+class AsyncServer:
+    """A `trimtab serve`.
+
+    Args:
+        url: default: TRIMTAB_SERVER, else http://127.0.0.1:1979.
+        token: default: TRIMTAB_TOKEN, else the token file in TRIMTAB_STATE or .trimtab.
+        patience_s: how long a server that cannot be reached, or is overloaded, is tried again.
+        verify: file of certificates for a server's own TLS certificate; True for the system's.
+        http: an `httpx.AsyncClient` of your own, for tests and proxies.
+
+    Raises:
+        ServerError: httpx is missing, or `url` is no URL.
+    """
+
+    def __init__(
+        self, url: str | None = None, token: str | None = None, *, patience_s: float = 60.0, verify: str | bool = True,
+        http: Any = None,
+    ) -> None:  # fmt: skip
+        self._place, self._patience_s = Place.of(url, token), patience_s
+        self._own = http is None
+        if http is None:
+            try:
+                import httpx
+            except ImportError as error:
+                raise no_httpx() from error
+            http = httpx.AsyncClient(verify=verify, timeout=_WAIT_S + 20)
+        self._http = http
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Gives the connections back."""
+        if self._own:
+            await self._http.aclose()
+
+    async def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """One request of the API; tried again while the server cannot answer.
+
+        Raises:
+            ServerError: it was refused, or the server did not come back in time.
+        """
+        for pause in (*pauses(self._patience_s), None):
+            try:
+                return await self._once(method, path, body)
+            except ServerError as error:
+                if pause is None or not error.is_passing:
+                    raise
+                await asyncio.sleep(pause)
+        raise AssertionError("unreachable")
+
+    async def _once(self, method: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        import httpx
+
+        try:
+            answer = await self._http.request(
+                method, f"{self._place.url}/api/v1{path}", json=body, headers=self._place.headers
+            )
+        except httpx.TransportError as error:
+            raise ServerError(
+                f"server={self._place.url!r} cannot be reached: {error}", hint="is `trimtab serve` running there?"
+            ) from error
+        try:
+            found = answer.json()
+        except ValueError:
+            found = None
+        return checked(answer.status_code, found)
+
+    async def session(
+        self, name: str, knobs: Sequence[Mapping[str, Any]], *, client: str = "", **options: Any
+    ) -> AsyncSession:
+        """Begins the session, or finds the one that was begun in the same way, and joins it.
+
+        Args:
+            name: of the session; clients of one name work on one search.
+            knobs: made by `integer`, `real`, `boolean`, `choice` and `ordinal`.
+            client: what people are shown of this client.
+            options: objective ("minimise"), budget ("50 trials"), searcher, seed, clients, layers, constraints, … : see
+                docs/reference/sessions.md.
+
+        Raises:
+            ServerError: the server refuses them; the message names what is wrong.
+        """
+        await self.request("POST", "/sessions", begin_body(name, knobs, options))
+        return await self.join(name, client=client)
+
+    async def join(self, name: str, *, client: str = "") -> AsyncSession:
+        """Joins a session that somebody has begun.
+
+        Raises:
+            ServerError: there is none of that name.
+        """
+        return await AsyncSession._joined(self, name, client)
+
+
+@dataclass(slots=True)
+class AsyncPoint:
+    """One config to be measured.
+
+    Attributes:
+        config: the values by knob.
+        role: why: "baseline", "search", "proof_candidate", …
+        effort: "quick", or "long" for a run that is compared with another.
+        is_reported: whether a report was taken.
+    """
+
+    session: AsyncSession = field(repr=False)
+    ticket: str
+    config: dict[str, Value]
+    role: str
+    effort: str
+    is_reported: bool = False
+
+    async def report(
+        self, value: float | Mapping[str, float] | None = None, *, latencies_ms: Sequence[float] | None = None
+    ) -> Best:
+        """Reports the objective's figure, figures by metric, or latencies of single operations; the best config so far.
+
+        Raises:
+            ServerError: it is not above 0 or not finite, or somebody else has reported.
+        """
+        return await self.session._report(self, report_body(value, latencies_ms))
+
+    async def fail(self, reason: str, status: str = "crashed") -> Best:
+        """Reports that it gave no measurement; status "infrastructure" when the config is not to blame.
+
+        Raises:
+            ServerError: somebody else has reported.
+        """
+        return await self.session._report(self, {"failed": {"status": status, "reason": reason[:4000]}})
+
+
+class AsyncSession:
+    """A session that was joined; iterate over it for points until it ends.
+
+    Attributes:
+        best: the best config so far.
+        result: "" while it goes on, then "better", "no_improvement" or "interrupted".
+    """
+
+    def __init__(self, server: AsyncServer, name: str, client: str) -> None:
+        self._server, self.name, self._name = server, name, client
+        self.result = ""
+
+    @classmethod
+    async def _joined(cls, server: AsyncServer, name: str, client: str) -> AsyncSession:
+        made = cls(server, name, client)
+        await made._join()
+        return made
+
+    async def _join(self) -> None:
+        answer = await self._server.request("POST", f"/sessions/{self.name}/clients", {"name": self._name})
+        self._client: str = answer["client"]
+        self.best: Best = best_of(answer)
+
+    async def __aiter__(self) -> AsyncIterator[AsyncPoint]:
+        while (point := await self.fetch()) is not None:
+            yield point
+            if not point.is_reported:
+                await point.fail("the client went on without a report", "infrastructure")
+
+    async def fetch(self, *, wait_s: float | None = None) -> AsyncPoint | None:
+        """The next point; None when the session has ended, or when none is ready after `wait_s` (None: waits for one).
+
+        Raises:
+            ServerError: the server cannot be reached, or the session is gone.
+        """
+        while True:
+            answer = await self._call("fetch", {"wait_s": _WAIT_S if wait_s is None else wait_s})
+            self.best = best_of(answer)
+            if answer["state"] == "point":
+                return AsyncPoint(self, answer["ticket"], answer["config"], answer["role"], answer["effort"])
+            if answer["state"] == "ended":
+                self.result = answer["result"]
+                return None
+            if wait_s is not None:
+                return None
+
+    async def _report(self, point: AsyncPoint, said: dict[str, Any]) -> Best:
+        answer = await self._call("report", {"ticket": point.ticket, **said})
+        point.is_reported = True
+        self.best = best_of(answer)
+        return self.best
+
+    async def _call(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
+        """A server that was started anew does not know its clients: they join again."""
+        path = f"/sessions/{self.name}/{what}"
+        try:
+            return await self._server.request("POST", path, {"client": self._client, **body})
+        except ServerError as error:
+            if error.status != 404:
+                raise
+        await self._join()
+        return await self._server.request("POST", path, {"client": self._client, **body})
+
+    async def tune(self, function: Callable[..., Awaitable[float | None]]) -> Best:
+        """Awaits `function(**config)` for every point until the session ends; reports what it returns, else its seconds.
+
+        An exception counts as a crash of that config.
+        """
+        async for point in self:
+            started = time.perf_counter()
+            try:
+                value = await function(**point.config)
+            except Exception as error:  # noqa: BLE001 - whatever a config makes the program raise is a result
+                await point.fail(f"{type(error).__name__}: {error}")
+                continue
+            await point.report(time.perf_counter() - started if value is None else value)
+        return self.best
+
+    async def control(self, what: str) -> dict[str, Any]:
+        """ "pause", "resume", "finish", "stop" or "restart"."""
+        return await self._server.request("POST", f"/sessions/{self.name}/{what}", {})
+
+    async def leave(self) -> None:
+        """Leaves; a point that was not reported goes to somebody else."""
+        await self._server.request("DELETE", f"/sessions/{self.name}/clients/{self._client}")

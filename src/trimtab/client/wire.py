@@ -1,0 +1,148 @@
+"""What both clients share: where the server is, what its answers mean, and what is worth another try."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import UsageError
+
+__all__ = [
+    "Best",
+    "Place",
+    "ServerError",
+    "Value",
+    "begin_body",
+    "best_of",
+    "checked",
+    "no_httpx",
+    "pauses",
+    "report_body",
+]
+
+Value = bool | int | float | str
+
+_RETRIED = (429, 502, 503, 504, 507)
+_LONGEST_PAUSE_S = 5.0
+
+
+class ServerError(UsageError):
+    """The server refused a request, or cannot be reached.
+
+    Attributes:
+        status: of the HTTP answer; 0 when there was none.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, status: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.status == 0 or self.status in _RETRIED
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best config so far, how many times better than the baseline it is, and whether that is proven."""
+
+    config: Mapping[str, Value]
+    gain: float
+    is_proven: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a server is, and what it is shown."""
+
+    url: str
+    token: str
+
+    @classmethod
+    def of(cls, url: str | None, token: str | None) -> Place:
+        """What is given, else TRIMTAB_SERVER and TRIMTAB_TOKEN, else this machine and the token file of TRIMTAB_STATE.
+
+        Raises:
+            ServerError: a URL that is none.
+        """
+        url = (url or os.environ.get("TRIMTAB_SERVER") or "http://127.0.0.1:1979").rstrip("/")
+        if not url.startswith(("http://", "https://")):
+            raise ServerError(f"server={url!r} is not a URL", hint="write it as http://127.0.0.1:1979")
+        if token is None:
+            token = os.environ.get("TRIMTAB_TOKEN") or _of_file()
+        return cls(url, token)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Of every request."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+
+def _of_file() -> str:
+    path = Path(os.environ.get("TRIMTAB_STATE", ".trimtab")) / "serve.token"
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def checked(status: int, body: Any) -> dict[str, Any]:
+    """The body of a good answer.
+
+    Raises:
+        ServerError: it is a problem; with what the server said.
+    """
+    if isinstance(body, dict) and status < 400:
+        return body
+    told = body if isinstance(body, dict) else {}
+    detail = str(told.get("detail", "")) or f"the server answered with status={status}"
+    hint = told.get("hint") or (None if told else "is this the address of a `trimtab serve`?")
+    raise ServerError(detail, hint=hint, status=status)
+
+
+def best_of(answer: Mapping[str, Any]) -> Best:
+    """Which every answer carries."""
+    told = answer["best"]
+    return Best(dict(told["config"]), float(told["gain"]), bool(told["is_proven"]))
+
+
+def begin_body(name: str, knobs: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> dict[str, Any]:
+    """To begin a session; what is None is left to the server."""
+    return {
+        "name": name,
+        "knobs": [dict(knob) for knob in knobs],
+        **{k: v for k, v in options.items() if v is not None},
+    }
+
+
+def report_body(value: float | Mapping[str, float] | None, latencies_ms: Sequence[float] | None) -> dict[str, Any]:
+    """A report of a figure, of several by name, or of single latencies."""
+    said: dict[str, Any] = {}
+    if isinstance(value, Mapping):
+        said["values"] = dict(value)
+    elif value is not None:
+        said["value"] = float(value)
+    if latencies_ms is not None:
+        said["latencies_ms"] = [float(each) for each in latencies_ms]
+    return said
+
+
+def pauses(patience_s: float) -> list[float]:
+    """Seconds between tries, longer and longer, `patience_s` in all."""
+    found: list[float] = []
+    pause = 0.1
+    while sum(found) + pause <= patience_s:
+        found.append(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
+    return found
+
+
+def no_httpx() -> ServerError:
+    """The library is missing."""
+    return ServerError(
+        "trimtab.client needs the library httpx, which is not installed", hint="pip install 'trimtab[client]'"
+    )

@@ -1,0 +1,228 @@
+"""The API of sessions, /api/v1/sessions: each operation takes what the request says and gives JSON values."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from trimtab.errors import TrimtabError
+from trimtab.jsonable import strict
+from trimtab.serve.bodies import BeginBody, EmptyBody, FetchBody, JoinBody, ReportBody, read_body
+from trimtab.serve.hub import Hub
+from trimtab.serve.problem import problem_of
+from trimtab.session.open import Fetched
+from trimtab.session.session import Session
+from trimtab.session.view import summary_of
+
+__all__ = ["OPERATIONS", "Operation", "endpoint"]
+
+_POLL_S = 1.0
+"""How often a waiting fetch looks again by itself, for leases that have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of the API.
+
+    Attributes:
+        method, path: as Starlette routes have them.
+        run: what it does.
+        body: model of its request; None for none.
+        doc: what it does, in a line.
+        status: of a good answer.
+    """
+
+    method: str
+    path: str
+    run: Callable[[Hub, Request, Any], Awaitable[Any]]
+    body: type[BaseModel] | None
+    doc: str
+    status: int = 200
+
+
+def endpoint(hub: Hub, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
+    """The operation as Starlette calls it; what it raises becomes a problem."""
+
+    async def call(request: Request) -> Response:
+        try:
+            body = None if operation.body is None else read_body(operation.body, await request.body())
+            answer = await operation.run(hub, request, body)
+        except TrimtabError as error:
+            hub.failed(error)
+            return problem_of(error)
+        return answer if isinstance(answer, Response) else JSONResponse(answer, status_code=operation.status)
+
+    return call
+
+
+def _best(session: Session) -> dict[str, Any]:
+    config, gain = session.best()
+    return {"config": dict(config), "gain": strict(gain), "is_proven": session.is_proven}
+
+
+async def _begin(hub: Hub, request: Request, body: BeginBody) -> Any:
+    session, is_new = await run_in_threadpool(hub.sessions.begin, body.spec(), again=body.again)
+    hub.changed()
+    return JSONResponse({**summary_of(session), "is_new": is_new}, status_code=201 if is_new else 200)
+
+
+async def _list(hub: Hub, request: Request, body: None) -> Any:
+    return {"sessions": await run_in_threadpool(hub.session_rows)}
+
+
+async def _show(hub: Hub, request: Request, body: None) -> Any:
+    def shown() -> dict[str, Any]:
+        with hub.sessions.use(request.path_params["name"]) as session:
+            clients = [
+                {"name": each.name, "joined_at": each.joined_at, "seen_at": each.seen_at, "n_reports": each.n_reports}
+                for each in session.clients.values()
+            ]
+            return {**summary_of(session), "running": strict(session.running()), "clients": clients}
+
+    return await run_in_threadpool(shown)
+
+
+async def _join(hub: Hub, request: Request, body: JoinBody) -> Any:
+    def joined() -> dict[str, Any]:
+        with hub.sessions.use(request.path_params["name"]) as session:
+            client = session.join(body.name)
+            knobs = [{"name": knob.name, "kind": str(knob.kind)} for knob in session.task.space.knobs.values()]
+            return {
+                "client": client.id,
+                "lease_s": session.spec.lease_s,
+                "knobs": knobs,
+                "state": session.state,
+                "best": _best(session),
+            }
+
+    found = await run_in_threadpool(joined)
+    hub.changed()
+    return found
+
+
+async def _leave(hub: Hub, request: Request, body: None) -> Any:
+    def left() -> None:
+        with hub.sessions.use(request.path_params["name"]) as session:
+            session.leave(request.path_params["client"])
+
+    await run_in_threadpool(left)
+    hub.changed()
+    return {"left": True}
+
+
+async def _fetch(hub: Hub, request: Request, body: FetchBody) -> Any:
+    name = request.path_params["name"]
+
+    def fetched() -> dict[str, Any]:
+        with hub.sessions.use(name) as session:
+            with hub.timed_ask():
+                found = session.fetch(body.client)
+            return _fetch_answer(found, session)
+
+    until = hub.clock() + body.wait_s
+    while True:
+        seen = hub.version
+        answer = await run_in_threadpool(fetched)
+        left_s = until - hub.clock()
+        if answer["state"] not in ("wait", "paused") or left_s <= 0 or hub.is_ending:
+            break
+        await hub.next_change(seen, min(left_s, _POLL_S))
+    # A point is on disk before it goes out: after a crash its report must find it.
+    await asyncio.wrap_future(hub.sessions.keeper.durable())
+    if answer["state"] == "point":
+        hub.changed()
+    return answer
+
+
+def _fetch_answer(found: Fetched, session: Session) -> dict[str, Any]:
+    answer: dict[str, Any] = {"state": found.state, "best": _best(session)}
+    if found.point is not None:
+        point = found.point
+        answer |= {
+            "ticket": found.ticket, "config": dict(point.config), "role": str(point.role), "effort": point.effort,
+            "number": point.number, "run": point.run, "lease_until": found.until,
+        }  # fmt: skip
+    if found.state == "ended":
+        answer |= {"result": session.verdict.result, "stop_reason": session.verdict.stop_reason, "error": session.error}
+    return answer
+
+
+async def _report(hub: Hub, request: Request, body: ReportBody) -> Any:
+    name = request.path_params["name"]
+
+    def reported() -> dict[str, Any]:
+        with hub.sessions.use(name) as session:
+            outcome = session.report(body.client, body.ticket, body.report())
+            return {"outcome": outcome, "state": session.state, "best": _best(session)}
+
+    answer = await run_in_threadpool(reported)
+    await asyncio.wrap_future(hub.sessions.keeper.durable())  # what is acknowledged is on disk
+    hub.n_reports += 1
+    hub.changed()
+    return answer
+
+
+async def _best_of(hub: Hub, request: Request, body: None) -> Any:
+    def found() -> dict[str, Any]:
+        with hub.sessions.use(request.path_params["name"]) as session:
+            return {"state": session.state, **_best(session)}
+
+    return await run_in_threadpool(found)
+
+
+def _control(what: str) -> Callable[[Hub, Request, EmptyBody], Awaitable[Any]]:
+    async def control(hub: Hub, request: Request, body: EmptyBody) -> Any:
+        name = request.path_params["name"]
+
+        def done() -> dict[str, Any]:
+            if what == "restart":
+                return summary_of(hub.sessions.restart(name))
+            with hub.sessions.use(name) as session:
+                getattr(session, what)()
+                return summary_of(session)
+
+        answer = await run_in_threadpool(done)
+        await asyncio.wrap_future(hub.sessions.keeper.durable())
+        hub.changed()
+        return answer
+
+    return control
+
+
+_ONE = "/api/v1/sessions/{name}"
+_CONTROLS = {
+    "pause": "Hand out no new points; reports are still taken.",
+    "resume": "Hand out points again.",
+    "finish": "End the search; its winner is proven if clients go on fetching.",
+    "stop": "End it at once, without a proof.",
+    "restart": "End it and begin again from nothing under its name; clients stay.",
+}
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", "/api/v1/sessions", _list, None, "All sessions, oldest first."),
+    Operation(
+        "POST",
+        "/api/v1/sessions",
+        _begin,
+        BeginBody,
+        "Begin a session, or find the one that was begun in the same way.",
+    ),
+    Operation("GET", _ONE, _show, None, "One session: state, best config, clients, and what is being measured."),
+    Operation("POST", f"{_ONE}/clients", _join, JoinBody, "Join as a client."),
+    Operation("DELETE", f"{_ONE}/clients/{{client}}", _leave, None, "Leave; what the client had is handed out again."),
+    Operation(
+        "POST", f"{_ONE}/fetch", _fetch, FetchBody, "The next point to measure, or the best config while none is ready."
+    ),
+    Operation(
+        "POST", f"{_ONE}/report", _report, ReportBody, "Report what a point gave; it is on disk when this answers."
+    ),
+    Operation("GET", f"{_ONE}/best", _best_of, None, "The best config so far, and whether it is proven."),
+    *(Operation("POST", f"{_ONE}/{what}", _control(what), EmptyBody, doc) for what, doc in _CONTROLS.items()),
+)

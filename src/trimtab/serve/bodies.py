@@ -1,0 +1,78 @@
+"""What requests hold, as models: they check, and the OpenAPI document is made of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trimtab.errors import UsageError
+from trimtab.session.point import Report
+from trimtab.session.spec import SessionSpec, faults_of
+
+__all__ = ["BeginBody", "EmptyBody", "FetchBody", "JoinBody", "ReportBody", "StartBody", "read_body"]
+
+MOST_WAIT_S = 30.0
+
+
+class BeginBody(SessionSpec):
+    """POST /api/v1/sessions: a session, and whether one of this name that has ended is begun again."""
+
+    again: bool = False
+
+    def spec(self) -> SessionSpec:
+        """Without what is only said here."""
+        return SessionSpec.model_validate(self.model_dump(exclude={"again"}))
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
+
+
+class JoinBody(_Body):
+    """A client's name is for people; it need not be unique."""
+
+    name: Annotated[str, Field(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+
+
+class FetchBody(_Body):
+    """`wait_s`: how long the answer may wait for a point to become ready."""
+
+    client: Annotated[str, Field(max_length=64)]
+    wait_s: float = Field(default=0.0, ge=0.0, le=MOST_WAIT_S)
+
+
+class ReportBody(Report):
+    """What one run gave; see `Report`."""
+
+    client: Annotated[str, Field(max_length=64)]
+    ticket: Annotated[str, Field(max_length=64)]
+
+    def report(self) -> Report:
+        """Without who and what for."""
+        return Report.model_validate(self.model_dump(exclude={"client", "ticket"}))
+
+
+class StartBody(_Body):
+    """`file`: name of a study file in the folder that the server was told."""
+
+    file: Annotated[str, Field(max_length=200)]
+
+
+class EmptyBody(_Body):
+    """Nothing."""
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def read_body(model: type[M], data: bytes) -> M:
+    """The body as `model`.
+
+    Raises:
+        UsageError: it is none; every key that is wrong is named.
+    """
+    try:
+        return model.model_validate_json(data or b"{}")
+    except ValidationError as error:
+        raise UsageError(f"the request is not legal: {faults_of(error)}", hint="see docs/reference/api.md") from None

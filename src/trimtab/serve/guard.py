@@ -1,0 +1,174 @@
+"""Guard: what every request passes first: Host, Origin, size, rate and token. Nothing behind it sees a request that fails."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.exceptions import HTTPException
+
+from trimtab.serve.problem import problem
+from trimtab.serve.settings import ServeSettings
+
+__all__ = ["Guard"]
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_OPEN = ("/", "/health")
+_MOST_ADDRESSES = 10_000
+_BURST_S = 3.0
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
+    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+class _Rates:
+    """A bucket for each address, filled at a steady rate."""
+
+    def __init__(self, per_s: float, clock: Callable[[], float]) -> None:
+        self._per_s, self._most, self._clock = per_s, per_s * _BURST_S, clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def is_over(self, address: str) -> bool:
+        """Takes one from the bucket of `address`; whether there was none."""
+        now = self._clock()
+        left, at = self._left.pop(address, (self._most, now))
+        left = min(self._most, left + (now - at) * self._per_s)
+        self._left[address] = (max(0.0, left - 1), now)
+        if len(self._left) > _MOST_ADDRESSES:
+            self._left.popitem(last=False)
+        return left < 1
+
+
+class Guard:
+    """An ASGI application around another one.
+
+    The page itself, its static files and `/health` need no token: they hold no data.
+    """
+
+    def __init__(self, app: App, settings: ServeSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._app, self._settings = app, settings
+        self._rates = _Rates(settings.most_per_s, clock)
+        self._hosts = (
+            {*_LOOPBACK, settings.host, *settings.names} if settings.is_local else {settings.host, *settings.names}
+        )
+        # A wildcard address has no name: then any literal address is one of this machine's, and names must be given.
+        self._is_wild = settings.host in ("0.0.0.0", "::")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers itself what may not pass."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        refusal = self._refusal(scope, headers)
+        sender = _with_headers(send)
+        if refusal is not None:
+            await refusal(scope, receive, sender)
+            return
+        await self._app(scope, _limited(receive, self._settings.most_body), sender)
+
+    def _refusal(self, scope: Scope, headers: dict[str, str]) -> Any:
+        address = (scope.get("client") or ("", 0))[0]
+        if self._rates.is_over(address):
+            return problem(
+                429, f"more than {self._settings.most_per_s} requests a second", "slow down", {"Retry-After": "1"}
+            )
+        if not self._is_own_host(headers.get("host", "")):
+            return problem(
+                421, "the Host header names another server", "start the server with --name NAME to be called by it"
+            )
+        origin = headers.get("origin")
+        if origin is not None and not self._is_own_origin(origin, headers.get("host", "")):
+            return problem(
+                403, "the request comes from another site's page", "open the dashboard of this server itself"
+            )
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or len(length) > 18 or int(length) > self._settings.most_body:
+            return problem(413, _too_large(self._settings.most_body), "send less at a time")
+        path = scope["path"]
+        if path in _OPEN or path.startswith("/static/") or self._bears_token(headers):
+            return None
+        return problem(
+            401,
+            "the request bears no token, or a wrong one",
+            "send `Authorization: Bearer TOKEN`",
+            {"WWW-Authenticate": "Bearer"},
+        )
+
+    def _is_own_host(self, host: str) -> bool:
+        name = _host_name(host)
+        if self._is_wild and name.replace(".", "").isdecimal():
+            return True
+        return name in self._hosts or (self._is_wild and name in _LOOPBACK)
+
+    def _is_own_origin(self, origin: str, host: str) -> bool:
+        try:
+            return urlsplit(origin).netloc == host
+        except ValueError:
+            return False
+
+    def _bears_token(self, headers: dict[str, str]) -> bool:
+        if not self._settings.token:
+            return True
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        known = self._settings.token.encode()
+        return kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode("utf-8", "replace"), known)
+
+
+def _too_large(most: int) -> str:
+    return f"the body is larger than {most} bytes"
+
+
+def _host_name(host: str) -> str:
+    """Of a Host header, without its port; "" when it is none."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _with_headers(send: Send) -> Send:
+    async def sender(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            own = list(message.get("headers", ()))
+            names = {name.lower() for name, _ in own}
+            more = [(name, value) for name, value in _HEADERS if name not in names]
+            if b"content-security-policy" not in names:
+                more.append((b"content-security-policy", _POLICY))
+            message = {**message, "headers": [*own, *more]}
+        await send(message)
+
+    return sender
+
+
+def _limited(receive: Receive, most: int) -> Receive:
+    """A body without a length, or with a wrong one, is counted while it is read."""
+    seen = 0
+
+    async def limited() -> MutableMapping[str, Any]:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > most:
+            raise HTTPException(413, _too_large(most))
+        return message
+
+    return limited

@@ -1,0 +1,90 @@
+"""run: a server that goes on until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import uvicorn
+
+from trimtab.errors import UsageError
+from trimtab.history import open_history_at
+from trimtab.serve.app import make_app
+from trimtab.serve.hub import Hub
+from trimtab.serve.settings import ServeSettings
+from trimtab.session import Sessions
+
+__all__ = ["run"]
+
+_GRACE_S = 5
+
+
+def run(settings: ServeSettings, state_dir: Path, history_url: str | None, started: Callable[[str], None]) -> None:
+    """Serves until SIGINT or SIGTERM.
+
+    Args:
+        settings: where it listens; port 0 takes a free one.
+        state_dir, history_url: where sessions are kept.
+        started: told the URL once it listens.
+
+    Raises:
+        UsageError: the address cannot be listened to, or the certificate cannot be read.
+        HistoryError, LockedError: see `Sessions`.
+    """
+    listening = _listening(settings)
+    with listening, open_history_at(history_url, state_dir) as history:
+        sessions = Sessions(history, state_dir)
+        hub = Hub(sessions, settings, state_dir)
+        app = make_app(hub)
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, server_header=False, date_header=False, lifespan="off",
+            ssl_certfile=settings.cert, ssl_keyfile=settings.key, timeout_graceful_shutdown=_GRACE_S,
+            limit_concurrency=2000, timeout_keep_alive=60, ws="none", proxy_headers=False,
+        )  # fmt: skip
+        try:
+            try:
+                config.load()
+            except OSError as error:  # ssl.SSLError is one
+                raise UsageError(
+                    f"the certificate cannot be used: {error}", hint="give --cert and --key in PEM form"
+                ) from error
+            port = listening.getsockname()[1]
+            started(settings.url.rpartition(":")[0] + f":{port}")
+            asyncio.run(_serve(uvicorn.Server(config), hub, listening))
+        finally:
+            hub.starts.close()
+            sessions.close()
+
+
+async def _serve(server: uvicorn.Server, hub: Hub, listening: socket.socket) -> None:
+    """The first signal lets requests end, the second does not wait for them."""
+
+    def stop() -> None:
+        server.force_exit, server.should_exit = server.should_exit, True
+        hub.end()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    vars(server)["capture_signals"] = nullcontext  # its own handlers would end the process by the signal
+    await server.serve(sockets=[listening])
+
+
+def _listening(settings: ServeSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((settings.host, settings.port))
+        made.listen(1024)
+    except OSError as error:
+        made.close()
+        raise UsageError(
+            f"cannot listen at host={settings.host!r} port={settings.port}: {error.strerror or error}",
+            hint="another program may listen there: give another --port",
+        ) from error
+    return made

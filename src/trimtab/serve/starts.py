@@ -1,0 +1,92 @@
+"""Starts: `trimtab tune` on files of one folder, each in a process of its own; stopped as Ctrl-C stops it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from trimtab.errors import UsageError
+from trimtab.session.refusal import ConflictError, UnknownError
+from trimtab.study import load_study_file
+
+__all__ = ["Starts"]
+
+_MOST = 20
+
+
+class Starts:
+    """What this server has started.
+
+    Args:
+        folder: of study files; None: nothing may be started.
+        state_dir: of the studies.
+    """
+
+    def __init__(self, folder: Path | None, state_dir: Path) -> None:
+        self._folder, self._state_dir = folder, state_dir
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock = threading.Lock()
+
+    def files(self) -> list[str]:
+        """Names of the study files that may be started."""
+        if self._folder is None:
+            return []
+        return sorted(path.name for path in self._folder.glob("*.toml") if path.is_file())
+
+    def start(self, name: str) -> str:
+        """Starts the study of that file; the study's name.
+
+        Raises:
+            UnknownError: there is no such file in the folder. What a client sends is compared with the folder's own list, and
+                never made a path.
+            UsageError: the file is no study file, or no folder was given.
+            ConflictError: it runs already.
+        """
+        if self._folder is None:
+            raise UsageError("this server may not start studies", hint="start it with --studies DIR")
+        known = next((each for each in self.files() if each == name), None)
+        if known is None:
+            raise UnknownError(f"there is no study file={name[:80]!r}", hint="`GET /api/v1/study-files` lists them")
+        path = self._folder / known
+        study = load_study_file(path).study.name
+        with self._lock:
+            self._running = {each: process for each, process in self._running.items() if process.poll() is None}
+            if study in self._running:
+                raise ConflictError(f"study={study!r} runs already", hint="stop it first")
+            if len(self._running) >= _MOST:
+                raise ConflictError(f"n_running={len(self._running)} studies run already", hint="stop one first")
+            logs = self._state_dir / "logs"
+            logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with (logs / f"{study}.tune.log").open("ab") as log:
+                self._running[study] = subprocess.Popen(
+                    [sys.executable, "-m", "trimtab", "tune", str(path.absolute()), "--state", str(self._state_dir.absolute())],
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder, start_new_session=True,
+                )  # fmt: skip
+        return study
+
+    def stop(self, study: str) -> None:
+        """As Ctrl-C does: the trial under way is undone and everything is kept.
+
+        Raises:
+            ConflictError: this server did not start it.
+        """
+        with self._lock:
+            process = self._running.get(study)
+            if process is None or process.poll() is not None:
+                raise ConflictError(
+                    f"study={study!r} was not started by this server",
+                    hint=f"press Ctrl-C where it runs, or make the file {self._state_dir / 'stop'}: it stops every study",
+                )
+            process.send_signal(signal.SIGINT)
+
+    def close(self) -> None:
+        """Stops what runs and waits until targets are restored."""
+        with self._lock:
+            for process in self._running.values():
+                if process.poll() is None:
+                    process.send_signal(signal.SIGINT)
+            for process in self._running.values():
+                process.wait()

@@ -1,0 +1,170 @@
+"""The API of studies, /api/v1/studies: what the history holds, sessions included, read and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from trimtab.history import StudyRecord
+from trimtab.jsonable import strict
+from trimtab.records import Role, Trial
+from trimtab.report import render_html, summarise
+from trimtab.report.explain import with_plots
+from trimtab.report.explain_charts import explanation_figures
+from trimtab.report.html import report_figures
+from trimtab.report.svg import figure_svg
+from trimtab.serve.api import Operation
+from trimtab.serve.bodies import EmptyBody, StartBody
+from trimtab.serve.hub import Hub
+from trimtab.session.refusal import ConflictError, UnknownError
+
+__all__ = ["STUDY_OPERATIONS"]
+
+_MOST_DRAWN = 1500
+"""Trials of a plot: more of them hide each other, and a browser draws them slowly."""
+
+_MOST_ROWS = 2000
+
+
+def _study_id(request: Request) -> int:
+    text = str(request.path_params["id"])
+    if not text.isdecimal() or len(text) > 9:
+        raise UnknownError(f"there is no study id={text[:40]!r}", hint="`GET /api/v1/studies` lists them")
+    return int(text)
+
+
+def _read(hub: Hub, study_id: int) -> tuple[StudyRecord, list[Trial]]:
+    if not any(each.id == study_id for each in hub.sessions.history.summaries()):
+        raise UnknownError(f"there is no study id={study_id}", hint="`GET /api/v1/studies` lists them")
+    history = hub.sessions.history
+    return history.study(study_id), history.trials(study_id)
+
+
+def _thinned(trials: Sequence[Trial], most: int) -> list[Trial]:
+    """At most about `most` of them: runs of the baseline and of the proof, each new best, failures, and others evenly."""
+    if len(trials) <= most:
+        return list(trials)
+    best, kept, every = float("inf"), [], -(-len(trials) // (most // 2))
+    for index, trial in enumerate(trials):
+        is_best = trial.is_feasible and trial.loss is not None and trial.loss < best
+        best = trial.loss if is_best and trial.loss is not None else best
+        if is_best or index % every == 0 or trial.role not in (Role.SEARCH, Role.BASELINE, Role.DESIGN):
+            kept.append(trial)
+    return kept[-most:] if len(kept) > most else kept
+
+
+async def _list(hub: Hub, request: Request, body: None) -> Any:
+    found = await run_in_threadpool(hub.sessions.history.summaries)
+    return {"studies": [strict(asdict(each)) for each in found]}
+
+
+async def _show(hub: Hub, request: Request, body: None) -> Any:
+    def shown() -> dict[str, Any]:
+        record, trials = _read(hub, _study_id(request))
+        summary = summarise(record, trials)
+        told = {name: value for name, value in strict(summary).items() if name != "rows"}
+        return {
+            "id": record.id, "name": record.name, "status": record.status, "created_at": record.created_at,
+            "n_trials": len(trials), "baseline": dict(record.baseline), "best": _best_of(record, trials), "summary": told,
+            "rows": strict(summary.rows[-_MOST_ROWS:]), "budget": _budget(record),
+        }  # fmt: skip
+
+    return await run_in_threadpool(shown)
+
+
+def _budget(record: StudyRecord) -> str:
+    table = record.settings.get("session") or record.settings.get("study") or {}
+    return str(table.get("budget", "")) if isinstance(table, dict) else ""
+
+
+async def _charts(hub: Hub, request: Request, body: None) -> Any:
+    def drawn() -> dict[str, Any]:
+        record, trials = _read(hub, _study_id(request))
+        some = _thinned(trials, _MOST_DRAWN)
+        made = report_figures(record, some, summarise(record, some))
+        if request.query_params.get("more") == "1":
+            made |= explanation_figures(with_plots(record, some, None))
+        return {"n_trials": len(trials), "charts": {name: figure_svg(name, figure) for name, figure in made.items()}}
+
+    return await run_in_threadpool(drawn)
+
+
+async def _report(hub: Hub, request: Request, body: None) -> Any:
+    return HTMLResponse(await run_in_threadpool(lambda: render_html(*_read(hub, _study_id(request)))))
+
+
+async def _compare(hub: Hub, request: Request, body: None) -> Any:
+    """The winners (else the best configs) of two studies, knob by knob."""
+
+    def compared() -> dict[str, Any]:
+        other = str(request.query_params.get("with", ""))
+        if not other.isdecimal() or len(other) > 9:
+            raise UnknownError(f"there is no study id={other[:40]!r}", hint="give ?with=ID")
+        configs = [_best_of(*_read(hub, study_id)) for study_id in (_study_id(request), int(other))]
+        names = sorted(set(configs[0]) | set(configs[1]))
+        rows = [{"knob": n, "a": configs[0].get(n), "b": configs[1].get(n)} for n in names]
+        return {
+            "knobs": strict([row for row in rows if row["a"] != row["b"]]),
+            "n_same": sum(r["a"] == r["b"] for r in rows),
+        }
+
+    return await run_in_threadpool(compared)
+
+
+def _best_of(record: StudyRecord, trials: Sequence[Trial]) -> dict[str, Any]:
+    if record.verdict.result == "better":
+        return {**record.baseline, **record.verdict.config}
+    done = [t for t in trials if t.is_feasible and t.loss is not None]
+    best = min(done, key=lambda t: t.loss or 0.0, default=None)
+    return dict(record.baseline if best is None or (best.loss or 0) >= 0 else best.config)
+
+
+async def _files(hub: Hub, request: Request, body: None) -> Any:
+    return {"files": await run_in_threadpool(hub.starts.files), "folder": hub.settings.studies is not None}
+
+
+async def _start(hub: Hub, request: Request, body: StartBody) -> Any:
+    return {"started": await run_in_threadpool(hub.starts.start, body.file)}
+
+
+async def _stop(hub: Hub, request: Request, body: EmptyBody) -> Any:
+    def stopped() -> dict[str, Any]:
+        study_id = _study_id(request)
+        record = next((each for each in hub.sessions.history.summaries() if each.id == study_id), None)
+        if record is None:
+            raise UnknownError(f"there is no study id={study_id}", hint="`GET /api/v1/studies` lists them")
+        if record.status != "running":
+            raise ConflictError(f"study={record.name!r} does not run: its status is {record.status}")
+        if record.target == "session":
+            with hub.sessions.use(record.name) as session:
+                session.stop()
+            hub.sessions.keeper.durable().result()
+        else:
+            hub.starts.stop(record.name)
+        return {"stopping": record.name}
+
+    answer = await run_in_threadpool(stopped)
+    hub.changed()
+    return answer
+
+
+_ONE = "/api/v1/studies/{id}"
+STUDY_OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", "/api/v1/studies", _list, None, "All studies of the history, sessions included, oldest first."),
+    Operation(
+        "POST", "/api/v1/studies", _start, StartBody, "Start `trimtab tune` on a study file of the server's folder."
+    ),
+    Operation("GET", "/api/v1/study-files", _files, None, "Study files that may be started."),
+    Operation("GET", _ONE, _show, None, "One study: what its report says, and its last trials."),
+    Operation(
+        "GET", f"{_ONE}/charts", _charts, None, "Its plots as SVG; with ?more=1 the importance of knobs as well."
+    ),
+    Operation("GET", f"{_ONE}/report", _report, None, "Its report as an HTML page."),
+    Operation("GET", f"{_ONE}/compare", _compare, None, "Where its best config differs from that of ?with=ID."),
+    Operation("POST", f"{_ONE}/stop", _stop, EmptyBody, "Stop it cleanly; its target is restored."),
+)

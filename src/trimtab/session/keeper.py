@@ -1,0 +1,123 @@
+"""Keeper: writes what sessions do into the history, many at a time: one commit serves everybody who waits for it."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from trimtab.errors import HistoryError
+from trimtab.history import Event, History, RefusedError
+from trimtab.records import Trial, Verdict
+
+__all__ = ["Keeper"]
+
+Ending: TypeAlias = tuple[str, Verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Something to be kept, by its study."""
+
+    study_id: int
+    value: Trial | Event | Ending
+
+
+class Keeper:
+    """One thread that writes, in the order in which it was given.
+
+    What could not be written (a full disk) stays at the head of the queue and is tried again with the next wish for durability;
+    whoever waited for it is told.
+
+    Attributes:
+        refused: study id -> why nothing more is written of it: another server has written a trial of the same number.
+    """
+
+    def __init__(self, history: History) -> None:
+        self.refused: dict[int, HistoryError] = {}
+        self._history = history
+        self._rows: deque[_Row] = deque()
+        self._waiting: list[Future[None]] = []
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="trimtab-keeper", daemon=True)
+        self._thread.start()
+
+    def add(self, study_id: int, value: Trial | Event | Ending) -> None:
+        """Takes something to be kept; written with the next `durable`."""
+        with self._changed:
+            self._rows.append(_Row(study_id, value))
+
+    def durable(self) -> Future[None]:
+        """Done when everything added before is on disk; its exception says why it is not."""
+        future: Future[None] = Future()
+        with self._changed:
+            if not self._rows and not self._waiting:
+                future.set_result(None)
+                return future
+            self._waiting.append(future)
+            self._changed.notify()
+        return future
+
+    @property
+    def n_waiting(self) -> int:
+        """Rows that are not on disk yet."""
+        return len(self._rows)
+
+    def close(self) -> None:
+        """Writes what is left and ends the thread. Idempotent."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting and not self._is_closed:
+                    self._changed.wait()
+                rows, waiting = list(self._rows), self._waiting
+                self._rows, self._waiting = deque(), []
+                is_last = self._is_closed
+            self._keep(rows, waiting)
+            if is_last:
+                return
+
+    def _keep(self, rows: Sequence[_Row], waiting: Sequence[Future[None]]) -> None:
+        try:
+            self._write(rows)
+        except HistoryError as error:
+            with self._changed:
+                self._rows.extendleft(reversed(rows))
+            for future in waiting:
+                future.set_exception(error)
+            return
+        for future in waiting:
+            future.set_result(None)
+
+    def _write(self, rows: Sequence[_Row]) -> None:
+        wanted = [row for row in rows if row.study_id not in self.refused]
+        try:
+            self._write_all(wanted)
+        except RefusedError:
+            for study_id in {row.study_id for row in wanted}:
+                try:
+                    self._write_all([row for row in wanted if row.study_id == study_id])
+                except RefusedError as error:
+                    self.refused[study_id] = HistoryError(
+                        f"another process has written trials of study_id={study_id}: {error.message}",
+                        hint="end one of the two servers; this one goes on with the session after it is started again",
+                    )
+
+    def _write_all(self, rows: Sequence[_Row]) -> None:
+        trials = [(row.study_id, row.value) for row in rows if isinstance(row.value, Trial)]
+        events = [(row.study_id, row.value) for row in rows if isinstance(row.value, Event)]
+        for row in rows:  # first: it can be done twice, when what follows fails
+            if isinstance(row.value, tuple):
+                status, verdict = row.value
+                self._history.update_study(row.study_id, status=status, verdict=verdict)
+        if trials or events:
+            self._history.add_many(trials, events)

@@ -1,0 +1,1 @@
+"""The layers that Trimtab brings, one a file; registered like anybody's."""

@@ -1,0 +1,102 @@
+"""LocalSession: a session without a server, for one process; the same history, the same resume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from trimtab.history import StudyRecord, open_history_at
+from trimtab.records import Trial
+from trimtab.session.point import Failure, Report
+from trimtab.session.session import Session
+from trimtab.session.sessions import Sessions
+from trimtab.session.spec import SessionSpec
+from trimtab.space import Config
+
+__all__ = ["LocalPoint", "LocalSession"]
+
+
+@dataclass(slots=True)
+class LocalPoint:
+    """One config to be measured; as `trimtab.client.Point`."""
+
+    session: LocalSession
+    ticket: str
+    config: Config
+    role: str
+
+    def report(self, value: float) -> None:
+        """Reports the objective's figure; it is on disk when this returns.
+
+        Raises:
+            UsageError: it is not above 0.
+            HistoryError: it could not be kept.
+        """
+        self.session.take(self.ticket, Report(value=value))
+
+    def fail(self, reason: str, status: str = "crashed") -> None:
+        """Reports that there is no figure."""
+        self.session.take(
+            self.ticket, Report(failed=Failure.model_validate({"status": status, "reason": reason[:4000]}))
+        )
+
+
+class LocalSession:
+    """The session of `spec`, begun or resumed in the history of `state_dir`; iterate over it for points.
+
+    Raises:
+        UsageError, SpaceError: `spec` is not legal, or its name is taken.
+        LockedError: a server, or another process, serves from this folder.
+    """
+
+    def __init__(
+        self, spec: SessionSpec, state_dir: Path, history_url: str | None = None, *, again: bool = False
+    ) -> None:
+        self._history = open_history_at(history_url, state_dir)
+        try:
+            self._sessions = Sessions(self._history, state_dir)
+            try:
+                self._session, self.is_new = self._sessions.begin(spec, again=again)
+            except BaseException:
+                self._sessions.close()
+                raise
+        except BaseException:
+            self._history.close()
+            raise
+        self._client = self._session.join("exec").id
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._sessions.close()
+        self._history.close()
+
+    def __iter__(self) -> Iterator[LocalPoint]:
+        while (found := self._session.fetch(self._client)).point is not None:
+            yield LocalPoint(self, found.ticket, found.point.config, str(found.point.role))
+        self._sessions.keeper.durable().result()
+
+    def take(self, ticket: str, report: Report) -> None:
+        """Takes a report."""
+        self._session.report(self._client, ticket, report)
+        self._sessions.keeper.durable().result()
+
+    @property
+    def session(self) -> Session:
+        """The session itself."""
+        return self._session
+
+    def stop(self) -> None:
+        """Ends it without a proof; what was measured is kept."""
+        self._session.stop()
+        self._sessions.keeper.durable().result()
+
+    def kept(self) -> tuple[StudyRecord, list[Trial]]:
+        """Its study as the history has it, for a report."""
+        return self._history.study(self._session.study_id), self._history.trials(self._session.study_id)

@@ -1,0 +1,92 @@
+"""Open, Client, Fetched: what a session holds while it goes on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from trimtab.flow import Ask
+from trimtab.records import Status, Trial
+from trimtab.session.layer import Reject
+from trimtab.session.point import Point, Result
+
+__all__ = ["Client", "Fetched", "Open", "Reported", "State", "rejected", "result_again", "take_back"]
+
+State = Literal["running", "paused", "ended"]
+
+
+@dataclass(slots=True)
+class Client:
+    """Somebody who makes trials."""
+
+    id: str
+    name: str
+    joined_at: float
+    seen_at: float
+    n_reports: int = 0
+
+
+@dataclass(slots=True)
+class Open:
+    """A trial that was handed out by the study and is not told yet."""
+
+    ask: Ask
+    run: int = 1
+    client: str = ""
+    since: float = 0.0
+    until: float = math.inf
+    spent_s: float = 0.0
+    is_out: bool = False
+    passed: int = 0
+
+    def point(self, *, is_replayed: bool = False) -> Point:
+        return Point(
+            number=self.ask.number, run=self.run, config=self.ask.config, role=self.ask.role,
+            effort=str(self.ask.effort), client=self.client, is_replayed=is_replayed,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """The answer to a fetch.
+
+    Attributes:
+        state: "point": `point` is to be measured; "wait": nothing is ready; "paused"; "ended".
+        point, ticket: with state "point".
+        until: by the server's clock, when the point is handed to somebody else; 0 without one.
+    """
+
+    state: Literal["point", "wait", "paused", "ended"]
+    point: Point | None = None
+    ticket: str = ""
+    until: float = 0.0
+
+
+@dataclass(slots=True)
+class Reported:
+    """What was accepted: which client sent it, and what."""
+
+    client: str
+    body: str
+
+
+def take_back(given: Open) -> None:
+    given.client, given.until = "", math.inf
+
+
+def rejected(answer: Reject) -> Result:
+    return Result(status=Status.INFEASIBLE, reason=answer.reason)
+
+
+def result_again(trial: Trial) -> Result:
+    """What a stored trial came from, as layers see it."""
+    measured = trial.measurement
+    if measured is None:
+        return Result(status=trial.status, reason=trial.reason)
+    figures = {"throughput": measured.throughput, "latency_mean": measured.latency_mean_ms}
+    figures |= {f"latency_{name}": interval for name, interval in measured.latency_ms.items()}
+    if measured.figure is not None:
+        figures |= {"cost": measured.figure, "score": measured.figure}
+    known = {name: interval for name, interval in figures.items() if math.isfinite(interval.estimate)}
+    return Result(status=trial.status, figures=known, histogram=measured.histogram)

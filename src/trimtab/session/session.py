@@ -1,0 +1,423 @@
+"""Session: a study whose trials are made by clients: points go out, reports come back, in any order, and nothing is lost.
+
+It knows no network and no clock of its own; whoever serves it hands in the time. One thread at a time may call it. Everything
+that it decides it writes into its journal in order, so it can be told again after a restart: the study behind it is a function
+of that order (see `trimtab.flow.study`).
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable
+from typing import Any, Literal
+
+from trimtab.errors import InternalError, TrimtabError, UsageError
+from trimtab.flow import Settled, Study
+from trimtab.flow.explore import mean_loss
+from trimtab.flow.start import start_searcher
+from trimtab.flow.tuning import tuning
+from trimtab.flow.warm import WarmStart
+from trimtab.records import PassesPlan, Status, Trial, Verdict
+from trimtab.session.journal import Journal
+from trimtab.session.layer import Again, Answer, Setting, Stack
+from trimtab.session.open import Client, Fetched, Open, Reported, State, rejected, result_again, take_back
+from trimtab.session.point import Report, Result, result_of
+from trimtab.session.refusal import ConflictError, GoneError, UnknownError
+from trimtab.session.spec import SessionSpec
+from trimtab.space import Config
+
+__all__ = ["Session"]
+
+_MOST_UNSEEN = 200
+"""Points that layers may answer or reject in one fetch: a space that is all but forbidden must not hold the server."""
+
+_MOST_CLIENTS = 10_000
+_KEPT_REPORTS = 20_000
+"""Reports that are remembered so that one which is sent again is known."""
+
+
+class Session:
+    """One session.
+
+    Args:
+        spec: what was asked for.
+        study_id: its study in the history.
+        setting: what its layers may know, and its task.
+        journal: takes what happens, in order.
+        clock: seconds since the epoch.
+
+    Attributes:
+        clients: those that have joined and not left, by id.
+        version: counts up with every change.
+    """
+
+    def __init__(
+        self, spec: SessionSpec, study_id: int, setting: Setting, journal: Journal, clock: Callable[[], float]
+    ) -> None:
+        self.spec, self.study_id, self.task = spec, study_id, setting.task
+        self.clients: dict[str, Client] = {}
+        self.version = 0
+        self.verdict = Verdict()
+        self.error = ""
+        self.news = ""
+        self._clock, self._journal, self._lease_s = clock, journal, spec.lease_s
+        self._layers = Stack.of([(e.kind, e.options) for e in spec.layers if e.kind != "group"], setting)
+        self._is_paused = False
+        self._is_over = False
+        self._opens: dict[int, Open] = {}
+        self._done: dict[str, Reported] = {}
+        self._study: Study[Verdict] = Study(self.task, tuning(self.task, self._settled), say=self._hear)
+
+    def _settled(self, scorer: object) -> Settled:
+        starts = self.spec.starts(self.task.space, self.task.objective.is_maximised)
+        is_grouped = any(entry.kind == "group" for entry in self.spec.layers)
+        return Settled(
+            warm=WarmStart(starts=starts) if starts else None,
+            passes=PassesPlan(kind="tiers", room=self.task.budget.trials) if is_grouped else None,
+        )
+
+    def _hear(self, text: str) -> None:
+        self.news = text
+
+    # ----- what it is
+
+    @property
+    def state(self) -> State:
+        """Whether points go out."""
+        return "ended" if self._is_over else "paused" if self._is_paused else "running"
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All that was told, in order."""
+        return self._study.scorer.trials
+
+    @property
+    def status(self) -> str:
+        """As the history has it."""
+        if not self._is_over:
+            return "running"
+        return {"better": "proven", "no_improvement": "no_improvement"}.get(self.verdict.result, "stopped")
+
+    def best(self) -> tuple[Config, float]:
+        """The best config so far, proven or not, and its gain (1: the baseline itself)."""
+        if self._is_over and self.verdict.result == "better" and self.verdict.candidate is not None:
+            proven = self.verdict.gain
+            return self.verdict.candidate, proven.estimate if proven is not None else 1.0
+        if self._is_over and self.verdict.result == "no_improvement":
+            return self.task.baseline, 1.0
+        tried = {t.config for t in self.trials if t.status is Status.OK and t.is_feasible}
+        config = min(tried, key=lambda each: mean_loss(self.trials, each), default=self.task.baseline)
+        loss = mean_loss(self.trials, config) if tried else 0.0
+        return (config, math.exp(-loss)) if loss < 0 else (self.task.baseline, 1.0)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether `best` is a proven winner."""
+        return self._is_over and self.verdict.result == "better"
+
+    def running(self) -> list[dict[str, Any]]:
+        """What is being measured: number, run, role, client, seconds, what it changes."""
+        now = self._clock()
+        return [
+            {
+                "number": each.ask.number, "run": each.run, "role": str(each.ask.role), "client": each.client,
+                "seconds": round(max(0.0, now - each.since), 1) if each.client else 0.0,
+                "changed": {name: each.ask.config[name] for name in each.ask.config.difference(self.task.baseline)},
+            }
+            for each in self._opens.values()
+        ]  # fmt: skip
+
+    # ----- clients
+
+    def join(self, name: str) -> Client:
+        """Takes a client in.
+
+        Raises:
+            ConflictError: there are too many.
+        """
+        if len(self.clients) >= _MOST_CLIENTS:
+            raise ConflictError(
+                f"session={self.spec.name!r} has n_clients={len(self.clients)} already", hint="let some leave first"
+            )
+        now = self._clock()
+        client = Client(secrets.token_hex(8), name, now, now)
+        self.clients[client.id] = client
+        self.version += 1
+        return client
+
+    def leave(self, client_id: str) -> None:
+        """Lets a client go; what it had is handed out again.
+
+        Raises:
+            UnknownError: no such client.
+        """
+        self._client(client_id)
+        del self.clients[client_id]
+        for each in self._opens.values():
+            if each.client == client_id:
+                take_back(each)
+        self.version += 1
+
+    def _client(self, client_id: str) -> Client:
+        found = self.clients.get(client_id)
+        if found is None:
+            raise UnknownError(
+                f"session={self.spec.name!r} has no such client",
+                hint="join again: the server may have been restarted",
+            )
+        found.seen_at = self._clock()
+        return found
+
+    # ----- the conversation
+
+    def fetch(self, client_id: str) -> Fetched:
+        """The next point for that client; while it has one, the same again, with its lease renewed.
+
+        Raises:
+            UnknownError: no such client.
+        """
+        client = self._client(client_id)
+        now = self._clock()
+        if self._is_over:
+            return Fetched(state="ended")
+        held = next((each for each in self._opens.values() if each.client == client.id), None)
+        if held is not None:
+            return self._handed(held, client, now, since=held.since)
+        if self._is_paused:
+            return Fetched(state="paused")
+        self._expire(now)
+        free = self._next_free()
+        if free is None:
+            return Fetched(state="ended" if self._is_over else "wait")
+        return self._handed(free, client, now, since=now)
+
+    def _handed(self, given: Open, client: Client, now: float, since: float) -> Fetched:
+        given.client, given.since, given.until = client.id, since, now + self._lease_s
+        self.version += 1
+        point = given.point()
+        ticket = f"{self.study_id}.{point.number}.{point.run}"
+        return Fetched(state="point", point=point, ticket=ticket, until=given.until)
+
+    def _expire(self, now: float) -> None:
+        """Whoever has not reported in time is taken for gone."""
+        for each in self._opens.values():
+            if each.client and now >= each.until:
+                take_back(each)
+
+    def _next_free(self) -> Open | None:
+        """A point that nobody has: one that was taken back or is to be repeated, or a new one; None while there is none."""
+        for _ in range(_MOST_UNSEEN):
+            waiting = next((each for each in self._opens.values() if not each.client), None)
+            waiting = waiting or self._drawn()
+            if waiting is None:
+                return None
+            if waiting.is_out:
+                return waiting
+            answer, waiting.passed = self._layers.outgoing(waiting.point())
+            if answer is None:
+                waiting.is_out = True
+                return waiting
+            result = answer.result if isinstance(answer, Answer) else rejected(answer)
+            found = self._layers.incoming(waiting.point(), result, waiting.passed)
+            if isinstance(found, Again):
+                raise InternalError("a layer asks again for a point that no client has measured")
+            self._tell(waiting, found, client="")
+        return None
+
+    def _drawn(self) -> Open | None:
+        """Asks the study; what it has decided is written down."""
+        try:
+            asks = self._study.next()
+        except TrimtabError as error:
+            self._fail(error)
+            return None
+        if self._study.is_over:
+            self._end(self._study.result)
+            return None
+        if not asks:
+            return None
+        self._opens[asks[0].number] = Open(asks[0])
+        self._journal.event("asked", str(asks[0].number))
+        return self._opens[asks[0].number]
+
+    def report(self, client_id: str, ticket: str, report: Report) -> Literal["told", "again", "known"]:
+        """Takes a report: "told", "again" when the point is to be measured once more, "known" when this was said before.
+
+        The first report of a run counts, also when its lease has ended and nobody else has reported. The same report from the
+        same client may be sent again.
+
+        Raises:
+            UnknownError: no such client, or the point was never handed out.
+            ConflictError: somebody has reported that run already, or the session has ended.
+            UsageError: the report says nothing, or not what the objective needs.
+        """
+        client = self._client(client_id)
+        body = report.model_dump_json()
+        before = self._done.get(ticket)
+        if before is not None:
+            if (before.client, before.body) == (client.id, body):
+                return "known"
+            raise ConflictError(f"ticket={ticket!r} has been reported already", hint="fetch the next point")
+        reported = self._of_ticket(ticket)
+        now = self._clock()
+        cost_s = max(0.0, now - reported.since) if reported.since else 0.0
+        result = result_of(report, self.task.objective, cost_s)
+        outcome = self._layers.incoming(reported.point(), result)
+        self._remember(ticket, Reported(client.id, body))
+        client.n_reports += 1
+        self.version += 1
+        if isinstance(outcome, Again):
+            said = {"number": reported.ask.number, "run": reported.run, "cost_s": cost_s, "report": report.model_dump()}
+            self._journal.event("run", self._journal.dumps(said))
+            reported.run += 1
+            take_back(reported)
+            return "again"
+        self._tell(reported, outcome, client=client.name or client.id)
+        return "told"
+
+    def _remember(self, ticket: str, reported: Reported) -> None:
+        self._done[ticket] = reported
+        if len(self._done) > _KEPT_REPORTS:
+            del self._done[next(iter(self._done))]
+
+    def _of_ticket(self, ticket: str) -> Open:
+        parts = ticket.split(".")
+        if len(parts) != 3 or not all(part.isdecimal() and len(part) < 12 for part in parts):
+            raise UnknownError(
+                f"ticket={ticket[:40]!r} is none of this server's", hint="report the ticket that fetch gave"
+            )
+        study_id, number, run = map(int, parts)
+        if self._is_over and study_id == self.study_id:
+            raise ConflictError(f"session={self.spec.name!r} has ended", hint="its best config is in `best`")
+        if study_id != self.study_id:
+            raise GoneError(
+                f"ticket={ticket!r} is of another run of the session", hint="it was restarted: fetch the next point"
+            )
+        found = self._opens.get(number)
+        if found is not None and found.run == run and found.is_out:
+            return found
+        if any(trial.number == number for trial in self.trials) or (found is not None and run < found.run):
+            raise ConflictError(f"ticket={ticket!r} has been reported already", hint="fetch the next point")
+        raise UnknownError(f"ticket={ticket!r} was never handed out", hint="report the ticket that fetch gave")
+
+    def _tell(self, told: Open, result: Result, client: str) -> None:
+        trial = Trial(
+            number=told.ask.number,
+            role=told.ask.role,
+            config=told.ask.config,
+            context=self.task.context,
+            status=result.status,
+            reason=result.reason,
+            measurement=result.measurement if result.status.is_measured else None,
+            cost_s={"measure" if result.figures else "failed": result.cost_s},
+            started_at=told.since or self._clock(),
+            searcher=told.ask.searcher,
+            versions={"client": client} if client else {},
+        )
+        trial = self._study.tell(trial)
+        del self._opens[told.ask.number]
+        self._journal.trial(trial)
+        self._journal.event("told", str(trial.number))
+        self.version += 1
+
+    # ----- control
+
+    def pause(self) -> None:
+        """No new points go out; reports are taken. Idempotent."""
+        self._control("pause")
+
+    def resume(self) -> None:
+        """Points go out again. Idempotent."""
+        self._control("resume")
+
+    def finish(self) -> None:
+        """Ends the search: what follows (the proof) goes out if clients go on fetching. Idempotent."""
+        self._control("finish")
+
+    def stop(self, reason: str = "stopped by the user") -> None:
+        """Ends it at once, without a proof. Idempotent."""
+        if self._is_over:
+            return
+        try:
+            self._end(self._study.stop(reason))
+        except TrimtabError as error:
+            self._fail(error)
+
+    def _control(self, what: Literal["pause", "resume", "finish"]) -> None:
+        if self._is_over:
+            raise ConflictError(f"session={self.spec.name!r} has ended", hint="`restart` begins it again")
+        self._apply(what)
+        self._journal.event(what, "asked by a client")
+        self.version += 1
+
+    def _apply(self, what: str) -> None:
+        if what == "finish":
+            self._study.conclude("a client asked to finish")
+        else:
+            self._is_paused = what == "pause"
+
+    def _end(self, verdict: Verdict) -> None:
+        self._is_over, self.verdict = True, verdict
+        self._opens.clear()
+        self._journal.end(self.status, verdict)
+        self.version += 1
+
+    def _fail(self, error: TrimtabError) -> None:
+        """The study cannot go on: its baseline fails, or a searcher is broken."""
+        self.error = str(error)
+        self._end(Verdict(result="interrupted", stop_reason=error.message, metric=self.task.objective.metric,
+                          objective=str(self.task.objective), unit=self.task.objective.unit))  # fmt: skip
+
+    # ----- after a restart of the server
+
+    def replay(self, kind: str, text: str, trials: dict[int, Trial]) -> None:
+        """Tells it again what its journal says, event by event, before anything else.
+
+        Raises:
+            UsageError: the journal does not fit this version's searchers: the trials stay in the history.
+        """
+        if kind == "asked":
+            asks = self._study.next()
+            if not asks or asks[0].number != int(text):
+                raise UsageError(
+                    f"session={self.spec.name!r} cannot go on: its study asks otherwise now (another version of Trimtab?)",
+                    hint="its trials are kept; `restart` begins it again",
+                )
+            self._opens[asks[0].number] = Open(asks[0])
+        elif kind == "told":
+            self._replay_told(trials[int(text)])
+        elif kind == "run":
+            said = self._journal.loads(text)
+            again = self._opens[said["number"]]
+            result = result_of(Report.model_validate(said["report"]), self.task.objective, said["cost_s"])
+            self._layers.incoming(again.point(is_replayed=True), result)
+            again.run = said["run"] + 1
+            again.is_out = True
+        elif kind in ("pause", "resume", "finish"):
+            self._apply(kind)
+
+    def try_out(self) -> None:
+        """Shows what is wrong with the searcher, its options, the groups or the prior before anything is measured.
+
+        Raises:
+            UsageError, SpaceError: something is.
+        """
+        start_searcher(self.task, None, self._settled(None))
+
+    def ended(self, verdict: Verdict) -> None:
+        """Its study had ended before the server was started."""
+        self._is_over, self.verdict = True, verdict
+        self._opens.clear()
+
+    def restored(self) -> None:
+        """After the last event: what had been handed out may still be reported."""
+        for each in self._opens.values():
+            if not each.is_out:
+                each.is_out = self._layers.outgoing(each.point(is_replayed=True))[0] is None
+
+    def _replay_told(self, trial: Trial) -> None:
+        told = self._opens.pop(trial.number)
+        result = result_again(trial)
+        self._layers.incoming(told.point(is_replayed=True), result)
+        self._study.tell(trial)

@@ -1,0 +1,217 @@
+"""Sessions: those that are served from one history, by name; begun, found again after a restart, ended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import HistoryError, LockedError
+from trimtab.history import History, StudyQuery, StudyRecord, StudySummary, space_to_json
+from trimtab.host import FileLock, read_limits
+from trimtab.records import Machine
+from trimtab.session.journal import Journal
+from trimtab.session.keeper import Keeper
+from trimtab.session.layer import Setting
+from trimtab.session.refusal import ConflictError, UnknownError
+from trimtab.session.session import Session
+from trimtab.session.spec import SessionSpec, read_spec
+
+__all__ = ["KIND", "Sessions"]
+
+KIND = "session"
+"""Kind of the target of a study that clients measure."""
+
+_MOST_RUNNING = 1000
+
+
+class _Held:
+    """A session with the lock that whoever calls it must hold."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.lock = threading.Lock()
+
+
+class Sessions:
+    """Every session of one history. Threads may share it.
+
+    Args:
+        history: where they are kept.
+        state_dir: for the lock that keeps a second server out, and for files of layers.
+        clock: seconds since the epoch.
+        most: sessions that may run at once.
+
+    Raises:
+        LockedError: another server serves from this folder.
+    """
+
+    def __init__(
+        self, history: History, state_dir: Path, *, clock: Callable[[], float] = time.time, most: int = _MOST_RUNNING
+    ) -> None:
+        self._lock_file = FileLock(state_dir / "sessions.lock")
+        if not self._lock_file.acquire("sessions"):
+            raise LockedError(
+                f"another Trimtab serves sessions from state={str(state_dir)!r}",
+                hint="end it, use it (`trimtab exec --server URL`), or give another --state",
+            )
+        self.history = history
+        self.keeper = Keeper(history)
+        self._folder, self._clock, self._most = state_dir / "logs", clock, most
+        self._held: dict[str, _Held] = {}
+        self._lock = threading.RLock()
+
+    def close(self) -> None:
+        """Writes what is left, and lets another server in. Idempotent."""
+        self.keeper.close()
+        self._lock_file.release()
+
+    def begin(self, spec: SessionSpec, *, again: bool = False) -> tuple[Session, bool]:
+        """A new session, or the one of that name that was begun in the same way; and whether it is new.
+
+        Args:
+            spec: what is asked for.
+            again: a new one even when there is one that has ended.
+
+        Raises:
+            ConflictError: another one has that name, or too many run.
+            UsageError, SpaceError: something in `spec` is not legal.
+        """
+        with self._lock:
+            found = self.history.find_study(spec.name, is_own=True)
+            if found is not None:
+                known = self._known(found, spec, again)
+                if known is not None:
+                    return known, False
+            n_running = sum(1 for each in self.summaries() if each.status == "running")
+            if n_running >= self._most:
+                raise ConflictError(
+                    f"n_sessions={n_running} run already", hint="end some (`stop`), or begin this one later"
+                )
+            return self._new(spec), True
+
+    def _known(self, found: StudyRecord, spec: SessionSpec, again: bool) -> Session | None:
+        """The session that `spec` means; None when a new one is to begin."""
+        if KIND not in found.settings:
+            raise ConflictError(f"name={spec.name!r} is that of a study of another kind", hint="give another name")
+        is_same, is_running = found.fingerprint == spec.fingerprint, found.status == "running"
+        if is_same and (is_running or not again):
+            return self._get(spec.name).session
+        if is_running:
+            raise ConflictError(
+                f"session={spec.name!r} runs already and was begun otherwise",
+                hint="join it, give another name, or end it first",
+            )
+        return None
+
+    def _new(self, spec: SessionSpec) -> Session:
+        task = spec.task()
+        # Whatever is wrong with searcher, layers and prior must show before anything is kept.
+        Session(spec, 0, Setting(spec.name, 0, task, self._folder), _Nowhere(), self._clock).try_out()
+        limits = read_limits()
+        record = self.history.create_study(
+            name=spec.name,
+            settings={KIND: spec.model_dump(mode="json"), "target": {KIND: {"kind": KIND}}},
+            space=space_to_json(task.space),
+            objective=str(task.objective),
+            baseline=task.baseline,
+            machine=Machine(cores=limits.cores, memory_bytes=limits.memory_bytes),
+            context=task.context,
+            fingerprint=spec.fingerprint,
+            created_at=self._clock(),
+        )
+        held = _Held(self._made(spec, record.id))
+        self._held[spec.name] = held
+        return held.session
+
+    def _made(self, spec: SessionSpec, study_id: int) -> Session:
+        setting = Setting(spec.name, study_id, spec.task(), self._folder)
+        return Session(spec, study_id, setting, Journal(self.keeper, study_id, self._clock), self._clock)
+
+    @contextmanager
+    def use(self, name: str) -> Iterator[Session]:
+        """The session of that name, for one thread at a time.
+
+        Raises:
+            UnknownError: there is none.
+            HistoryError: it cannot be read, or another server has gone on with it.
+        """
+        held = self._get(name)
+        with held.lock:
+            refused = self.keeper.refused.get(held.session.study_id)
+            if refused is not None:
+                raise ConflictError(refused.message, hint=refused.hint)
+            yield held.session
+
+    def _get(self, name: str) -> _Held:
+        with self._lock:
+            if name not in self._held:
+                self._held[name] = _Held(self._loaded(name))
+            return self._held[name]
+
+    def _loaded(self, name: str) -> Session:
+        """A session of the history, told again what its journal says."""
+        record = self.history.find_study(name, is_own=True)
+        if record is None or KIND not in record.settings:
+            raise UnknownError(f"no session is called {name[:80]!r}", hint="`GET /api/v1/sessions` lists them")
+        try:
+            session = self._made(read_spec(_dumps(record.settings[KIND])), record.id)
+            trials = {trial.number: trial for trial in self.history.trials(record.id)}
+            for event in self.history.events(record.id):
+                session.replay(event.kind, event.text, trials)
+            if record.status == "running":
+                session.restored()
+            else:
+                session.ended(record.verdict)
+        except (KeyError, ValueError, TypeError) as error:
+            raise HistoryError(
+                f"session={name!r} cannot be read: {error}", hint="it is damaged; `restart` begins it again"
+            ) from error
+        return session
+
+    def restart(self, name: str) -> Session:
+        """Ends the session and begins it again, from nothing, under its name; its clients stay.
+
+        Raises:
+            UnknownError: there is none.
+        """
+        with self._lock, self.use(name) as old:
+            old.stop("restarted by a client")
+            self.keeper.durable().result()
+            new = self._new(old.spec)
+            new.clients = old.clients
+            return new
+
+    def summaries(self) -> list[StudySummary]:
+        """The sessions of the history, oldest first, without their trials: quick for thousands."""
+        return [each for each in self.history.summaries(StudyQuery(target=KIND, is_own=True)) if each.target == KIND]
+
+    def live(self) -> list[Session]:
+        """Those that are in memory."""
+        with self._lock:
+            return [held.session for held in self._held.values()]
+
+
+class _Nowhere(Journal):
+    """Keeps nothing: for a session that is only tried."""
+
+    def __init__(self) -> None:
+        pass
+
+    def event(self, kind: str, text: str) -> None:
+        pass
+
+    def trial(self, trial: Any) -> None:
+        pass
+
+    def end(self, status: str, verdict: Any) -> None:
+        pass
+
+
+def _dumps(values: object) -> str:
+    import json
+
+    return json.dumps(values)

@@ -1,0 +1,31 @@
+"""What people and other programs are shown of a session, as JSON values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trimtab.jsonable import strict
+from trimtab.session.session import Session
+
+__all__ = ["summary_of"]
+
+
+def summary_of(session: Session) -> dict[str, Any]:
+    """Its name, state, best config and progress."""
+    config, gain = session.best()
+    return {
+        "name": session.spec.name,
+        "study_id": session.study_id,
+        "state": session.state,
+        "status": session.status,
+        "n_trials": len(session.trials),
+        "n_clients": len(session.clients),
+        "budget": session.spec.budget,
+        "searcher": session.spec.chosen_searcher,
+        "objective": str(session.task.objective),
+        "best": {"config": strict(config), "gain": strict(gain), "is_proven": session.is_proven},
+        "result": session.verdict.result,
+        "stop_reason": session.verdict.stop_reason,
+        "error": session.error,
+        "doing": session.news,
+    }

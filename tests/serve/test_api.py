@@ -1,0 +1,245 @@
+"""The API: a session from its beginning to its proof, and a problem answer for everything that is not legal."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.serve.conftest import BEGIN, KNOBS, TOKEN, Api
+from trimtab.errors import HistoryError
+from trimtab.history import History
+
+
+def seconds(config: Any) -> float:
+    return float((10 + (config["x"] - 14) ** 2 / 20) * (2 if config["mode"] == "slow" else 1))
+
+
+def test_a_session_from_beginning_to_proof(api: Api) -> None:
+    begun = api.post("/api/v1/sessions", BEGIN)
+    assert (begun.status_code, begun.json()["is_new"]) == (201, True)
+    assert api.post("/api/v1/sessions", BEGIN).status_code == 200
+    client, n = api.join(), 0
+    while (found := api.post("/api/v1/sessions/s/fetch", {"client": client}).json())["state"] == "point":
+        told = api.post(
+            "/api/v1/sessions/s/report",
+            {"client": client, "ticket": found["ticket"], "value": seconds(found["config"])},
+        ).json()
+        assert told["outcome"] == "told"
+        assert set(told["best"]) == {"config", "gain", "is_proven"}
+        n += 1
+    assert (found["state"], found["result"]) == ("ended", "better")
+    best = api.get("/api/v1/sessions/s/best").json()
+    assert best["is_proven"]
+    assert best["gain"] > 1.5
+    shown = api.get("/api/v1/sessions/s").json()
+    assert (shown["n_trials"], shown["status"], shown["clients"][0]["n_reports"]) == (n, "proven", n)
+    (row,) = api.get("/api/v1/sessions").json()["sessions"]
+    assert (row["name"], row["state"]) == ("s", "ended")
+    study = row["study_id"]
+    assert api.get(f"/api/v1/studies/{study}").json()["summary"]["result"] == "better"
+    assert "<svg" in api.get(f"/api/v1/studies/{study}/charts").json()["charts"]["progress"]
+    assert "times as fast as yours" in api.get(f"/api/v1/studies/{study}/report").text
+    assert api.get(f"/api/v1/studies/{study}/compare?with={study}").json() == {"knobs": [], "n_same": 2}
+
+
+def test_controls(api: Api) -> None:
+    api.post("/api/v1/sessions", {**BEGIN, "budget": "1000 trials"})
+    client = api.join()
+    assert api.post("/api/v1/sessions/s/pause").json()["state"] == "paused"
+    assert api.post("/api/v1/sessions/s/fetch", {"client": client}).json()["state"] == "paused"
+    assert api.post("/api/v1/sessions/s/resume").json()["state"] == "running"
+    old = api.get("/api/v1/sessions/s").json()["study_id"]
+    assert api.post("/api/v1/sessions/s/restart").json()["study_id"] == old + 1
+    assert api.post("/api/v1/sessions/s/fetch", {"client": client}).json()["state"] == "point"  # the client has stayed
+    assert api.call("DELETE", f"/api/v1/sessions/s/clients/{client}").json() == {"left": True}
+    assert api.post(f"/api/v1/studies/{old + 1}/stop").json() == {"stopping": "s"}
+    assert api.get("/api/v1/sessions/s").json()["state"] == "ended"
+
+
+_REPORT = "/api/v1/sessions/s/report"
+
+
+def _problem(answer: Any, status: int, said: str) -> None:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    told = answer.json()
+    assert (told["status"], told["type"]) == (status, f"urn:trimtab:problem:{status}")
+    assert said in told["detail"], told["detail"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "said"),
+    [
+        ("GET", "/nowhere", None, 404, "Not Found"),
+        ("PUT", "/api/v1/sessions", None, 405, "Method Not Allowed"),
+        ("GET", "/api/v1/sessions/nobody", None, 404, "no session is called 'nobody'"),
+        ("POST", "/api/v1/sessions", b"{", 422, "the request is not legal: body: Invalid JSON"),
+        ("POST", "/api/v1/sessions", b"[]", 422, "the request is not legal"),
+        ("POST", "/api/v1/sessions", b"\xff\xfe", 422, "the request is not legal"),
+        ("POST", "/api/v1/sessions", {**BEGIN, "name": "t", "objective": "beauty"}, 422, "unknown metric='beauty'"),
+        ("POST", "/api/v1/sessions", {**BEGIN, "name": "t", "version": 3}, 422, "version: Extra inputs are not permitted"),
+        ("POST", "/api/v1/sessions", {**BEGIN, "seed": 9}, 409, "runs already and was begun otherwise"),
+        ("POST", "/api/v1/sessions/s/fetch", {}, 422, "client: Field required"),
+        ("POST", "/api/v1/sessions/s/fetch", {"client": "x"}, 404, "has no such client"),
+        ("POST", "/api/v1/sessions/s/fetch", {"client": "x", "wait_s": 1e9}, 422, "wait_s: Input should be less"),
+        ("POST", _REPORT, {"client": "ID", "ticket": "1.0.1", "value": "fast"}, 422, "value: Input should be a valid"),
+        ("POST", _REPORT, b'{"client": "ID", "ticket": "1.0.1", "value": NaN}', 422, "value: Input should be a finite"),
+        ("POST", _REPORT, b'{"client": "ID", "ticket": "1.0.1", "value": 1e999}', 422, "value: Input should be a finite"),
+        ("POST", _REPORT, {"client": "ID", "ticket": "1.0.1", "value": 0}, 422, "cost=0 is not above 0"),
+        ("POST", _REPORT, {"client": "ID", "ticket": "1.7.1", "value": 1}, 404, "was never handed out"),
+        ("POST", _REPORT, {"client": "ID", "ticket": "5.0.1", "value": 1}, 410, "of another run of the session"),
+        ("GET", "/api/v1/studies/99", None, 404, "there is no study id=99"),
+        ("GET", "/api/v1/studies/x", None, 404, "there is no study id='x'"),
+        ("GET", "/api/v1/studies/1/compare?with=../x", None, 404, "there is no study id='../x'"),
+        ("POST", "/api/v1/studies", {"file": "../secret.toml"}, 422, "this server may not start studies"),
+        ("GET", "/static/../api.py", None, 404, "Not Found"),
+        ("GET", "/static/secret", None, 404, "there is no such file"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(api: Api, method: str, path: str, body: Any, status: int, said: str) -> None:
+    api.post("/api/v1/sessions", BEGIN)
+    client = api.join()
+    api.post("/api/v1/sessions/s/fetch", {"client": client})
+    data = (body if isinstance(body, bytes) else json.dumps(body).encode()).replace(
+        b'"ID"', json.dumps(client).encode()
+    )
+    _problem(api.call(method, path, content=None if body is None else data), status, said)
+
+
+def test_a_full_disk_loses_nothing(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.post("/api/v1/sessions", BEGIN)
+    client = api.join()
+    found = api.post("/api/v1/sessions/s/fetch", {"client": client}).json()
+    report = {"client": client, "ticket": found["ticket"], "value": 20.0}
+
+    def full(*rest: object) -> None:
+        raise HistoryError("history='h' cannot be used: database or disk is full", hint="free some space")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(History, "add_many", full)
+        _problem(api.post("/api/v1/sessions/s/report", report), 507, "disk is full")
+        _problem(api.post("/api/v1/sessions/s/report", report), 507, "disk is full")
+    assert api.post("/api/v1/sessions/s/report", report).json()["outcome"] == "known"
+    history = api.hub.sessions.history
+    assert len(history.trials(1)) == 1
+    assert [event.kind for event in history.events(1)] == ["asked", "told"]
+
+
+def test_a_server_that_was_killed_goes_on(served: Callable[..., Api]) -> None:
+    first = served()
+    first.post("/api/v1/sessions", BEGIN)
+    client = first.join()
+    found = first.post("/api/v1/sessions/s/fetch", {"client": client}).json()
+    second = served()  # nothing of the fetch had to be on disk: the same point is asked for again
+    _problem(second.post("/api/v1/sessions/s/fetch", {"client": client}), 404, "has no such client")
+    client = second.join()
+    again = second.post("/api/v1/sessions/s/fetch", {"client": client}).json()
+    assert {**again, "lease_until": 0} == {**found, "lease_until": 0}
+
+
+def test_lists_a_thousand_sessions(api: Api) -> None:
+    api.post("/api/v1/sessions", BEGIN)
+    with sqlite3.connect(api.hub.state_dir / "history.db") as database:
+        columns = "status, created_at, body, verdict, target, objective"
+        database.execute(
+            f"insert into trimtab_study (name, {columns}) "
+            "with recursive n(i) as (select 1 union all select i + 1 from n where i < 999) "
+            f"select 's' || i, {columns} from trimtab_study, n"
+        )
+    assert len(api.get("/api/v1/sessions").json()["sessions"]) == 1000
+    _problem(api.post("/api/v1/sessions", {**BEGIN, "name": "more"}), 409, "n_sessions=1000 run already")
+
+
+def test_the_document_describes_every_route(api: Api) -> None:
+    document = api.get("/api/v1/openapi.json").json()
+    assert document["openapi"] == "3.1.0"
+    schema = document["components"]["schemas"]["BeginBody"]
+    assert set(schema["required"]) == {"name", "knobs"}
+    text = json.dumps(document)
+    for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
+        assert name in document["components"]["schemas"]
+    for path, operations in document["paths"].items():
+        for method in operations:
+            answer = api.call(
+                method.upper(),
+                path.replace("{name}", "zz").replace("{id}", "zz").replace("{client}", "zz"),
+                content=b"!",
+            )
+            assert answer.status_code in (200, 404, 422), (method, path, answer.text)
+
+
+def test_metrics(api: Api) -> None:
+    api.post("/api/v1/sessions", BEGIN)
+    client = api.join()
+    found = api.post("/api/v1/sessions/s/fetch", {"client": client}).json()
+    api.post("/api/v1/sessions/s/report", {"client": client, "ticket": found["ticket"], "value": 20.0})
+    api.post("/api/v1/sessions/s/fetch", {"client": client})
+    api.post("/api/v1/sessions/s/fetch", {"client": "nobody"})
+    lines = api.get("/metrics").text.splitlines()
+    for line in (
+        'trimtab_studies{target="session",status="running"} 1',
+        'trimtab_session_trials_total{session="s",status="ok"} 1',
+        'trimtab_session_gain{session="s",proven="false"} 1',
+        'trimtab_session_clients{session="s"} 1',
+        'trimtab_session_points_out{session="s"} 1',
+        "trimtab_reports_total 1",
+        "trimtab_problems_total 1",
+    ):
+        assert line in lines
+    kinds = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    assert {line.split("{")[0].split()[0] for line in lines if not line.startswith("#")} <= kinds
+
+
+def test_clients_of_python(api: Api) -> None:
+    """The synchronous and the asynchronous one, on one search, and alike."""
+    import asyncio
+    import inspect
+
+    import httpx
+
+    from trimtab.client import AsyncServer, AsyncSession, Server, ServerError, Session, choice, integer
+
+    knobs = [integer("x", 0, 20, default=2), choice("mode", ["slow", "fast"])]
+
+    async def tuned() -> tuple[Any, int]:
+        transport = httpx.ASGITransport(api.app)
+        async with httpx.AsyncClient(transport=transport) as http:
+            server = AsyncServer(token=TOKEN, http=http, patience_s=0.2)
+            sessions = [
+                await server.session("s", knobs, budget="12 trials", searcher="pro", clients=2, client=str(i))
+                for i in (1, 2)
+            ]
+            counts = [0, 0]
+
+            async def work(index: int) -> None:
+                async for point in sessions[index]:
+                    counts[index] += 1
+                    await asyncio.sleep(0)
+                    await point.report(seconds(point.config))
+
+            await asyncio.gather(work(0), work(1))
+            with pytest.raises(ServerError, match="no session is called 'nobody'"):
+                await server.join("nobody")
+            return sessions[0], counts
+
+    session, counts = asyncio.run(tuned())
+    assert session.result in ("better", "no_improvement")
+    assert min(counts) > 0
+    for ours, theirs in ((Server, AsyncServer), (Session, AsyncSession)):
+        names = [name for name in vars(ours) if not name.startswith("__")]
+        assert set(names) <= set(vars(theirs))
+        for name in names:
+            if inspect.isfunction(getattr(ours, name)):
+                assert list(inspect.signature(getattr(ours, name)).parameters) == list(
+                    inspect.signature(getattr(theirs, name)).parameters
+                )
+
+
+def test_the_document_lists_knob_kinds(api: Api) -> None:
+    knob = api.get("/api/v1/openapi.json").json()["components"]["schemas"]["KnobSpec"]
+    assert knob["properties"]["kind"]["enum"] == ["integer", "real", "boolean", "choice", "ordinal"]
+    assert KNOBS

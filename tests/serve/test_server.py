@@ -1,0 +1,277 @@
+"""A real server in a process of its own: clients of Python and C, the command line, the dashboard in a browser, and its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import needs
+from tests.commands import start_trimtab
+from tests.serve.browser import Browser
+from tests.serve.conftest import TOKEN
+
+from trimtab.client import Server, ServerError, choice, integer  # isort: skip - conftest asks for httpx first
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+CLIENT = Path(__file__).parents[2] / "clients" / "c"
+KNOBS = [integer("x", 0, 20, default=2), choice("mode", ["slow", "fast"])]
+
+
+def seconds(config: Any) -> float:
+    return float((10 + (config["x"] - 14) ** 2 / 20) * (2 if config["mode"] == "slow" else 1))
+
+
+class Serving:
+    """`trimtab serve` in `folder`."""
+
+    def __init__(self, folder: Path, *more: str, port: int = 0, token: str = TOKEN) -> None:
+        self.env = {**os.environ, "TRIMTAB_TOKEN": token, "TRIMTAB_STATE": str(folder / "state")}
+        self.process = start_trimtab(
+            ["serve", "--port", str(port), *more],
+            env=self.env,
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        assert self.process.stderr is not None
+        line = self.process.stderr.readline()
+        found = re.search(r"https?://\S+:(\d+)", line)
+        assert found is not None, line + self.process.stderr.read()
+        self.url, self.port = found[0], int(found[1])
+        self.env["TRIMTAB_SERVER"] = self.url
+
+    def end(self, how: signal.Signals = signal.SIGINT) -> int:
+        self.process.send_signal(how)
+        with self.process:
+            return self.process.wait()
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Serving]:
+    made = Serving(tmp_path)
+    yield made
+    if made.process.poll() is None:
+        made.end()
+
+
+def test_a_function_is_tuned_by_two_clients_over_a_killed_server(serving: Serving, tmp_path: Path) -> None:
+    counts: dict[str, int] = {}
+    ready, killed = threading.Event(), threading.Event()
+
+    def work(name: str) -> None:
+        with Server(serving.url, TOKEN) as server:
+            session = server.session("f", KNOBS, budget="12 trials", searcher="pro", clients=2, client=name)
+            for point in session:
+                counts[name] = counts.get(name, 0) + 1
+                if sum(counts.values()) == 6:
+                    ready.set()
+                    killed.wait()
+                point.report(seconds(point.config))
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    ready.wait()
+    serving.end(signal.SIGKILL)
+    again = Serving(tmp_path, port=serving.port)
+    killed.set()
+    for thread in threads:
+        thread.join()
+    with Server(again.url, TOKEN) as server:
+        found = server.request("GET", "/sessions/f")
+        assert found["state"] == "ended"
+        trials = server.request("GET", f"/studies/{found['study_id']}")["rows"]
+    assert [row["number"] for row in trials] == list(range(len(trials)))
+    assert again.end() == 0
+
+
+def test_a_server_says_what_is_wrong(tmp_path: Path, serving: Serving) -> None:
+    for arguments, said in (
+        (["--host", "0.0.0.0"], "host='0.0.0.0' can be reached from other machines, and there is no TLS"),
+        (
+            ["--port", str(serving.port)],
+            f"cannot listen at host='127.0.0.1' port={serving.port}: Address already in use",
+        ),
+        (["--port", "0"], "another Trimtab serves sessions from state="),
+    ):
+        process = start_trimtab(
+            ["serve", *arguments], env=serving.env, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        _, told = process.communicate()
+        assert process.returncode in (2, 3)
+        assert said in told
+    with (
+        Server(serving.url, "wrong-token-of-16-letters") as server,
+        pytest.raises(ServerError, match="bears no token, or a wrong one"),
+    ):
+        server.join("f")
+    with (
+        Server("http://127.0.0.1:9", TOKEN, patience_s=0) as server,
+        pytest.raises(ServerError, match="cannot be reached"),
+    ):
+        server.join("f")
+
+
+def test_tls_and_a_token_of_its_own(tmp_path: Path) -> None:
+    needs.require("openssl")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "key.pem",
+         "-out", "cert.pem", "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
+        cwd=tmp_path, check=True, capture_output=True,
+    )  # fmt: skip
+    made = Serving(
+        tmp_path, "--host", "0.0.0.0", "--name", "localhost", "--cert", "cert.pem", "--key", "key.pem", token=""
+    )
+    assert made.process.stderr is not None
+    shown = made.process.stderr.readline()
+    token = (tmp_path / "state" / "serve.token").read_text().strip()
+    assert f"token: {token} " in shown
+    context = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+    request = urllib.request.Request(
+        f"https://localhost:{made.port}/api/v1/sessions", headers={"Authorization": f"Bearer {token}"}
+    )
+    with urllib.request.urlopen(request, context=context) as answer:
+        assert json.load(answer) == {"sessions": []}
+    assert made.end(signal.SIGTERM) == 0
+
+
+def test_exec_tunes_a_command_line(tmp_path: Path, serving: Serving) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import sys\nx = int(sys.argv[1])\nassert x != 19\nprint('took', 10 + (x - 14) ** 2 / 5)\n")
+    words = [
+        "exec",
+        "--name",
+        "line",
+        "--int",
+        "x=0:20",
+        "--start",
+        "x=2",
+        "--measure",
+        "output",
+        "--budget",
+        "10 trials",
+        "--json",
+    ]
+    command = ["--", sys.executable, str(program), "{x}"]
+    for more in ([], ["--server", serving.url]):
+        env = {**serving.env, "TRIMTAB_STATE": str(tmp_path / "local")} if not more else serving.env
+        process = start_trimtab(
+            [*words, *more, *command], env=env, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        printed, said = process.communicate()
+        assert process.returncode == 0, said
+        found = json.loads(printed)
+        assert found["is_proven"]
+        assert found["gain"] > 1.5
+        assert found["command"].endswith(f" {found['config']['x']}")
+        assert "run 1 (baseline) x=2: 38.8" in said
+
+
+@pytest.mark.needs("c-compiler", "libcurl")
+def test_c_clients_share_a_search_and_leak_nothing(tmp_path: Path, serving: Serving) -> None:
+    out = tmp_path / "build"
+    subprocess.run(
+        ["make", "-s", "-C", str(CLIENT), "check", f"OUT={out}"], check=True, capture_output=True, timeout=600
+    )
+    clients = [
+        subprocess.Popen(
+            [out / "sanitized" / "blocks"], env=serving.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    for client in clients:
+        printed, said = client.communicate()
+        assert (client.returncode, said) == (0, "")
+        assert re.match(r"best: block=\d+ way=(by-rows|transposed), [\d.]+ times as fast as the start", printed)
+    wrong = subprocess.run(
+        [out / "sanitized" / "blocks"], env={**serving.env, "TRIMTAB_TOKEN": "x" * 20}, capture_output=True, text=True
+    )
+    assert (
+        wrong.stderr == "error: the request bears no token, or a wrong one\nhint: send `Authorization: Bearer TOKEN`\n"
+    )
+
+
+@pytest.mark.needs("c-compiler", "libcurl", "postgresql-embedded")
+def test_a_c_client_tunes_a_postgresql(tmp_path: Path, serving: Serving) -> None:
+    """As in seed 000: fetch, ALTER SYSTEM, run, report; a layer keeps memory within its budget; the server is reset."""
+    from tests.servers.postgresql import programs, started
+
+    out = tmp_path / "build"
+    made = subprocess.run(
+        ["make", "-s", "-C", str(CLIENT), f"OUT={out}", str(out / "postgresql")],
+        check=True,
+        capture_output=True,
+        timeout=600,
+    )
+    assert made.stderr == b""
+    with started() as server:
+        before = server.query("select pg_read_file('postgresql.auto.conf')")
+        env = {
+            **serving.env, "PSQL": str(programs("18") / "psql"), "PGHOST": str(server.sockets), "PGUSER": "postgres",
+            "PGDATABASE": "postgres", "PGPORT": str(server.port), "BUDGET": "4 trials",
+        }  # fmt: skip
+        query = "select pg_sleep(0.03 + 0.05 / ln(setting::float)) from pg_settings where name = 'work_mem'"
+        client = subprocess.run([out / "postgresql", query], env=env, capture_output=True, text=True, timeout=600)
+        assert (client.returncode, client.stderr) == (0, "")
+        assert re.search(
+            r"work_mem = \d+kB\ntemp_buffers = \d+kB\nenable_hashjoin = (on|off)\n[\d.e+]+ times as fast", client.stdout
+        )
+        after = server.query("select pg_read_file('postgresql.auto.conf')")
+        assert [line for line in str(after).split("\\n") if "=" in line] == [
+            line for line in str(before).split("\\n") if "=" in line
+        ]
+    with Server(serving.url, TOKEN) as api:
+        rows = api.request("GET", f"/studies/{api.request('GET', '/sessions/postgresql')['study_id']}")["rows"]
+    assert {row["status"] for row in rows} <= {"ok", "infeasible"}
+
+
+@pytest.mark.needs("chromium")
+def test_the_dashboard_in_a_browser(tmp_path: Path, serving: Serving) -> None:
+    with Server(serving.url, TOKEN) as server:
+        session = server.session("blocks", KNOBS, budget="12 trials", searcher="nelder-mead", client="one")
+        for _ in range(8):
+            point = session.fetch()
+            assert point is not None
+            point.report(seconds(point.config))
+        point = session.fetch()
+        assert point is not None
+        with Browser(tmp_path) as page:
+            page.open(f"{serving.url}/")
+            page.wait("document.querySelector('#token')")  # nothing is shown without the token
+            page.open(f"{serving.url}/#token={TOKEN}")
+            page.call("Page.reload")
+            page.wait("document.querySelector('table a')?.innerText == 'blocks'")
+            assert page.value("location.hash") == ""
+            assert page.value("document.querySelectorAll('tbody tr').length") == 1
+            page.value("document.querySelector('table a').click()")
+            page.wait("document.querySelector('#chart-progress svg')")
+            assert "12 trials" in page.value("document.body.innerText")
+            page.wait("document.querySelector('#now tbody tr')")  # what is measured now
+            point.report(seconds(point.config))
+            page.wait("document.querySelector('.facts').innerText.includes('9')")  # it follows without a reload
+            page.value("[...document.querySelectorAll('button')].find((each) => each.innerText == 'Pause').click()")
+            page.wait("[...document.querySelectorAll('button')].some((each) => each.innerText == 'Resume')")
+            assert server.request("GET", "/sessions/blocks")["state"] == "paused"
+            assert page.errors == []
+            assert {url.split("/")[2] for url in page.requested if url.startswith("http")} == {
+                f"127.0.0.1:{serving.port}"
+            }
+            assert page.value("[...document.querySelectorAll('th')].every((each) => each.scope)")
+        with Browser(tmp_path / "phone", width=390, height=800, is_dark=True) as page:
+            page.open(f"{serving.url}/#token={TOKEN}")
+            page.wait("document.querySelector('table a')")
+            assert page.value("document.documentElement.scrollWidth") <= 390
+            assert page.value("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"

@@ -1,0 +1,142 @@
+"""Layers: what they answer, reject and ask again for; and that a broken one is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.session.conftest import measured, seconds, spec
+from trimtab import plugins
+from trimtab.errors import InternalError
+from trimtab.records import Role, Status
+from trimtab.session import Answer, Layer, Point, Report, Result, Sessions
+from trimtab.session.point import Failure
+from trimtab.space import Config
+
+Opened = Callable[[], Sessions]
+
+
+def test_a_constraint_keeps_points_from_clients(opened: Opened) -> None:
+    session, _ = opened().begin(
+        spec(layers=[{"kind": "constraint", "options": {"holds": "x <= 10"}}], budget="30 trials")
+    )
+    client, seen = session.join("a").id, []
+    while (found := session.fetch(client)).point is not None:
+        seen.append(found.point.config["x"])
+        session.report(client, found.ticket, Report(value=seconds(found.point.config)))
+    assert max(seen) <= 10
+    rejected = [trial for trial in session.trials if trial.status is Status.INFEASIBLE]
+    assert rejected
+    assert {trial.reason for trial in rejected} == {"breaks x <= 10"}
+
+
+def test_a_cache_answers_what_was_measured(opened: Opened) -> None:
+    knobs = [{"name": "x", "kind": "integer", "low": 0, "high": 3}]
+    session, _ = opened().begin(
+        spec(knobs=knobs, searcher="nelder-mead", layers=[{"kind": "cache"}], budget="20 trials")
+    )
+    client, seen = session.join("a").id, []
+    while (found := session.fetch(client)).point is not None:
+        if found.point.role is Role.SEARCH:
+            seen.append(found.point.config)
+        session.report(client, found.ticket, Report(value=10.0 + (found.point.config["x"] - 3) ** 2))  # type: ignore[operator]
+    assert len(seen) == len(set(seen))
+
+
+@pytest.mark.parametrize(("by", "value"), [("min", 10.0), ("max", 30.0), ("mean", 18.0), ("median", 14.0)])
+def test_repeats_count_as_one(opened: Opened, by: str, value: float) -> None:
+    session, _ = opened().begin(spec(layers=[{"kind": "repeat", "options": {"times": 3, "by": by}}]))
+    client = session.join("a").id
+    for each in (10.0, 30.0, 14.0):
+        session.report(client, session.fetch(client).ticket, Report(value=each))
+    (trial,) = session.trials
+    assert trial.measurement is not None
+    assert trial.measurement.figure is not None
+    assert trial.measurement.figure.estimate == value
+    found = session.fetch(client)
+    session.report(client, found.ticket, Report(value=10.0))
+    session.report(client, session.fetch(client).ticket, Report(failed=Failure()))
+    assert session.trials[1].status is Status.CRASHED  # a failure ends it at once
+
+
+def test_a_log_holds_points_and_results(opened: Opened, tmp_path: Path) -> None:
+    session, _ = opened().begin(spec(layers=[{"kind": "log"}]))
+    measured(session, session.join("a").id, 2)
+    (path,) = (tmp_path / "logs").iterdir()
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["kind"] for line in lines] == ["point", "result", "point", "result"]
+    assert lines[1]["figures"] == {"cost": seconds(lines[0]["config"])}
+    assert path.stat().st_mode & 0o777 == 0o600
+    session, _ = opened().begin(session.spec)
+    assert len(path.read_text().splitlines()) == 4  # a restart writes nothing again
+
+
+def test_groups_are_searched_one_after_the_other(opened: Opened) -> None:
+    knobs = [{"name": name, "kind": "integer", "low": 0, "high": 20} for name in ("db.a", "db.b", "web.c")]
+    session, _ = opened().begin(spec(knobs=knobs, layers=[{"kind": "group"}], budget="16 trials"))
+    client, base = session.join("a").id, session.task.baseline
+    measured(session, client, 8, lambda config: 10.0 + abs(config["db.a"] - 3))
+    groups = [
+        {name.partition(".")[0] for name in t.config.difference(base)} for t in session.trials if t.role is Role.SEARCH
+    ]
+    assert groups
+    assert all(len(group) <= 1 for group in groups)
+
+
+class _Layer(Layer):
+    NAME: ClassVar[str] = "own"
+    calls: ClassVar[list[str]] = []
+
+    def outgoing(self, point: Point) -> Answer | None:
+        self.calls.append(f"out {self.options.get('tag', '')}")
+        return None
+
+    def incoming(self, point: Point, result: Result) -> Result:
+        self.calls.append(f"in {self.options.get('tag', '')}")
+        return result
+
+
+class _Broken(Layer):
+    NAME: ClassVar[str] = "broken"
+
+    def incoming(self, point: Point, result: Result) -> Result:
+        raise KeyError("oops")
+
+
+def test_own_layers_stand_in_their_order_and_a_broken_one_is_named(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Tagged(_Layer):
+        OPTIONS: ClassVar[dict[str, tuple[Any, str]]] = {"tag": ("", "its name")}
+
+    found = {"own": Tagged, "broken": _Broken}
+    monkeypatch.setattr(plugins, "load", lambda group, name, load=plugins.load: found.get(name) or load(group, name))
+    _Layer.calls.clear()
+    sessions = opened()
+    session, _ = sessions.begin(spec(layers=[{"kind": "own", "options": {"tag": tag}} for tag in "ab"]))
+    measured(session, session.join("1").id, 1)
+    assert _Layer.calls == ["out a", "out b", "in b", "in a"]
+    other, _ = sessions.begin(spec(name="t", layers=[{"kind": "broken"}]))
+    client = other.join("1").id
+    point = other.fetch(client)
+    with pytest.raises(InternalError, match="layer 'broken' failed: KeyError: 'oops'"):
+        other.report(client, point.ticket, Report(value=1.0))
+
+
+def test_a_session_whose_every_point_is_rejected_does_not_hold_the_server(opened: Opened) -> None:
+    session, _ = opened().begin(
+        spec(
+            layers=[{"kind": "constraint", "options": {"holds": 'x == 2 and mode == "slow"'}}],
+            budget="500 trials",
+            patience=1000,
+        )
+    )
+    client = session.join("a").id
+    measured(session, client, 3)
+    found = session.fetch(client)
+    assert found.state in ("wait", "point")
+    assert isinstance(session.best()[0], Config)

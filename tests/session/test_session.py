@@ -1,0 +1,348 @@
+"""A session: points go out, reports come back in any order, by whoever; nothing is lost at a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.session.conftest import KNOBS, Clock, measured, seconds, spec
+from trimtab.errors import LockedError, SpaceError, UsageError
+from trimtab.records import Role
+from trimtab.session import Report, Sessions
+from trimtab.session.point import Failure
+from trimtab.session.refusal import ConflictError, GoneError, UnknownError
+
+Opened = Callable[[], Sessions]
+
+
+def test_a_winner_is_found_and_proven(opened: Opened) -> None:
+    sessions = opened()
+    session, is_new = sessions.begin(spec(searcher="nelder-mead", budget="25 trials"))
+    assert is_new
+    assert measured(session, session.join("one").id) > 20
+    config, gain = session.best()
+    assert session.state == "ended"
+    assert session.status == "proven"
+    assert session.is_proven
+    assert config["mode"] == "fast"
+    assert gain > 2
+    sessions.keeper.durable().result()
+    record = sessions.history.find_study("s")
+    assert record is not None
+    assert record.status == "proven"
+    assert len(sessions.history.trials(record.id)) == len(session.trials)
+
+
+def test_several_clients_have_different_points_and_the_same_client_the_same(opened: Opened) -> None:
+    session, _ = opened().begin(spec(clients=3, searcher=""))
+    assert session.spec.chosen_searcher == "pro"
+    clients = [session.join(f"c{i}").id for i in range(3)]
+    first = session.fetch(clients[0])
+    assert session.fetch(clients[1]).state == "wait"  # the baseline is measured by one
+    assert session.fetch(clients[0]) == first
+    session.report(clients[0], first.ticket, Report(value=12.0))
+    for _ in range(2):
+        found = session.fetch(clients[0])
+        session.report(clients[0], found.ticket, Report(value=12.0))
+    points = [session.fetch(client).point for client in clients]
+    assert [point.role for point in points if point] == [Role.SEARCH] * 3
+    assert len({point.config for point in points if point}) == 3
+
+
+def test_a_point_of_a_vanished_client_is_handed_out_again(opened: Opened, clock: Clock) -> None:
+    session, _ = opened().begin(spec(lease="5m"))
+    gone, other = session.join("gone").id, session.join("other").id
+    first = session.fetch(gone)
+    assert session.fetch(other).state == "wait"
+    clock.now += 301
+    again = session.fetch(other)
+    assert again.ticket == first.ticket
+    # The first report counts, whoever it is from; the other one is told.
+    session.report(gone, first.ticket, Report(value=10.0))
+    with pytest.raises(ConflictError, match="has been reported already"):
+        session.report(other, again.ticket, Report(value=11.0))
+    assert session.trials[0].cost_s["measure"] == 0.0
+
+
+def test_leaving_gives_the_point_back(opened: Opened) -> None:
+    session, _ = opened().begin(spec())
+    one, two = session.join("1").id, session.join("2").id
+    first = session.fetch(one)
+    session.leave(one)
+    assert session.fetch(two).ticket == first.ticket
+    with pytest.raises(UnknownError, match="has no such client"):
+        session.fetch(one)
+
+
+def test_a_report_that_is_sent_again_counts_once(opened: Opened) -> None:
+    session, _ = opened().begin(spec())
+    client = session.join("1").id
+    first = session.fetch(client)
+    assert session.report(client, first.ticket, Report(value=10.0)) == "told"
+    assert session.report(client, first.ticket, Report(value=10.0)) == "known"
+    with pytest.raises(ConflictError, match="has been reported already\nhint: fetch the next point"):
+        session.report(client, first.ticket, Report(value=11.0))
+    assert len(session.trials) == 1
+
+
+@pytest.mark.parametrize(
+    ("ticket", "error", "said"),
+    [
+        ("x", UnknownError, "ticket='x' is none of this server's"),
+        ("1.99.1", UnknownError, "ticket='1.99.1' was never handed out"),
+        ("1.0.2", UnknownError, "ticket='1.0.2' was never handed out"),
+        ("7.0.1", GoneError, "ticket='7.0.1' is of another run of the session"),
+        ("1.0.999999999999999", UnknownError, "is none of this server's"),
+    ],
+)
+def test_tickets_that_are_none(opened: Opened, ticket: str, error: type[Exception], said: str) -> None:
+    session, _ = opened().begin(spec())
+    client = session.join("1").id
+    session.fetch(client)
+    with pytest.raises(error, match=said):
+        session.report(client, ticket, Report(value=1.0))
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        (Report(), "the report holds nothing"),
+        (Report(value=0.0), "cost=0 is not above 0"),
+        (Report(value=-3.0), "cost=-3 is not above 0"),
+        (Report(value=1.0, values={"cost": 1.0}), "the report holds value, values"),
+        (Report(value=1.0, failed=Failure()), "the report holds value, failed"),
+        (Report(values={"speed": 1.0}), "unknown metric='speed' in values"),
+        (Report(values={"throughput": 1.0}), "the report lacks cost"),
+        (Report(latencies_ms=[1.0, 2.0]), "the report lacks cost"),
+    ],
+)
+def test_reports_that_say_nothing(opened: Opened, report: Report, said: str) -> None:
+    session, _ = opened().begin(spec())
+    client = session.join("1").id
+    first = session.fetch(client)
+    with pytest.raises(UsageError, match=said):
+        session.report(client, first.ticket, report)
+    assert session.report(client, first.ticket, Report(value=1.0)) == "told"
+
+
+def test_percentiles_of_single_latencies(opened: Opened) -> None:
+    session, _ = opened().begin(spec(objective="p95 where throughput >= 10"))
+    client = session.join("1").id
+    first = session.fetch(client)
+    session.report(
+        client, first.ticket, Report(values={"throughput": 50.0}, latencies_ms=[float(i) for i in range(1, 101)])
+    )
+    m = session.trials[0].measurement
+    assert m is not None
+    assert m.latency_ms["p95"].estimate == pytest.approx(95.05)
+    assert m.throughput.estimate == 50.0
+    assert m.histogram
+
+
+def test_failures_teach_and_a_failing_baseline_ends_it(opened: Opened) -> None:
+    sessions = opened()
+    session, _ = sessions.begin(spec())
+    client = session.join("1").id
+    measured(session, client, 3)
+    found = session.fetch(client)
+    session.report(client, found.ticket, Report(failed=Failure(status="timed_out", reason="too slow")))
+    assert (session.trials[3].status, session.trials[3].reason) == ("timed_out", "too slow")
+    other, _ = sessions.begin(spec(name="t"))
+    client = other.join("1").id
+    first = other.fetch(client)
+    other.report(client, first.ticket, Report(failed=Failure(reason="no such file")))
+    assert other.fetch(client).state == "ended"
+    assert "the baseline itself cannot be measured: crashed: no such file" in other.error
+
+
+def test_pause_resume_finish_stop(opened: Opened) -> None:
+    session, _ = opened().begin(spec(budget="1000 trials"))
+    client = session.join("1").id
+    measured(session, client, 8)
+    session.pause()
+    assert session.fetch(client).state == "paused"
+    session.resume()
+    session.finish()
+    roles = set()
+    while (found := session.fetch(client)).point is not None:
+        roles.add(found.point.role)
+        session.report(client, found.ticket, Report(value=seconds(found.point.config)))
+    assert Role.PROOF_CANDIDATE in roles
+    assert session.verdict.stop_reason == "a client asked to finish"
+    with pytest.raises(ConflictError, match="has ended\nhint: `restart` begins it again"):
+        session.pause()
+    session.stop()
+
+
+def test_without_a_proof_nothing_is_claimed(opened: Opened) -> None:
+    session, _ = opened().begin(spec(proof=False))
+    measured(session, session.join("1").id)
+    config, gain = session.best()
+    assert session.verdict.result == "interrupted"
+    assert session.verdict.stop_reason == "the budget of 12 trials is used; no proof was asked for"
+    assert not session.is_proven
+    assert gain > 1
+    assert config != session.task.baseline
+
+
+@pytest.mark.parametrize("searcher", ["pro", "nelder-mead", "gp"])
+def test_a_session_goes_on_after_a_restart_as_if_nothing_had_happened(opened: Opened, searcher: str) -> None:
+    wanted = spec(searcher=searcher, clients=2, budget="14 trials", layers=[{"kind": "cache"}])
+    session, _ = opened().begin(wanted)
+    ids = [session.join(name).id for name in "ab"]
+    measured(session, ids[0], 4)
+    out = [session.fetch(client) for client in ids]
+    session.report(ids[1], out[1].ticket, Report(value=11.0))  # out of order: the first is still out
+    session.report(ids[0], out[0].ticket, Report(value=12.0))
+    late = session.fetch(ids[0])
+    told = [(trial.number, trial.config) for trial in session.trials]
+    again, is_new = opened().begin(wanted)
+    assert not is_new
+    assert again is not session
+    assert [(trial.number, trial.config) for trial in again.trials] == told
+    client = again.join("a").id
+    # What was handed out before the end may be reported after it.
+    assert late.point is not None
+    assert again.fetch(client).point == late.point.__class__(
+        number=late.point.number,
+        run=1,
+        config=late.point.config,
+        role=late.point.role,
+        effort=late.point.effort,
+        client=client,
+    )
+    again.report(client, late.ticket, Report(value=9.0))
+    assert measured(again, client) > 5
+    assert again.state == "ended"
+    ended, _ = opened().begin(wanted)
+    assert ended.best() == again.best()
+    assert ended.status == again.status
+
+
+def test_runs_of_a_repeated_point_survive_a_restart(opened: Opened) -> None:
+    wanted = spec(layers=[{"kind": "repeat", "options": {"times": 3}}])
+    session, _ = opened().begin(wanted)
+    client = session.join("a").id
+    for value in (10.0, 30.0):
+        found = session.fetch(client)
+        assert session.report(client, found.ticket, Report(value=value)) == "again"
+    session._journal._keeper.durable().result()
+    again, _ = opened().begin(wanted)
+    client = again.join("a").id
+    found = again.fetch(client)
+    assert found.point is not None
+    assert found.point.run == 3
+    assert again.report(client, found.ticket, Report(value=20.0)) == "told"
+    m = again.trials[0].measurement
+    assert m is not None
+    assert m.figure is not None
+    assert m.figure.estimate == 20.0
+    assert m.figure.low < 20.0 < m.figure.high
+
+
+def test_restart_begins_again_and_keeps_the_clients(opened: Opened) -> None:
+    sessions = opened()
+    session, _ = sessions.begin(spec())
+    client = session.join("a").id
+    first = session.fetch(client)
+    new = sessions.restart("s")
+    assert new.study_id != session.study_id
+    assert new.fetch(client).state == "point"
+    with pytest.raises(GoneError, match="it was restarted"):
+        new.report(client, first.ticket, Report(value=1.0))
+    assert sessions.history.study(session.study_id).status == "stopped"
+
+
+def test_two_servers_on_one_folder(opened: Opened, tmp_path: object) -> None:
+    sessions = opened()
+    with pytest.raises(LockedError, match="another Trimtab serves sessions from state="):
+        Sessions(sessions.history, sessions._lock_file.path.parent)
+
+
+def test_two_servers_on_one_database_do_not_mix_their_trials(opened: Opened) -> None:
+    sessions = opened()
+    session, _ = sessions.begin(spec())
+    client = session.join("a").id
+    found = session.fetch(client)
+    session.report(client, found.ticket, Report(value=1.0))
+    sessions.history.add_trial(session.study_id, session.trials[0])  # what the other server writes
+    sessions.keeper.durable().result()
+    with pytest.raises(ConflictError, match="another process has written trials"), sessions.use("s"):
+        pass
+
+
+def test_names_that_are_taken(opened: Opened) -> None:
+    sessions = opened()
+    sessions.begin(spec())
+    assert sessions.begin(spec())[1] is False
+    with pytest.raises(ConflictError, match="session='s' runs already and was begun otherwise"):
+        sessions.begin(spec(seed=2))
+    with pytest.raises(UnknownError, match="no session is called 'nobody'"), sessions.use("nobody"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "said"),
+    [
+        ({"searcher": "magic"}, UsageError, "no plug-in 'magic' in searchers"),
+        ({"options": {"magic": 1}}, UsageError, "unknown option magic=1 of searcher 'random'"),
+        ({"layers": [{"kind": "magic"}]}, UsageError, "no plug-in 'magic' in layers"),
+        ({"layers": [{"kind": "repeat", "options": {"times": 0}}]}, UsageError, "times=0 of layer 'repeat'\nhint: times"),
+        ({"layers": [{"kind": "repeat", "options": {"by": "mode"}}]}, UsageError, "by='mode' of layer 'repeat'"),
+        ({"layers": [{"kind": "repeat", "options": {"x": 1}}]}, UsageError, "unknown option 'x' of layer 'repeat'"),
+        ({"layers": [{"kind": "cache", "options": {"failures": 1}}]}, UsageError, "option 'failures' of layer 'cache' is not"),
+        ({"layers": [{"kind": "constraint", "options": {}}]}, UsageError, "holds='' of layer 'constraint'"),
+        ({"layers": [{"kind": "constraint", "options": {"holds": "x >= 5"}}]}, SpaceError, "the baseline breaks holds='x >= 5'"),
+        ({"layers": [{"kind": "group"}]}, UsageError, "has nothing to divide"),
+        ({"constraints": ["x +"]}, SpaceError, "x +"),
+        ({"constraints": ["x >= 5"]}, SpaceError, "the baseline breaks a constraint"),
+        ({"baseline": {"y": 1}}, SpaceError, "baseline names unknown knob='y'"),
+        ({"prior": [{"config": {"x": 99}, "value": 1.0}]}, SpaceError, "x"),
+        ({"budget": "soon"}, UsageError, "cannot read budget='soon'"),
+        ({"objective": "beauty"}, UsageError, "unknown metric='beauty'"),
+        ({"lease": "1y"}, UsageError, "1y"),
+        ({"lease": "30d"}, UsageError, "lease='30d' is not between 1s and 7d"),
+        ({"min_pairs": 9, "max_pairs": 3}, UsageError, "min_pairs=9 is more than max_pairs=3"),
+        ({"knobs": [KNOBS[0], KNOBS[0]]}, SpaceError, "knob='x' is given twice"),
+        ({"knobs": [{"name": "x", "kind": "integer"}]}, SpaceError, "low=None"),
+    ],
+)  # fmt: skip
+def test_sessions_that_cannot_be_begun(
+    opened: Opened, more: dict[str, object], error: type[Exception], said: str
+) -> None:
+    sessions = opened()
+    with pytest.raises(error, match=said.replace("(", r"\(").replace("+", r"\+")):
+        sessions.begin(spec(**more))
+    assert sessions.history.summaries() == []
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"name": "../etc"}, {"name": ""}, {"name": "a/b"}, {"knobs": []}, {"knobs": [{"name": "x", "kind": "colour"}]},
+        {"seed": -1}, {"seed": "1"}, {"extra": 1}, {"clients": 0}, {"budget": 3}, {"prior": [{"config": {}, "value": "1"}]},
+        {"knobs": [{"name": "x", "kind": "real", "low": "0", "high": 1}]}, {"knobs": [{"name": "x y", "kind": "boolean"}]},
+    ],
+)  # fmt: skip
+def test_requests_that_are_not_legal(more: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="the session cannot be begun: "):
+        spec(**more)
+
+
+def test_a_middle_is_found_for_a_knob_without_a_default(opened: Opened) -> None:
+    knobs = [
+        {"name": "a", "kind": "integer", "low": 1, "high": 10000, "log": True},
+        {"name": "b", "kind": "integer", "low": 0, "high": 10, "step": 4},
+        {"name": "c", "kind": "real", "low": 0, "high": 1},
+        {"name": "d", "kind": "boolean"},
+        {"name": "e", "kind": "ordinal", "choices": ["x", "y"]},
+    ]
+    assert dict(spec(knobs=knobs).task().baseline) == {"a": 100, "b": 4, "c": 0.5, "d": False, "e": "x"}
+
+
+def test_a_prior_is_tried_first(opened: Opened) -> None:
+    prior = [{"config": {"x": 13, "mode": "fast"}, "value": 10.0}, {"config": {"x": 3, "mode": "slow"}, "value": 40.0}]
+    session, _ = opened().begin(spec(prior=prior))
+    measured(session, session.join("a").id, 4)
+    assert dict(session.trials[3].config) == {"x": 13, "mode": "fast"}
