@@ -519,10 +519,12 @@ static int said(tt_session *s, const tt_buffer *what) {
     tt_put(&rest, what->text ? what->text : "");
     outcome = rest.failed || what->failed ? short_of_memory(s) : ask(s, "/report", rest.text);
     tt_buffer_free(&rest);
-    if (outcome < 0) return outcome;
+    /* another client has reported it, or the session was ended or restarted: nothing is wrong with the program */
+    if (outcome < 0 && s->status != 409 && s->status != 410) return outcome;
+    if (outcome < 0) s->error.length = 0;
     free(s->ticket);
     s->ticket = NULL;
-    take_best(s);
+    if (outcome == 0) take_best(s);
     return 0;
 }
 

@@ -252,7 +252,6 @@ def test_the_dashboard_in_a_browser(tmp_path: Path, serving: Serving) -> None:
             page.open(f"{serving.url}/")
             page.wait("document.querySelector('#token')")  # nothing is shown without the token
             page.open(f"{serving.url}/#token={TOKEN}")
-            page.call("Page.reload")
             page.wait("document.querySelector('table a')?.innerText == 'blocks'")
             assert page.value("location.hash") == ""
             assert page.value("document.querySelectorAll('tbody tr').length") == 1

@@ -24,6 +24,8 @@ from trimtab.client.wire import (
 __all__ = ["Point", "Server", "Session"]
 
 _WAIT_S = 20.0
+_LATE = (409, 410)
+"""Somebody else has reported the point, or the session was ended or restarted: nothing is wrong with the program."""
 
 
 class Server:
@@ -132,7 +134,9 @@ class Point:
         config: the values by knob.
         role: why: "baseline", "search", "proof_candidate", …
         effort: "quick", or "long" for a run that is compared with another.
-        is_reported: whether a report was taken.
+        is_reported: whether it was reported.
+        is_late: whether the report came too late to count: the lease was over and another client has reported, or the session
+            has ended or was restarted.
     """
 
     session: Session = field(repr=False)
@@ -141,6 +145,7 @@ class Point:
     role: str
     effort: str
     is_reported: bool = False
+    is_late: bool = False
 
     def report(
         self, value: float | Mapping[str, float] | None = None, *, latencies_ms: Sequence[float] | None = None
@@ -148,7 +153,7 @@ class Point:
         """Reports the objective's figure, figures by metric, or latencies of single operations; the best config so far.
 
         Raises:
-            ServerError: it is not above 0 or not finite, or somebody else has reported.
+            ServerError: it is not above 0, or not finite.
         """
         return self.session._report(self, report_body(value, latencies_ms))
 
@@ -156,7 +161,7 @@ class Point:
         """Reports that it gave no measurement; status "infrastructure" when the config is not to blame.
 
         Raises:
-            ServerError: somebody else has reported.
+            ServerError: the server refuses it.
         """
         return self.session._report(self, {"failed": {"status": status, "reason": reason[:4000]}})
 
@@ -203,7 +208,13 @@ class Session:
                 return None
 
     def _report(self, point: Point, said: dict[str, Any]) -> Best:
-        answer = self._call("report", {"ticket": point.ticket, **said})
+        try:
+            answer = self._call("report", {"ticket": point.ticket, **said})
+        except ServerError as error:
+            if error.status not in _LATE:
+                raise
+            point.is_reported = point.is_late = True
+            return self.best
         point.is_reported = True
         self.best = best_of(answer)
         return self.best

@@ -310,14 +310,19 @@ function route() {
 }
 
 // The part of an address behind # is never sent: the token goes from there into the tab's own memory.
-const given = /^#token=([^;]+)(?:;(\/.*))?$/.exec(location.hash);
-if (given) {
+function takeToken() {
+  const given = /^#token=([^;]+)(?:;(\/.*))?$/.exec(location.hash);
+  if (!given) return false;
   keepToken(decodeURIComponent(given[1]));
   history.replaceState(null, "", given[2] ? `/#${given[2]}` : "/");
+  return true;
 }
+
+takeToken();
 state.token = state.token || sessionStorage.getItem("token") || "";
 window.addEventListener("hashchange", () => {
   if (location.hash === "#main") return main.focus();
+  if (takeToken()) return location.reload();
   route();
   main.focus();
   return undefined;
