@@ -32,7 +32,7 @@ import context  # noqa: E402
 import replay  # noqa: E402
 import stamp  # noqa: E402
 from contenders import ABSENT, PEERS, make  # noqa: E402
-from store import Record, Store, by_task, overall, paired, quartiles  # noqa: E402
+from store import Record, Store, against_best, by_task, overall, paired, quartiles, ranks  # noqa: E402
 from tasks import CHECKPOINTS, CHOSEN_ON, N_TRIALS, Task, run  # noqa: E402
 
 from trimtab.testing.rugged import make_rugged  # noqa: E402
@@ -177,6 +177,9 @@ def results(store: Store, options: argparse.Namespace) -> Record:
         found[part] = by_task(store.of(part))
         found[f"{part} paired"] = paired([r for r in store.of(part) if r["task"] not in CHOSEN_ON])
         found[f"{part} overall"] = overall(store.of(part))
+        found[f"{part} best"] = against_best(store.of(part), PEERS)
+    every = [r for part in ("replay", "surfaces", "rugged") for r in store.of(part)]
+    found["ranks"] = ranks([r for r in every if r["contender"] == "auto" or r["contender"] in PEERS]) if every else {}
     found["context"] = context.summary(store.of("context"), quartiles)
     found["ask"] = {}
     for record in store.of("ask"):

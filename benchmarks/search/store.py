@@ -79,10 +79,62 @@ def paired(records: list[Record], base: str = "auto") -> Record:
         if len(pairs) < 3:
             continue
         found[name] = {"runs": len(pairs)}
-        for n in (str(n) for n in CHECKPOINTS if str(n) in pairs[0][0]["share"]):
-            gaps = np.array([ours["share"][n] - theirs["share"][n] for ours, theirs in pairs])
-            half = float(stats.t.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps)))
-            found[name][n] = [round(float(gaps.mean()), 3), round(half, 3)]
+        for n in _checkpoints(records):
+            found[name][n] = _interval([ours["share"][n] - theirs["share"][n] for ours, theirs in pairs])
+    return found
+
+
+def _checkpoints(records: list[Record]) -> list[str]:
+    return [str(n) for n in CHECKPOINTS if str(n) in records[0]["share"]]
+
+
+def _interval(gaps: list[float]) -> list[float]:
+    """Mean and half of its 95 % interval, to three digits."""
+    half = stats.t.ppf(0.975, len(gaps) - 1) * np.std(gaps, ddof=1) / np.sqrt(len(gaps))
+    return [round(float(np.mean(gaps)), 3), round(float(half), 3)]
+
+
+def ranks(records: list[Record]) -> Record:
+    """By contender: its mean rank over tasks by the mean share over seeds, 1 the best; ties share a rank.
+
+    Contenders that lack a task are left out; of each task only the seeds that all the others have count.
+    """
+    n_tasks = len({r["task"] for r in records})
+    by: dict[str, dict[str, dict[int, Record]]] = {}
+    for r in records:
+        by.setdefault(r["contender"], {}).setdefault(r["task"], {})[r["seed"]] = r
+    names = [name for name, own in by.items() if len(own) == n_tasks]
+    if len(names) < 2:
+        return {}
+    found: Record = {name: {} for name in names}
+    for n in _checkpoints(records):
+        placed = []
+        for task in sorted(by[names[0]]):
+            seeds = set.intersection(*(set(by[name][task]) for name in names))
+            if seeds:
+                means = [np.mean([by[name][task][seed]["share"][n] for seed in seeds]) for name in names]
+                placed.append(stats.rankdata([-round(float(mean), 3) for mean in means]))
+        for name, rank in zip(names, np.mean(placed, axis=0) if placed else (), strict=False):
+            found[name][n] = round(float(rank), 2)
+    return found
+
+
+def against_best(records: list[Record], peers: Iterable[str], base: str = "auto") -> Record:
+    """By task: at each checkpoint the peer with the greatest mean share over the seeds that it has in common with `base`, and how
+    much more `base` has, with a 95 % interval of the mean. Peers with fewer than three runs in common are left out."""
+    found: Record = {}
+    for task in dict.fromkeys(r["task"] for r in records):
+        own = {r["seed"]: r for r in records if r["task"] == task and r["contender"] == base}
+        pairs = {
+            peer: [(own[r["seed"]], r) for r in records
+                   if r["task"] == task and r["contender"] == peer and r["seed"] in own]
+            for peer in peers
+        }  # fmt: skip
+        pairs = {peer: some for peer, some in pairs.items() if len(some) >= 3}
+        for n in _checkpoints(records) if pairs else ():
+            best = max(pairs, key=lambda peer: np.mean([theirs["share"][n] for _, theirs in pairs[peer]]))
+            gaps = [ours["share"][n] - theirs["share"][n] for ours, theirs in pairs[best]]
+            found.setdefault(task, {})[n] = [best, len(gaps), *_interval(gaps)]
     return found
 
 

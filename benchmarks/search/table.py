@@ -59,6 +59,28 @@ def _paired(rows: Record) -> list[str]:
     return _table(["`auto` less", "pairs", *at], shown)
 
 
+def _best(rows: Record) -> list[str]:
+    """How much more the default has than the best peer of each task."""
+    at = [n for n in _AT if any(n in row for row in rows.values())]
+    shown = []
+    for task, row in sorted(rows.items()):
+        cells = [f"{mean:+.2f} ± {half:.2f} ({peer}, {runs})" for peer, runs, mean, half in (row[n] for n in at)]
+        shown.append([f"{task}{_mark(task)}", *cells])
+    return _table(["task", *at], shown)
+
+
+def _ranks(rows: Record) -> list[str]:
+    at = [n for n in _AT if any(n in row for row in rows.values())]
+    ordered = sorted(rows.items(), key=lambda item: item[1][at[-1]])
+    return _table(
+        ["", *at], [[f"`{name}`" if name.islower() else name, *(f"{row[n]:.1f}" for n in at)] for name, row in ordered]
+    )
+
+
+def _mark(task: str) -> str:
+    return " (constants were chosen on it)" if task in CHOSEN_ON else ""
+
+
 def _context(rows: Record) -> list[str]:
     names = list(next(iter(rows.values())))
     shown = [
@@ -88,21 +110,28 @@ def tables(found: Record) -> str:
             "Not taking part: " + "; ".join(f"{name} ({why})" for name, why in sorted(found["absent"].items())) + "."
         ]
     lines += ["", stamp.lines(found["made"]), ""]
+    if found.get("ranks"):
+        lines += ["### Mean rank over all tasks that all of these ran on", "", *_ranks(found["ranks"])]
     titles = {"replay": "Recorded trials", "surfaces": "Synthetic surfaces", "rugged": "Rugged surfaces"}
     for part, title in titles.items():
         if found.get(f"{part} paired"):
             lines += [f"### {title}: `auto` in pairs with each other", "", *_paired(found[f"{part} paired"])]
+        if found.get(f"{part} best"):
+            lines += [
+                f"### {title}: `auto` less the best peer of each task (and pairs)",
+                "",
+                *_best(found[f"{part} best"]),
+            ]
         if found.get(part):
             if found[f"{part} overall"]:
                 lines += [f"### {title}, all together", "", *_shares(found[f"{part} overall"])]
             for task, rows in sorted(found[part].items()):
-                mark = " (constants were chosen on it)" if task in CHOSEN_ON else ""
-                lines += [f"### {title}: {task}{mark}", "", *_shares(rows)]
+                lines += [f"### {title}: {task}{_mark(task)}", "", *_shares(rows)]
     if found["context"]:
         lines += ["### Changing workloads: latency relative to the baseline from the fourth cycle on", ""]
         lines += _context(found["context"])
     for knobs, rows in sorted(found["ask"].items(), key=lambda item: int(item[0].split()[0])):
-        lines += [f"### Seconds of one ask and its tell, {knobs}, by number of known trials", "", *_ask(rows)]
+        lines += [f"### CPU seconds of one ask and its tell, {knobs}, by number of known trials", "", *_ask(rows)]
     return "\n".join(lines)
 
 

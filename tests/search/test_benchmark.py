@@ -137,3 +137,27 @@ def test_tables_on_which_constants_were_chosen_are_marked(bench: dict[str, Any])
     text = bench["table"].tables(found)
     assert "opadviser w02 (constants were chosen on it)" in text
     assert "opadviser w04 (constants" not in text
+
+
+def test_ranks_are_means_over_tasks_and_of_common_seeds(bench: dict[str, Any]) -> None:
+    records = [
+        {**_record(name, seed, share), "task": task}
+        for task, shares in {
+            "t": {"auto": 0.5, "gp": 0.4, "tpe": 0.4},
+            "u": {"auto": 0.1, "gp": 0.2, "tpe": 0.3},
+        }.items()
+        for name, share in shares.items()
+        for seed in range(3)
+    ]
+    records += [_record("tpe", 9, 0.9), _record("alone", 0, 0.9)]
+    found = bench["store"].ranks(records)
+    assert {name: row["10"] for name, row in found.items()} == {"auto": 2.0, "gp": 2.25, "tpe": 1.75}
+
+
+def test_the_best_peer_of_each_task_is_named(bench: dict[str, Any]) -> None:
+    """A peer with fewer than three runs in common is left out, however good."""
+    records = [_record("auto", seed, 0.3) for seed in range(4)] + [_record("tpe", seed, 0.1) for seed in range(4)]
+    records += [_record("skopt", seed, 0.2) for seed in range(3)] + [_record("lucky", 0, 0.9)]
+    found = bench["store"].against_best(records, ["tpe", "skopt", "lucky", "absent"])
+    assert found["t"]["10"] == ["skopt", 3, 0.1, 0.0]
+    assert found["t"]["25"] == ["skopt", 3, 0.2, 0.0]

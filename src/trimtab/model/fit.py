@@ -1,7 +1,7 @@
 """Which kernel: hyper-parameters of greatest posterior density, chosen among priors by what they predict of points left out.
 
     symbol   meaning
-    theta    (log ρ, log λ, log s², log τ², log γ), see gaussian_process
+    theta    (log ρ, log λ, log s², log τ²), see gaussian_process
     g, b     how often each point was acceptable, and was not, (n,)
     κ        how sharp the border of what is acceptable is
 
@@ -70,7 +70,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class HyperPrior:
-    """Where the hyper-parameters are expected: log ρ and log λ ~ Cauchy, log s², log τ² and log γ ~ normal.
+    """Where the hyper-parameters are expected: log ρ and log λ ~ Cauchy, log s² and log τ² ~ normal.
 
     The constants hold for standardised y; they were chosen on `trimtab.testing.surfaces` (see docs/measurements/search.md).
     """
@@ -82,8 +82,6 @@ class HyperPrior:
     signal_spread: float = 1.0
     nugget_at: float = -4.0
     nugget_spread: float = 1.5
-    pair_at: float = NO_MAIN
-    pair_spread: float = 1.0
     handicap: float = 0.0
 
     @classmethod
@@ -99,16 +97,16 @@ class HyperPrior:
         return cls(relevance_at=relevance, main_at=NO_MAIN, signal_at=0.0, handicap=_HANDICAP)
 
     def centre(self, n_features: int) -> Array:
-        """The centre, as one vector (2f + 3,)."""
-        centres = np.array([self.relevance_at, self.main_at, self.signal_at, self.nugget_at, self.pair_at])
-        return np.repeat(centres, [n_features, n_features, 1, 1, 1])
+        """The centre, as one vector (2f + 2,)."""
+        centres = np.array([self.relevance_at, self.main_at, self.signal_at, self.nugget_at])
+        return np.repeat(centres, [n_features, n_features, 1, 1])
 
     def penalty(self, theta: Array) -> tuple[float, Array]:
-        """-log prior up to a constant, and its gradient (2f + 3,)."""
-        gap = theta - self.centre((len(theta) - 3) // 2)
-        t = gap[:-3] / self.effect_spread
-        spreads = np.array([self.signal_spread, self.nugget_spread, self.pair_spread])
-        rest = gap[-3:] / spreads
+        """-log prior up to a constant, and its gradient (2f + 2,)."""
+        gap = theta - self.centre((len(theta) - 2) // 2)
+        t = gap[:-2] / self.effect_spread
+        spreads = np.array([self.signal_spread, self.nugget_spread])
+        rest = gap[-2:] / spreads
         value = float(np.log1p(t * t).sum()) + 0.5 * float(rest @ rest)
         return value, np.r_[2.0 * t / (1.0 + t * t) / self.effect_spread, rest / spreads]
 
@@ -168,10 +166,8 @@ def _searched(
     """The least objective that L-BFGS-B finds from `begin`, or else from the centre of `prior`."""
     start = prior.centre(x.shape[1])
     above = np.full(len(start), _ABOVE)
-    above[-3] = _SIGNAL_ABOVE
+    above[-2] = _SIGNAL_ABOVE
     below = np.full(len(start), _BELOW)
-    above[-1] = 0.0 if prior.pair_at == NO_MAIN else _SIGNAL_ABOVE
-    below[-1] = above[-1]
     if prior.main_at == NO_MAIN:
         f = x.shape[1]
         below[f : 2 * f] = above[f : 2 * f] = 0.0
@@ -190,14 +186,14 @@ def _searched(
 def objective(
     theta: Array, x: Array, y: Array, v: Array, prior: HyperPrior, frame: Frame | None = None
 ) -> tuple[float, Array]:
-    """Negative log posterior density of theta = (log ρ, log λ, log s², log τ², log γ) and its gradient, GPML eq. 5.8, 5.9."""
+    """Negative log posterior density of theta = (log ρ, log λ, log s², log τ²) and its gradient, GPML eq. 5.8, 5.9."""
     hyper = Hyper.from_vector(theta)
     f = x.shape[1]
     correlation, slope = matern(squared_distances(x, x, hyper.relevance))
     basis = basis_of(x) if hyper.has_main else np.zeros((len(x), 0))
     k = hyper.signal * correlation
-    main = (basis * np.tile(hyper.main, WAVES if hyper.has_main else 0)) @ basis.T
-    k += main + hyper.pair * main * main
+    if hyper.has_main:
+        k += (basis * np.tile(hyper.main, WAVES)) @ basis.T
     if frame is not None:
         k = frame.factor * k + frame.offset
     k[np.diag_indices_from(k)] += v + hyper.nugget + LEAST_NOISE
@@ -213,11 +209,9 @@ def objective(
     # dK/dr² = -(5/6) s² (1 + √5 r) exp(-√5 r); Σ_ab A_ab (x_aj - x_bj)² without an (n, n, f) array.
     a = weights * slope * (-5.0 / 6.0 * hyper.signal)
     by_relevance = 2.0 * ((x * x).T @ a.sum(axis=1)) - 2.0 * np.einsum("ij,ij->j", x, a @ x)
-    # d(A + γ A∘A)/dλ_j = (1 + 2 γ A) ∘ dA/dλ_j.
     by_main = np.zeros(f)
     if hyper.has_main:
-        through = weights * (1.0 + 2.0 * hyper.pair * main)
-        by_main = np.einsum("ij,ij->j", basis, through @ basis).reshape(WAVES, f).sum(axis=0)
+        by_main = np.einsum("ij,ij->j", basis, weights @ basis).reshape(WAVES, f).sum(axis=0)
     gradient = (
         0.5
         * np.r_[
@@ -225,7 +219,6 @@ def objective(
             hyper.main * by_main,
             hyper.signal * float((weights * correlation).sum()),
             hyper.nugget * by_nugget,
-            hyper.pair * float((weights * main * main).sum()),
         ]
     )
     value = 0.5 * float(residual @ alpha) + float(np.log(np.diag(root)).sum())

@@ -1,7 +1,6 @@
 """What is believed given a kernel: of the loss, and of the chance that a config is acceptable; and the scale of losses.
 
-The kernel has main effects of every feature, products of them, and a Matérn 5/2 remainder; its hyper-parameters are found in
-`fit`.
+The kernel has main effects of every feature plus a Matérn 5/2 remainder; its hyper-parameters are found in `fit`.
 
     symbol   meaning                                                        shape
     x        features of the points that were measured, in [0, 1]           (n, f)
@@ -9,19 +8,17 @@ The kernel has main effects of every feature, products of them, and a Matérn 5/
     v        known noise variance of each y                                 (n,)
     ρ        relevance of each feature to the remainder: 1 / length scale²  (f,)
     λ        variance of each feature's main effect                         (f,)
-    γ        share of the products of two main effects                      scalar
     s²       variance of the remainder                                      scalar
     τ²       nugget: noise that v does not explain                          scalar
     c        constant mean, by generalised least squares                    scalar
     r²       Σ_j ρ_j (x_j - x'_j)²                                          (n, n)
     Φ        cos(k π x_j) / k of every feature, k = 1..5                    (n, 5f)
-    A        Φ diag(λ, .., λ) Φᵀ                                            (n, n)
-    K        A + γ A∘A + s² M(r) + diag(v + τ²)                             (n, n)
+    K        Φ diag(λ, .., λ) Φᵀ + s² M(r) + diag(v + τ²)                   (n, n)
     M        (1 + √5 r + 5r²/3) exp(-√5 r)
 
 Losses are log-ratios, so effects that multiply add up, and few knobs carry most of them: main effects with heavy-tailed
-priors are learned from few trials. Knobs that matter are those that interact, so products of main effects need one
-hyper-parameter more and no length scales; bends are left to the remainder.
+priors are learned from few trials, interactions and bends are left to the remainder. Where interactions rule, λ = 0 and a
+longer reach of M predict better.
 
 The classifier is a Gaussian process behind a logistic function, by Laplace's approximation:
 
@@ -33,8 +30,7 @@ The classifier is a Gaussian process behind a logistic function, by Laplace's ap
     B        I + W½ κ² K W½                                                 (n, n)
 
 Sources: C. Rasmussen, C. Williams, "Gaussian Processes for Machine Learning", 2006, eq. 2.25, 2.26, 2.40, 4.17, algorithm 3.1,
-eq. 3.21 and 3.32; D. Duvenaud, H. Nickisch, C. Rasmussen, "Additive Gaussian Processes", NeurIPS 2011 (of their
-interactions of second order A∘A has the products of two, and the squares besides). The classifier's
+eq. 3.21 and 3.32; D. Duvenaud, H. Nickisch, C. Rasmussen, "Additive Gaussian Processes", NeurIPS 2011. The classifier's
 probability is that of the mode: Laplace's variance is far too large where everything failed, and its mean over h would call
 such places a toss-up.
 """
@@ -68,7 +64,7 @@ WAVES = 5
 """Cosines of a main effect. The k-th counts 1/k: most knobs have a direction rather than a valley."""
 
 NO_MAIN = -30.0
-"""log λ where there are no main effects, and log γ where there are no products of them."""
+"""log λ where there are no main effects."""
 
 _MEAN = 1.0
 """m: without evidence nearby a config is thought to work in 73 of 100 cases."""
@@ -79,24 +75,23 @@ _CLOSE = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Hyper:
-    """Hyper-parameters, as natural logarithms: of ρ (f,), of λ (f,), of s², of τ² and of γ."""
+    """Hyper-parameters, as natural logarithms: of ρ (f,), of λ (f,), of s² and of τ²."""
 
     log_relevance: Array
     log_main: Array
     log_signal: float
     log_nugget: float
-    log_pair: float = NO_MAIN
 
     @classmethod
     def from_vector(cls, theta: Array) -> Hyper:
-        """From (log ρ, log λ, log s², log τ², log γ), shape (2f + 3,)."""
-        f = (len(theta) - 3) // 2
-        return cls(theta[:f], theta[f : 2 * f], *map(float, theta[-3:]))
+        """From (log ρ, log λ, log s², log τ²), shape (2f + 2,)."""
+        f = (len(theta) - 2) // 2
+        return cls(theta[:f], theta[f : 2 * f], float(theta[-2]), float(theta[-1]))
 
     @property
     def vector(self) -> Array:
-        """(log ρ, log λ, log s², log τ², log γ), shape (2f + 3,)."""
-        return np.asarray(np.r_[self.log_relevance, self.log_main, self.log_signal, self.log_nugget, self.log_pair])
+        """(log ρ, log λ, log s², log τ²), shape (2f + 2,)."""
+        return np.asarray(np.r_[self.log_relevance, self.log_main, self.log_signal, self.log_nugget])
 
     @property
     def relevance(self) -> Array:
@@ -112,11 +107,6 @@ class Hyper:
     def has_main(self) -> bool:
         """Whether there are main effects."""
         return bool(self.log_main.max(initial=NO_MAIN) > NO_MAIN)
-
-    @property
-    def pair(self) -> float:
-        """γ."""
-        return math.exp(self.log_pair)
 
     @property
     def signal(self) -> float:
@@ -193,8 +183,7 @@ def covariance(a: Array, b: Array, hyper: Hyper) -> Array:
     k, _ = matern(squared_distances(a, b, hyper.relevance))
     k *= hyper.signal
     if hyper.has_main:
-        main = (basis_of(a) * np.tile(hyper.main, WAVES)) @ basis_of(b).T
-        k += main + hyper.pair * main * main
+        k += (basis_of(a) * np.tile(hyper.main, WAVES)) @ basis_of(b).T
     return k
 
 
@@ -214,13 +203,7 @@ def _against(b: Array, kernel: Kernel) -> Callable[[Array], Array]:
         squared += lengths
         k, _ = matern(np.maximum(squared, 0.0, out=squared))
         k *= kernel.signal
-        if len(waves):
-            main = basis_of(a) @ waves
-            k += main
-            main *= main
-            main *= kernel.pair
-            k += main
-        return k
+        return k + basis_of(a) @ waves if len(waves) else k
 
     return of
 
@@ -229,8 +212,7 @@ def prior_variance(x: Array, hyper: Hyper) -> Array:
     """The diagonal of `covariance(x, x, hyper)`: (n,)."""
     if not hyper.has_main:
         return np.full(len(x), hyper.signal)
-    main = basis_of(x) ** 2 @ np.tile(hyper.main, WAVES)
-    return np.asarray(hyper.signal + main + hyper.pair * main * main)
+    return np.asarray(hyper.signal + basis_of(x) ** 2 @ np.tile(hyper.main, WAVES))
 
 
 class Posterior:
