@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml $(shell find crates -path '*/src/*' -name '*.rs' 2>/dev/null))
 
-.PHONY: demo check code test test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-zhou2013 bench-live
+.PHONY: demo check code test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-zhou2013 bench-live
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
@@ -40,21 +40,28 @@ check: $(DEV)
 
 # All promises on real servers.
 test: $(DEV)
-	$(call timed,test,needs code test-unit test-service)
+	$(call timed,test,needs code test-stages)
+
+# Service tests leave a third of the processor to others; the tests that need nothing else take it, behind them. What each prints
+# comes when it has ended.
+test-stages: $(DEV)
+	@$(MAKE) --no-print-directory --output-sync=target -j 2 test-service test-unit BEHIND="nice -n 10"
 
 # The long form, for the night: every version, space and setting, long fuzzing, whole sweeps, mutants, and the wheel as a user installs it.
 test-full: $(DEV)
 	$(call timed,test-full,needs code test-long mutants test-wheel)
 
 # Tests that wait for servers three quarters of their time; six of them keep two cores busy. Only the folders that hold such tests
-# are collected: each worker collects for itself.
+# are collected: each worker collects for itself. Each stage has a cache to itself, which says what failed.
 SERVICE := tests/docs tests/engine tests/faults tests/history tests/native tests/serve tests/service tests/systems tests/wayback tests/workload
 test-quick:
 	$(PYTEST) -m "not service and not slow" -n 2 --dist worksteal
+UNIT_CACHE := .pytest_cache/unit
+SERVICE_CACHE := .pytest_cache/service
 test-unit:
-	$(PYTEST) -m "not service" -n 2 --dist worksteal || $(BIN)/python -m tests.again $$?
+	$(BEHIND) $(PYTEST) -o cache_dir=$(UNIT_CACHE) -m "not service" -n 2 --dist worksteal || $(BIN)/python -m tests.again $$? $(UNIT_CACHE)
 test-service:
-	$(PYTEST) -m service -n 6 --dist worksteal $(SERVICE) || $(BIN)/python -m tests.again $$?
+	$(PYTEST) -o cache_dir=$(SERVICE_CACHE) -m service -n 6 --dist worksteal $(SERVICE) || $(BIN)/python -m tests.again $$? $(SERVICE_CACHE)
 test-long: export TRIMTAB_TESTS = full
 test-long:
 	$(PYTEST) -m "not service" -n 2 --dist worksteal

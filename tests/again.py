@@ -21,13 +21,14 @@ MOST = 3
 RUNS = 3
 """Times that each of them has to pass alone."""
 _TESTS_FAILED = 1
-_CACHE = ".pytest_cache/v/cache/lastfailed"
+_CACHE = ".pytest_cache"
+_FAILED = "v/cache/lastfailed"
 
 
-def failed_nodes(folder: Path) -> list[str]:
-    """What pytest's cache in `folder` lists as failed last."""
+def failed_nodes(cache: Path) -> list[str]:
+    """What the cache of pytest in that folder lists as failed last."""
     try:
-        return sorted(json.loads((folder / _CACHE).read_text(encoding="utf-8")))
+        return sorted(json.loads((cache / _FAILED).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return []
 
@@ -46,9 +47,9 @@ def why_not(exit_code: int, nodes: Sequence[str], is_ci: bool) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`python -m tests.again EXIT_CODE`, after a run of pytest; the exit code that counts."""
-    code, folder = int(arguments[0]), Path.cwd()
-    nodes = failed_nodes(folder)
+    """`python -m tests.again EXIT_CODE [CACHE]`, after a run of pytest with that `cache_dir`; the exit code that counts."""
+    code, cache = int(arguments[0]), Path(*arguments[1:2] or [_CACHE])
+    nodes = failed_nodes(cache)
     reason = why_not(code, nodes, os.environ.get("CI") == "true")
     if reason:
         print(f"not run again: {reason}", flush=True)
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
                 return code
     for node in nodes:
         print(f"UNSTEADY: {node} failed beside the others and passed {RUNS} times alone: to be mended", flush=True)
-    (folder / _CACHE).unlink()  # the next stage has failures of its own
+    (cache / _FAILED).unlink()  # the next stage has failures of its own
     return 0
 
 

@@ -23,9 +23,11 @@ LONG = (
     "tests/service/test_ablation.py", "tests/service/test_stack.py", "tests/docs/test_pages_run.py",
     "tests/service/test_planted_gain.py", "tests/service/test_passes.py", "tests/service/test_mariadb.py",
     "tests/service/test_mysql.py", "tests/service/test_rank.py", "tests/service/test_load_studies.py",
-    "tests/service/test_end_to_end.py",
+    "tests/service/test_end_to_end.py", "tests/faults/test_resources_server.py", "tests/faults/test_tuner_killed.py",
 )  # fmt: skip
-"""Files of tests that take a minute or so each."""
+"""Files of tests that take half a minute or more."""
+WHOLE = ("tests/wayback/test_state_files.py", "tests/workload/test_tpch_mysql.py")
+"""Files whose tests share a server that takes long to make."""
 
 
 def allowed_skips(text: str) -> list[tuple[str, str]]:
@@ -53,15 +55,21 @@ def cpu_s() -> float:
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
-def dealt(nodes: Sequence[T], n_workers: int, is_long: Callable[[T], bool]) -> list[T]:
+def dealt(
+    nodes: Sequence[T], n_workers: int, is_long: Callable[[T], bool], family: Callable[[T], str] = lambda node: ""
+) -> list[T]:
     """The long ones first, dealt over the workers, each of which begins with an equal run of the list: one that starts last
-    would keep one worker busy while the others have nothing left to do."""
-    long, rest = [node for node in nodes if is_long(node)], [node for node in nodes if not is_long(node)]
-    size = -(-len(nodes) // max(1, n_workers))
+    would keep one worker busy while the others have nothing left to do. Behind them, far from the end of a run, which is
+    what another worker takes over, those of one `family`: each worker would make again what they share."""
+    long, families, rest = list[T](), dict[str, list[T]](), list[T]()
+    for node in nodes:
+        (long if is_long(node) else families.setdefault(family(node), []) if family(node) else rest).append(node)
+    starts = [long[worker::n_workers] for worker in range(n_workers)]
+    for number, members in enumerate(families.values()):
+        starts[-1 - number % n_workers] += members
     found: list[T] = []
-    for worker in range(n_workers):
-        own = long[worker::n_workers]
-        n_more = max(0, size - len(own))
+    for worker, own in enumerate(starts):
+        n_more = max(0, (len(nodes) - len(found)) // (n_workers - worker) - len(own))  # as xdist cuts the list
         found += [*own, *rest[:n_more]]
         rest = rest[n_more:]
     return [*found, *rest]
@@ -94,7 +102,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Tests marked `full` belong to the long form, and are deselected elsewhere; the long ones of the rest come first."""
     _deselect(config, items)
     n_workers = getattr(config, "workerinput", {}).get("workercount", 1)
-    items[:] = dealt(items, n_workers, lambda item: item.nodeid.startswith(LONG))
+    items[:] = dealt(items, n_workers, lambda item: item.nodeid.startswith(LONG), _family)
+
+
+def _family(item: pytest.Item) -> str:
+    file = item.nodeid.partition("::")[0]
+    return file if file in WHOLE else ""
 
 
 def _deselect(config: pytest.Config, items: list[pytest.Item]) -> None:

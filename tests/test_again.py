@@ -32,12 +32,12 @@ def test_only_a_few_failed_tests_of_ci_are_run_again(code: int, nodes: list[str]
     assert bool(reason) == bool(found)
 
 
-def _run(folder: Path, body: str, *, ci: str = "true") -> subprocess.CompletedProcess[str]:
+def _run(folder: Path, body: str, *, ci: str = "true", cache: str = ".pytest_cache") -> subprocess.CompletedProcess[str]:
     (folder / "test_it.py").write_text(f"import pathlib\nimport pytest\n\n{body}\n", encoding="utf-8")
     environment = {"CI": ci, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY)}
-    suite = [sys.executable, "-m", "pytest", "-q", "test_it.py"]
+    suite = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={cache}", "test_it.py"]
     first = subprocess.run(suite, cwd=folder, env=environment, capture_output=True, check=False)
-    command = [sys.executable, "-m", "tests.again", str(first.returncode)]
+    command = [sys.executable, "-m", "tests.again", str(first.returncode), cache]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -55,12 +55,13 @@ def test_a_failure_that_never_comes_back_is_told_and_passes(tmp_path: Path) -> N
     ran = _run(tmp_path, _ONCE.format(bad=(0,)))
     assert ran.returncode == 0
     assert "UNSTEADY: test_it.py::test_once" in ran.stdout
-    assert again.failed_nodes(tmp_path) == []  # the next stage begins with failures of its own
+    assert again.failed_nodes(tmp_path / ".pytest_cache") == []  # the next stage begins with failures of its own
 
 
 @pytest.mark.slow
 def test_a_failure_that_comes_back_at_the_last_run_fails(tmp_path: Path) -> None:
-    ran = _run(tmp_path, _ONCE.format(bad=(0, again.RUNS)))
+    """Of a stage that runs with others at the same time, and has a cache to itself."""
+    ran = _run(tmp_path, _ONCE.format(bad=(0, again.RUNS)), cache="caches/unit")
     assert ran.returncode == 1
     assert "FAILED AGAIN, alone: test_it.py::test_once" in ran.stdout
 

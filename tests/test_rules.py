@@ -149,6 +149,16 @@ def test_long_tests_come_first_and_are_dealt_over_the_workers() -> None:
     assert dealt([], 4, bool) == []
 
 
+def test_tests_that_share_a_server_are_dealt_to_one_worker() -> None:
+    names = [f"{'abc'[number % 3]} {number}" for number in range(20)]
+    found = dealt(names, 3, lambda name: name == "c 11", lambda name: "" if name[0] == "c" else name[0])
+    assert sorted(found) == sorted(names)
+    runs = [found[:6], found[6:13], found[13:]]  # as xdist cuts 20 tests for 3 workers
+    assert runs[0][0] == "c 11"
+    assert [name[0] for name in runs[1]] == ["b"] * 7
+    assert [name[0] for name in runs[2]] == ["a"] * 7
+
+
 def test_every_folder_with_a_test_on_servers_is_in_the_stage_of_services() -> None:
     (folders,) = re.findall(r"^SERVICE := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     marked = [

@@ -10,6 +10,7 @@ import math
 import re
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 
 from trimtab.errors import UsageError
 
@@ -67,6 +68,7 @@ _SIZE_HINT = "write a size such as '512MB' or '1.5GiB' (B, kB, MB, GB, TB; power
 _DURATION_HINT = "write a duration such as '90s', '5m' or '1h30m' (us, ms, s, m or min, h, d)"
 
 
+@lru_cache(maxsize=1024)
 def unit_ratio(unit: str) -> tuple[Fraction, Dimension]:
     """The exact number of bytes or seconds in one `unit`, and what the unit measures; (1, NUMBER) for "".
 

@@ -29,7 +29,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 _BLOCK = re.compile(r"^<!-- (run|file \S+) -->\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 _MORE = {
-    "trimtab init study.toml": "--embedded --target postgresql",  # and not a server that runs on the test's machine
+    # and not a server that runs on the test's machine; TPC-H is on the first page
+    "trimtab init study.toml": "--embedded --target postgresql --workload sql",
     "trimtab tune study.toml": "--budget '3 trials'",
     "trimtab bench study.toml": "--runs 2",
     "trimtab bench first.toml": "--runs 2",
@@ -171,6 +172,9 @@ def test_the_first_study(reader: Reader) -> None:
 
 
 def test_tune_your_server_and_what_follows(reader: Reader) -> None:
+    reader.words = {"--workload tpch": "--workload sql"}
+    (reader.folder / "queries").mkdir()
+    (reader.folder / "queries" / "sleep.sql").write_text("SELECT pg_sleep(0.1);\n", encoding="utf-8")
     printed = reader.follow("how-to/tune-your-server.md")
     assert "measuring the baseline" in printed
     assert "<svg" in (reader.folder / "report.html").read_text(encoding="utf-8")

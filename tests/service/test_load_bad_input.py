@@ -77,6 +77,7 @@ def test_a_wrong_workload_is_told_before_the_server_is_asked(place: Place, workl
 
 
 SQL = 'kind = "sql"\ndatabase = "shop"\nfiles = ["q.sql"]\nstart_state = "none"\n'
+PAUSED = f'{SQL}load = {{ users = 2, think = "5ms" }}'
 
 
 @pytest.mark.parametrize(
@@ -98,9 +99,9 @@ SQL = 'kind = "sql"\ndatabase = "shop"\nfiles = ["q.sql"]\nstart_state = "none"\
             "q.sql:2:17: the expression ends too",
         ),
         ('kind = "ycsb"\nworkload = "C"\nrecords = 500\nload = { users = 45 }', "", 4, "users=45: "),
-        (SQL, "SELCT 1;", 4, 'q: 42601 syntax error at or near "SELCT"'),
+        (PAUSED, "SELCT 1;", 4, 'q: 42601 syntax error at or near "SELCT"'),
         (
-            SQL,
+            PAUSED,
             "SELECT 1 / (SELECT count(*) FROM t);",
             4,
             "ended as failed_load: error_rate=100.0 % for 3 s (statement ",
@@ -138,7 +139,7 @@ def test_a_generator_that_nobody_uses_is_told(place: Place, mine: Running) -> No
     assert "no script uses the parameter spare" in ran.err
 
 
-@pytest.mark.parametrize("load", ["{ users = 4 }", "{ users = 4, rate = 100 }"])
+@pytest.mark.parametrize("load", ['{ users = 4, think = "5ms" }', "{ users = 4, rate = 100 }"])
 def test_a_server_that_is_killed_ends_the_bench_without_a_score(place: Place, load: str) -> None:
     with running() as server:
         workload = f'kind = "ycsb"\nworkload = "A"\nrecords = 1000\noperation_timeout = "2s"\nload = {load}'

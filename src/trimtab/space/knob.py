@@ -100,7 +100,7 @@ class Knob:
         Raises:
             SpaceError: the definition contradicts itself.
         """
-        if not self.name or any(c.isspace() or c == "`" for c in self.name):
+        if self.name.split() != [self.name] or "`" in self.name:
             raise SpaceError(f"knob name={self.name!r} is not a word", hint="give a name without spaces and backquotes")
         put = object.__setattr__
         for field_name, kind in (("kind", KnobKind), ("restart", RestartClass), ("safety", SafetyClass)):
@@ -126,6 +126,8 @@ class Knob:
 
     def _member(self, field_name: str, kind: type[StrEnum]) -> StrEnum:
         value = getattr(self, field_name)
+        if isinstance(value, kind):
+            return value
         try:
             return kind(value)
         except ValueError as error:

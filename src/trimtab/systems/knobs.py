@@ -117,7 +117,7 @@ def knob_states(
     states = {}
     for name, reading in sight.readings.items():
         entry = sight.curated.get(name)
-        knob = _knob(reading, entry, catalog, bounds)
+        knob = _known_knob(reading, entry, catalog, bounds)
         states[name] = KnobState(
             knob=knob,
             running="***" if name in catalog.secret and reading.text else reading.value,
@@ -129,6 +129,22 @@ def knob_states(
             vendor_high=reading.high,
         )
     return states
+
+
+_known: dict[tuple[str, str], tuple[Reading, Bounds, ServerKnob | None, ServerCatalog, Knob]] = {}
+"""(kind, name) -> what a knob was last made of, and the knob: a study looks at the server several times a trial, and few
+readings differ from those before."""
+
+
+def _known_knob(reading: Reading, entry: ServerKnob | None, catalog: ServerCatalog, bounds: Bounds) -> Knob:
+    """As `_knob`, made again only when what it is made of differs."""
+    key = catalog.kind, reading.name
+    last = _known.get(key)
+    if last is not None and last[2] is entry and last[3] is catalog and last[:2] == (reading, bounds):
+        return last[4]
+    knob = _knob(reading, entry, catalog, bounds)
+    _known[key] = reading, bounds, entry, catalog, knob
+    return knob
 
 
 def _knob(reading: Reading, entry: ServerKnob | None, catalog: ServerCatalog, bounds: Bounds) -> Knob:
