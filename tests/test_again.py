@@ -32,7 +32,9 @@ def test_only_a_few_failed_tests_of_ci_are_run_again(code: int, nodes: list[str]
     assert bool(reason) == bool(found)
 
 
-def _run(folder: Path, body: str, *, ci: str = "true", cache: str = ".pytest_cache") -> subprocess.CompletedProcess[str]:
+def _run(
+    folder: Path, body: str, *, ci: str = "true", cache: str = ".pytest_cache"
+) -> subprocess.CompletedProcess[str]:
     (folder / "test_it.py").write_text(f"import pathlib\nimport pytest\n\n{body}\n", encoding="utf-8")
     environment = {"CI": ci, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY)}
     suite = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={cache}", "test_it.py"]
