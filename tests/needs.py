@@ -101,6 +101,15 @@ def _archived(name: str) -> Callable[[], str | None]:
     return lacks
 
 
+def _private(name: str) -> Callable[[], str | None]:
+    def lacks() -> str | None:
+        from tests import fetch_servers
+
+        return None if fetch_servers.has_program(name) else f"{name} is not installed and was not fetched"
+
+    return lacks
+
+
 def _root() -> str | None:
     return None if os.geteuid() == 0 else "these tests run as an ordinary user"
 
@@ -167,6 +176,7 @@ NEEDS: Mapping[str, Need] = {
     "c-compiler": Need("a C compiler", _program("cc", "gcc"), _SERVERS),
     "sysctl": Need("the right to change settings of the kernel", _sysctl),
     "redis": Need("Debian's Redis", _program("redis-server"), _SERVERS),
+    "httpd": Need("Apache httpd", _private("httpd"), _SERVERS),
     "zstd": Need("zstd", _program("zstd"), _SERVERS),
     "sshd": Need("OpenSSH's server", _sshd, _SERVERS),
     "apache2": Need("Debian's Apache httpd", _system_program("apache2"), _SERVERS),

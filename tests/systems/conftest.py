@@ -14,6 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.fetch_servers import PROGRAMS
 from tests.servers import free_port as free_port
 from tests.servers.postgresql import PG_CONTROL, started
 from trimtab.systems.account import Account
@@ -29,6 +30,8 @@ def cache() -> Iterator[Path]:
     memory = Path("/dev/shm")  # the tests are about configuration, not about the disk
     folder = Path(tempfile.mkdtemp(prefix="tt-", dir=memory if os.access(memory, os.W_OK) else None))
     folder.chmod(0o755)
+    if PROGRAMS.is_dir():  # fetched once, by `make servers`
+        (folder / "programs").symlink_to(PROGRAMS)
     before = os.environ.get("TRIMTAB_CACHE")
     os.environ["TRIMTAB_CACHE"] = str(folder)
     yield folder

@@ -255,3 +255,38 @@ def test_an_ambiguous_template_is_refused(template: str, message: str) -> None:
 def test_an_unknown_codec_is_refused() -> None:
     with pytest.raises(UsageError, match="unknown codec='toml'"):
         codec_of("toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "changes", "after"),
+    [
+        (
+            "directives",
+            "AcceptFilter https data\nacceptfilter  http   data\n",
+            {"AcceptFilter http": "none", "AcceptFilter nntp": "data"},
+            "AcceptFilter https data\nacceptfilter  http   none\nAcceptFilter nntp data\n",
+        ),
+        (
+            "jvm",
+            "-XX:-UseSerialGC -XX:+UseG1GC -XX:+UseMaximumCompactionOnSystemGC\n",
+            {"-XX:Use*GC": "Parallel"},
+            "-XX:-UseSerialGC -XX:+UseParallelGC -XX:+UseMaximumCompactionOnSystemGC\n",
+        ),
+        ("jvm", "-Xmx1g\n", {"-XX:Use*GC": "Z"}, "-Xmx1g\n-XX:+UseZGC\n"),
+    ],
+)
+def test_an_address_that_is_more_than_a_name(name: str, text: str, changes: dict[str, str], after: str) -> None:
+    codec = codec_of(name)
+    assert codec.write(text, changes) == after
+    assert {address: codec.last(after, address) for address in changes} == changes
+    assert codec.withdraw(after, text, {address: (value,) for address, value in changes.items()}) == text
+    moved = f"{after}# by somebody\n"
+    assert (
+        codec.withdraw(moved, text, {address: (value,) for address, value in changes.items()})
+        == f"{text}# by somebody\n"
+    )
+
+
+def test_two_collectors_at_once_are_refused() -> None:
+    with pytest.raises(CodecError, match="comes 2 times"):
+        codec_of("jvm").find("-XX:+UseG1GC -XX:+UseZGC\n", "-XX:Use*GC")

@@ -20,6 +20,9 @@ from trimtab.space.expression import check, names_in, parse
 from trimtab.systems.codec import CODECS, Codec, Template, codec_of
 from trimtab.systems.codec.scalar import SCALAR_ADDRESS
 from trimtab.systems.command_settings import CommandSettings
+from trimtab.systems.dump import PRINTS
+from trimtab.systems.embedded_table import EmbeddedTable
+from trimtab.systems.facets import with_facets
 from trimtab.systems.gate import harm_of_address, harm_of_file
 from trimtab.systems.lifecycle_table import LifecycleTable
 from trimtab.systems.overlay import Overlay, OverlayKnob, Written
@@ -46,6 +49,11 @@ class Channel(BaseModel):
         codec: its syntax.
         template: of codec "template": the file's text with {{address}} for each value.
         in_place: whether it is written in place and not replaced, as files of the kernel must be.
+        check: command that fails when the program would refuse the file; {file} is a copy with the change, {file.NAME} that of
+            another channel.
+        read: command that prints the values in use; with {pid} of the running process, asked once in its life.
+        prints: how it prints them: one of `PRINTS`.
+        tells_all: whether it names every setting that the program has; others are locked.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -54,6 +62,10 @@ class Channel(BaseModel):
     codec: str
     template: str = ""
     in_place: bool = False
+    check: str = ""
+    read: str = ""
+    prints: str = ""
+    tells_all: bool = False
 
     @model_validator(mode="after")
     def _has_codec(self) -> Self:
@@ -65,6 +77,10 @@ class Channel(BaseModel):
             self.made()
         except UsageError as error:
             raise ValueError(f"{error.message}; {error.hint}") from error
+        if bool(self.read) != bool(self.prints) or (self.tells_all and not self.read):
+            raise ValueError("read and prints go together; tells_all needs them")
+        if self.prints and self.prints not in PRINTS:
+            raise ValueError(f"unknown prints={self.prints!r}; use one of: {', '.join(PRINTS)}")
         return self
 
     def made(self) -> Codec:
@@ -83,6 +99,7 @@ class CatalogKnob(OverlayKnob):
         channel: in which file; the only one when it is not given.
         suffix: written after a number: "mb"; one of the catalogue's [units].
         words: what false and true are in the file.
+        needs: what the `features` command must print, or the knob is locked.
     """
 
     type: Literal["integer", "real", "boolean", "choice", "ordinal"]
@@ -92,6 +109,7 @@ class CatalogKnob(OverlayKnob):
     channel: str = ""
     suffix: str = ""
     words: tuple[str, str] = ("no", "yes")
+    needs: str = ""
     sets: tuple[str, ...] = ("performance",)
 
     @model_validator(mode="after")
@@ -130,12 +148,16 @@ class Catalog(Overlay[CatalogKnob]):
         knob: name -> knob.
         units: suffix in the files -> what it means ("mb" -> "1MB").
         lifecycle: how such a system is usually run.
+        embedded: version -> how a private one is made.
+        facets: catalogues of what it runs in, such as its Java machine: their knobs are its own.
     """
 
     channel: dict[str, Channel] = Field(min_length=1)
     knob: dict[str, CatalogKnob] = Field(min_length=1)
     units: dict[str, str] = Field(default_factory=dict)
     lifecycle: LifecycleTable = LifecycleTable()
+    embedded: dict[str, EmbeddedTable] = Field(default_factory=dict)
+    facets: tuple[str, ...] = ()
 
     def channel_of(self, name: str) -> str:
         """The name of the channel that a knob is written to."""
@@ -173,10 +195,21 @@ class Catalog(Overlay[CatalogKnob]):
             yield from _fault("[[advice_when]] when", partial(is_true, more.when, facts, known))
 
     def _lifecycle_faults(self) -> Iterator[tuple[str, str]]:
-        try:
-            read_table(CommandSettings, "NAME", self.lifecycle.under({"kind": self.kind}))
-        except UsageError as error:
-            yield error.message.replace("[target.NAME]", "[lifecycle]"), "its keys are those of a target's table"
+        tables = {"lifecycle": self.lifecycle} | {
+            f"embedded.{version}.lifecycle": table.lifecycle for version, table in self.embedded.items()
+        }
+        for where, table in tables.items():
+            try:
+                read_table(CommandSettings, "NAME", table.under({"kind": self.kind}))
+            except UsageError as error:
+                yield error.message.replace("[target.NAME]", f"[{where}]"), "its keys are those of a target's table"
+        for version, own in self.embedded.items():
+            for name in {*self.channel, *own.paths}:
+                if name not in own.paths or name not in self.channel:
+                    yield (
+                        f"[embedded.{version}] paths and the channels differ in {name!r}",
+                        "each channel needs a file in its folder",
+                    )
 
     def _address_faults(self) -> Iterator[tuple[str, str]]:
         taken: dict[tuple[str, str], str] = {}
@@ -313,7 +346,9 @@ def catalog_faults(text: str) -> tuple[Catalog | None, list[tuple[str, str]]]:
     if endless:
         return None, [(f"{each} is not a finite number", "write a number") for each in endless]
     try:
-        catalog = Catalog.model_validate(_with_files_apart(table))
+        catalog = Catalog.model_validate(_with_files_apart(with_facets(table)))
+    except UsageError as error:
+        return None, [(error.message, error.hint or "")]
     except ValidationError as error:
         return None, [_first_words(dict(each)) for each in error.errors(include_url=False)]
     return catalog, list(catalog.faults())

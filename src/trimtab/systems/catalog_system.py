@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,26 +10,28 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from trimtab.errors import UsageError
-from trimtab.host import (
-    machine_mark,
-)
+from trimtab.errors import TargetError, UsageError
+from trimtab.host import FileCopy, machine_mark
 from trimtab.records import Endpoint
 from trimtab.space import Config, Knob, RestartClass, Value
+from trimtab.systems.account import cache_root
 from trimtab.systems.base import KnobState
 from trimtab.systems.catalog import Catalog, parse_catalog
-from trimtab.systems.command_lifecycle import AlwaysThere, make_lifecycle
+from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.doctor import disk_lines, knob_line, restart_line
+from trimtab.systems.embedded_table import EmbeddedTable
 from trimtab.systems.file_change import Files, Words
 from trimtab.systems.file_channel import FileChannel, file_lines
-from trimtab.systems.file_knobs import knob_of, lock_reason, unknown_value, vendor_range
+from trimtab.systems.file_knobs import inactive, knob_of, lock_reason, unknown_value, vendor_range
 from trimtab.systems.file_undo import Place
 from trimtab.systems.files import file_digest
 from trimtab.systems.gate import harm_of_file
 from trimtab.systems.literal import literal, parse_literal
 from trimtab.systems.lock import ServerLock
 from trimtab.systems.overlay import Bounds
+from trimtab.systems.own_lifecycle import make_lifecycle
+from trimtab.systems.own_words import OwnWords
 from trimtab.systems.parts import Parts
 from trimtab.systems.picture import Picture
 from trimtab.systems.settings import full_path
@@ -58,10 +61,11 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         self.kind = settings.kind
         self.catalog = parse_catalog(text, name=where)
         self._text, self._where = text, where
-        self._paths = _paths(name, settings, self.catalog, where)
-        super().__init__(
-            name, settings, make_lifecycle(name, settings, list(self._paths.values()), self.catalog.log), Path()
-        )
+        own = self.catalog.embedded.get(settings.embedded) if settings.embedded is not None else None
+        self._paths = _paths(name, settings, self.catalog, where, own)
+        reach = make_lifecycle(name, settings, list(self._paths.values()), self.catalog.log, own)
+        self._says = OwnWords(self.catalog, settings, reach)
+        super().__init__(name, settings, reach, Path())
 
     @classmethod
     @abstractmethod
@@ -84,8 +88,19 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     @classmethod
     def _table(cls, name: str, settings: Mapping[str, Any], directory: Path | None) -> Any:
         where = cls.catalogue_file(name, settings, directory)
-        usual = parse_catalog(cls.catalogue_text(where), name=where).lifecycle
-        return super()._table(name, usual.under({"kind": cls.KIND, **settings}), directory)
+        catalog = parse_catalog(cls.catalogue_text(where), name=where)
+        table = {"kind": cls.KIND, **settings}
+        if (version := table.get("embedded")) is None:
+            return super()._table(name, catalog.lifecycle.under(table), directory)
+        if version not in catalog.embedded:
+            known = ", ".join(repr(each) for each in catalog.embedded)
+            raise UsageError(
+                f"[target.{name}] embedded={version!r}: kind={catalog.kind!r} has no such one",
+                hint=f"use one of: {known}" if known else "give run, or start, stop and pid_file",
+            )
+        usual = cache_root() / catalog.kind / re.sub(r"[^A-Za-z0-9_.-]", "_", f"{version}-{name}")
+        home = Path(full_path(str(table.get("folder", usual)), (directory or Path()).absolute()))
+        return super()._table(name, catalog.embedded[version].under(table, home), directory)
 
     @classmethod
     def _made(cls, name: str, table: Any, state_dir: Path, kept: Mapping[str, Any]) -> Self:
@@ -150,7 +165,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         Raises:
             TargetError: a file cannot be read or understood.
         """
-        bounds, can_read = self._bounds(), self.settings.read is not None and self._reach.is_up()
+        bounds = self._bounds()
         no_restart = (
             self._reach.no_restart if self.settings.allow_restart else "needs a restart, and allow_restart = false"
         )
@@ -159,10 +174,11 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             mine = {name: place.address for name, place in self._places.items() if place.channel is channel}
             copy = channel.read()
             found, missing = channel.values(copy, list(mine.values())), channel.missing(copy)
-            in_use = self._reach.values(list(mine.values())) if can_read else {}
+            in_use = self._says.values(channel, list(mine.values()))
             for name, address in mine.items():
                 knob, located = self._knob(name, bounds), found.get(address)
-                text = in_use.get(address, located.value if located is not None else None)
+                in_file = located.value if located is not None else None
+                text = in_file if in_use is None else in_use.get(address)
                 running = self._parsed(knob, text) if text is not None else knob.default
                 low, high = vendor_range(self.catalog.knob[name], knob, running)
                 states[name] = KnobState(
@@ -172,12 +188,24 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                     source_file=f"{channel.path}:{located.line}" if located is not None else "",
                     is_curated=True,
                     lock_reason=missing
+                    or self._says.lacks(name, in_use)
+                    or (self._no_place(channel, copy, knob, address) if located is None else "")
                     or unknown_value(self.catalog.knob[name], knob, running)
                     or lock_reason(knob, self.settings.unlock, no_restart),
                     vendor_low=low,
                     vendor_high=high,
                 )
         return {name: states[name] for name in self.catalog.knob}
+
+    def _no_place(self, channel: FileChannel, copy: FileCopy | None, knob: Knob, address: str) -> str:
+        """Why an address that the file does not have cannot be added; "" when it can."""
+        if not channel.is_lasting:
+            return ""
+        try:
+            channel.changed(copy, {address: self._literal(knob, knob.default)})
+        except TargetError as error:
+            return error.message
+        return ""
 
     def _picture(self) -> Picture:
         files = {str(channel.path): file_digest(channel.read()) for channel in self._channels}
@@ -192,7 +220,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         )
 
     def _shown_values(self) -> Mapping[str, tuple[str, str]]:
-        if self.settings.read is None:
+        if self.settings.read is None and not any(table.read for table in self.catalog.channel.values()):
             return {}
         return {name: (state.knob.format(state.running), "in use") for name, state in self.states().items()}
 
@@ -200,8 +228,10 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         return self.catalog.kind
 
     def _check(self, config: Config, states: Mapping[str, KnobState]) -> None:
-        for channel in self._channels:
-            channel.changed(channel.read(), self._files.texts_for(channel, config))
+        found = {name: state.running for name, state in states.items()}
+        now = {channel: channel.read() for channel in self._channels}
+        off = self._files.left_out(config, found, now)
+        self._says.check(now, {c: c.changed(copy, self._files.texts_for(c, config, off)) for c, copy in now.items()})
 
     def where(self) -> Mapping[str, str]:
         """Which program, which files are changed, and what restarts it, for people."""
@@ -233,8 +263,9 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def fragment(self, config: Config) -> str:
         """`config` in the syntax of the program's files, one part for each file."""
         parts = []
+        off = inactive(config, self._base.values if self._base is not None else {}, self._example_knob)
         for channel in self._channels:
-            if texts := self._files.texts_for(channel, config):
+            if texts := self._files.texts_for(channel, config, off):
                 names = {place.address: name for name, place in self._places.items() if place.channel is channel}
                 parts.append(channel.fragment(texts, names))
         return "".join(parts)
@@ -267,8 +298,12 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         return (*lines, *disk_lines(self._reach.host, self._reach.folder), knob_line(states))
 
 
-def _paths(name: str, settings: CommandSettings, catalog: Catalog, where: str) -> dict[str, Path]:
-    """Channel -> absolute path: of the study file, else of the catalogue, relative to that."""
+def _paths(
+    name: str, settings: CommandSettings, catalog: Catalog, where: str, own: EmbeddedTable | None
+) -> dict[str, Path]:
+    """Channel -> absolute path: of the study file, else of the catalogue, relative to that; in the folder of a private one."""
+    if own is not None:
+        return {channel: Path(settings.folder) / path for channel, path in own.paths.items()}
     for channel in settings.files:
         if channel not in catalog.channel:
             raise UsageError(

@@ -1,16 +1,16 @@
-"""Lifecycles of a program with commands: run by Trimtab, started and stopped by the user's commands, or always there."""
+"""Lifecycles of a program by the user's commands: started and stopped by them, or always there; see `own_lifecycle` too."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from trimtab.errors import ApplyError, TargetError
 from trimtab.host import (
@@ -26,15 +26,18 @@ from trimtab.host import (
 from trimtab.records import Endpoint, Fault
 from trimtab.systems.account import Account, cache_root, owner_of
 from trimtab.systems.command_settings import CommandSettings
+from trimtab.systems.http_probe import http_get, is_http
 from trimtab.systems.log import log_bytes, tail
 from trimtab.systems.overlay import LogWords
-from trimtab.systems.own_process import OwnProcess
+from trimtab.systems.placeholder import filled
 from trimtab.systems.progress import LogProgress
 
-__all__ = ["AlwaysThere", "CommandLifecycle", "OwnLifecycle", "make_lifecycle"]
+__all__ = ["AlwaysThere", "CommandLifecycle"]
 
 _POLL_S = 0.02
 _READ_S = 10.0
+_READY_LINES = 200
+_HTTP_FAULT = 500
 _STALE_S = 2.0
 """A pid file is written soon after its process began: one older than the process is of an earlier one."""
 
@@ -51,6 +54,7 @@ class AlwaysThere:
 
     data_dir: Path | None = None
     account: Account | None = None
+    runs_as: Account | None = None
     is_here = True
     exit_code: int | None = None
     n_oom_kills = 0
@@ -76,6 +80,17 @@ class AlwaysThere:
     def runs(self) -> bool:
         """Whether there is something that runs at all."""
         return False
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """What {NAME} means in its commands, beside the names of its table; of a private one also its folder and port."""
+        pid = self.pid
+        return {"pid": str(pid)} if pid is not None else {}
+
+    def words(self, command: str, more: Mapping[str, str] | None = None) -> list[str]:
+        """A command as words, with each {NAME} that is known replaced; those of the table may be several words."""
+        names = {**self.names, **(more or {})}
+        return [filled(word, names) for word in shlex.split(filled(command, self.settings.names))]
 
     @property
     def no_restart(self) -> str:
@@ -118,9 +133,19 @@ class AlwaysThere:
         """Nothing is kept open."""
 
     def endpoint(self) -> Endpoint:
-        """A place to run commands in; the values in use come with it (see `CatalogSystem.endpoint`)."""
+        """Its address, or a place to run commands in; the values in use come with it (see `CatalogSystem.endpoint`)."""
+        options = {"folder": str(self.folder)}
+        if self.settings.url is None:
+            return Endpoint(protocol="program", host="localhost", port=0, user="", database="", options=options)
+        url = filled(self.settings.url, self.names)
+        parts = urlsplit(url)
         return Endpoint(
-            protocol="program", host="localhost", port=0, user="", database="", options={"folder": str(self.folder)}
+            protocol="http",
+            host=parts.hostname or "localhost",
+            port=parts.port or 80,
+            user="",
+            database="",
+            options={**options, "url": url},
         )
 
     def is_up(self) -> bool:
@@ -139,13 +164,27 @@ class AlwaysThere:
         raise TargetError(f"the program cannot be restarted: {self.no_restart}", hint="give run or restart")
 
     def reload(self) -> None:
-        """Makes it read its files again.
+        """Makes it read its files again; returns once its log says so, where the catalogue knows the words.
 
         Raises:
-            TargetError: the command fails.
+            TargetError: the command fails, or it does not say so in time.
         """
-        if self.settings.reload is not None:
-            self._command("reload", self.settings.reload)
+        if self.settings.reload is None:
+            return
+        mark = log_bytes(self.log_file)
+        self._command("reload", self.settings.reload)
+        if self._words.ready and self.log_file is not None:
+            self._wait_for_ready(self.log_file, mark)
+
+    def _wait_for_ready(self, log: Path, mark: int) -> None:
+        deadline = time.monotonic() + self.settings.restart_timeout_s
+        while not re.search(self._words.ready, text := tail(log, _READY_LINES, mark)):
+            if time.monotonic() > deadline or not self.is_up():
+                raise TargetError(
+                    f"the program has not read its files again after reload={self.settings.reload!r}: {text[-500:]}",
+                    hint=f"see {log}",
+                )
+            time.sleep(_POLL_S)
 
     def health(self) -> None:
         """That it serves, by the health command; without one, that it runs.
@@ -157,6 +196,9 @@ class AlwaysThere:
             raise TargetError("the program is down", hint="see its log")
         if self.settings.health is None:
             return
+        if is_http(self.settings.health):
+            self._answers(filled(self.settings.health, self.names))
+            return
         result = self._run(self.settings.health, timeout_s=_READ_S)
         if result.exit_code != 0:
             raise TargetError(
@@ -164,6 +206,19 @@ class AlwaysThere:
                 f" {result.output[-500:]}",
                 hint="run it by hand to see why",
             )
+
+    def _answers(self, url: str) -> None:
+        status, _ = http_get(url, timeout_s=_READ_S)
+        if status >= _HTTP_FAULT:
+            raise TargetError(f"the program is not healthy: health={url!r} answers status={status}", hint="see its log")
+
+    def ask(self, command: str, more: Mapping[str, str] | None = None) -> CommandResult:
+        """Runs a command of the catalogue, with further {NAME}s.
+
+        Raises:
+            TargetError: it cannot be run, or does not end in time.
+        """
+        return self._run(command, more=more)
 
     def values(self, addresses: Sequence[str]) -> dict[str, str]:
         """What the `read` command prints of each address: of {addresses} all at once, of {address} one by one.
@@ -189,7 +244,8 @@ class AlwaysThere:
     def _read(self, addresses: Sequence[str]) -> list[str]:
         command, argv = self.settings.read or "", list[str]()
         for word in shlex.split(command):
-            argv += addresses if word == "{addresses}" else [word.replace("{address}", addresses[0])]
+            more = {"address": addresses[0]}
+            argv += addresses if word == "{addresses}" else [filled(word, {**self.names, **more})]
         result = self.host.run(argv, timeout_s=_READ_S, folder=self.folder)
         lines = [line.strip() for line in result.stdout.splitlines() if line.strip()]
         if result.exit_code != 0 or not lines:
@@ -214,9 +270,19 @@ class AlwaysThere:
         """Nothing that the settings do not say."""
         return {}
 
-    def _run(self, command: str, *, timeout_s: float | None = None) -> CommandResult:
+    def _run(
+        self, command: str, *, timeout_s: float | None = None, more: Mapping[str, str] | None = None
+    ) -> CommandResult:
+        """Runs a command; a private program's as the user that it runs as."""
         limit_s = self.settings.restart_timeout_s if timeout_s is None else timeout_s
-        return self.host.run(shlex.split(command), timeout_s=limit_s, folder=self.folder)
+        other = self.runs_as if self.runs_as is not None and not self.runs_as.is_me else None
+        return self.host.run(
+            self.words(command, more),
+            timeout_s=limit_s,
+            folder=self.folder,
+            user=other.uid if other is not None else None,
+            group=other.gid if other is not None else None,
+        )
 
     def _command(self, key: str, command: str) -> None:
         result = self._run(command)
@@ -363,75 +429,6 @@ class CommandLifecycle(AlwaysThere):
             time.sleep(_POLL_S)
 
 
-class OwnLifecycle(AlwaysThere):
-    """One that Trimtab runs itself: started by `open`, stopped by `close`."""
-
-    no_restart = ""
-
-    def __init__(self, name: str, settings: CommandSettings, paths: Sequence[Path], words: LogWords) -> None:
-        super().__init__(name, settings, paths, words)
-        me, stop_s = Account(str(os.geteuid()), os.geteuid(), os.getegid()), min(60.0, settings.restart_timeout_s)
-        self._process = OwnProcess(settings.run or "", self.folder, self._place, me, stop_s=stop_s)
-
-    @property
-    def runs(self) -> bool:
-        return True
-
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid
-
-    @property
-    def exit_code(self) -> int | None:  # type: ignore[override]
-        return self._process.exit_code
-
-    @property
-    def log_file(self) -> Path | None:
-        return super().log_file or self._process.log
-
-    def open(self) -> None:
-        """Starts it, or finds the one that an earlier Trimtab left.
-
-        Raises:
-            TargetError: another tuner has it, or it does not serve in time.
-        """
-        if not self._take() and self.pid is None:
-            raise TargetError(
-                f"another tuner is starting or stopping the program: {self.owner.holder()}", hint="wait for it"
-            )
-        self.ensure_up()
-        self._wait_healthy(time.monotonic() + self.settings.restart_timeout_s)
-
-    def _take(self) -> bool:
-        """Makes the program ours to stop, when it is no other tuner's."""
-        return self.owner.acquire(f"pid={os.getpid()} host={platform.node()}")
-
-    def close(self) -> None:
-        if self.owner.is_held:
-            self._process.stop(immediate=True)
-            self.owner.release()
-
-    def is_up(self) -> bool:
-        return self.pid is not None
-
-    def ensure_up(self) -> None:
-        if self.pid is None:
-            self._take()
-            self._log_start = log_bytes(self.log_file)
-            self._process.start()
-            self._wait_healthy(time.monotonic() + self.settings.restart_timeout_s)
-
-    def restart(self) -> None:
-        self._process.stop(immediate=True)
-        self.ensure_up()
-
-    def _has_ended(self) -> bool:
-        return self.pid is None
-
-    def log_excerpt(self, n_lines: int) -> str:
-        return super().log_excerpt(n_lines) or self._process.excerpt(n_lines)
-
-
 def _beside(lines: Sequence[str], address: str) -> str | None:
     """The value of an address among lines such as "hz 10", "hz = 10", or "hz" with "10" on the next one."""
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
@@ -441,10 +438,3 @@ def _beside(lines: Sequence[str], address: str) -> str | None:
         if match is not None:
             return match[1].strip()
     return None
-
-
-def make_lifecycle(name: str, settings: CommandSettings, paths: Sequence[Path], words: LogWords) -> AlwaysThere:
-    """The way to a program that its table describes; `words` of its log."""
-    by_commands = CommandLifecycle if settings.pid_file is not None else AlwaysThere
-    made = OwnLifecycle if settings.run is not None else by_commands
-    return made(name, settings, paths, words)

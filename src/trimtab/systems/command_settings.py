@@ -13,7 +13,7 @@ from trimtab.systems.settings import ServerSettings, full_path
 
 __all__ = ["CommandSettings"]
 
-_COMMANDS = ("run", "start", "stop", "reload", "restart", "health", "read")
+_COMMANDS = ("run", "start", "stop", "reload", "restart", "health", "read", "features")
 
 
 class CommandSettings(ServerSettings, ABC):
@@ -21,6 +21,10 @@ class CommandSettings(ServerSettings, ABC):
 
     PATHS: ClassVar[tuple[str, ...]] = ("pid_file", "log_file", "folder")
 
+    embedded: str | None = Field(
+        None, description="version of a private one that Trimtab makes and runs, where the catalogue has such a one"
+    )
+    port: int | None = Field(None, gt=0, lt=65536, description="its port, with `embedded`; default: a free one")
     files: dict[str, str] = Field(
         default_factory=dict, description="channel of the catalogue -> the file to use instead of the one named there"
     )
@@ -32,11 +36,20 @@ class CommandSettings(ServerSettings, ABC):
     stop: str | None = Field(None, description="command that stops it")
     reload: str | None = Field(None, description="command after which it has read its files again, without a restart")
     health: str | None = Field(
-        None, description="command with exit code 0 once it serves; without one it must only run"
+        None,
+        description="command with exit code 0 once it serves, or http://HOST:PORT/PATH to ask; without one it must only run",
     )
     read: str | None = Field(
         None,
         description="command that prints the value in use of {address} as its last line, to read back what was set",
+    )
+    features: str | None = Field(
+        None,
+        description="command that prints what the program was built and started with, for settings that need some of it",
+    )
+    url: str | None = Field(None, description="where a load reaches it: http://127.0.0.1:8080/")
+    names: dict[str, str] = Field(
+        default_factory=dict, description="what {NAME} means in the commands of the catalogue"
     )
     pid_file: str | None = Field(
         None, description="the file with its process number; needed by start, stop and restart"
@@ -71,6 +84,12 @@ class CommandSettings(ServerSettings, ABC):
             )
         if by_command and self.pid_file is None:
             raise ValueError(f"{by_command[0]} needs pid_file too: otherwise no one can see whether it was restarted")
+        if self.port is not None and self.embedded is None:
+            raise ValueError("port goes with embedded; the port of a running program is in its own files")
+        if self.embedded is not None and (by_command or self.pid_file is not None or self.files):
+            raise ValueError(
+                f"embedded goes without {(*by_command, *(('pid_file',) if self.pid_file else ('files',)))[0]}"
+            )
         if self.read is not None and not any(word in self.read for word in ("{address}", "{addresses}")):
             raise ValueError("read needs {address} or {addresses} where the names of settings go")
         return self

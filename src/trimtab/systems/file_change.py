@@ -14,6 +14,7 @@ from trimtab.systems.base import KnobState, Snapshot
 from trimtab.systems.codec import Located
 from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.file_channel import FileChannel
+from trimtab.systems.file_knobs import inactive
 from trimtab.systems.file_undo import Place, Undo
 from trimtab.systems.files import file_digest, file_from_json, file_to_json
 from trimtab.systems.picture import STOPPED
@@ -79,12 +80,30 @@ class Files(Undo):
         """As the file has it."""
         return (self._words.literal(knob, value),)
 
-    def texts_for(self, channel: FileChannel, config: Mapping[str, Value]) -> dict[str, str]:
-        """Address -> text of the knobs that are written to this channel."""
-        mine = {name: self._places[name] for name in config if self._places[name].channel is channel}
+    def texts_for(self, channel: FileChannel, config: Mapping[str, Value], off: Collection[str] = ()) -> dict[str, str]:
+        """Address -> text of the knobs that are written to this channel; not of those that have no effect (`off`)."""
+        mine = {n: self._places[n] for n in config if self._places[n].channel is channel and n not in off}
         return {
             place.address: self._words.literal(self._words.knob(name), config[name]) for name, place in mine.items()
         }
+
+    def left_out(
+        self, config: Mapping[str, Value], values: Mapping[str, Value], found: Mapping[FileChannel, FileCopy | None]
+    ) -> frozenset[str]:
+        """The knobs of `config` that are not written: those without effect in it, and those that have their value because no
+        file names them, where that value cannot be written.
+
+        Args:
+            config: the values to set.
+            values: of all knobs, as found.
+            found: the files, as found.
+        """
+        off = set(inactive(config, values, self._words.knob))
+        for name in config.keys() - off:
+            knob, place = self._words.knob(name), self._places[name]
+            if config[name] == values.get(name) and _is_beyond(knob, config[name]):
+                off |= set() if place.channel.values(found[place.channel], [place.address]) else {name}
+        return frozenset(off)
 
     def saved(
         self, *, can_restart: bool
@@ -118,14 +137,18 @@ class _Change:
         self._written: dict[FileChannel, str] = {}
         self._effective: Mapping[str, Value] = {}
         self._must_restart = False
+        self._off = files.left_out(config, base.values, self._found())
+
+    def _found(self) -> dict[FileChannel, FileCopy | None]:
+        return {c: file_from_json(self._base.files[str(c.path)]) for c in self._files._channels}
 
     def write(self) -> None:
-        files = self._files
+        files, as_found = self._files, self._found()
         for channel in files._channels:
-            now, found = channel.read(), file_from_json(self._base.files[str(channel.path)])
+            now, found = channel.read(), as_found[channel]
             left = files._left().get(str(channel.path), file_digest(found))
             _require_ours(channel, file_digest(now), left, file_digest(found))
-            goal = channel.changed(found, files.texts_for(channel, self._config))
+            goal = channel.changed(found, files.texts_for(channel, self._config, self._off))
             if goal == now:
                 continue
             self._changed |= files.differing(channel, now, goal)
@@ -151,7 +174,7 @@ class _Change:
         self._effective = {name: states[name].running for name in self._config}
         for name, value in self._config.items():
             used = self._effective[name]
-            if used != value and used == self._base.values[name]:
+            if used != value and used == self._base.values[name] and name not in self._off:
                 raise ApplyError(
                     f"the program still uses {name}={used!r}, not {value!r}",
                     hint='does a reload change it? if not, write restart = "restart" in the catalogue',
@@ -162,6 +185,13 @@ class _Change:
 
     def effective(self) -> Mapping[str, Value]:
         return self._effective
+
+
+def _is_beyond(knob: Knob, value: Value) -> bool:
+    """Whether it is a number that nobody would set: outside the useful range, and not special."""
+    if isinstance(value, str | bool) or knob.low is None or knob.high is None:
+        return False
+    return not knob.low <= value <= knob.high and value not in knob.special
 
 
 def _require_ours(channel: FileChannel, now: str, *known: str) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from trimtab.space import Knob, KnobKind, RestartClass, SafetyClass, Value, amount
+from trimtab.space import Constraint, Knob, KnobKind, RestartClass, SafetyClass, Value, amount
 from trimtab.systems.catalog import CatalogKnob
 from trimtab.systems.overlay import Bounds
 from trimtab.units import unit_factor
 
-__all__ = ["knob_of", "lock_reason", "unknown_value", "vendor_range"]
+__all__ = ["inactive", "knob_of", "lock_reason", "unknown_value", "vendor_range"]
 
 
 def knob_of(name: str, entry: CatalogKnob, bounds: Bounds, *, must_restart: bool) -> Knob:
@@ -58,6 +58,27 @@ def _number(entry: CatalogKnob, value: str | int | float | bool) -> int | float:
     if isinstance(value, str):
         value = amount(value, {}) / unit_factor(entry.unit)[0]
     return round(value) if entry.type == "integer" else float(value)
+
+
+def inactive(config: Mapping[str, Value], values: Mapping[str, Value], knob: Callable[[str], Knob]) -> frozenset[str]:
+    """The knobs of `config` that have no effect in it, by their conditions; a program may even refuse to read them then.
+
+    Args:
+        config: the values to set.
+        values: of the other knobs.
+        knob: the knob of a name.
+    """
+    off, all_values = [], {**values, **config}
+    for name in config:
+        condition = knob(name).condition
+        if condition is None:
+            continue
+        rule = Constraint(condition, name=condition)
+        if set(rule.names) <= all_values.keys() and not rule.is_met(
+            {each: all_values[each] for each in rule.names}, {each: knob(each) for each in rule.names}
+        ):
+            off.append(name)
+    return frozenset(off)
 
 
 def vendor_range(entry: CatalogKnob, knob: Knob, running: Value) -> tuple[float | None, float | None]:

@@ -53,7 +53,7 @@ _HARMS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
          r"^kernel\.(panic\w*|\w+_panic|sysrq|pid_max|threads_max|sched_rt_\w+)$", "can stop the machine"),
         (r"(^|_)(class_?name|triggers?_dir|user_defined_functions\w*|scripted_\w+)$|^(seed_provider|endpoint_snitch)$",
          "runs code"),
-        (r"(file|filename|dir|directory|directories|path|_home)$|^(customlog|errorlog|transferlog)$", "names files"),
+        (r"((?<!send)file|filename|dir|directory|directories|path|_home)$|^(customlog|errorlog|transferlog)$", "names files"),
         (r"^((script)?alias(match)?|documentroot|serverroot|(proxy_?)?pass(match|reverse)?|proxypass\w*|cgi\w*)$",
          "names files"),
         (r"^(root|alias|(doc|app)base|(access|error)_log|(fastcgi|uwsgi|scgi|grpc)_pass)$", "names files"),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import InternalError, UsageError
-from trimtab.systems.catalog import parse_catalog
+from trimtab.systems.catalog import Catalog, parse_catalog
 from trimtab.systems.catalog_system import CatalogSystem
 from trimtab.systems.command_settings import CommandSettings
 
@@ -37,6 +37,11 @@ def kind_of_catalog(text: str, *, where: str) -> type[CatalogSystem]:
     class Kind(CatalogSystem):
         SETTINGS = CommandSettings
         KIND = catalog.kind
+
+        @classmethod
+        def catalogue(cls) -> Catalog:
+            """What it says, checked."""
+            return catalog
 
         @classmethod
         def catalogue_file(cls, name: str, settings: Mapping[str, Any], directory: Path | None) -> str:

@@ -18,7 +18,8 @@ class LifecycleTable(BaseModel):
     Attributes:
         run, start, stop, restart, pid_file, process: how it is started, and its process; none of them counts where a study file
             has `run`, `start`, `stop`, `restart` or `pid_file`.
-        reload, health, read, log_file: each counts unless a study file has the same key.
+        reload, health, read, log_file, features, url: each counts unless a study file has the same key.
+        names: the same, one by one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -33,10 +34,14 @@ class LifecycleTable(BaseModel):
     health: str | None = None
     read: str | None = None
     log_file: str | None = None
+    features: str | None = None
+    url: str | None = None
+    names: dict[str, str] | None = None
 
     def under(self, table: Mapping[str, Any]) -> dict[str, Any]:
         """A [target.NAME] table with what it does not say itself."""
         usual = self.model_dump(exclude_none=True)
         if any(key in table for key in _RUNS):
             usual = {key: text for key, text in usual.items() if key not in (*_RUNS, "process")}
-        return {**usual, **table}
+        names = {**usual.pop("names", {}), **table.get("names", {})}
+        return {**usual, **table, **({"names": names} if names else {})}

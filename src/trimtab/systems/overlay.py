@@ -133,6 +133,7 @@ class LogWords(BaseModel):
         first_words, last_words: of the first, or the last, line that may say why the system ended, when no other is known.
         dead_process: with the number of a process of the system that has died as its group.
         session_end: of a line about a session that has ended: who was cut off waits for it.
+        ready: of the line that it writes once it has read its files again.
         recovers, recovered: of a line that shows that the system gets on with its crash recovery; and that this is over.
         line: the lines.
     """
@@ -145,6 +146,7 @@ class LogWords(BaseModel):
     last_words: str = ""
     dead_process: str = ""
     session_end: str = ""
+    ready: str = ""
     recovers: tuple[str, ...] = ()
     recovered: str = "(?!)"
     line: tuple[FaultLine, ...] = ()
@@ -159,6 +161,7 @@ class LogWords(BaseModel):
             self.last_words,
             self.dead_process,
             self.session_end,
+            self.ready,
             *self.recovers,
             self.recovered,
         )

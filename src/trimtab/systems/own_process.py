@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from trimtab.errors import TargetError
-from trimtab.host import process_mark
+from trimtab.host import is_running, process_mark, processes
 from trimtab.systems.account import Account
 from trimtab.systems.process import ServerProcess
 
@@ -17,15 +18,17 @@ class OwnProcess(ServerProcess):
     """See `ServerProcess`.
 
     Args:
-        command: that runs it in the foreground.
+        argv: of the command that runs it in the foreground, as it is now.
         folder: where it runs.
         place: folder of our own for its log and the record of its process.
-        account: who runs it: this user.
+        account: who runs it.
     """
 
-    def __init__(self, command: str, folder: Path, place: Path, account: Account, *, stop_s: float) -> None:
+    def __init__(
+        self, argv: Callable[[], Sequence[str]], folder: Path, place: Path, account: Account, *, stop_s: float
+    ) -> None:
         super().__init__(account, place / "program.log", owns_log=True)
-        self._argv = shlex.split(command)
+        self._argv = argv
         self._folder = folder
         self._record = place / "program.pid"
         self.STOP_S, self.NOUN = stop_s, "program"
@@ -37,11 +40,13 @@ class OwnProcess(ServerProcess):
             TargetError: the command cannot be run.
         """
         self._record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.end_orphans()
+        argv = self._argv()
         try:
-            self._spawn(self._argv, self._folder, self._note)
+            self._spawn(argv, self._folder, self._note)
         except OSError as error:
             raise TargetError(
-                f"cannot run command={self._argv[0]!r}: {error.strerror}",
+                f"cannot run command={argv[0]!r}: {error.strerror}",
                 hint="give the path of an installed program; its PATH is /usr/bin:/bin",
             ) from error
 
@@ -66,4 +71,32 @@ class OwnProcess(ServerProcess):
     def stop(self, *, immediate: bool) -> None:
         """As any; nothing is recorded then."""
         super().stop(immediate=immediate)
+        self.end_orphans()
         self._record.unlink(missing_ok=True)
+
+    def end_orphans(self) -> None:
+        """Ends processes that it has started and left behind: those of a web server keep its port when it is killed.
+
+        Its number is the group's; as long as one of the group lives, the kernel gives that number to nobody else.
+        """
+        record = self._recorded()
+        if record is None or is_running(record[0]) or not record[1].startswith(_boot()):
+            return
+        for pid in _of_group(record[0], self._account.uid):
+            self._end(pid, self.FORCE)
+
+
+def _boot() -> str:
+    return process_mark(os.getpid()).partition(":")[0]
+
+
+def _of_group(group: int, uid: int) -> list[int]:
+    """The processes of a user in a group that is a session of its own, as every program here is started."""
+    found = []
+    for pid in processes():
+        try:
+            is_ours = os.getpgid(pid) == os.getsid(pid) == group and Path(f"/proc/{pid}").stat().st_uid == uid
+        except OSError:
+            continue
+        found += [pid] if is_ours else []
+    return found

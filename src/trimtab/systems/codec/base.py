@@ -100,6 +100,11 @@ class Codec(ABC):
         found = self._only(text, address)
         return None if found is None else Located(found.value, line_of(text, found.start))
 
+    def last(self, text: str, address: str) -> str | None:
+        """The value of the last entry of an address, for texts in which the last one counts; None when there is none."""
+        found = self._matches(text, address)
+        return found[-1].value if found else None
+
     def write(self, text: str, values: Mapping[str, str | None]) -> str:
         """The text with `values` at their addresses; None takes an entry out. What has its value already stays as it stands.
 

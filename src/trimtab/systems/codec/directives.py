@@ -1,13 +1,15 @@
 """`Name value` files: redis.conf and httpd.conf line by line, and nginx.conf with its semicolons and braces.
 
 An address is a name; inside a block it is the block's words, a dot and the name: "events.worker_connections",
-"IfModule mpm_event_module.MaxRequestWorkers". A value is everything up to the line's end (or the semicolon).
+"IfModule mpm_event_module.MaxRequestWorkers". A value is everything up to the line's end (or the semicolon). In
+`Name value` files an address of two words is a name with its first argument, "AcceptFilter http", and the value is the rest.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from trimtab.systems.codec.base import Codec, CodecError, Entry, line_end, unquoted
@@ -42,6 +44,23 @@ class Directives(LineCodec):
                 found.append(Entry(blocks[-1] + match["name"], unquoted(match["raw"]), first, last, start, next_start))
         return tuple(found)
 
+    def _matches(self, text: str, address: str) -> list[Entry]:
+        block, dot, words = address.rpartition(".")
+        name, space, first = words.partition(" ")
+        if not space:
+            return super()._matches(text, address)
+        found = []
+        for entry in super()._matches(text, f"{block}{dot}{name}"):
+            head = re.match(rf"{re.escape(first)}[ \t]+(?=\S)", text[entry.start : entry.end], re.IGNORECASE)
+            if head is not None:
+                start = entry.start + head.end()
+                found.append(replace(entry, address=address, value=unquoted(text[start : entry.end]), start=start))
+        return found
+
+    def _others(self, text: str, values: Mapping[str, str | None]) -> list[tuple[str, str]]:
+        ours = {entry.outer_start for address in values for entry in self._matches(text, address)}
+        return [(entry.address, entry.value) for entry in self.entries(text) if entry.outer_start not in ours]
+
     def _line(self, address: str, value: str, text: str) -> str:
         return f"{address} {_written(value)}"
 
@@ -49,7 +68,7 @@ class Directives(LineCodec):
         return quoted_like(value, old) if value else '""'
 
     def _added(self, text: str, address: str, value: str) -> str:
-        if not _NAME.fullmatch(address):
+        if not all(_NAME.fullmatch(word) for word in address.split(" ", 1)):
             raise CodecError(
                 f"address={address!r} is not in the file, and cannot be added",
                 hint="a directive inside a block can be changed where it is, not added",

@@ -1,18 +1,22 @@
 """Files of JVM options: `-Xmx512m`, `-XX:MaxGCPauseMillis=200`, `-XX:+UseG1GC`, `-Dname=value`; one or several a line.
 
 An address is an option as it is written, without its value: "-Xmx", "-XX:MaxGCPauseMillis", "-XX:UseG1GC" (true or
-false for + and -), "-Dname".
+false for + and -), "-Dname". "-XX:Use*GC" is the collector that is switched on: "G1" of `-XX:+UseG1GC`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from trimtab.systems.codec.base import Codec, CodecError, Entry, line_end
 from trimtab.systems.codec.lines import lines_of
 
-__all__ = ["JvmOptions"]
+__all__ = ["COLLECTOR", "JvmOptions", "collector_of"]
+
+COLLECTOR = "-XX:Use*GC"
+_COLLECTOR = re.compile(r"-XX:Use(Serial|Parallel|G1|Z|Shenandoah|Epsilon)GC")
 
 _OPTION = re.compile(
     r"(?<![^\s\"'])(?:-XX:(?P<sign>[+-])(?P<switch>\w+)|(?P<name>-XX:\w+|-D[\w.]+)=(?P<value>[^\s\"']*)"
@@ -20,6 +24,12 @@ _OPTION = re.compile(
 )
 _SIZES = ("-Xmx", "-Xms", "-Xmn", "-Xss")
 _SIGNS = {"true": "+", "false": "-"}
+
+
+def collector_of(address: str) -> str:
+    """The collector that a switch is for: "G1" of "-XX:UseG1GC"; "" when it is for none."""
+    found = _COLLECTOR.fullmatch(address)
+    return found[1] if found is not None else ""
 
 
 class JvmOptions(Codec):
@@ -43,7 +53,18 @@ class JvmOptions(Codec):
                 found.append(Entry(address, value, line.start + span[0], line.start + span[1], *outer))
         return tuple(found)
 
+    def _matches(self, text: str, address: str) -> list[Entry]:
+        if address != COLLECTOR:
+            return super()._matches(text, address)
+        return [
+            replace(entry, address=COLLECTOR, value=name, end=entry.start + len(f"+Use{name}GC"))
+            for entry in self.entries(text)
+            if entry.value == "true" and (name := collector_of(entry.address))
+        ]
+
     def _raw(self, value: str, old: str) -> str:
+        if _COLLECTOR.fullmatch(f"-XX:{old[1:]}"):
+            return f"+Use{value}GC"
         if old in ("+", "-"):
             if value not in _SIGNS:
                 raise CodecError(
@@ -67,6 +88,8 @@ def _parts(option: re.Match[str]) -> tuple[str, str, tuple[int, int]]:
 
 
 def _option(address: str, value: str) -> str:
+    if address == COLLECTOR:
+        return f"-XX:+Use{value}GC"
     if address in _SIZES:
         return f"{address}{value}"
     if not re.fullmatch(r"-XX:\w+|-D[\w.]+", address):

@@ -1,0 +1,32 @@
+"""What a program prints of its configuration, as address -> value: as a file of a codec, or as HotSpot lists its flags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from trimtab.systems.codec import CODECS
+from trimtab.systems.codec.jvm_options import COLLECTOR, collector_of
+
+__all__ = ["PRINTS", "printed_values"]
+
+_FLAG = re.compile(r"^ *\S+ +(?P<name>\w+) +:?= ?(?P<value>.*?) +\{[^}]*\}(?: +\{[^}]*\})? *$", re.MULTILINE)
+
+PRINTS = ("flags", *sorted(set(CODECS) - {"template", "scalar"}))
+"""`prints` of a channel: "flags" for the list of -XX:+PrintFlagsFinal and of jcmd VM.flags, or a codec."""
+
+
+def printed_values(prints: str, text: str, addresses: Sequence[str]) -> dict[str, str]:
+    """Those of `addresses` that it shows, with their values; of an address that comes twice, the last counts.
+
+    Raises:
+        CodecError: it is not of that syntax.
+    """
+    if prints != "flags":
+        codec = CODECS[prints]()
+        values = {address: codec.last(text, address) for address in addresses}
+        return {address: value for address, value in values.items() if value is not None}
+    found = {f"-XX:{flag['name']}": flag["value"] for flag in _FLAG.finditer(text)}
+    used = [name for address, value in found.items() if value == "true" and (name := collector_of(address))]
+    found |= {COLLECTOR: used[0]} if used else {}
+    return {address: found[address] for address in addresses if address in found}

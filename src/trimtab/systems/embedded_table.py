@@ -1,0 +1,63 @@
+"""EmbeddedTable: a private system that Trimtab makes in a folder of its own; an [embedded."VERSION"] table of a catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from trimtab.systems.lifecycle_table import LifecycleTable
+from trimtab.systems.placeholder import filled
+
+__all__ = ["EmbeddedTable"]
+
+
+class EmbeddedTable(BaseModel):
+    """Where its programs come from, and what its folder holds. In its texts {folder}, {port}, {root} (of the installation),
+    {program}, {machine} ("x86_64") and the names of `needs` are replaced.
+
+    Attributes:
+        program: path of the program below the root of an installation. Where this machine has it, that one is run.
+        packages: Debian's, unpacked into the cache without root where it has not.
+        artifact: of a Maven repository instead, GROUP:ARTIFACT:VERSION:tar.gz, unpacked into the cache.
+        sha512: of the artifact.
+        needs: programs that must be on the PATH besides, each with the Debian package that brings it; {NAME} is its path.
+        folders: made in the folder.
+        files: name -> text, written before each start.
+        first_files: name -> text, written once: configuration, which is changed afterwards.
+        paths: channel -> its file in the folder.
+        lifecycle: how it is run; `run` and `url` must be there.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    program: str
+    packages: tuple[str, ...] = ()
+    artifact: str = ""
+    sha512: str = ""
+    needs: dict[str, str] = Field(default_factory=dict)
+    folders: tuple[str, ...] = ()
+    files: dict[str, str] = Field(default_factory=dict)
+    first_files: dict[str, str] = Field(default_factory=dict)
+    paths: dict[str, str]
+    lifecycle: LifecycleTable
+
+    @model_validator(mode="after")
+    def _has_source(self) -> Self:
+        if bool(self.packages) == bool(self.artifact):
+            raise ValueError("needs packages or artifact")
+        if bool(self.artifact) != bool(self.sha512):
+            raise ValueError("artifact and sha512 go together")
+        if self.lifecycle.run is None or self.lifecycle.url is None:
+            raise ValueError("its lifecycle needs run and url")
+        return self
+
+    def under(self, table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        """A [target.NAME] table with what it does not say itself, for a private one in `folder`."""
+        usual = self.lifecycle.model_dump(exclude_none=True)
+        names = {**usual.pop("names", {}), **table.get("names", {})}
+        log_file = filled(usual.pop("log_file", ""), {"folder": str(folder)})
+        logs = {"log_file": log_file} if log_file else {}
+        return {**usual, **logs, **table, "folder": str(folder), "names": names}

@@ -1,0 +1,55 @@
+"""Facets: a catalogue of what a system runs in, such as its Java machine, taken into the system's own."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from trimtab.errors import UsageError
+
+__all__ = ["facet_names", "with_facets"]
+
+_TABLES = ("knob", "memory", "advice", "units")
+_LISTS = ("orders", "constraint", "advice_when", "shrinks")
+
+
+def facet_names() -> tuple[str, ...]:
+    """Those that Trimtab ships: the files of catalog/facets."""
+    folder = files("trimtab.catalog") / "facets"
+    return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir())) if folder.is_dir() else ()
+
+
+def with_facets(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A catalogue with those of its `facets` taken in; what it says itself of a channel wins.
+
+    Raises:
+        UsageError: there is no such facet, or a name is in both.
+    """
+    found, names = dict(table), table.get("facets", ())
+    for name in names if isinstance(names, list) else ():
+        if name not in facet_names():
+            raise UsageError(f"facets names {name!r}: there is no such facet", hint=f"use: {', '.join(facet_names())}")
+        path = files("trimtab.catalog") / "facets" / f"{name}.toml"
+        found = _joined(found, tomllib.loads(path.read_text(encoding="utf-8")), name)
+    return found
+
+
+def _joined(own: dict[str, Any], facet: dict[str, Any], name: str) -> dict[str, Any]:
+    made = dict(own)
+    only = next(iter(facet["channel"]))
+    facet = {**facet, "knob": {n: {"channel": only, **knob} for n, knob in facet["knob"].items()}}
+    for key in _TABLES:
+        mine, more = own.get(key, {}), facet.get(key, {})
+        both = sorted(set(mine) & set(more))
+        if both and key == "knob":
+            raise UsageError(f"[knob.{both[0]}] is a knob of facet={name!r} too", hint="give it another name")
+        made[key] = {**more, **mine}
+    for key in _LISTS:
+        made[key] = [*own.get(key, []), *facet.get(key, [])]
+    channels = own.get("channel", {})
+    made["channel"] = {**channels, **{n: {**table, **channels.get(n, {})} for n, table in facet["channel"].items()}}
+    log, more = own.get("log", {}), facet.get("log", {})
+    made["log"] = {**more, **log, "line": [*log.get("line", []), *more.get("line", [])]}
+    return made

@@ -1,0 +1,129 @@
+"""OwnWords: what a program says of itself, of its settings, and of files that it has not read yet."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from trimtab.errors import ApplyError, TargetError
+from trimtab.host import FileCopy
+from trimtab.records import Fault
+from trimtab.systems.account import Account
+from trimtab.systems.catalog import Catalog
+from trimtab.systems.codec import CodecError
+from trimtab.systems.command_lifecycle import AlwaysThere
+from trimtab.systems.command_settings import CommandSettings
+from trimtab.systems.dump import printed_values
+from trimtab.systems.file_channel import FileChannel
+
+__all__ = ["OwnWords"]
+
+
+class OwnWords:
+    """See the module.
+
+    Args:
+        catalog: with the commands that ask.
+        settings: the table of the study file.
+        reach: the way to the program.
+    """
+
+    def __init__(self, catalog: Catalog, settings: CommandSettings, reach: AlwaysThere) -> None:
+        self._catalog = catalog
+        self._settings = settings
+        self._reach = reach
+        self._asked: dict[str, str] = {}
+
+    def values(self, channel: FileChannel, addresses: Sequence[str]) -> Mapping[str, str] | None:
+        """The values in use, of those settings that it speaks of; None where nothing tells them.
+
+        Raises:
+            TargetError: a command fails, or is not understood.
+        """
+        table = self._catalog.channel[channel.name]
+        if self._settings.read is not None:
+            return self._reach.values(addresses) if self._reach.is_up() else None
+        if not table.read or ("{pid}" in table.read and self._reach.pid is None):
+            return None
+        text = self._told("read", table.read, is_lasting="{pid}" in table.read)
+        try:
+            return printed_values(table.prints, text, addresses)
+        except CodecError as error:
+            raise TargetError(f"read={table.read!r} is not understood: {error.message}", hint=error.hint) from error
+
+    def lacks(self, name: str, values: Mapping[str, str] | None) -> str:
+        """Why the program here has no such setting; "" when it may have it."""
+        entry, address = self._catalog.knob[name], self._catalog.address_of(name)
+        channel = self._catalog.channel[self._catalog.channel_of(name)]
+        if channel.tells_all and values is not None and address not in values:
+            return f"this program has no setting {address!r}, or does not show it"
+        if not entry.needs or self._settings.features is None:
+            return ""
+        features = self._told("features", self._settings.features, is_lasting=True)
+        return "" if entry.needs in features else f"it needs {entry.needs!r}, which this program does not have"
+
+    def _told(self, key: str, command: str, *, is_lasting: bool) -> str:
+        """What a command prints, asked once in the life of a process where that cannot change in it."""
+        if not is_lasting:
+            return self._printed(key, command)
+        asked = f"{self._reach.instance} {command}"
+        if asked not in self._asked:
+            self._asked[asked] = self._printed(key, command)
+        return self._asked[asked]
+
+    def _printed(self, key: str, command: str) -> str:
+        result = self._reach.ask(command)
+        if result.exit_code != 0:
+            raise TargetError(
+                f"{key}={command!r} ended with exit_code={result.exit_code}: {result.output[-500:]}",
+                hint="run it by hand to see why",
+            )
+        return result.stdout
+
+    def check(self, now: Mapping[FileChannel, FileCopy | None], goals: Mapping[FileChannel, FileCopy | None]) -> None:
+        """That the program would take these files.
+
+        Raises:
+            ApplyError: it would not, with its own words.
+        """
+        changed = [channel for channel, goal in goals.items() if goal != now[channel]]
+        asked = [channel for channel in changed if self._catalog.channel[channel.name].check]
+        if not asked:
+            return
+        with tempfile.TemporaryDirectory(prefix="trimtab-check-") as scratch:
+            names = self._candidates(Path(scratch), goals)
+            for channel in asked:
+                self._ask(channel, {**names, "file": names.get(f"file.{channel.name}", os.devnull)}, scratch)
+
+    def _candidates(self, folder: Path, goals: Mapping[FileChannel, FileCopy | None]) -> dict[str, str]:
+        """A copy of each file for the user who asks, and for nobody else: files may hold passwords."""
+        account = self._reach.runs_as
+        names = {}
+        for channel, goal in goals.items():
+            path = folder / channel.name
+            path.write_bytes(goal.content if goal is not None else b"")
+            path.chmod(0o600)
+            _give(path, account)
+            names[f"file.{channel.name}"] = str(path)
+        _give(folder, account)
+        return names
+
+    def _ask(self, channel: FileChannel, names: Mapping[str, str], scratch: str) -> None:
+        result = self._reach.ask(self._catalog.channel[channel.name].check, names)
+        if result.exit_code != 0:
+            said = re.sub(
+                rf"{re.escape(scratch)}/\S*?(?=[\s:,'\"]|$)", str(channel.path), result.output[-1000:].strip()
+            )
+            raise ApplyError(
+                f"the program would refuse file={str(channel.path)!r}: {said}",
+                hint="nothing was changed",
+                fault=Fault.CONFIG,
+            )
+
+
+def _give(path: Path, account: Account | None) -> None:
+    if account is not None and not account.is_me:
+        os.chown(path, account.uid, account.gid)

@@ -1,0 +1,127 @@
+"""PrivatePlace: the folder and the port of a private system that a catalogue describes."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from trimtab.errors import TargetError
+from trimtab.host import FileCopy, LocalHost
+from trimtab.systems.account import Account
+from trimtab.systems.embedded_table import EmbeddedTable
+from trimtab.systems.placeholder import filled
+from trimtab.systems.private_folder import make_server_folders
+from trimtab.systems.programs import find_program, installation
+
+__all__ = ["PrivatePlace"]
+
+_MADE = "trimtab.made"
+_PORT = "trimtab.port"
+_MODE = 0o644
+
+
+class PrivatePlace:
+    """See the module.
+
+    Args:
+        label: of the system and its version.
+        table: what the catalogue says.
+        folder: where it is.
+        port: that it must have; None for a free one.
+        names: further {NAME}s of its files; they may hold the others.
+
+    Attributes:
+        folder: the same.
+    """
+
+    def __init__(
+        self, label: str, table: EmbeddedTable, folder: Path, port: int | None, names: Mapping[str, str]
+    ) -> None:
+        self.folder = folder
+        self._label = label
+        self._table = table
+        self._wanted = port
+        self._more = names
+        self._host = LocalHost()
+
+    @property
+    def port(self) -> int | None:
+        """That it was given last; None before its first start."""
+        try:
+            return self._wanted or int((self.folder / _PORT).read_text())
+        except (OSError, ValueError):
+            return None
+
+    @cached_property
+    def _root(self) -> str:
+        root = installation(self._label, self._table)
+        return "" if root == Path("/") else str(root)
+
+    @cached_property
+    def _programs(self) -> Mapping[str, str]:
+        return {name: find_program(name, package) for name, package in self._table.needs.items()}
+
+    def names(self) -> Mapping[str, str]:
+        """What {NAME} means in its texts.
+
+        Raises:
+            TargetError: its programs are not installed, and cannot be fetched.
+        """
+        port = self.port
+        return {
+            "folder": str(self.folder),
+            "root": self._root,
+            "program": f"{self._root}/{self._table.program.lstrip('/')}",
+            "machine": platform.machine(),
+            **self._programs,
+            **({"port": str(port)} if port is not None else {}),
+        }
+
+    def make(self, account: Account) -> None:
+        """Makes the folder for a user, and finds a port; configuration that is there already stays.
+
+        Raises:
+            TargetError: it cannot be made, or the port that it must have is taken.
+        """
+        self.names()
+        make_server_folders(self.folder, [self.folder / name for name in self._table.folders], account)
+        self._find_port()
+        is_new = not (self.folder / _MADE).exists()
+        for name, text in {**(self._table.first_files if is_new else {}), **self._table.files}.items():
+            self._write(name, filled(filled(text, self._more), self.names()))
+        self._write(_MADE, "")
+
+    def _find_port(self) -> None:
+        port = self.port
+        if port is not None and _is_free(port):
+            return
+        if self._wanted is not None:
+            raise TargetError(
+                f"port={self._wanted} is taken by another program",
+                hint="give another port, or leave it out for a free one",
+            )
+        self._write(_PORT, f"{_free_port()}\n")
+
+    def _write(self, name: str, text: str) -> None:
+        copy = FileCopy(content=text.encode(), mode=_MODE, uid=os.geteuid(), gid=os.getegid())
+        self._host.write_file(self.folder / name, copy)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
