@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import psycopg
 import pytest
 
 from tests import needs
-from tests.servers.postgresql import Server, programs, started
+from tests.servers.postgresql import DEBIAN, Server, programs, started
 from tests.servers.run import template
 
 ROOT = Path(__file__).parents[2]
@@ -21,16 +22,20 @@ SECTIONS = ROOT / "clients" / "c" / "sections"
 COST = "base=100;work_mem=65536:0.5;jit=0:1.01;max_parallel_workers_per_gather=4:1.3;random_page_cost=1.1:3;enable_nestloop=0:20"
 """What statements "take" in most tests: half with 64 MB of work_mem, much more with what an unlucky probe may try."""
 QUERY = "SELECT k, count(*), max(r) FROM t GROUP BY k ORDER BY 3, 1"
+OWN = "SELECT current_setting('work_mem'), count(*) FROM t GROUP BY 1"
+"""Shows what it runs with: the one kind of statement whose answer may differ."""
 
 Row = dict[str, Any]
 
 
 def headers(version: str) -> Path:
-    """Of the server; the test is skipped where they are not installed."""
+    """Of the server; the test is skipped where they are not installed, nor unpacked where TRIMTAB_POSTGRESQL_HEADERS says."""
     asked = subprocess.run(
         [str(programs(version) / "pg_config"), "--includedir-server"], capture_output=True, text=True, check=True
     )
     folder = Path(asked.stdout.strip())
+    if version == DEBIAN:
+        folder = Path(os.environ.get("TRIMTAB_POSTGRESQL_HEADERS", folder))
     if not (folder / "postgres.h").exists():
         needs.missing(f"needs the headers of PostgreSQL {version}: no {folder / 'postgres.h'}")
     return folder
@@ -69,6 +74,7 @@ class Session:
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection = connection
+        connection.execute("SET client_encoding = 'UTF8'")  # texts of a SQL_ASCII database would come as bytes
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         cursor = self.connection.execute(sql.encode())

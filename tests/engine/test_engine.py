@@ -7,14 +7,11 @@ import json
 import psycopg
 import pytest
 
-from tests.engine.conftest import QUERY, Session, engine, library
+from tests.engine.conftest import OWN, QUERY, Session, engine, library
 from tests.needs import IS_FULL
 from tests.servers.postgresql import DEBIAN, Server
 
 pytestmark = [pytest.mark.service, pytest.mark.needs("c-compiler", "postgresql-embedded")]
-
-OWN = "SELECT current_setting('work_mem'), count(*) FROM t GROUP BY 1"
-"""Shows what it runs with: the one kind of statement whose answer may differ."""
 
 
 @pytest.mark.parametrize("version", ["18", "16", DEBIAN])

@@ -4,9 +4,14 @@
 #include "access/xact.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#if PG_VERSION_NUM >= 160000
 #include "nodes/queryjumble.h"
+#endif
 #include "utils/builtins.h"
 #include "utils/plancache.h"
+#if PG_VERSION_NUM < 160000
+#include "utils/queryjumble.h"
+#endif
 
 #include <math.h>
 

@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "advise": "suggest a config by rules of thumb, without measuring",
     "bench": "measure one config and the noise of this machine",
     "profile": "turn a live server's statements into a workload",
+    "engine": "show what PostgreSQL has learnt about its queries",
     "tune": "find a better config and prove it",
     "rank": "rank the knobs by their effect",
     "report": "show what was tried, found and proven, and how to undo it",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from trimtab.records.machine import Machine
     from trimtab.records.objective import FIGURES, METRICS, MetricConstraint, Objective
     from trimtab.records.prior import KnobPrior, Play, Prior
+    from trimtab.records.query_class import QueryClass
     from trimtab.records.rights import DataRights
     from trimtab.records.trial import Context, Fault, Role, Status, Trial, seconds_of
     from trimtab.records.verdict import (
@@ -47,6 +48,7 @@ else:
             "machine": "Machine",
             "objective": "FIGURES METRICS MetricConstraint Objective",
             "prior": "KnobPrior Play Prior",
+            "query_class": "QueryClass",
             "rights": "DataRights",
             "trial": "Context Fault Role Status Trial seconds_of",
             "verdict": "AblationSummary BenchSummary Condition DesignPlan DriftPoint DriftSummary DroppedKnob GainInterval "
@@ -90,6 +92,7 @@ __all__ = [
     "PruneLevel",
     "PrunePlan",
     "PruneSummary",
+    "QueryClass",
     "Role",
     "Status",
     "Trial",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from trimtab.report.bench import bench_to_json, measurement_to_json, print_bench
     from trimtab.report.bench_live import BenchProgress
     from trimtab.report.html import render_html, render_rank_html, write_html, write_rank_html
+    from trimtab.report.in_engine import engine_text
     from trimtab.report.json import to_json
     from trimtab.report.live import Progress
     from trimtab.report.ranking import print_rank, rank_text, rank_to_json
@@ -22,6 +23,7 @@ else:
             "bench": "bench_to_json measurement_to_json print_bench",
             "bench_live": "BenchProgress",
             "html": "render_html render_rank_html write_html write_rank_html",
+            "in_engine": "engine_text",
             "json": "to_json",
             "live": "Progress",
             "ranking": "print_rank rank_text rank_to_json",
@@ -35,6 +37,7 @@ __all__ = [
     "Progress",
     "Summary",
     "bench_to_json",
+    "engine_text",
     "measurement_to_json",
     "print_bench",
     "print_rank",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from trimtab.study.discovery import embedded_server, found_servers
     from trimtab.study.file import Budget, StudyFile, load_study_file
     from trimtab.study.grant import Grant, grant_sql
+    from trimtab.study.in_engine import engine_advice, engine_classes, switch_engine
     from trimtab.study.rank import Ranked, design_name, make_rankers, rank_study
     from trimtab.study.rate_search import RateResult, Slo, find_rate, rate_to_json
     from trimtab.study.recovery import (
@@ -46,6 +47,7 @@ else:
             "discovery": "embedded_server found_servers",
             "file": "Budget StudyFile load_study_file",
             "grant": "Grant grant_sql",
+            "in_engine": "engine_advice engine_classes switch_engine",
             "rank": "Ranked design_name make_rankers rank_study",
             "rate_search": "RateResult Slo find_rate rate_to_json",
             "recovery": "Recovered Stuck applied extract leave leave_applied open_changes recover shown",
@@ -82,6 +84,8 @@ __all__ = [
     "demo_file",
     "design_name",
     "embedded_server",
+    "engine_advice",
+    "engine_classes",
     "extract",
     "find_rate",
     "found_servers",
@@ -101,6 +105,7 @@ __all__ = [
     "run_design",
     "shown",
     "study_text",
+    "switch_engine",
     "tune",
     "winner_of",
 ]

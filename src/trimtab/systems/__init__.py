@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         GrantingTarget,
         PlayingTarget,
         RestartableTarget,
+        SelfTuningTarget,
         Symptom,
         Vitals,
         Watchable,
@@ -43,7 +44,7 @@ else:
         {
             "base": "Applied KnobState Own Restarts Snapshot Target Undone always",
             "capabilities": "CountingTarget DiscoverableTarget Disturbance Evidence ForensicTarget FoundServer GrantingTarget"
-            " PlayingTarget RestartableTarget Symptom Vitals Watchable",
+            " PlayingTarget RestartableTarget SelfTuningTarget Symptom Vitals Watchable",
             "follow": "stale",
             "gate": "check_harmless require_open",
             "memory": "MemoryModel",
@@ -68,6 +69,7 @@ __all__ = [
     "PlayingTarget",
     "RestartableTarget",
     "Restarts",
+    "SelfTuningTarget",
     "Snapshot",
     "Stack",
     "Step",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from trimtab.host import VolumeUse
-    from trimtab.records import Context, DataRights, Fault, Play
+    from trimtab.records import Context, DataRights, Fault, Play, QueryClass
     from trimtab.systems.base import Snapshot
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "GrantingTarget",
     "PlayingTarget",
     "RestartableTarget",
+    "SelfTuningTarget",
     "Symptom",
     "Vitals",
     "Watchable",
@@ -190,6 +191,29 @@ class GrantingTarget(Protocol):
         Raises:
             TargetError: the system cannot be reached or read.
             UsageError: a knob that the settings name cannot be tuned.
+        """
+
+
+@runtime_checkable
+class SelfTuningTarget(Protocol):
+    """A target whose own system can tune each class of its queries while it works. It must be open."""
+
+    def query_classes(self) -> Sequence[QueryClass]:
+        """What it has learnt, the most time first.
+
+        Raises:
+            TargetError: it cannot be reached, or does not tune its queries.
+        """
+
+    def query_advice(self) -> str:
+        """The same as statements for a system that does not tune its queries; changes nothing. Raises as `query_classes`."""
+
+    def switch_engine(self, mode: str) -> None:
+        """Sets "off", "observe" or "tune" for the whole system, for good.
+
+        Raises:
+            UsageError: another mode.
+            TargetError: it cannot be reached, does not tune its queries, or refuses.
         """
 
 

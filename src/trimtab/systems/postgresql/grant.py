@@ -8,7 +8,7 @@ from trimtab.records import DataRights
 from trimtab.systems.grants import granted
 from trimtab.systems.server_catalog import server_catalog
 
-__all__ = ["SINCE", "grant_text"]
+__all__ = ["SINCE", "grant_text", "word"]
 
 SINCE = 15
 """First version with GRANT ... ON PARAMETER and with the role pg_checkpoint."""
@@ -18,7 +18,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _word(name: str) -> str:
+def word(name: str) -> str:
     """An identifier, quoted only where it must be."""
     return name if name.isidentifier() and name.islower() and name.isascii() else _quoted(name)
 
@@ -41,10 +41,10 @@ def grant_text(major: int, database: str, names: Sequence[str], rights: DataRigh
     """
     words = {
         "n_knobs": str(len(names)),
-        "knobs": "\n".join(_wrapped(f"{_word(name)}{',' if name != names[-1] else ''}" for name in names)),
-        "role": _word(role),
-        "login_database": _word(database),
-        "database": _word(rights.database) if rights is not None else "",
+        "knobs": "\n".join(_wrapped(f"{word(name)}{',' if name != names[-1] else ''}" for name in names)),
+        "role": word(role),
+        "login_database": word(database),
+        "database": word(rights.database) if rights is not None else "",
         "version": str(major),
     }
     return granted(server_catalog("postgresql").grant, rights, {"version": float(major)}, words)

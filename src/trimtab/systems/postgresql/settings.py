@@ -32,6 +32,11 @@ class Settings(DatabaseSettings):
     )
     url: SecretStr | None = Field(None, description='a running server: "postgresql://user@host:port/db" or "host=... "')
     restart: str | None = Field(None, description='command that restarts it, such as "systemctl restart postgresql"')
+    in_engine: bool = Field(
+        False,
+        description="whether the server tunes its own queries with the extension trimtab: `trimtab doctor` checks it, "
+        "`trimtab engine` shows what it learnt",
+    )
     immediate_stop: bool | None = Field(
         None,
         description="whether to stop a server at once that does not stop within a minute (SIGQUIT; it replays its "

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import ApplyError, TargetError
-from trimtab.records import DataRights, Fault
+from trimtab.records import DataRights, Fault, QueryClass
 from trimtab.space import Config, Knob, Value
 from trimtab.systems.base import KnobState, Snapshot
 from trimtab.systems.database import DatabaseSystem
@@ -15,7 +15,7 @@ from trimtab.systems.doctor import Line
 from trimtab.systems.knobs import Reading
 from trimtab.systems.network import Link
 from trimtab.systems.picture import Picture
-from trimtab.systems.postgresql import grant, preflight
+from trimtab.systems.postgresql import grant, in_engine, preflight
 from trimtab.systems.postgresql.autoconf import file_faults
 from trimtab.systems.postgresql.catalogue import CATALOG, Facts, major_version, missing_knobs, read_facts, read_rows
 from trimtab.systems.postgresql.change import AlterSystem
@@ -155,6 +155,7 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
         reach = self._reach
         with reach.connect() as connection:
             version, is_standby, is_superuser, user = connection.rows(CATALOG.sql["role"])[0]
+            engine = in_engine.lines(connection) if self.settings.in_engine else []
             faults, waits = file_faults(connection), ", ".join(unsettled(connection, read_rows(connection)))
         managed = states["allow_alter_system"].running is False if "allow_alter_system" in states else False
         files = f"data directory {reach.data_dir}" if reach.data_dir else "not reachable, changed by SQL alone"
@@ -167,4 +168,19 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
             ("alter system", not managed, "allow_alter_system = off" if managed else "allowed"),
             ("files", not faults, "; ".join(faults) or f"{files}; no faults in the configuration files"),
             ("pending", not waits, pending),
+            *engine,
         ]
+
+    def query_classes(self) -> Sequence[QueryClass]:
+        """See `SelfTuningTarget`."""
+        with self._reach.connect() as connection:
+            return in_engine.query_classes(connection)
+
+    def query_advice(self) -> str:
+        """See `SelfTuningTarget`."""
+        return in_engine.advice_sql(self.query_classes())
+
+    def switch_engine(self, mode: str) -> None:
+        """See `SelfTuningTarget`."""
+        with self._reach.connect() as connection:
+            in_engine.switch(connection, mode)

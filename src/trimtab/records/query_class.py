@@ -1,0 +1,41 @@
+"""QueryClass: what a server that tunes its own queries has learnt of one class of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["QueryClass"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryClass:
+    """One class of queries: those of one query id, role and size of data. No text of a statement.
+
+    Attributes:
+        query_id: as the server counts it, in decimal.
+        database, role: their names; "" for those that are gone.
+        phase: watching, searching, proving, settled or pinned.
+        left_alone: why it is only observed; "" when it may be touched.
+        calls, probes: executions, and those of them that tried something.
+        own_ms: time of an execution with the session's own settings.
+        gain: own time over the time with `settings`; 1 while nothing is proven. gain_low, gain_high: its 95 % interval.
+        total_ms, lost_ms, gained_ms: the account: all executions; what probing cost; what faster settings brought.
+        settings: name -> value of what differs from the session's own.
+    """
+
+    query_id: str
+    database: str
+    role: str
+    phase: str
+    left_alone: str
+    calls: int
+    probes: int
+    own_ms: float
+    gain: float
+    gain_low: float
+    gain_high: float
+    total_ms: float
+    lost_ms: float
+    gained_ms: float
+    settings: Mapping[str, str]

@@ -1,0 +1,154 @@
+"""Tuning inside the server by the extension of extensions/postgresql: what is missing, its mode, what it learnt.
+
+Nothing here decides anything: the extension does, in the server. What it learnt is given to those who do not load extensions as
+plain statements.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from trimtab.errors import TargetError, UsageError
+from trimtab.records import QueryClass
+from trimtab.systems.doctor import Line
+from trimtab.systems.postgresql.grant import word
+from trimtab.systems.postgresql.session import Connection
+from trimtab.systems.session import StatementError
+
+__all__ = ["CHECK", "advice_sql", "lines", "query_classes", "switch"]
+
+CHECK = "in-engine tuning"
+MODES = ("off", "observe", "tune")
+_HINT = "see docs/how-to/tune-inside-postgresql.md"
+_MAJORITY = 0.5
+"""A setting that helps classes with less than this share of a role's time in a database is no default for it."""
+
+
+def _state(connection: Connection) -> tuple[bool, bool, str]:
+    """Whether it is installed, whether this database has it, and its mode; "" when it is not loaded."""
+    ((is_here, is_made),) = connection.rows(
+        "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'trimtab'), "
+        "EXISTS (SELECT FROM pg_proc WHERE proname = 'trimtab_export')"
+    )
+    return (
+        bool(is_here),
+        bool(is_made),
+        str(connection.value("SELECT coalesce(current_setting('trimtab.mode', true), '')")),
+    )
+
+
+def lines(connection: Connection) -> list[Line]:
+    """What `trimtab doctor` says of it: the first thing that is missing, or the mode."""
+    is_here, is_made, mode = _state(connection)
+    if not mode:
+        where = "it is installed" if is_here else "it is not installed: make -C extensions/postgresql install"
+        missing = f"{where}; then add trimtab to shared_preload_libraries and restart the server"
+        return [(CHECK, False, f"the extension is not loaded: {missing}")]
+    if not is_made:
+        return [(CHECK, False, "the extension is loaded; in this database run: CREATE EXTENSION trimtab")]
+    says = "; while it is, trials measure its changes too" if mode == "tune" else ""
+    try:
+        problem = connection.value("SELECT file_problem FROM trimtab_status()")
+    except StatementError:
+        return [(CHECK, False, f"mode={mode}; this user may not see what it learns: GRANT pg_read_all_stats")]
+    return [(CHECK, not problem, f"mode={mode}{says}" + (f"; {problem}" if problem else ""))]
+
+
+def query_classes(connection: Connection) -> list[QueryClass]:
+    """What the extension knows of each class, the most time first.
+
+    Raises:
+        TargetError: it is not loaded, or this user may not see it.
+    """
+    ((check, is_fine, text),) = lines(connection)
+    if not is_fine and "file=" not in text:
+        raise TargetError(f"{check}: {text}", hint=_HINT)
+    document = connection.value("SELECT trimtab_export()")
+    found = document if isinstance(document, dict) else json.loads(document)
+    names: dict[int, str] = dict(connection.rows("SELECT oid::bigint, datname FROM pg_database"))
+    roles: dict[int, str] = dict(connection.rows("SELECT oid::bigint, rolname FROM pg_roles"))
+    classes = [_class(row, names, roles) for row in found["classes"]]
+    return sorted(classes, key=lambda each: -each.total_ms)
+
+
+def _class(row: Mapping[str, Any], databases: Mapping[int, str], roles: Mapping[int, str]) -> QueryClass:
+    return QueryClass(
+        query_id=row["query_id"],
+        database=databases.get(row["database"], ""),
+        role=roles.get(row["role"], ""),
+        phase=row["phase"],
+        left_alone=row["left_alone"],
+        calls=row["calls"],
+        probes=row["probes"],
+        own_ms=row["base_ms"],
+        gain=row["gain"],
+        gain_low=row["gain_low"],
+        gain_high=row["gain_high"],
+        total_ms=row["total_ms"],
+        lost_ms=row["loss_ms"],
+        gained_ms=row["gained_ms"],
+        settings=dict(row["settings"]),
+    )
+
+
+def switch(connection: Connection, mode: str) -> None:
+    """Sets the mode for the whole server, for good; makes the views where they are missing.
+
+    Raises:
+        UsageError: an unknown mode.
+        TargetError: it is not loaded, or this user may not.
+    """
+    if mode not in MODES:
+        raise UsageError(f"mode={mode!r} is unknown", hint=f"one of {', '.join(MODES)}")
+    is_here, is_made, now = _state(connection)
+    if not now:
+        raise TargetError("the extension is not loaded", hint=f"add trimtab to shared_preload_libraries; {_HINT}")
+    try:
+        if is_here and not is_made:
+            connection.rows("CREATE EXTENSION trimtab")
+        connection.rows(f"ALTER SYSTEM SET trimtab.mode = {mode}")
+        connection.rows("SELECT pg_reload_conf()")
+    except StatementError as error:
+        raise TargetError(f"trimtab.mode cannot be set: {error.message}", hint="a superuser may") from error
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def advice_sql(classes: Sequence[QueryClass]) -> str:
+    """What was learnt, for a server without it: defaults of a role in a database where they help most of its time, and hints.
+
+    Changes nothing; a comment at each line says what it rests on.
+    """
+    return "\n".join([*_defaults(classes), *_hints(classes)]) + "\n"
+
+
+def _defaults(classes: Sequence[QueryClass]) -> Iterator[str]:
+    groups: dict[tuple[str, str], list[QueryClass]] = defaultdict(list)
+    for each in classes:
+        if each.database and each.role:
+            groups[each.database, each.role].append(each)
+    yield "-- Defaults of a role in a database, where most of its measured time gains by them. Measure before you keep them."
+    for (database, role), group in sorted(groups.items()):
+        total = sum(each.total_ms for each in group) or 1.0
+        helped: dict[tuple[str, str], float] = defaultdict(float)
+        for each in group:
+            for name, value in each.settings.items():
+                helped[name, value] += each.total_ms
+        for (name, value), ms in sorted(helped.items()):
+            if ms / total > _MAJORITY:
+                share = f"-- faster for {ms / total:.0%} of the time"
+                yield f"ALTER ROLE {word(role)} IN DATABASE {word(database)} SET {name} = {_literal(value)};  {share}"
+
+
+def _hints(classes: Sequence[QueryClass]) -> Iterator[str]:
+    yield "-- Hints in the syntax of pg_hint_plan, by query id (see pg_stat_statements.queryid for the texts)."
+    for each in classes:
+        if each.settings and each.gain_low > 1:
+            sets = " ".join(f'Set({name} "{value}")' for name, value in each.settings.items())
+            gain = f"{each.gain:.2f} times as fast ({each.gain_low:.2f} to {each.gain_high:.2f})"
+            yield f"-- {each.query_id}: /*+ {sets} */  {gain}"

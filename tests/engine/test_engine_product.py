@@ -1,0 +1,101 @@
+"""`in_engine = true` in a study file: what doctor says is missing, what `trimtab engine` shows and prints for other servers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Ran, Run, run
+from tests.engine.conftest import OWN, Session, engine
+from tests.servers.postgresql import Server, started
+from trimtab.records import QueryClass
+from trimtab.systems.postgresql.in_engine import advice_sql
+
+__all__ = ["run"]
+
+pytestmark = [pytest.mark.needs("c-compiler", "postgresql-embedded")]
+
+STUDY = """
+[study]
+name = "engine"
+[target.db]
+kind = "postgresql"
+url = "{url}"
+memory = "500MB"
+in_engine = {in_engine}
+[workload]
+kind = "ycsb"
+workload = "A"
+records = 500
+[workload.load]
+users = 1
+"""
+
+
+def a_class(**changes: object) -> QueryClass:
+    known: dict[str, object] = {
+        "query_id": "7", "database": "app", "role": "r o", "phase": "settled", "left_alone": "", "calls": 9, "probes": 2,
+        "own_ms": 10.0, "gain": 2.0, "gain_low": 1.8, "gain_high": 2.2, "total_ms": 90.0, "lost_ms": 1.0, "gained_ms": 30.0,
+        "settings": {"work_mem": "65536"},
+    }  # fmt: skip
+    return QueryClass(**(known | changes))  # type: ignore[arg-type]
+
+
+def test_advice_is_what_helps_most_of_a_role_s_time() -> None:
+    rare = a_class(query_id="8", total_ms=20.0, settings={"jit": "off"})
+    gone = a_class(query_id="9", role="", settings={"jit": "off"}, gain_low=0.9)
+    text = advice_sql([a_class(), rare, gone])
+    assert "ALTER ROLE \"r o\" IN DATABASE app SET work_mem = '65536';  -- faster for 82% of the time\n" in text
+    assert "SET jit" not in text
+    assert '-- 7: /*+ Set(work_mem "65536") */  2.00 times as fast (1.80 to 2.20)\n' in text
+    assert "-- 9" not in text, "what may be no gain is no hint"
+
+
+class Asked:
+    """`trimtab COMMAND study.toml` for a server."""
+
+    def __init__(self, run: Run, folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._run, self._file, self._server = run, folder / "study.toml", server
+        monkeypatch.setenv("PGPASSWORD", server.password)
+
+    def __call__(self, command: str, *options: str, in_engine: str = "true") -> Ran:
+        self._file.write_text(STUDY.format(url=self._server.url(), in_engine=in_engine))
+        return self._run(command, "study.toml", *options)
+
+
+@pytest.mark.service
+def test_the_whole_way(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with engine("18") as (server, session):
+        ask = Asked(run, tmp_path, server, monkeypatch)
+        session.learn(OWN)
+        shown = ask("engine")
+        assert shown.code == 0, shown.err
+        assert "work_mem=65536" in shown.out
+        assert "1 class: " in shown.out
+        (found,) = json.loads(ask("engine", "--json").out)["classes"]
+        assert (found["settings"], found["role"], found["database"]) == ({"work_mem": "65536"}, "postgres", "postgres")
+        assert "ALTER ROLE postgres IN DATABASE postgres SET work_mem = '65536'" in ask("engine", "--sql").out
+        assert "in-engine tuning: mode=observe" in ask("doctor").out
+        assert ask("engine", "--mode", "tune").out == "trimtab.mode = tune\n"
+        with server.admin() as connection:
+            assert Session(connection).value("SHOW trimtab.mode") == "tune"
+        assert "trials measure its changes too" in ask("doctor").out
+        refused = ask("engine", "--json", "--sql")
+        assert (refused.code, "use only one of --json, --sql and --mode" in refused.err) == (2, True)
+        without = ask("engine", in_engine="false")
+        assert "0 targets of the study have in_engine = true\nhint: add it to the one [target.NAME]" in without.err
+
+
+@pytest.mark.service
+def test_what_is_missing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with started("18") as server:
+        ask = Asked(run, tmp_path, server, monkeypatch)
+        doctor = ask("doctor")
+        missing = "the extension is not loaded: it is not installed: make -C extensions/postgresql install; then add trimtab to"
+        assert f"FAIL  in-engine tuning: {missing} shared_preload_libraries and restart the server" in doctor.out
+        shown = ask("engine")
+        assert (shown.code, f"error: in-engine tuning: {missing}" in shown.err) == (3, True)
+        switched = ask("engine", "--mode", "tune")
+        assert (switched.code, "error: the extension is not loaded\nhint: add trimtab to" in switched.err) == (3, True)
