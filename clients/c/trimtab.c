@@ -519,8 +519,8 @@ static int said(tt_session *s, const tt_buffer *what) {
     tt_put(&rest, what->text ? what->text : "");
     outcome = rest.failed || what->failed ? short_of_memory(s) : ask(s, "/report", rest.text);
     tt_buffer_free(&rest);
-    /* another client has reported it, or the session was ended or restarted: nothing is wrong with the program */
-    if (outcome < 0 && s->status != 409 && s->status != 410) return outcome;
+    /* the server was killed before it had written the point down, another client has reported it, or the session was ended or restarted: nothing is wrong with the program */
+    if (outcome < 0 && s->status != 404 && s->status != 409 && s->status != 410) return outcome;
     if (outcome < 0) s->error.length = 0;
     free(s->ticket);
     s->ticket = NULL;

@@ -94,7 +94,9 @@ class Browser:
         """Until JavaScript gives something true; that."""
         until = time.monotonic() + _PATIENCE_S
         while not (found := self.value(f"!!({script})")):
-            assert time.monotonic() < until, f"{script} never came; the page: {self.value('document.body.innerText')}"
+            assert time.monotonic() < until, (
+                f"{script} never came; {self.errors} {self.value('document.body.innerText')}"
+            )
             time.sleep(0.1)
         return found
 

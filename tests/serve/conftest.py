@@ -1,70 +1,34 @@
-"""A server in this process, spoken to without a socket."""
+"""A server in the test's own process; without its libraries only the test that asks for them is collected."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests import needs
 
-needs.require("starlette", "httpx", "uvicorn")
+if TYPE_CHECKING:
+    from tests.serve.asking import Api
 
-import httpx  # noqa: E402 - only where it is installed
+LIBRARIES = ("starlette", "httpx", "uvicorn")
+_OWN = Path(__file__).parent
 
-from trimtab.history import History  # noqa: E402
-from trimtab.serve.app import make_app  # noqa: E402
-from trimtab.serve.hub import Hub  # noqa: E402
-from trimtab.serve.settings import ServeSettings  # noqa: E402
-from trimtab.session import Sessions  # noqa: E402
-
-T = TypeVar("T")
-TOKEN = "a-token-of-the-tests-0123456789"
-KNOBS = [
-    {"name": "x", "kind": "integer", "low": 0, "high": 20, "default": 2},
-    {"name": "mode", "kind": "choice", "choices": ["slow", "fast"]},
-]
-BEGIN = {"name": "s", "knobs": KNOBS, "budget": "12 trials", "searcher": "random"}
-
-
-class Api:
-    """Requests of one test: `api.get(path)`, `api.post(path, body)`; each in a loop of its own."""
-
-    def __init__(self, hub: Hub) -> None:
-        self.hub, self.app = hub, make_app(hub)
-
-    def call(
-        self, method: str, path: str, *, token: str | None = TOKEN, headers: Any = None, **more: Any
-    ) -> httpx.Response:
-        sent = {} if token is None else {"Authorization": f"Bearer {token}"}
-
-        async def send() -> httpx.Response:
-            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:1979") as client:
-                return await client.request(method, path, headers={**sent, **(headers or {})}, **more)
-
-        return run(send())
-
-    def get(self, path: str, **more: Any) -> httpx.Response:
-        return self.call("GET", path, **more)
-
-    def post(self, path: str, body: Any = None, **more: Any) -> httpx.Response:
-        return self.call("POST", path, json={} if body is None else body, **more)
-
-    def join(self, name: str = "s") -> str:
-        return str(self.post(f"/api/v1/sessions/{name}/clients", {"name": "test"}).json()["client"])
-
-
-def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(coroutine)
+if any(needs.why_missing(name) for name in LIBRARIES):
+    collect_ignore = [path.name for path in _OWN.glob("test_*.py") if path.name != "test_libraries.py"]
 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Callable[..., Api]]:
     """Makes a server of those settings; the one before is closed."""
+    from tests.serve.asking import TOKEN, Api
+    from trimtab.history import History
+    from trimtab.serve.hub import Hub
+    from trimtab.serve.settings import ServeSettings
+    from trimtab.session import Sessions
+
     made: list[tuple[Hub, History]] = []
 
     def close() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.serve.conftest import BEGIN, KNOBS, TOKEN, Api
+from tests.serve.asking import BEGIN, KNOBS, TOKEN, Api
 from trimtab.errors import HistoryError
 from trimtab.history import History
 
@@ -89,9 +89,9 @@ def _problem(answer: Any, status: int, said: str) -> None:
         ("POST", _REPORT, {"client": "ID", "ticket": "1.0.1", "value": "fast"}, 422, "value: Input should be a valid"),
         ("POST", _REPORT, b'{"client": "ID", "ticket": "1.0.1", "value": NaN}', 422, "value: Input should be a finite"),
         ("POST", _REPORT, b'{"client": "ID", "ticket": "1.0.1", "value": 1e999}', 422, "value: Input should be a finite"),
-        ("POST", _REPORT, {"client": "ID", "ticket": "1.0.1", "value": 0}, 422, "cost=0 is not above 0"),
-        ("POST", _REPORT, {"client": "ID", "ticket": "1.7.1", "value": 1}, 404, "was never handed out"),
-        ("POST", _REPORT, {"client": "ID", "ticket": "5.0.1", "value": 1}, 410, "of another run of the session"),
+        ("POST", _REPORT, {"client": "ID", "ticket": "TICKET", "value": 0}, 422, "cost=0 is not above 0"),
+        ("POST", _REPORT, {"client": "ID", "ticket": "1.7.1.x", "value": 1}, 404, "was never handed out"),
+        ("POST", _REPORT, {"client": "ID", "ticket": "5.0.1.x", "value": 1}, 410, "of another run of the session"),
         ("GET", "/api/v1/studies/99", None, 404, "there is no study id=99"),
         ("GET", "/api/v1/studies/x", None, 404, "there is no study id='x'"),
         ("GET", "/api/v1/studies/1/compare?with=../x", None, 404, "there is no study id='../x'"),
@@ -103,7 +103,9 @@ def _problem(answer: Any, status: int, said: str) -> None:
 def test_what_is_refused(api: Api, method: str, path: str, body: Any, status: int, said: str) -> None:
     api.post("/api/v1/sessions", BEGIN)
     client = api.join()
-    api.post("/api/v1/sessions/s/fetch", {"client": client})
+    ticket = api.post("/api/v1/sessions/s/fetch", {"client": client}).json()["ticket"]
+    if isinstance(body, dict) and body.get("ticket") == "TICKET":
+        body = {**body, "ticket": ticket}
     data = (body if isinstance(body, bytes) else json.dumps(body).encode()).replace(
         b'"ID"', json.dumps(client).encode()
     )

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.needs import IS_FULL
-from tests.serve.conftest import BEGIN, Api
+from tests.serve.asking import BEGIN, Api
 
 CORPUS = Path(__file__).parent / "corpus"
 _ANY = st.recursive(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.serve.conftest import BEGIN, TOKEN, Api
+from tests.serve.asking import BEGIN, TOKEN, Api
 from trimtab.errors import UsageError
 from trimtab.serve.settings import ServeSettings, read_token
 

@@ -19,10 +19,9 @@ import pytest
 
 from tests import needs
 from tests.commands import start_trimtab
+from tests.serve.asking import TOKEN
 from tests.serve.browser import Browser
-from tests.serve.conftest import TOKEN
-
-from trimtab.client import Server, ServerError, choice, integer  # isort: skip - conftest asks for httpx first
+from trimtab.client import Server, ServerError, choice, integer
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -242,10 +241,10 @@ def test_a_c_client_tunes_a_postgresql(tmp_path: Path, serving: Serving) -> None
 def test_the_dashboard_in_a_browser(tmp_path: Path, serving: Serving) -> None:
     with Server(serving.url, TOKEN) as server:
         session = server.session("blocks", KNOBS, budget="12 trials", searcher="nelder-mead", client="one")
-        for _ in range(8):
+        for number in range(8):
             point = session.fetch()
             assert point is not None
-            point.report(seconds(point.config))
+            _ = point.fail("out of memory\nlast words") if number == 5 else point.report(seconds(point.config))
         point = session.fetch()
         assert point is not None
         with Browser(tmp_path) as page:
@@ -258,6 +257,7 @@ def test_the_dashboard_in_a_browser(tmp_path: Path, serving: Serving) -> None:
             page.value("document.querySelector('table a').click()")
             page.wait("document.querySelector('#chart-progress svg')")
             assert "12 trials" in page.value("document.body.innerText")
+            assert "once in trial 5: crashed: out of memory\nlast words" in page.value("document.body.innerText")
             page.wait("document.querySelector('#now tbody tr')")  # what is measured now
             point.report(seconds(point.config))
             page.wait("document.querySelector('.facts').innerText.includes('9')")  # it follows without a reload

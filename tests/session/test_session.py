@@ -90,10 +90,11 @@ def test_a_report_that_is_sent_again_counts_once(opened: Opened) -> None:
     ("ticket", "error", "said"),
     [
         ("x", UnknownError, "ticket='x' is none of this server's"),
-        ("1.99.1", UnknownError, "ticket='1.99.1' was never handed out"),
-        ("1.0.2", UnknownError, "ticket='1.0.2' was never handed out"),
-        ("7.0.1", GoneError, "ticket='7.0.1' is of another run of the session"),
-        ("1.0.999999999999999", UnknownError, "is none of this server's"),
+        ("1.99.1.x", UnknownError, "ticket='1.99.1.x' was never handed out"),
+        ("1.0.2.x", UnknownError, "ticket='1.0.2.x' was never handed out"),
+        ("1.0.1.x", UnknownError, "ticket='1.0.1.x' was never handed out"),
+        ("7.0.1.x", GoneError, "ticket='7.0.1.x' is of another run of the session"),
+        ("1.0.999999999999999.x", UnknownError, "is none of this server's"),
     ],
 )
 def test_tickets_that_are_none(opened: Opened, ticket: str, error: type[Exception], said: str) -> None:
@@ -218,6 +219,29 @@ def test_a_session_goes_on_after_a_restart_as_if_nothing_had_happened(opened: Op
     ended, _ = opened().begin(wanted)
     assert ended.best() == again.best()
     assert ended.status == again.status
+
+
+def test_a_point_that_the_journal_has_lost_may_be_reported(opened: Opened) -> None:
+    """A crash between a fetch and the next commit."""
+    wanted = spec(searcher="nelder-mead")
+    sessions = opened()
+    session, _ = sessions.begin(wanted)
+    client = session.join("a").id
+    measured(session, client, 5)
+    sessions.keeper.durable().result()
+    sessions.keeper.linger_s = 3600.0
+    last = session.fetch(client)
+    sessions.keeper._rows.clear()  # what a crash does
+    again, _ = opened().begin(wanted)
+    client = again.join("a").id
+    assert len(again.trials) == 5
+    assert again.report(client, last.ticket, Report(value=9.0)) == "told"
+    assert last.point is not None
+    assert again.trials[-1].config == last.point.config
+    with pytest.raises(UnknownError, match="was never handed out"):
+        again.report(client, f"{again.study_id}.7.1.0123456789", Report(value=9.0))
+    with pytest.raises(UnknownError, match="was never handed out"):
+        again.report(client, f"{again.study_id}.99999.1.0123456789", Report(value=9.0))
 
 
 def test_runs_of_a_repeated_point_survive_a_restart(opened: Opened) -> None:

@@ -25,8 +25,9 @@ from trimtab.client.wire import (
 __all__ = ["AsyncPoint", "AsyncServer", "AsyncSession"]
 
 _WAIT_S = 20.0
-_LATE = (409, 410)
-"""Somebody else has reported the point, or the session was ended or restarted: nothing is wrong with the program."""
+_LATE = (404, 409, 410)
+"""The server was killed before it had written the point down, somebody else has reported it, or the session was ended or
+restarted: nothing is wrong with the program."""
 
 
 class AsyncServer:

@@ -134,10 +134,10 @@ async def _fetch(hub: Hub, request: Request, body: FetchBody) -> Any:
         if answer["state"] not in ("wait", "paused") or left_s <= 0 or hub.is_ending:
             break
         await hub.next_change(seen, min(left_s, _POLL_S))
-    # A point is on disk before it goes out: after a crash its report must find it.
-    await asyncio.wrap_future(hub.sessions.keeper.durable())
     if answer["state"] == "point":
         hub.changed()
+    elif answer["state"] == "ended":
+        await asyncio.wrap_future(hub.sessions.keeper.durable())
     return answer
 
 

@@ -29,6 +29,7 @@ _MOST_DRAWN = 1500
 """Trials of a plot: more of them hide each other, and a browser draws them slowly."""
 
 _MOST_ROWS = 2000
+_MOST_FAILURES = 20
 
 
 def _study_id(request: Request) -> int:
@@ -67,10 +68,14 @@ async def _show(hub: Hub, request: Request, body: None) -> Any:
     def shown() -> dict[str, Any]:
         record, trials = _read(hub, _study_id(request))
         summary = summarise(record, trials)
-        told = {name: value for name, value in strict(summary).items() if name != "rows"}
+        told = {name: value for name, value in strict(summary).items() if name not in ("rows", "failures")}
         return {
             "id": record.id, "name": record.name, "status": record.status, "created_at": record.created_at,
             "n_trials": len(trials), "baseline": dict(record.baseline), "best": _best_of(record, trials), "summary": told,
+            "failures": [
+                {"status": str(f.status), "reason": f.reason, "numbers": list(f.numbers), "log": list(f.log)}
+                for f in summary.failures[:_MOST_FAILURES]
+            ],
             "rows": strict(summary.rows[-_MOST_ROWS:]), "budget": _budget(record),
         }  # fmt: skip
 

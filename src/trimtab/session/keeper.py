@@ -29,14 +29,16 @@ class _Row:
 class Keeper:
     """One thread that writes, in the order in which it was given.
 
-    What could not be written (a full disk) stays at the head of the queue and is tried again with the next wish for durability;
-    whoever waited for it is told.
+    What nobody waits for (which points went out) is written after a moment, so that a crash loses little of it. What could not be
+    written (a full disk) stays at the head of the queue and is tried again; whoever waited for it is told.
 
     Attributes:
+        linger_s: how long something may wait for somebody to ask for it.
         refused: study id -> why nothing more is written of it: another server has written a trial of the same number.
     """
 
     def __init__(self, history: History) -> None:
+        self.linger_s = 0.05
         self.refused: dict[int, HistoryError] = {}
         self._history = history
         self._rows: deque[_Row] = deque()
@@ -47,9 +49,11 @@ class Keeper:
         self._thread.start()
 
     def add(self, study_id: int, value: Trial | Event | Ending) -> None:
-        """Takes something to be kept; written with the next `durable`."""
+        """Takes something to be kept; written with the next `durable`, or after `linger_s`."""
         with self._changed:
             self._rows.append(_Row(study_id, value))
+            if len(self._rows) == 1:
+                self._changed.notify()
 
     def durable(self) -> Future[None]:
         """Done when everything added before is on disk; its exception says why it is not."""
@@ -77,14 +81,20 @@ class Keeper:
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._waiting and not self._is_closed:
-                    self._changed.wait()
+                self._linger()
                 rows, waiting = list(self._rows), self._waiting
                 self._rows, self._waiting = deque(), []
                 is_last = self._is_closed
             self._keep(rows, waiting)
             if is_last:
                 return
+
+    def _linger(self) -> None:
+        """Until somebody waits for what is there, or it has been there for a while."""
+        has_lingered = False
+        while not self._waiting and not self._is_closed and not has_lingered:
+            has_lingered = bool(self._rows)
+            self._changed.wait(self.linger_s if self._rows else None)
 
     def _keep(self, rows: Sequence[_Row], waiting: Sequence[Future[None]]) -> None:
         try:

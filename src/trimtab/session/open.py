@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,8 +13,9 @@ from trimtab.flow import Ask
 from trimtab.records import Status, Trial
 from trimtab.session.layer import Reject
 from trimtab.session.point import Point, Result
+from trimtab.space import Config
 
-__all__ = ["Client", "Fetched", "Open", "Reported", "State", "rejected", "result_again", "take_back"]
+__all__ = ["Client", "Fetched", "Means", "Open", "Reported", "State", "rejected", "result_again", "take_back"]
 
 State = Literal["running", "paused", "ended"]
 
@@ -40,11 +44,35 @@ class Open:
     is_out: bool = False
     passed: int = 0
 
+    def ticket(self, study_id: int) -> str:
+        """What a report of this run must bear: the study, the trial, the run, and a mark of the values."""
+        values = json.dumps(dict(self.ask.config)).encode()
+        mark = hashlib.sha256(values).hexdigest()[:10]
+        return f"{study_id}.{self.ask.number}.{self.run}.{mark}"
+
     def point(self, *, is_replayed: bool = False) -> Point:
         return Point(
             number=self.ask.number, run=self.run, config=self.ask.config, role=self.ask.role,
             effort=str(self.ask.effort), client=self.client, is_replayed=is_replayed,
         )  # fmt: skip
+
+
+class Means:
+    """The mean loss of each config that was measured in full; every trial is looked at once."""
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._losses: dict[Config, list[float]] = {}
+
+    def best(self, trials: Sequence[Trial]) -> tuple[Config | None, float]:
+        """The config with the least mean, and that; `trials` only ever grows."""
+        for trial in trials[self._n :]:
+            if trial.status is Status.OK and trial.is_feasible and trial.loss is not None:
+                self._losses.setdefault(trial.config, []).append(trial.loss)
+        self._n = len(trials)
+        means = ((sum(losses) / len(losses), config) for config, losses in self._losses.items())
+        loss, config = min(means, key=lambda each: each[0], default=(math.inf, None))
+        return config, loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,14 +14,13 @@ from typing import Any, Literal
 
 from trimtab.errors import InternalError, TrimtabError, UsageError
 from trimtab.flow import Settled, Study
-from trimtab.flow.explore import mean_loss
 from trimtab.flow.start import start_searcher
 from trimtab.flow.tuning import tuning
 from trimtab.flow.warm import WarmStart
-from trimtab.records import PassesPlan, Status, Trial, Verdict
+from trimtab.records import PassesPlan, Trial, Verdict
 from trimtab.session.journal import Journal
 from trimtab.session.layer import Again, Answer, Setting, Stack
-from trimtab.session.open import Client, Fetched, Open, Reported, State, rejected, result_again, take_back
+from trimtab.session.open import Client, Fetched, Means, Open, Reported, State, rejected, result_again, take_back
 from trimtab.session.point import Report, Result, result_of
 from trimtab.session.refusal import ConflictError, GoneError, UnknownError
 from trimtab.session.spec import SessionSpec
@@ -33,6 +32,9 @@ _MOST_UNSEEN = 200
 """Points that layers may answer or reject in one fetch: a space that is all but forbidden must not hold the server."""
 
 _MOST_CLIENTS = 10_000
+_MOST_LOST = 100
+"""Points that clients may have had at a crash without the journal knowing it."""
+
 _KEPT_REPORTS = 20_000
 """Reports that are remembered so that one which is sent again is known."""
 
@@ -63,6 +65,8 @@ class Session:
         self.news = ""
         self._clock, self._journal, self._lease_s = clock, journal, spec.lease_s
         self._layers = Stack.of([(e.kind, e.options) for e in spec.layers if e.kind != "group"], setting)
+        self._means = Means()
+        self._most_lost = -1
         self._is_paused = False
         self._is_over = False
         self._opens: dict[int, Open] = {}
@@ -106,10 +110,8 @@ class Session:
             return self.verdict.candidate, proven.estimate if proven is not None else 1.0
         if self._is_over and self.verdict.result == "no_improvement":
             return self.task.baseline, 1.0
-        tried = {t.config for t in self.trials if t.status is Status.OK and t.is_feasible}
-        config = min(tried, key=lambda each: mean_loss(self.trials, each), default=self.task.baseline)
-        loss = mean_loss(self.trials, config) if tried else 0.0
-        return (config, math.exp(-loss)) if loss < 0 else (self.task.baseline, 1.0)
+        config, loss = self._means.best(self.trials)
+        return (config, math.exp(-loss)) if config is not None and loss < 0 else (self.task.baseline, 1.0)
 
     @property
     def is_proven(self) -> bool:
@@ -196,8 +198,7 @@ class Session:
         given.client, given.since, given.until = client.id, since, now + self._lease_s
         self.version += 1
         point = given.point()
-        ticket = f"{self.study_id}.{point.number}.{point.run}"
-        return Fetched(state="point", point=point, ticket=ticket, until=given.until)
+        return Fetched(state="point", point=point, ticket=given.ticket(self.study_id), until=given.until)
 
     def _expire(self, now: float) -> None:
         """Whoever has not reported in time is taken for gone."""
@@ -282,8 +283,8 @@ class Session:
             del self._done[next(iter(self._done))]
 
     def _of_ticket(self, ticket: str) -> Open:
-        parts = ticket.split(".")
-        if len(parts) != 3 or not all(part.isdecimal() and len(part) < 12 for part in parts):
+        *parts, _ = ticket.split(".")
+        if len(parts) != 3 or not all(part.isascii() and part.isdecimal() and len(part) < 12 for part in parts):
             raise UnknownError(
                 f"ticket={ticket[:40]!r} is none of this server's", hint="report the ticket that fetch gave"
             )
@@ -294,12 +295,24 @@ class Session:
             raise GoneError(
                 f"ticket={ticket!r} is of another run of the session", hint="it was restarted: fetch the next point"
             )
-        found = self._opens.get(number)
-        if found is not None and found.run == run and found.is_out:
+        found = self._opens.get(number) or self._lost(number)
+        if found is not None and found.run == run and found.is_out and found.ticket(self.study_id) == ticket:
             return found
         if any(trial.number == number for trial in self.trials) or (found is not None and run < found.run):
             raise ConflictError(f"ticket={ticket!r} has been reported already", hint="fetch the next point")
         raise UnknownError(f"ticket={ticket!r} was never handed out", hint="report the ticket that fetch gave")
+
+    def _lost(self, number: int) -> Open | None:
+        """A point that went out just before a crash, so that the journal does not have it. What the study asks next is the same
+        again, because it is a function of the journal, unless somebody has reported another point in between."""
+        if any(trial.number == number for trial in self.trials):
+            return None
+        while number not in self._opens and number <= self._most_lost and self._drawn() is not None:
+            pass
+        found = self._opens.get(number)
+        if found is not None and not found.is_out:
+            found.is_out = self._layers.outgoing(found.point())[0] is None
+        return found
 
     def _tell(self, told: Open, result: Result, client: str) -> None:
         trial = Trial(
@@ -412,6 +425,8 @@ class Session:
 
     def restored(self) -> None:
         """After the last event: what had been handed out may still be reported."""
+        numbers = [*self._opens, *(trial.number for trial in self.trials)]
+        self._most_lost = max(numbers, default=-1) + _MOST_LOST
         for each in self._opens.values():
             if not each.is_out:
                 each.is_out = self._layers.outgoing(each.point(is_replayed=True))[0] is None

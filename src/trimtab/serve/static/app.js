@@ -211,7 +211,7 @@ async function showStudy(id) {
       : make("p", { class: "soft" }, "Nothing better than the baseline yet.")),
     make("section", {}, make("form", {}, make("label", { for: "other" }, "Compare with"), chooser), make("div", { id: "compared", role: "status" })),
     s.apply_command ? make("section", {}, make("h3", {}, "Apply and undo"), make("pre", {}, `${s.apply_command}\n${s.undo_command}`)) : null,
-    s.failures.length ? make("section", {}, make("h3", {}, "Failures"), ...s.failures.slice(0, 20).map((each) => make("pre", {}, `${each.numbers.length} times, first in trial ${each.numbers[0]}: ${each.status}: ${each.reason}\n${each.log.join("\n")}`))) : null,
+    found.failures.length ? make("section", {}, make("h3", {}, "Failures"), ...found.failures.map((each) => make("pre", {}, `${each.numbers.length === 1 ? "once" : `${each.numbers.length} times, first`} in trial ${each.numbers[0]}: ${each.status}: ${each.reason}\n${each.log.join("\n")}`))) : null,
     make("section", {}, make("h3", {}, "Latest trials"), table("", `the last ${Math.min(50, found.rows.length)} of ${found.n_trials}`, ["#trial", "role", "status", "#value", "#gain", "changes"],
       found.rows.slice(-50).reverse().map((each) => [each.number, each.role, badge(each.status), each.value, each.gain ? each.gain.estimate : null,
         Object.entries(each.changed).map(([name, value]) => `${name}=${value}`).join(" ")]))),
