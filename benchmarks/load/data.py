@@ -26,6 +26,21 @@ def reads(server: Server, rows: int) -> str:
     return f"\\set key random(1, {rows})\nSELECT * FROM wide WHERE key = :key;\n"
 
 
+WIDE = "drivers"
+"""The database that `wide` makes."""
+
+
+def wide(server: Server, rows: int) -> None:
+    """Table `wide` with the numbers from 1 to `rows` as keys, in a database of its own."""
+    server.sql(f"CREATE DATABASE {WIDE}")
+    server.sql(f"CREATE TABLE wide (number bigint PRIMARY KEY, {_COLUMNS});", WIDE)
+    is_postgresql = server.dialect == "postgresql"
+    values = ", ".join("rpad(md5(n::text), 100, 'x')" if is_postgresql else "rpad(md5(n), 100, 'x')" for _ in FIELDS)
+    numbers = f"generate_series(1, {rows}) n" if is_postgresql else f"(SELECT seq n FROM seq_1_to_{rows}) numbers"
+    server.sql(f"INSERT INTO wide SELECT n, {values} FROM {numbers};", WIDE)
+    server.sql("VACUUM ANALYZE wide; CHECKPOINT;" if is_postgresql else "ANALYZE TABLE wide;", WIDE)
+
+
 def script_file(server: Server, script: str) -> Path:
     """The script in the server's folder, for a peer that wants a file."""
     path = server.home / "read.sql"

@@ -22,6 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import drivers
 import memory
 import open_loop
 import point_read
@@ -34,7 +35,7 @@ from plan import Plan
 from trimtab._native import __version__ as engine_version
 
 PARTS: dict[str, Callable[[Plan], dict[str, Any]]] = {
-    "select": point_read.run, "ycsb": ycsb.run, "open": open_loop.run, "memory": memory.run
+    "select": point_read.run, "drivers": drivers.run, "ycsb": ycsb.run, "open": open_loop.run, "memory": memory.run
 }  # fmt: skip
 _LOOK_S = 3.0
 RESULTS = Path(__file__).parent / "results.json"

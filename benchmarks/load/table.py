@@ -22,6 +22,7 @@ Record = dict[str, Any]
 
 _TITLES = {
     "select": "One prepared read, compared with pgbench",
+    "drivers": "The engine's own drivers, compared with tokio-postgres and mysql_async in the same engine",
     "ycsb": "YCSB compared with go-ycsb, a point select with sysbench",
     "open": "10,000 operations per second in an open loop",
     "memory": "Memory",
@@ -124,7 +125,7 @@ def _memory(found: Record) -> list[str]:
 
 def part(name: str, found: Record, made: stamp.Stamp) -> list[str]:
     """One part as lines of Markdown."""
-    shown = {"select": _pairs, "ycsb": _pairs, "open": _open, "memory": _memory}[name](found)
+    shown = {"select": _pairs, "drivers": _pairs, "ycsb": _pairs, "open": _open, "memory": _memory}[name](found)
     before, after = found["busy_before_and_after"]
     how = f"Others took {100 * before:.0f} % of the machine's CPU just before and {100 * after:.0f} % just after"
     if "absent" in found:

@@ -429,6 +429,9 @@ class RunLog:
         """What the engine's buffers and histograms hold."""
     def rows(self) -> Rows:
         """Every operation in order of its end; empty unless the load keeps rows."""
+    @property
+    def histograms(self) -> list[str]:
+        """What `buckets` knows."""
     def buckets(self, what: str) -> Buckets:
         """Histograms per second (of the operations' ends) and label, in microseconds, ordered by second, label, value.
 

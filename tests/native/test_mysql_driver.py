@@ -119,5 +119,23 @@ def test_operations_are_cut_off_on_a_server_that_has_no_connection_left(mariadb:
     assert mariadb.run("SELECT count(*) FROM information_schema.processlist WHERE user = 'narrow'").strip() == "0"
 
 
+def test_mariadbs_ed25519_lets_in_who_knows_the_password(mariadb: MariaDb) -> None:
+    mariadb.run(
+        "INSTALL SONAME 'auth_ed25519';"
+        "CREATE USER signed@localhost IDENTIFIED VIA ed25519 USING PASSWORD('correct horse battery staple, and more than 32')"
+    )
+    scripts = Scripts([Script.own("one", 1.0, "one.sql", "SELECT 1;", parameters=[])], dialect="mysql", users=1)
+
+    def log(password: str) -> list[str]:
+        driver = Mysql(host=mariadb.socket, port=mariadb.port, user="signed", database="", password=password)
+        load = Load(driver=driver, source=scripts, users=1, duration_s=60.0, operation_timeout_s=30.0)
+        assert load.frame(30.0) is not None
+        return load.stop().errors
+
+    assert log("correct horse battery staple, and more than 32") == []
+    with pytest.raises(ConnectionError, match="Access denied"):
+        log("wrong")
+
+
 def _connections(server: MariaDb) -> int:
     return int(server.run("SHOW GLOBAL STATUS LIKE 'Connections'").split()[1])

@@ -130,27 +130,23 @@ def test_a_certificate_that_has_expired_is_refused(secured: Secured) -> None:
                 runs(old.driver(tls=tls, root_certificates=secured.authority.root, **options))
 
 
-def test_mysql_80_takes_a_password_over_tls_and_its_hash_without() -> None:
-    """The server makes its own certificate; caching_sha2_password wants the password itself until its hash is in the cache."""
+def test_mysql_80_takes_a_password_over_tls_or_under_its_public_key() -> None:
+    """The server makes its own certificate and key; caching_sha2_password wants the password until its hash is in the cache."""
     with private_mysql() as server:
 
-        def driver(tls: str) -> Mysql:
-            return Mysql(
-                host="127.0.0.1",
-                port=server.port,
-                user=server.user,
-                password=server.password,
-                database="mysql",
-                tls=tls,
-            )
+        def driver(tls: str, **options: Any) -> Mysql:
+            own = {"user": server.user, "password": server.password, "database": "mysql"}
+            return Mysql(host="127.0.0.1", port=server.port, tls=tls, **{**own, **options})
 
-        with pytest.raises(
-            ConnectionError, match="caching_sha2_password needs the password itself, which is sent over"
-        ):
-            runs(driver("disable"))
+        with pytest.raises(ConnectionError, match="Access denied"):
+            runs(driver("disable", password="wrong"))
+        runs(driver("disable"))
         runs(driver("prefer"))
         runs(driver("disable"))
-        runs(driver("require"))
+        for tls in ("disable", "require"):
+            runs(driver(tls, user="older", database=""))
+            with pytest.raises(ConnectionError, match="Access denied"):
+                runs(driver(tls, user="older", password="battery staple", database=""))
 
 
 @pytest.mark.needs("root", "postgresql-debian")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.fetch_servers import MYSQL_8_0, require_server
-from tests.servers.run import copy_folder, free_port, made, template, wait_for_socket
+from tests.servers.run import copy_folder, free_port, made, template
 from trimtab.systems.account import Account, server_account
 from trimtab.systems.mysql.program import ENVIRONMENT
 
@@ -21,7 +23,8 @@ _PATIENCE_S = 120.0
 
 @dataclass(frozen=True)
 class Mysql80:
-    """A running server; the user's password is checked by caching_sha2_password, whose cache is empty at first."""
+    """A running server; the user's password is checked by caching_sha2_password, whose cache is empty at first. `older` has the
+    same password, checked by sha256_password, and no rights."""
 
     port: int
     user: str = "tester"
@@ -41,6 +44,7 @@ def _make(home: Path) -> None:
     os.chown(home, account.uid, account.gid)
     (home / "users.sql").write_text(
         f"CREATE USER {Mysql80.user}@'%' IDENTIFIED BY '{Mysql80.password}';\nGRANT ALL ON *.* TO {Mysql80.user}@'%';\n"
+        f"CREATE USER older@'%' IDENTIFIED WITH sha256_password BY '{Mysql80.password}';\n"
     )
     done = _run(
         home, account, "--initialize-insecure", f"--init-file={home / 'users.sql'}", f"--log-error={home / 'log'}"
@@ -62,8 +66,18 @@ def private_mysql() -> Iterator[Mysql80]:
             f"--pid-file={home / 'pid'}", f"--log-error={home / 'log'}", "--innodb-buffer-pool-size=64M",
         )  # fmt: skip
         try:
-            wait_for_socket(server, home / "m.sock", home / "log")
+            _wait(server, home)
             yield found
         finally:
             server.terminate()
             server.wait(_PATIENCE_S)
+
+
+def _wait(server: subprocess.Popen[bytes], home: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while server.poll() is None and time.monotonic() < deadline:
+        with socket.socket(socket.AF_UNIX) as probe, suppress(OSError):
+            probe.connect(str(home / "m.sock"))
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"mysqld did not start: {(home / 'log').read_text()}")

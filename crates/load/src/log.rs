@@ -65,11 +65,13 @@ impl What {
     pub(crate) const ALL: [Self; Self::N] =
         [Self::Response, Self::Service, Self::Error, Self::Queue, Self::Lateness, Self::Attempts, Self::WakeUp];
 
+    /// The names that Python uses, in the order of `ALL`.
+    pub const NAMES: [&str; 7] = ["response", "service", "error", "queue", "lateness", "attempts", "wakeup"];
+
     /// By the name that Python uses.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        let names = ["response", "service", "error", "queue", "lateness", "attempts", "wakeup"];
-        names.iter().position(|&known| known == name).map(|i| Self::ALL[i])
+        Self::NAMES.iter().position(|&known| known == name).map(|i| Self::ALL[i])
     }
 }
 

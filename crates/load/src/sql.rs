@@ -1,5 +1,6 @@
 //! What SQL drivers are asked: a statement with its parameters, in a buffer that is reused from step to step.
 
+use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,6 +14,46 @@ pub enum Sql {}
 impl Protocol for Sql {
     type Request = SqlRequest;
     type Answer = SqlAnswer;
+}
+
+/// Whose placeholders and lexical rules statements follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// PostgreSQL: `$1`, `$2` and so on.
+    #[default]
+    Postgres,
+    /// MySQL and MariaDB: `?`.
+    Mysql,
+}
+
+impl Dialect {
+    /// The dialect with this name.
+    ///
+    /// # Errors
+    /// A text with the names that there are.
+    pub fn from_name(name: &str) -> Result<Self, String> {
+        match name {
+            "postgresql" => Ok(Self::Postgres),
+            "mysql" => Ok(Self::Mysql),
+            _ => Err(format!("dialect={name:?} must be \"postgresql\" or \"mysql\"")),
+        }
+    }
+
+    /// Appends the placeholder of parameter `number`, counted from 1.
+    pub(crate) fn write_placeholder(self, number: usize, text: &mut String) {
+        match self {
+            // Writing to a String cannot fail.
+            Self::Postgres => _ = write!(text, "${number}"),
+            Self::Mysql => text.push('?'),
+        }
+    }
+
+    /// The placeholder of parameter `number`, counted from 1.
+    pub(crate) fn placeholder(self, number: usize) -> String {
+        let mut text = String::new();
+        self.write_placeholder(number, &mut text);
+        text
+    }
 }
 
 /// One step of an operation for an SQL server.

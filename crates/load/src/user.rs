@@ -207,49 +207,48 @@ impl<D: Driver> User<D> {
 
     /// Takes the operation's steps once.
     async fn attempt(&mut self, due_ns: u64) -> Attempt {
-        let Self { source, request, answer, link, seat, manners, .. } = self;
         let mut rows = 0;
         loop {
-            let interruption = match source.step(request) {
+            match self.source.step(&mut self.request) {
                 Step::End => return Attempt::Done { rows },
-                Step::Fail => return Attempt::Failed(source.failure()),
-                Step::Sleep(pause) => match seat.until(seat.now_ns() + pause.as_nanos() as u64).await {
-                    Ok(()) => continue,
-                    Err(interruption) => interruption,
-                },
-                Step::Request => {
-                    let Some(Link { session, canceller }) = link else {
-                        return Attempt::Failed(Failure::without_code(ErrorClass::Connect, "no connection"));
-                    };
-                    let ended = {
-                        let mut running = pin!(session.run(request, answer));
-                        match seat.guard(running.as_mut()).await {
-                            Ok(Ok(n_rows)) => Ok(n_rows),
-                            Ok(Err(failure)) => return Attempt::Failed(failure),
-                            Err(interruption) => {
-                                let attempt = cut_off(seat, due_ns, interruption);
-                                let canceller = canceller.as_ref();
-                                Err((attempt, settle(running, canceller, interruption, manners.cancel_grace).await))
-                            }
-                        }
-                    };
-                    match ended {
-                        Ok(n_rows) => {
-                            rows += n_rows;
-                            source.answer(answer);
-                            continue;
-                        }
-                        Err((attempt, is_settled)) => {
-                            if !is_settled {
-                                *link = None;
-                            }
-                            return attempt;
-                        }
+                Step::Fail => return Attempt::Failed(self.source.failure()),
+                Step::Sleep(pause) => {
+                    if let Err(interruption) = self.seat.until(self.seat.now_ns() + pause.as_nanos() as u64).await {
+                        return cut_off(&self.seat, due_ns, interruption);
                     }
                 }
-            };
-            return cut_off(seat, due_ns, interruption);
+                Step::Request => match self.ask(due_ns).await {
+                    Ok(n_rows) => {
+                        rows += n_rows;
+                        self.source.answer(&self.answer);
+                    }
+                    Err(attempt) => return attempt,
+                },
+            }
         }
+    }
+
+    /// Sends the step's request and waits for its answer: the rows of it, or how the attempt has ended.
+    async fn ask(&mut self, due_ns: u64) -> Result<u64, Attempt> {
+        let Self { request, answer, link, seat, manners, .. } = self;
+        let Some(Link { session, canceller }) = link else {
+            return Err(Attempt::Failed(Failure::without_code(ErrorClass::Connect, "no connection")));
+        };
+        let (attempt, is_settled) = {
+            let mut running = pin!(session.run(request, answer));
+            match seat.guard(running.as_mut()).await {
+                Ok(ended) => return ended.map_err(Attempt::Failed),
+                Err(interruption) => {
+                    let attempt = cut_off(seat, due_ns, interruption);
+                    let grace = manners.cancel_grace;
+                    (attempt, settle(running, canceller.as_ref(), interruption, grace).await)
+                }
+            }
+        };
+        if !is_settled {
+            *link = None;
+        }
+        Err(attempt)
     }
 
     /// Makes the connection fit for the next attempt; false when it is gone.

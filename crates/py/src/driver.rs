@@ -99,7 +99,8 @@ impl Mysql {
     ) -> PyResult<Self> {
         let tls_files = TlsFiles { roots: root_certificates, certificate, key };
         let tls = tls_mode(tls)?;
-        let access = mysql::Access { host, port, user, database, password, settings, tls, tls_files };
+        let application_name = String::new();
+        let access = mysql::Access { host, port, user, database, password, application_name, settings, tls, tls_files };
         let driver = Self { access };
         driver.prepared(Vec::new())?;
         Ok(driver)

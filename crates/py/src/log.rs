@@ -153,6 +153,12 @@ impl RunLog {
         })
     }
 
+    /// The kinds of histograms that there are.
+    #[getter]
+    fn histograms(&self) -> Vec<&'static str> {
+        What::NAMES.to_vec()
+    }
+
     /// The histograms of one kind, ordered by second, label and value.
     fn buckets(&self, py: Python<'_>, what: &str) -> PyResult<Buckets> {
         let unknown = || PyValueError::new_err(format!("what={what:?} is no histogram of a run"));

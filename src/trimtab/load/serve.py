@@ -18,7 +18,7 @@ from trimtab.load.plan import LoadPlan, Part, launch
 if TYPE_CHECKING:
     from trimtab._native import Frame, Load, RunLog
 
-__all__ = ["FRAME_FIELDS", "HISTOGRAMS", "PASSWORD", "SECOND_COLUMNS", "Generator", "log_message"]
+__all__ = ["FRAME_FIELDS", "PASSWORD", "SECOND_COLUMNS", "Generator", "log_message"]
 
 PASSWORD = "TRIMTAB_LOAD_PASSWORD"
 """The environment variable with the server's password, where the plan comes without it."""
@@ -28,7 +28,6 @@ _SLICE_S = 0.05
 
 FRAME_FIELDS = ("second", "n_ok", "n_error", "n_timed_out", "n_shed", "credited", "backlog", "client_cpu_s", "wait_s",
                 "response", "lateness", "wakeup")  # fmt: skip
-HISTOGRAMS = ("response", "service", "error", "queue", "lateness", "attempts", "wakeup")
 BUCKET_COLUMNS = ("second", "label", "value_us", "count")
 SECOND_COLUMNS = ("offered", "shed", "ok", "error", "timed_out", "credited", "client_cpu_s", "steal_s", "wait_s")
 _LOG_FIELDS = ("labels", "duration_s", "errors", "error_classes", "n_threads", "users", "is_open", "client_cpu_s", "memory_bytes",
@@ -145,7 +144,7 @@ def log_message(log: RunLog) -> tuple[dict[str, Any], bytes]:
     seconds = log.seconds()
     for name in SECOND_COLUMNS:
         put(name, getattr(seconds, name))
-    for what in HISTOGRAMS:
+    for what in log.histograms:
         buckets = log.buckets(what)
         for name in BUCKET_COLUMNS:
             put(f"{what} {name}", getattr(buckets, name))

@@ -4,11 +4,13 @@ pub mod http;
 pub mod mysql;
 pub mod postgresql;
 
+mod access;
 mod channel;
 mod inbox;
 mod socket;
 mod tls;
 
+pub use access::Access;
 pub use tls::{TlsFiles, TlsMode};
 
 #[cfg(test)]

@@ -76,16 +76,18 @@ impl Tls {
             .with_safe_default_protocol_versions()
             .map_err(|error| format!("tls: {error}"))?;
         let roots = files.roots.as_deref();
-        let builder = match mode {
-            TlsMode::VerifyFull => builder.with_root_certificates(trusted(roots)?),
-            TlsMode::VerifyCa => {
-                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(trusted(roots)?), provider).build();
-                let verifier = AnyHost(verifier.map_err(|error| format!("tls: {error}"))?);
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
-            }
-            TlsMode::Disable | TlsMode::Prefer | TlsMode::Require => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
-            }
+        let builder = if mode == TlsMode::VerifyFull {
+            builder.with_root_certificates(trusted(roots)?)
+        } else {
+            let verifier = match mode {
+                TlsMode::VerifyCa => {
+                    let roots = Arc::new(trusted(roots)?);
+                    let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
+                    Some(verifier.map_err(|error| format!("tls: {error}"))?)
+                }
+                _ => None,
+            };
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Lenient { verifier, provider }))
         };
         let config = match identity(files)? {
             Some((chain, key)) => builder.with_client_auth_cert(chain, key).map_err(|error| format!("tls: {error}"))?,
@@ -143,11 +145,16 @@ fn identity(files: &TlsFiles) -> Result<Option<Identity>, String> {
 
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// Takes a certificate of a trusted authority, for whatever host it is.
+/// Takes what `verify-full` would not: a certificate of a trusted authority for whatever host it is, or any at all, as
+/// "require" means it. Who shows it must have its key in any case.
 #[derive(Debug)]
-struct AnyHost(Arc<WebPkiServerVerifier>);
+struct Lenient {
+    /// What checks all but the host; `None`: nothing does.
+    verifier: Option<Arc<WebPkiServerVerifier>>,
+    provider: Arc<CryptoProvider>,
+}
 
-impl ServerCertVerifier for AnyHost {
+impl ServerCertVerifier for Lenient {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -156,7 +163,8 @@ impl ServerCertVerifier for AnyHost {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        match self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+        let Some(verifier) = &self.verifier else { return Ok(ServerCertVerified::assertion()) };
+        match verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
             // The name is looked at last: everything else was right.
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
@@ -171,7 +179,7 @@ impl ServerCertVerifier for AnyHost {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signature)
+        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -180,50 +188,11 @@ impl ServerCertVerifier for AnyHost {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, certificate, signature)
+        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
-    }
-}
-
-/// Takes any certificate, as "require" means it: encrypted, whoever it is.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -254,7 +223,7 @@ pub(super) fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The contents of the first DER element, and what follows it.
-fn element(der: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn element(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (_tag, rest) = der.split_first()?;
     let (&first, rest) = rest.split_first()?;
     if first < 0x80 {

@@ -4,9 +4,11 @@
 //! Scripts are compiled once: variables become slots, statements become the texts that drivers prepare, conditions become
 //! jumps. What users share is read only; a step allocates nothing unless a value must stand in a statement's text.
 
+mod compiled;
 mod error;
 mod expression;
 mod names;
+mod options;
 mod own;
 mod pgbench;
 mod program;
@@ -16,10 +18,14 @@ mod source;
 mod statement;
 mod user;
 mod value;
+mod word;
 
 pub use error::ScriptError;
+pub use options::{Mode, Options};
 pub use own::{Generator, Parameter, Pick, Transaction, Value, Wrap};
-pub use source::{Dialect, Mode, Options, Script, ScriptSources, split_weight};
+pub use source::{Script, ScriptSources};
+
+pub use crate::sql::Dialect;
 
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::source::Dialect;
 use super::value::{Scalar, Slot};
+use crate::sql::Dialect;
 
 /// The variables that pgbench scripts share, and where they stand.
 #[derive(Debug, Default)]

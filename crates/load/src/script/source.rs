@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use super::compiled::Compiled;
 use super::error::ScriptError;
 use super::expression::State;
 use super::names::{Names, Statements};
-use super::own::{self, Drawn, Transaction};
+use super::options::{Mode, Options};
+use super::own::{self, Transaction};
 use super::pgbench::{BUILTINS, Command, Compiler, scan};
 use super::program::Program;
 use super::random::Zipf;
@@ -13,29 +15,8 @@ use super::user::ScriptSource;
 use super::value::Scalar;
 use crate::random::Random;
 use crate::source::{Source, Sources, SqlSources};
-use crate::sql::Sql;
+use crate::sql::{Dialect, Sql};
 use crate::weights::{check_weights, cumulate};
-
-/// Whose placeholders and lexical rules the statements follow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Dialect {
-    /// PostgreSQL: `$1`, reused for the same name.
-    #[default]
-    Postgres,
-    /// MySQL and MariaDB: `?`.
-    Mysql,
-}
-
-/// How statements are sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// Prepared before the run, with parameters; what cannot be prepared goes as text.
-    #[default]
-    Prepared,
-    /// As text with the values in it. For statements that cannot be prepared before the run, because they use tables that
-    /// the script itself makes.
-    Simple,
-}
 
 /// One of the transactions that a run chooses from.
 #[derive(Clone, Debug)]
@@ -53,33 +34,6 @@ pub enum Script {
     },
     /// Statements of the user's own.
     Own(Transaction),
-}
-
-/// What holds for all scripts of a run.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// The server's dialect.
-    pub dialect: Dialect,
-    /// How statements are sent.
-    pub mode: Mode,
-    /// Variables of pgbench scripts (`-D name=value`); `scale` is 1 and `default_seed` follows from the seed unless given.
-    pub variables: Vec<(String, String)>,
-    /// How many users the run has: unique serials take turns among so many.
-    pub users: u32,
-}
-
-/// All that the users of a run share.
-#[derive(Debug)]
-pub(super) struct Compiled {
-    pub(super) dialect: Dialect,
-    pub(super) programs: Vec<Program>,
-    /// The share of each program and all before it.
-    pub(super) cumulative: Box<[f64]>,
-    pub(super) generators: Vec<Drawn>,
-    names: Names,
-    statements: Vec<String>,
-    n_counters: u32,
-    users: u32,
 }
 
 /// Weighted transactions as the sources of all users.
@@ -107,15 +61,6 @@ impl Script {
             Self::Own(transaction) => (&transaction.label, transaction.weight),
         }
     }
-}
-
-/// Splits pgbench's `file@weight`; without a weight it is 1.
-pub fn split_weight(argument: &str) -> Result<(&str, f64), ScriptError> {
-    let Some((file, weight)) = argument.rsplit_once('@') else {
-        return Ok((argument, 1.0));
-    };
-    let wrong = |_| ScriptError::whole(argument, format!("the weight must be a whole number, found {weight:?}"));
-    weight.parse::<u32>().map(|weight| (file, f64::from(weight))).map_err(wrong)
 }
 
 impl ScriptSources {

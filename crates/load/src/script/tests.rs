@@ -274,10 +274,6 @@ fn weights_are_the_shares_of_the_scripts() {
         let scripts = weights.map(|weight| weighted("x", weight));
         assert_eq!(ScriptSources::new(&scripts, &Options::default()).unwrap_err().to_string(), message);
     }
-    assert_eq!(split_weight("a@b.sql@3"), Ok(("a@b.sql", 3.0)));
-    assert_eq!(split_weight("a.sql"), Ok(("a.sql", 1.0)));
-    let message = "a.sql@x: the weight must be a whole number, found \"x\"";
-    assert_eq!(split_weight("a.sql@x").unwrap_err().to_string(), message);
 }
 
 #[test]

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::compiled::Compiled;
 use super::expression::State;
 use super::own::{User, fill};
 use super::program::{Binding, Fragment, Length, Pause, Step as ProgramStep, Stored};
-use super::source::{Compiled, Dialect};
 use super::statement::Effect;
 use super::value::{Scalar, Slot};
 use crate::driver::{ErrorClass, Failure};
 use crate::random::Random;
 use crate::source::{Source, Step};
-use crate::sql::{Expect, Sql, SqlAnswer, SqlCommand, SqlRequest};
+use crate::sql::{Dialect, Expect, Sql, SqlAnswer, SqlCommand, SqlRequest};
 use crate::weights::pick;
 
 /// One user of a run.

@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-use super::source::Dialect;
-use crate::sql::Params;
+use crate::sql::{Dialect, Params};
 
 /// A value that an expression can have; `Text` and `Unset` stand only in a [`Slot`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

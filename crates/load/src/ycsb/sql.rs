@@ -1,6 +1,5 @@
 //! YCSB's operations as prepared SQL statements.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use super::distribution::LengthChooser;
@@ -10,43 +9,7 @@ use crate::random::Random;
 use crate::source::{Source, Sources, SqlSources, Step};
 use crate::sql::{Expect, Sql, SqlCommand, SqlRequest};
 
-/// How a server writes the placeholders of a prepared statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// `$1`, `$2`, and so on.
-    Postgres,
-    /// `?`.
-    Mysql,
-}
-
-impl Dialect {
-    /// The dialect with this name.
-    ///
-    /// # Errors
-    /// A text with the names that there are.
-    pub fn from_name(name: &str) -> Result<Self, String> {
-        match name {
-            "postgresql" => Ok(Self::Postgres),
-            "mysql" => Ok(Self::Mysql),
-            _ => Err(format!("dialect={name:?} must be \"postgresql\" or \"mysql\"")),
-        }
-    }
-
-    /// Appends the placeholder of parameter `number`, counted from 1.
-    pub(super) fn write(self, number: usize, text: &mut String) {
-        match self {
-            // Writing to a String cannot fail.
-            Self::Postgres => _ = write!(text, "${number}"),
-            Self::Mysql => text.push('?'),
-        }
-    }
-
-    fn placeholder(self, number: usize) -> String {
-        let mut text = String::new();
-        self.write(number, &mut text);
-        text
-    }
-}
+pub use crate::sql::Dialect;
 
 /// A table's name as it can stand in a statement unquoted: a word, or a schema's word, a dot, and a word.
 pub(super) fn check_table(table: &str) -> Result<(), String> {
@@ -144,7 +107,7 @@ pub(super) fn insert_text(schema: &Schema, dialect: Dialect, table: &str, n_rows
             if column > 0 {
                 text.push_str(", ");
             }
-            dialect.write(row * n_columns + column + 1, &mut text);
+            dialect.write_placeholder(row * n_columns + column + 1, &mut text);
         }
         text.push(')');
     }

@@ -246,57 +246,53 @@ async fn statuses_have_their_classes() {
     assert_eq!(result.expect_err("200").class, ErrorClass::Validation);
 }
 
-#[tokio::test]
-async fn hostile_answers_are_errors() {
-    let long_header = format!("HTTP/1.1 200 OK\r\nX: {}", "y".repeat(200_000));
-    let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "X: y\r\n".repeat(1_000));
-    let announced = "HTTP/1.1 100 Continue\r\n\r\n".repeat(1_000);
-    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let no_http = "an answer that is no HTTP: ";
-    let cases: Vec<(String, String)> = [
-        ("SSH-2.0-OpenSSH_9.2\r\n\r\n", format!("{no_http}invalid HTTP version")),
-        ("HTTP/1.1 2x0 OK\r\n\r\n", format!("{no_http}invalid response status")),
-        ("HTTP/1.1 101 Switching\r\n\r\n", format!("{no_http}status 101 was not asked for")),
-        ("\r\n\r\n", format!("{no_http}the head ends too early")),
-        ("HTTP/1.1 200 OK\r\nbad header\r\n\r\n", format!("{no_http}invalid header name")),
-        ("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", format!("{no_http}Content-Length is no number")),
-        (
-            "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n",
-            format!("{no_http}Content-Length is no number"),
-        ),
-        (
-            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-            format!("{no_http}two different Content-Length"),
-        ),
-        (
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
-            format!("{no_http}a Transfer-Encoding that was not asked for"),
-        ),
-        (&long_header, format!("{no_http}its head does not end")),
-        (&many, format!("{no_http}too many headers")),
-        (&announced, "announcements without an answer".to_owned()),
-        (&format!("{chunked}zz\r\n"), "a chunk whose length is no number".to_owned()),
-        (&format!("{chunked}\r\n"), "a chunk whose length is no number".to_owned()),
-        (&format!("{chunked}fffffffffffffffff\r\n"), "a chunk whose length is no number".to_owned()),
-        (&format!("{chunked}2\r\nhello\r\n"), "a chunk that is longer than it says".to_owned()),
-        (&format!("{chunked}{}", "1".repeat(100_000)), "a line between chunks that does not end".to_owned()),
-        (&format!("{chunked}0\r\n{}", "X: y\r\n".repeat(1_000)), "too many fields after the last chunk".to_owned()),
-        (
-            "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut",
-            "the page is cut short: the server closed the connection".to_owned(),
-        ),
-        (&format!("{chunked}9\r\ncut"), "the page is cut short: the server closed the connection".to_owned()),
-        ("HTTP/1.1 200", "the connection was lost within an answer: the server closed the connection".to_owned()),
-        ("", "no answer: the server closed the connection".to_owned()),
-    ]
-    .map(|(answer, expected)| (answer.to_owned(), expected))
-    .to_vec();
+/// Each answer ends as a failure with these words, and only a connection that was lost is lost.
+async fn fail(cases: &[(&str, &str)]) {
     for (answer, expected) in cases {
         let (result, _, session) = outcome(answer.as_bytes(), &kept()).await;
         let failure = result.expect_err("an error");
-        assert_eq!(failure.message, expected, "{:.80}", answer);
+        assert_eq!(failure.message, *expected, "{answer:.80}");
         assert_eq!(session.is_lost(), failure.class == ErrorClass::Connect);
     }
+}
+
+#[tokio::test]
+async fn heads_that_are_none_are_errors() {
+    let cases = [
+        ("SSH-2.0-OpenSSH_9.2\r\n\r\n", "invalid HTTP version"),
+        ("HTTP/1.1 2x0 OK\r\n\r\n", "invalid response status"),
+        ("HTTP/1.1 101 Switching\r\n\r\n", "status 101 was not asked for"),
+        ("\r\n\r\n", "the head ends too early"),
+        ("HTTP/1.1 200 OK\r\nbad header\r\n\r\n", "invalid header name"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "Content-Length is no number"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n", "Content-Length is no number"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "two different Content-Length"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "a Transfer-Encoding that was not asked for"),
+        (&format!("HTTP/1.1 200 OK\r\nX: {}", "y".repeat(200_000)), "its head does not end"),
+        (&format!("HTTP/1.1 200 OK\r\n{}\r\n", "X: y\r\n".repeat(1_000)), "too many headers"),
+    ];
+    for (answer, reason) in cases {
+        fail(&[(answer, &format!("an answer that is no HTTP: {reason}"))]).await;
+    }
+    fail(&[(&"HTTP/1.1 100 Continue\r\n\r\n".repeat(1_000), "announcements without an answer")]).await;
+}
+
+#[tokio::test]
+async fn bodies_that_do_not_end_as_they_say_are_errors() {
+    let chunked = |rest: &str| format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{rest}");
+    fail(&[
+        (&chunked("zz\r\n"), "a chunk whose length is no number"),
+        (&chunked("\r\n"), "a chunk whose length is no number"),
+        (&chunked("fffffffffffffffff\r\n"), "a chunk whose length is no number"),
+        (&chunked("2\r\nhello\r\n"), "a chunk that is longer than it says"),
+        (&chunked(&"1".repeat(100_000)), "a line between chunks that does not end"),
+        (&chunked(&format!("0\r\n{}", "X: y\r\n".repeat(1_000))), "too many fields after the last chunk"),
+        (&chunked("9\r\ncut"), "the page is cut short: the server closed the connection"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut", "the page is cut short: the server closed the connection"),
+        ("HTTP/1.1 200", "the connection was lost within an answer: the server closed the connection"),
+        ("", "no answer: the server closed the connection"),
+    ])
+    .await;
 }
 
 #[tokio::test]

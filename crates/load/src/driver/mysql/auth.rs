@@ -4,10 +4,13 @@ use std::io;
 
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 
-use super::access::{Access, Door};
+use super::door::Door;
+use super::ed25519;
 use super::failure;
 use super::fields::{Fields, put_text};
+use super::rsa::PublicKey;
 use super::wire::Wire;
+use crate::driver::access::Access;
 use crate::driver::channel::Channel;
 use crate::driver::{ErrorClass, Failure};
 
@@ -46,6 +49,12 @@ pub(super) mod capability {
 const NATIVE: &str = "mysql_native_password";
 const CACHING_SHA2: &str = "caching_sha2_password";
 const CLEAR: &str = "mysql_clear_password";
+const SHA256_PASSWORD: &str = "sha256_password";
+const ED25519: &str = "client_ed25519";
+
+/// Asks for the server's public key; each way of authentication has a byte of its own for that.
+const KEY_WANTED: u8 = 2;
+const SHA256_KEY_WANTED: u8 = 1;
 
 /// utf8mb4_general_ci, which MySQL and MariaDB number alike.
 const CHARACTER_SET: u8 = 45;
@@ -83,7 +92,7 @@ pub(super) async fn enter(door: &Door, access: &Access) -> Result<Entered, Failu
     let answer = proof.first_answer(first, &greeting.challenge)?;
     put_response(wire.answer(), capabilities, access, first, &answer);
     wire.send().await.map_err(|error| Failure::lost(&context, &error))?;
-    prove(&mut wire, proof, first, &context).await?;
+    prove(&mut wire, proof, first, greeting.challenge, &context).await?;
     Ok(Entered { wire, thread: greeting.thread, capabilities })
 }
 
@@ -178,8 +187,14 @@ fn put_response(out: &mut Vec<u8>, capabilities: u32, access: &Access, plugin: &
 }
 
 /// Answers what the server asks until it lets the user in or refuses.
-async fn prove(wire: &mut Wire<Channel>, proof: Proof<'_>, first: &str, context: &str) -> Result<(), Failure> {
-    let mut plugin = first.to_owned();
+async fn prove(
+    wire: &mut Wire<Channel>,
+    proof: Proof<'_>,
+    first: &str,
+    challenge: Vec<u8>,
+    context: &str,
+) -> Result<(), Failure> {
+    let (mut plugin, mut challenge) = (first.to_owned(), challenge);
     loop {
         let payload = wire.next().await.map_err(|error| Failure::lost(context, &error))?;
         let answer = match payload.split_first() {
@@ -188,11 +203,15 @@ async fn prove(wire: &mut Wire<Channel>, proof: Proof<'_>, first: &str, context:
             Some((0xfe, rest)) => {
                 let mut fields = Fields(rest);
                 plugin = String::from_utf8_lossy(fields.terminated()).into_owned();
-                proof.first_answer(&plugin, fields.0.strip_suffix(b"\0").unwrap_or(fields.0))?
+                challenge = fields.0.to_vec();
+                proof.first_answer(&plugin, &challenge)?
             }
             // The password's hash was in the server's cache, and was right.
             Some((0x01, [3])) if plugin == CACHING_SHA2 => continue,
-            Some((0x01, [4])) if plugin == CACHING_SHA2 => proof.clear(CACHING_SHA2)?,
+            Some((0x01, [4])) if plugin == CACHING_SHA2 && proof.is_secret => proof.clear(CACHING_SHA2)?,
+            // Without encryption the password goes under the server's public key, which is asked for first.
+            Some((0x01, [4])) if plugin == CACHING_SHA2 => vec![KEY_WANTED],
+            Some((0x01, key)) if matches!(&*plugin, CACHING_SHA2 | SHA256_PASSWORD) => proof.hidden(key, &challenge)?,
             _ => return Err(Failure::protocol(format!("{context}: {plugin} asks for what is not known"))),
         };
         wire.answer().extend(answer);
@@ -215,19 +234,41 @@ impl Proof<'_> {
     fn first_answer(self, plugin: &str, challenge: &[u8]) -> Result<Vec<u8>, Failure> {
         match plugin {
             NATIVE | CACHING_SHA2 if self.password.is_empty() => Ok(Vec::new()),
-            NATIVE => Ok(native_answer(self.password, challenge)),
-            CACHING_SHA2 => Ok(sha2_answer(self.password, challenge)),
+            NATIVE => Ok(native_answer(self.password, scramble(challenge))),
+            CACHING_SHA2 => Ok(sha2_answer(self.password, scramble(challenge))),
             CLEAR => self.clear(CLEAR),
+            SHA256_PASSWORD if self.is_secret || self.password.is_empty() => {
+                Ok([self.password.as_bytes(), b"\0"].concat())
+            }
+            SHA256_PASSWORD => Ok(vec![SHA256_KEY_WANTED]),
+            ED25519 => {
+                let challenge = challenge.get(..ed25519::CHALLENGE_BYTES);
+                let challenge = challenge.ok_or_else(|| Failure::protocol("a challenge that is cut short"))?;
+                Ok(ed25519::sign(self.password, challenge))
+            }
             // The server asks the operating system who is at the other end.
             "auth_socket" | "unix_socket" => Ok(Vec::new()),
             _ => {
                 let message = format!(
                     "the user is authenticated by {plugin}, which is not supported; supported are {NATIVE}, \
-                     {CACHING_SHA2}, {CLEAR} and unix_socket"
+                     {CACHING_SHA2}, {SHA256_PASSWORD}, {ED25519}, {CLEAR} and unix_socket"
                 );
                 Err(Failure::without_code(ErrorClass::Permission, message))
             }
         }
+    }
+
+    /// The password under the server's public key, mixed with the challenge so that it cannot be sent again.
+    fn hidden(self, key: &[u8], challenge: &[u8]) -> Result<Vec<u8>, Failure> {
+        let wrong = || Failure::protocol("the server's public key cannot be used");
+        let key = PublicKey::read(key).ok_or_else(wrong)?;
+        let scramble = scramble(challenge);
+        if scramble.is_empty() {
+            return Err(Failure::protocol("a challenge that is cut short"));
+        }
+        let mixed: Vec<u8> =
+            self.password.bytes().chain([0]).zip(scramble.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect();
+        key.encrypt(&mixed).ok_or_else(wrong)
     }
 
     fn clear(self, plugin: &str) -> Result<Vec<u8>, Failure> {
@@ -237,6 +278,11 @@ impl Proof<'_> {
         let message = format!("{plugin} needs the password itself, which is sent over a Unix socket or TLS only");
         Err(Failure::without_code(ErrorClass::Permission, message))
     }
+}
+
+/// A challenge as most ways of authentication have it: 20 bytes, and sometimes a NUL that does not belong to it.
+fn scramble(challenge: &[u8]) -> &[u8] {
+    &challenge[..challenge.len().min(20)]
 }
 
 /// SHA1(password) xor SHA1(challenge, SHA1(SHA1(password))).
@@ -288,8 +334,10 @@ mod tests {
         assert!(text.contains("over a Unix socket or TLS only") && !text.contains("secret"), "{text}");
         let proof = Proof { is_secret: true, ..proof };
         assert_eq!(proof.first_answer(CLEAR, b""), Ok(b"secret\0".to_vec()));
-        let text = proof.first_answer("client_ed25519", b"").expect_err("refused").message;
-        assert!(text.starts_with("the user is authenticated by client_ed25519, which is not supported"), "{text}");
+        let text = proof.first_answer("parsec", b"").expect_err("refused").message;
+        assert!(text.starts_with("the user is authenticated by parsec, which is not supported"), "{text}");
+        assert_eq!(proof.first_answer(ED25519, &[1; 32]).map(|signature| signature.len()), Ok(64));
+        assert_eq!(proof.first_answer(ED25519, &[1; 20]).expect_err("short").class, ErrorClass::Protocol);
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
-use super::access::{Access, Door};
+use super::door::Door;
 use super::link::Link;
+use crate::driver::access::Access;
 use crate::driver::{Canceller, Failure};
 
 /// The connection of one worker that says KILL for all its users; opened anew when it was lost.

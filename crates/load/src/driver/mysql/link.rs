@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::access::{Access, Door};
 use super::auth::{self, capability};
+use super::door::Door;
 use super::encode::{COM_QUERY, COM_QUIT};
 use super::reply::{Flow, Form, Reply};
 use super::row::Column;
 use super::wire::Wire;
+use crate::driver::access::Access;
 use crate::driver::channel::Channel;
 use crate::driver::{ErrorClass, Failure};
 use crate::sql::{SqlAnswer, SqlCommand, SqlRequest};

@@ -3,32 +3,34 @@
 //! Statements are prepared once per connection; nothing of an answer is decoded but what the request asks for. Kept to what
 //! both servers speak.
 
-mod access;
 mod auth;
 mod cancel;
+mod door;
+mod ed25519;
 mod encode;
 mod failure;
 mod fields;
 mod link;
 mod reply;
 mod row;
+mod rsa;
 mod session;
 mod wire;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use self::access::Door;
 use self::cancel::Killer;
+use self::door::Door;
 use self::link::Link;
 use super::socket::Address;
 use super::tls::Tls;
 use super::{Driver, Failure, refused, unprepared};
 use crate::sql::Sql;
 
-pub use self::access::Access;
 pub use self::cancel::MysqlCanceller;
 pub use self::session::MysqlSession;
+pub use super::access::Access;
 
 /// The MySQL and MariaDB driver.
 #[derive(Clone)]

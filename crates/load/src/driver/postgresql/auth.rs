@@ -7,9 +7,9 @@ use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, SCR
 use postgres_protocol::message::frontend;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::access::Access;
 use super::failure::ServerError;
 use super::wire::Wire;
+use crate::driver::access::Access;
 use crate::driver::{ErrorClass, Failure};
 
 /// What a cancel request must show.

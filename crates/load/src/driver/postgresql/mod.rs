@@ -2,7 +2,6 @@
 //!
 //! Statements are prepared once per connection; nothing of an answer is decoded but what the request asks for.
 
-mod access;
 mod auth;
 mod cancel;
 mod encode;
@@ -20,9 +19,9 @@ use super::socket::Address;
 use super::tls::Tls;
 use super::{Driver, Failure, refused, unprepared};
 
-pub use self::access::Access;
 pub use self::cancel::PostgresCanceller;
 pub use self::session::PostgresSession;
+pub use super::access::Access;
 pub use super::tls::TlsMode;
 
 use crate::sql::Sql;

@@ -3,8 +3,8 @@
 use super::super::random::{Zipf, exponential, gaussian};
 use super::super::scatter::{fnv1a, murmur2, permute};
 use super::super::value::{Scalar, Slot};
-use super::Expression;
 use super::functions::Function;
+use super::tree::Expression;
 use crate::random::Random;
 
 /// What expressions read and change: the variables and the random stream of one user.

@@ -1,6 +1,7 @@
 //! Words of an expression.
 
 use super::super::error::Mistake;
+use super::super::word::is_name;
 
 /// One word.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,11 +23,6 @@ pub(super) enum Token<'a> {
 const SIGNS: [&str; 19] =
     ["<<", ">>", "<=", ">=", "<>", "!=", "<", ">", "=", "+", "-", "*", "/", "%", "&", "|", "#", "~", "("];
 const CLOSING: [&str; 2] = [")", ","];
-
-/// Whether a name of a variable may hold the byte.
-pub(in super::super) fn is_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
-}
 
 /// Reads one word at a time.
 pub(super) struct Lexer<'a> {

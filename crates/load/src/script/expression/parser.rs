@@ -4,9 +4,9 @@
 
 use super::super::error::Mistake;
 use super::super::value::Scalar;
-use super::Expression;
 use super::functions::{Arity, Function};
 use super::lexer::{Lexer, Token};
+use super::tree::Expression;
 
 /// Deeper than any script of a person's, and shallow enough for a thread's stack.
 const DEPTH_MAX: u32 = 100;

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use super::super::error::{Mistake, ScriptError};
 use super::super::names::{Names, Statements};
+use super::super::options::Mode;
 use super::super::pgbench::{Command, Span, scan, written};
 use super::super::program::{Binding, Fragment, Program, Step};
-use super::super::source::{Dialect, Mode};
 use super::super::statement::{Effect, Kind, Part, Template, Unit, Units, classify};
 use super::draw::{Drawn, How};
 use super::generator::{Generator, Parameter, Transaction, Wrap};
+use crate::sql::Dialect;
 
 /// What compiling a transaction adds to.
 pub(in super::super) struct Tables<'a> {

@@ -3,8 +3,8 @@
 use super::super::error::Mistake;
 use super::super::expression::{Expression, parse};
 use super::super::names::{Names, Statements};
+use super::super::options::Mode;
 use super::super::program::{Binding, Fragment, Length, Pause, Step, Stored};
-use super::super::source::Mode;
 use super::super::statement::{Effect, Kind, Part, Template, classify};
 use super::scan::{Command, Span, Store, word};
 

@@ -1,9 +1,9 @@
 //! Splits a pgbench script into its SQL commands and meta commands.
 
 use super::super::error::Mistake;
-use super::super::expression::is_name;
-use super::super::source::Dialect;
 use super::super::statement::{Unit, Units, columns};
+use super::super::word::is_name;
+use crate::sql::Dialect;
 
 /// A stretch of the script, as byte offsets.
 pub(in super::super) type Span = (usize, usize);

@@ -2,8 +2,8 @@
 //!
 //! They are known before the run, so that a variable that nothing sets is found then, and not by the server.
 
-use super::super::source::Dialect;
 use super::lexer::{Piece, Unit, Units};
+use crate::sql::Dialect;
 
 /// The column names of what the statement returns, or which column has none that can be told from the text (from 1); `None`
 /// when it returns no rows.

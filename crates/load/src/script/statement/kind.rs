@@ -1,7 +1,7 @@
 //! What kind of statement a text is, by its first words.
 
-use super::super::source::Dialect;
 use super::lexer::{Unit, Units};
+use crate::sql::Dialect;
 
 /// How a statement is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Just enough of SQL's lexical rules to tell a placeholder or a semicolon from the same character in a string or comment.
 
-use super::super::expression::is_name;
-use super::super::source::Dialect;
+use super::super::word::is_name;
+use crate::sql::Dialect;
 
 /// One lexical unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! A statement with named placeholders, on its way to a prepared statement or a text.
 
 use super::super::error::Mistake;
-use super::super::expression::is_name;
-use super::super::source::Dialect;
+use super::super::word::is_name;
 use super::lexer::{Piece, Unit, Units};
+use crate::sql::Dialect;
 
 /// A part of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,23 +1,23 @@
-//! How a server is reached and entered.
+//! How a database server is reached and entered.
 
 use std::fmt;
 
-use crate::driver::tls::{TlsFiles, TlsMode};
+use super::tls::{TlsFiles, TlsMode};
 
-/// How to reach and enter a PostgreSQL server.
+/// How to reach and enter a database server.
 #[derive(Clone, Default)]
 pub struct Access {
-    /// Host name, address, or the directory of the Unix socket when it starts with "/".
+    /// Host name, address, or, when it starts with "/", the Unix socket: PostgreSQL's directory, or MySQL's file.
     pub host: String,
-    /// TCP port; names the socket's file too.
+    /// TCP port; names PostgreSQL's socket, too.
     pub port: u16,
-    /// Role.
+    /// User, or role.
     pub user: String,
-    /// Database.
+    /// Database; MySQL chooses none when it is empty.
     pub database: String,
     /// Password, for servers that ask for one.
     pub password: Option<String>,
-    /// Shown in `pg_stat_activity`.
+    /// How PostgreSQL shows the connections (`pg_stat_activity`).
     pub application_name: String,
     /// Session settings as (name, value), set on every connection.
     pub settings: Vec<(String, String)>,
