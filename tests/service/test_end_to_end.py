@@ -38,8 +38,9 @@ def _wait_for(process: subprocess.Popen[str], text: str, timeout_s: float = 120)
 
 
 def test_tune_on_an_embedded_server_that_is_made_for_it(new_place: Place) -> None:
+    """TPC-H on such a server is in the tutorial, which tests/docs runs."""
     place = new_place
-    place.write(EMBEDDED, workload=TPCH)
+    place.write(EMBEDDED)
     assert place.run("doctor", "study.toml").code == 0
     found = place.auto_conf()
     data = place.json("tune", "study.toml", "--html", "report.html")
