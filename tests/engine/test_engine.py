@@ -200,6 +200,17 @@ def test_the_list_of_parameters(session: Session) -> None:
     assert caught.value.diag.message_detail == "parameter=work_mem has no range low..high."
 
 
+def test_a_session_that_allows_less_is_another_class_and_is_shown_rightly(session: Session) -> None:
+    session.rows("SET trimtab.parameters = 'jit, work_mem=4MB..64MB'")
+    assert session.learn(OWN)["settings"] == "work_mem=65536"
+    session.rows("SET trimtab.parameters = 'all'")
+    assert session.classes()[0]["settings"] == "work_mem=65536"
+    tried = ", ".join(row[3] for row in session.rows("SELECT * FROM trimtab_history"))
+    assert {each.partition("=")[0] for each in tried.split(", ")} == {"work_mem", "jit"}
+    session.learn(OWN, 20)
+    assert len([row for row in session.classes() if row["calls"] > 10]) == 2
+
+
 def test_who_may_see_and_change(tuned: tuple[Server, Session], session: Session) -> None:
     session.rows("DROP ROLE IF EXISTS plain; CREATE ROLE plain LOGIN")
     with tuned[0].admin(user="plain") as connection:
@@ -210,12 +221,13 @@ def test_who_may_see_and_change(tuned: tuple[Server, Session], session: Session)
 
 
 def test_sections_inside_a_statement_change_no_answer(session: Session) -> None:
-    session.rows("SET trimtab.inside = on; SET trimtab.inside_tuples = 1000")
+    session.rows("SET trimtab.inside = alone; SET trimtab.inside_tuples = 1000")
     query = "SELECT a.k, count(*) FROM t a JOIN t b ON a.r = b.g GROUP BY a.k ORDER BY a.k"
     first = session.rows(query)
     for _ in range(30):
         assert session.rows(query) == first
     assert session.value("SHOW work_mem") == "4MB"
+    assert session.classes()[0]["probes"] == 0, "the settings of the whole statement are left alone"
 
 
 @pytest.mark.parametrize("version", ["18", "16"])

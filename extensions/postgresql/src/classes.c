@@ -122,6 +122,7 @@ void trimtab_new_tuner(Class *class)
     options.min_gain = trimtab_min_gain / 100;
     options.max_ratio = trimtab_max_ratio;
     options.seed = class->key.query_id | 1;
+    trimtab_knob_levels(class->base_values, class->levels);
     trimtab_make_space(class->base_values, &space);
     tt_tuner_init(&class->tuner, &space, &options);
     trimtab_add_hints(&class->tuner, class->base_values);
@@ -193,14 +194,13 @@ void trimtab_release(void)
 void trimtab_record(Shared *s, const Class *class, EventKind kind, const tt_point *point, double time_ms)
 {
     Event *event = &s->event[s->n_events++ % N_EVENTS];
-    KnobLevels levels[N_KNOBS];
+    const KnobLevels *levels = class->levels;
     memset(event, 0, sizeof *event);
     event->at = GetCurrentTimestamp();
     event->key = class->key;
     event->kind = kind;
     event->time_ms = time_ms;
     event->base_ms = class->tuner.base.n > 0 ? exp(class->tuner.base.mean) : 0;
-    trimtab_knob_levels(class->base_values, levels);
     for (int i = 0; i < N_KNOBS; i++)
         if (point->level[i] != levels[i].base && point->level[i] < levels[i].n) {
             event->knob[event->n_changed] = i;

@@ -27,9 +27,9 @@ void trimtab_explain(const ClassKey *key, const double *base)
     gain = tt_gain(&copy.tuner, &low, &high);
     if (copy.left != LEFT_NOT) line = psprintf("left alone: %s", trimtab_left_text((LeftAlone)copy.left));
     else if (trimtab_mode != MODE_TUNE) line = pstrdup("observed only");
-    else if (copy.tuner.phase == TT_PINNED) line = psprintf("pinned: %s", trimtab_changes(base, &copy.tuner.best, ", "));
+    else if (copy.tuner.phase == TT_PINNED) line = psprintf("pinned: %s", trimtab_changes(&copy, &copy.tuner.best));
     else if (gain == 1) line = pstrdup("own values: nothing has been proven faster");
-    else line = psprintf("%s (%.2f times as fast, 95%% interval %.2f to %.2f)", trimtab_changes(base, &copy.tuner.best, ", "), gain, low, high);
+    else line = psprintf("%s (%.2f times as fast, 95%% interval %.2f to %.2f)", trimtab_changes(&copy, &copy.tuner.best), gain, low, high);
 }
 
 static void explain_plainly(Query *query, int options, IntoClause *into, ExplainState *es, const char *text, ParamListInfo params,

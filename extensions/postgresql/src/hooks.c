@@ -34,9 +34,11 @@
 typedef struct Planned {
     uint32 tag;
     bool is_used;
+    bool is_free; /* the statement may be touched */
     ClassKey key;
     tt_ticket ticket;
     double base[N_KNOBS];
+    uint32 rules; /* what the settings of trimtab allowed then */
     double plan_ms;
     int64 extra_kb;
     double base_cost;
@@ -92,6 +94,11 @@ static Front *front_of(uint64 query_id)
         f->query_id = query_id;
     }
     return f;
+}
+
+static uint32 rules(void)
+{
+    return trimtab_parameters_hash() ^ (trimtab_allow_locks ? 1u : 0) ^ (trimtab_allow_volatile ? 2u : 0) ^ (trimtab_allow_order ? 4u : 0);
 }
 
 static bool is_class(const Front *f)
@@ -209,9 +216,10 @@ static bool decide(Query *parse, Planned *p)
     class = trimtab_find(&p->key, p->base, !trimtab_in_explain);
     if (class != NULL) {
         class->left = left;
+        p->is_free = left == LEFT_NOT;
         p->base_cost = class->base_cost;
         ticket_of(class, TT_DEFAULT, &p->ticket);
-        if (left == LEFT_NOT && trimtab_mode == MODE_TUNE) {
+        if (left == LEFT_NOT && trimtab_mode == MODE_TUNE && trimtab_inside != INSIDE_ALONE) {
             bool is_kept = has_kept && memcmp(&kept.key, &p->key, sizeof kept.key) == 0;
             if (has_kept && !is_kept) return_unused(&kept);
             has_kept = false;
@@ -281,6 +289,7 @@ static PlannedStmt *plan_class(Query *parse, const char *text, int options, Para
     Query *again;
     memset(&p, 0, sizeof p);
     trimtab_knob_values(p.base);
+    p.rules = rules();
     if (!decide(parse, &p)) return call_planner(parse, text, options, params);
     again = p.ticket.kind == TT_DEFAULT ? NULL : copyObject(parse); /* the planner scribbles on it */
     plan = plan_with(&p, parse, text, options, params);
@@ -337,7 +346,7 @@ static bool is_as_planned(const Planned *p)
 {
     double base[N_KNOBS];
     trimtab_knob_values(base);
-    if (memcmp(base, p->base, sizeof base) != 0) return false;
+    if (memcmp(base, p->base, sizeof base) != 0 || p->rules != rules()) return false;
     return p->ticket.kind == TT_DEFAULT || (trimtab_mode == MODE_TUNE && trimtab_situation() == LEFT_NOT);
 }
 
@@ -403,7 +412,8 @@ static void start(QueryDesc *desc, int flags)
     call_start(desc, flags);
     close_level(level);
     now.ms = elapsed_ms(began);
-    if (now.has_class && trimtab_inside && trimtab_mode == MODE_TUNE && now.plan.ticket.kind != TT_PROBE)
+    if (trimtab_inside != INSIDE_OFF && trimtab_mode == MODE_TUNE && now.has_class && now.plan.is_free &&
+        now.plan.ticket.kind != TT_PROBE && trimtab_situation() == LEFT_NOT)
         trimtab_inside_begin(desc, now.plan.key.query_id, now.plan.base);
 }
 
@@ -488,7 +498,7 @@ static void tell(Shared *shared, Class *class, double ms)
 static bool is_plan_stale(Class *class)
 {
     if (now.plan.ticket.kind == TT_PROBE || !tt_same(&class->tuner.space, &now.plan.ticket.point, &class->tuner.best)) return true;
-    if (!now.is_reused || trimtab_mode != MODE_TUNE || class->left != LEFT_NOT) return false;
+    if (!now.is_reused || trimtab_mode != MODE_TUNE || trimtab_inside == INSIDE_ALONE || class->left != LEFT_NOT) return false;
     if (has_kept) return_unused(&kept);
     kept = now.plan;
     choose(trimtab_shared(), class, &kept);

@@ -19,12 +19,15 @@ PG_MODULE_MAGIC;
 
 int trimtab_mode = MODE_OBSERVE;
 double trimtab_budget = 2, trimtab_server_budget = 2, trimtab_min_duration = 5, trimtab_min_gain = 3, trimtab_max_ratio = 1.5;
-int trimtab_memory_limit_kb = 262144, trimtab_inside_tuples = 200000;
-bool trimtab_allow_locks = false, trimtab_allow_volatile = false, trimtab_allow_order = false, trimtab_inside = false;
+int trimtab_memory_limit_kb = 262144, trimtab_inside_tuples = 200000, trimtab_inside = INSIDE_OFF;
+bool trimtab_allow_locks = false, trimtab_allow_volatile = false, trimtab_allow_order = false;
 char *trimtab_parameters = NULL, *trimtab_file = NULL, *trimtab_test_cost = NULL;
 
 static const struct config_enum_entry modes[] = {
     {"off", MODE_OFF, false}, {"observe", MODE_OBSERVE, false}, {"tune", MODE_TUNE, false}, {NULL, 0, false}};
+
+static const struct config_enum_entry insides[] = {
+    {"off", INSIDE_OFF, false}, {"on", INSIDE_ON, false}, {"alone", INSIDE_ALONE, false}, {NULL, 0, false}};
 
 void _PG_init(void);
 
@@ -86,8 +89,8 @@ static void define_permissions(void)
                              false, PGC_SUSET, 0, NULL, NULL, NULL);
     DefineCustomBoolVariable("trimtab.allow_order", "Touch statements whose answer may depend on the order of rows.", NULL,
                              &trimtab_allow_order, false, PGC_SUSET, 0, NULL, NULL, NULL);
-    DefineCustomBoolVariable("trimtab.inside", "Tune sections inside running statements too.", NULL, &trimtab_inside, false, PGC_SUSET, 0,
-                             NULL, NULL, NULL);
+    DefineCustomEnumVariable("trimtab.inside", "Tune sections inside running statements too (on), or nothing but them (alone).", NULL,
+                             &trimtab_inside, INSIDE_OFF, insides, PGC_SUSET, 0, NULL, NULL, NULL);
 }
 
 static void define_settings(void)

@@ -29,6 +29,7 @@
 #define TRIMTAB_LAYOUT (100 + TT_LAYOUT)
 
 typedef enum { MODE_OFF, MODE_OBSERVE, MODE_TUNE } RunMode;
+typedef enum { INSIDE_OFF, INSIDE_ON, INSIDE_ALONE } InsideMode;
 
 /* Why a statement is left alone; texts in inspect.c. */
 typedef enum {
@@ -68,6 +69,7 @@ typedef struct Class {
     int32 left;      /* LeftAlone of the newest execution */
     int64 calls;
     double base_values[N_KNOBS];
+    KnobLevels levels[N_KNOBS]; /* as the session had them that made it: others may allow other parameters */
     TimestampTz first_at, last_at;
     double base_cost; /* PostgreSQL's estimate of the newest plan with the session's own values */
     tt_tuner tuner;
@@ -103,8 +105,8 @@ typedef struct Shared {
 /* module.c */
 extern int trimtab_mode;
 extern double trimtab_budget, trimtab_server_budget, trimtab_min_duration, trimtab_min_gain, trimtab_max_ratio;
-extern int trimtab_memory_limit_kb, trimtab_inside_tuples;
-extern bool trimtab_allow_locks, trimtab_allow_volatile, trimtab_allow_order, trimtab_inside;
+extern int trimtab_memory_limit_kb, trimtab_inside_tuples, trimtab_inside;
+extern bool trimtab_allow_locks, trimtab_allow_volatile, trimtab_allow_order;
 extern char *trimtab_parameters, *trimtab_file, *trimtab_test_cost;
 extern double trimtab_test_ms(const double *base, const tt_point *point);
 
@@ -161,7 +163,7 @@ extern bool trimtab_save(Shared *shared, int elevel);
 extern const char *trimtab_file_problem(void);
 
 /* views.c */
-extern char *trimtab_changes(const double *base, const tt_point *point, const char *between);
+extern char *trimtab_changes(const Class *class, const tt_point *point);
 
 /* explain.c */
 extern void trimtab_install_explain(void);

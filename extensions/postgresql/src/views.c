@@ -39,15 +39,14 @@ static Shared *must_share(void)
 }
 
 /* `name=value` of what differs from the session's own values. */
-char *trimtab_changes(const double *base, const tt_point *point, const char *between)
+char *trimtab_changes(const Class *class, const tt_point *point)
 {
     StringInfoData text;
-    KnobLevels levels[N_KNOBS];
+    const KnobLevels *levels = class->levels;
     initStringInfo(&text);
-    trimtab_knob_levels(base, levels);
     for (int i = 0; i < N_KNOBS; i++)
         if (point->level[i] != levels[i].base && point->level[i] < levels[i].n)
-            appendStringInfo(&text, "%s%s=%s", text.len > 0 ? between : "", trimtab_knob_name(i),
+            appendStringInfo(&text, "%s%s=%s", text.len > 0 ? ", " : "", trimtab_knob_name(i),
                              trimtab_knob_text(i, levels[i].value[point->level[i]]));
     return text.data;
 }
@@ -87,7 +86,7 @@ Datum trimtab_sections(PG_FUNCTION_ARGS)
         values[n++] = Int64GetDatum((int64)a->n_probes);
         nulls[n] = !is_measured;
         values[n++] = Float8GetDatum(is_measured ? exp(c->tuner.base.mean) : 0);
-        values[n++] = CStringGetTextDatum(trimtab_changes(c->base_values, &c->tuner.best, ", "));
+        values[n++] = CStringGetTextDatum(trimtab_changes(c, &c->tuner.best));
         values[n++] = Float8GetDatum(gain);
         values[n++] = Float8GetDatum(low);
         values[n++] = Float8GetDatum(high);
@@ -208,9 +207,8 @@ Datum trimtab_forget(PG_FUNCTION_ARGS)
 /* The levels of `name=value, name=value`; an error names what cannot be. */
 static void parse_point(char *text, const Class *class, tt_point *point)
 {
-    KnobLevels levels[N_KNOBS];
+    const KnobLevels *levels = class->levels;
     char *state = NULL;
-    trimtab_knob_levels(class->base_values, levels);
     tt_default(&class->tuner.space, point);
     for (char *entry = strtok_r(text, ", ", &state); entry != NULL; entry = strtok_r(NULL, ", ", &state)) {
         char *value = strchr(entry, '=');
@@ -255,10 +253,9 @@ Datum trimtab_pin(PG_FUNCTION_ARGS)
 static void add_class(StringInfo out, const Class *c)
 {
     const tt_account *a = &c->tuner.account;
-    KnobLevels levels[N_KNOBS];
+    const KnobLevels *levels = c->levels;
     double low, high, gain = tt_gain(&c->tuner, &low, &high);
     bool any = false;
-    trimtab_knob_levels(c->base_values, levels);
     appendStringInfo(out, "{\"query_id\": \"%lld\", \"database\": %u, \"role\": %u, \"size\": %u, \"phase\": \"%s\", \"left_alone\": \"%s\", ",
                      (long long)c->key.query_id, c->key.database, c->key.role, c->key.size, phases[c->tuner.phase],
                      trimtab_left_text(c->left));
