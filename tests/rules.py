@@ -26,8 +26,12 @@ LONG = (
     "tests/service/test_end_to_end.py", "tests/faults/test_resources_server.py", "tests/faults/test_tuner_killed.py",
 )  # fmt: skip
 """Files of tests that take half a minute or more."""
-WHOLE = ("tests/wayback/test_state_files.py", "tests/workload/test_tpch_mysql.py")
-"""Files whose tests share a server that takes long to make."""
+WHOLE = (
+    "tests/wayback/test_state_files.py", "tests/workload/test_tpch_mysql.py", "tests/faults/test_framework.py",
+    "tests/native/test_tls.py", "tests/service/test_searchers.py", "tests/engine/test_engine.py",
+    "tests/engine/test_engine_faults.py",
+)  # fmt: skip
+"""Files whose tests share a server, or a study, that takes long to make."""
 
 
 def allowed_skips(text: str) -> list[tuple[str, str]]:

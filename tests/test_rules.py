@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import needs
-from tests.rules import allowed_skips, cannot_hold, dealt, is_allowed
+from tests.rules import LONG, WHOLE, allowed_skips, cannot_hold, dealt, is_allowed
 
 ROOT = Path(__file__).parents[1]
 CONFTEST = """
@@ -157,6 +157,10 @@ def test_tests_that_share_a_server_are_dealt_to_one_worker() -> None:
     assert runs[0][0] == "c 11"
     assert [name[0] for name in runs[1]] == ["b"] * 7
     assert [name[0] for name in runs[2]] == ["a"] * 7
+
+
+def test_files_that_are_dealt_in_their_own_way_are_there() -> None:
+    assert [name for name in (*LONG, *WHOLE) if not (ROOT / name).is_file()] == []
 
 
 def test_every_folder_with_a_test_on_servers_is_in_the_stage_of_services() -> None:

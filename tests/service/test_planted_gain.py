@@ -45,8 +45,8 @@ levels = 2
 ranges = {{ {knob} = {values}, {idle} = {idle_values} }}
 
 [measure]
-window = "3s"
-window_max = "3s"
+window = "2s"
+window_max = "2s"
 warmup_floor = "0s"
 warmup_cap = "0s"
 
