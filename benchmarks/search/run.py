@@ -178,8 +178,7 @@ def results(store: Store, options: argparse.Namespace) -> Record:
         found[f"{part} paired"] = paired([r for r in store.of(part) if r["task"] not in CHOSEN_ON])
         found[f"{part} overall"] = overall(store.of(part))
         found[f"{part} best"] = against_best(store.of(part), PEERS)
-    every = [r for part in ("replay", "surfaces", "rugged") for r in store.of(part)]
-    found["ranks"] = ranks([r for r in every if r["contender"] == "auto" or r["contender"] in PEERS]) if every else {}
+        found[f"{part} ranks"] = ranks([r for r in store.of(part) if r["contender"] in ("auto", "random", *PEERS)])
     found["context"] = context.summary(store.of("context"), quartiles)
     found["ask"] = {}
     for record in store.of("ask"):

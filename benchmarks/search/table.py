@@ -110,12 +110,12 @@ def tables(found: Record) -> str:
             "Not taking part: " + "; ".join(f"{name} ({why})" for name, why in sorted(found["absent"].items())) + "."
         ]
     lines += ["", stamp.lines(found["made"]), ""]
-    if found.get("ranks"):
-        lines += ["### Mean rank over all tasks that all of these ran on", "", *_ranks(found["ranks"])]
     titles = {"replay": "Recorded trials", "surfaces": "Synthetic surfaces", "rugged": "Rugged surfaces"}
     for part, title in titles.items():
         if found.get(f"{part} paired"):
             lines += [f"### {title}: `auto` in pairs with each other", "", *_paired(found[f"{part} paired"])]
+        if found.get(f"{part} ranks"):
+            lines += [f"### {title}: mean rank over the tasks, 1 the best", "", *_ranks(found[f"{part} ranks"])]
         if found.get(f"{part} best"):
             lines += [
                 f"### {title}: `auto` less the best peer of each task (and pairs)",
