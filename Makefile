@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml $(shell find crates -path '*/src/*' -name '*.rs' 2>/dev/null))
 
-.PHONY: demo check code test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-zhou2013 bench-karcher bench-live
+.PHONY: demo check code test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-zhou2013 bench-karcher bench-engine-overhead bench-live
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
@@ -149,6 +149,10 @@ bench-zhou2013: $(STAMP)
 # In pieces: BENCH="--scale 1 --query 3 13".
 bench-karcher: $(STAMP)
 	$(BIN)/python benchmarks/karcher/run.py $(BENCH)
+
+# What the extension costs where it has nothing to do: pgbench in pairs, half an hour, alone on the machine.
+bench-engine-overhead: $(STAMP)
+	$(BIN)/python benchmarks/karcher/overhead.py $(BENCH)
 
 # Searchers and peers on real servers, equal wall clock; hours, alone on the machine. In pieces: BENCH="--task demo --seeds 2".
 bench-live: $(STAMP) $(PEER_STAMPS)
