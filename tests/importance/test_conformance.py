@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from trimtab import plugins
 from trimtab.importance.fanova import FanovaRanker
 from trimtab.importance.forest import ForestRanker
@@ -10,6 +12,8 @@ from trimtab.importance.permutation import PermutationRanker
 from trimtab.importance.sard import SardRanker
 from trimtab.importance.shapley import ShapleyRanker
 from trimtab.testing.ranker_suite import RankerSuite
+
+pytestmark = pytest.mark.slow
 
 
 class TestSard(RankerSuite):

@@ -32,6 +32,8 @@ from trimtab.testing.fake_target import FakeTarget
 from trimtab.trial import Entry, Journal, own_to_json
 from trimtab.trial.entry import APPLY, FAILED, TRIED
 
+pytestmark = pytest.mark.slow
+
 
 def _roles(trials: list[Trial]) -> Counter[Role]:
     return Counter(trial.role for trial in trials)
@@ -51,7 +53,6 @@ def test_a_real_gain_is_found_proven_and_the_target_left_as_found(fake: FakeStud
     assert _roles(trials)[Role.PROOF_BASELINE] == _roles(trials)[Role.PROOF_CANDIDATE] >= 3
 
 
-@pytest.mark.slow
 def test_the_winner_is_measured_beside_the_advice(fake: FakeStudy) -> None:
     fake.target._speed = lambda values: (
         (1000.0 if values["compile"] else 2000.0) * (1.2 if values["sort_memory"] > 8 else 1)
@@ -76,7 +77,6 @@ def _speed(fake: FakeStudy, changes: dict[str, object]) -> float:
     return twin.speed()
 
 
-@pytest.mark.slow
 def test_needless_knobs_are_dropped(fake: FakeStudy) -> None:
     fake.target._speed = lambda values: 2000.0 if not values["compile"] else 1000.0
     fake.workload.noise_sd = 0.002
@@ -130,7 +130,6 @@ def test_interrupted_study_resumes_and_pays_for_no_trial_twice(fake: FakeStudy) 
     assert len(fake.workload.seeds) - n_runs == len(resumed_trials) - 7
 
 
-@pytest.mark.slow
 def test_the_knobs_are_ranked_once_when_the_study_ends(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other studies on fakes skip it, since it takes most of their time."""
     fake.is_ranked = True
@@ -157,7 +156,6 @@ def test_stopped_before_the_first_baseline_is_measured(fake: FakeStudy, monkeypa
     assert record.verdict.drift == DriftSummary(points=(), range=None, is_beyond_noise=False)
 
 
-@pytest.mark.slow
 def test_an_imported_study_of_the_same_name_is_not_taken_for_the_result(fake: FakeStudy) -> None:
     fake.listener.on_trial = lambda trial: os.kill(os.getpid(), signal.SIGINT) if trial.number == 4 else None
     record, trials = fake.tune()
@@ -168,7 +166,6 @@ def test_an_imported_study_of_the_same_name_is_not_taken_for_the_result(fake: Fa
     assert (resumed.id, resumed.status) == (record.id, "proven")
 
 
-@pytest.mark.slow
 def test_what_was_measured_after_the_flow_had_changed_is_not_measured_again(
     fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,7 +193,6 @@ def test_what_was_measured_after_the_flow_had_changed_is_not_measured_again(
     assert len(fake.workload.seeds) - n_runs == len(third) - len(second)
 
 
-@pytest.mark.slow
 def test_finished_study_is_shown_again_and_not_run(fake: FakeStudy) -> None:
     fake.tune()
     n_runs = len(fake.workload.seeds)
@@ -265,7 +261,6 @@ def test_ranges_narrow_the_space_and_must_be_accepted_by_the_target(fake: FakeSt
         fake.tune(again=True)
 
 
-@pytest.mark.slow
 def test_a_range_of_the_users_own_leaves_special_values_out(fake: FakeStudy) -> None:
     fake.text = (
         fake.text.replace('"12 trials"', '"40 trials"')
@@ -333,7 +328,6 @@ def test_a_winner_that_no_longer_fits_the_server_is_not_applied(fake: FakeStudy)
     assert Journal(fake.path / "state").open_entries() == []
 
 
-@pytest.mark.slow
 def test_a_number_finds_a_study_that_a_later_one_of_its_name_hides(fake: FakeStudy) -> None:
     first, _ = fake.tune()
     second, _ = fake.tune(again=True)
