@@ -43,7 +43,7 @@ const char *trimtab_left_text(LeftAlone left)
 /* An aggregate whose value is the same in whatever order its rows come. */
 static bool is_order_free(const Aggref *agg)
 {
-    static const char *const any[] = {"count", "min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or", "any_value"};
+    static const char *const any[] = {"count", "min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or"};
     static const char *const exact[] = {"sum", "avg", "variance", "var_pop", "var_samp", "stddev", "stddev_pop", "stddev_samp"};
     char *name = agg->aggfnoid < 16384 ? get_func_name(agg->aggfnoid) : NULL; /* 16384: the first that is not PostgreSQL's own */
     ListCell *cell;
