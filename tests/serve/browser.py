@@ -100,7 +100,7 @@ class Browser:
             time.sleep(0.1)
         return found
 
-    def picture(self, path: Path) -> None:
-        """The whole page as PNG."""
-        data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+    def picture(self, path: Path, *, is_whole: bool = False) -> None:
+        """What can be seen, or the whole page, as PNG."""
+        data = self.call("Page.captureScreenshot", captureBeyondViewport=is_whole)["data"]
         path.write_bytes(base64.b64decode(data))

@@ -264,7 +264,9 @@ def test_the_dashboard_in_a_browser(tmp_path: Path, serving: Serving) -> None:
             page.value("[...document.querySelectorAll('button')].find((each) => each.innerText == 'Pause').click()")
             page.wait("[...document.querySelectorAll('button')].some((each) => each.innerText == 'Resume')")
             assert server.request("GET", "/sessions/blocks")["state"] == "paused"
+            page.wait("document.querySelector('#state').innerText == 'paused'")
             assert page.errors == []
+            assert "null" not in page.value("document.body.innerText")
             assert {url.split("/")[2] for url in page.requested if url.startswith("http")} == {
                 f"127.0.0.1:{serving.port}"
             }

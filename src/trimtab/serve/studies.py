@@ -43,7 +43,10 @@ def _read(hub: Hub, study_id: int) -> tuple[StudyRecord, list[Trial]]:
     if not any(each.id == study_id for each in hub.sessions.history.summaries()):
         raise UnknownError(f"there is no study id={study_id}", hint="`GET /api/v1/studies` lists them")
     history = hub.sessions.history
-    return history.study(study_id), history.trials(study_id)
+    live = next((session for session in hub.sessions.live() if session.study_id == study_id), None)
+    if live is None:
+        return history.study(study_id), history.trials(study_id)
+    return history.study(study_id), sorted(live.trials, key=lambda trial: trial.number)
 
 
 def _thinned(trials: Sequence[Trial], most: int) -> list[Trial]:
@@ -92,9 +95,16 @@ async def _charts(hub: Hub, request: Request, body: None) -> Any:
         record, trials = _read(hub, _study_id(request))
         some = _thinned(trials, _MOST_DRAWN)
         made = report_figures(record, some, summarise(record, some))
+        text = ""
         if request.query_params.get("more") == "1":
-            made |= explanation_figures(with_plots(record, some, None))
-        return {"n_trials": len(trials), "charts": {name: figure_svg(name, figure) for name, figure in made.items()}}
+            explanation = with_plots(record, some, None)
+            made |= explanation_figures(explanation)
+            text = explanation.text
+        return {
+            "n_trials": len(trials),
+            "text": text,
+            "charts": {name: figure_svg(name, figure) for name, figure in made.items()},
+        }
 
     return await run_in_threadpool(drawn)
 

@@ -123,12 +123,17 @@ class Session:
         now = self._clock()
         return [
             {
-                "number": each.ask.number, "run": each.run, "role": str(each.ask.role), "client": each.client,
+                "number": each.ask.number, "run": each.run, "role": str(each.ask.role), "client": self._shown(each.client),
                 "seconds": round(max(0.0, now - each.since), 1) if each.client else 0.0,
                 "changed": {name: each.ask.config[name] for name in each.ask.config.difference(self.task.baseline)},
             }
             for each in self._opens.values()
         ]  # fmt: skip
+
+    def _shown(self, client_id: str) -> str:
+        """The name of a client, else the beginning of its id; "" for none."""
+        found = self.clients.get(client_id)
+        return client_id[:6] if found is None else found.name or client_id[:6]
 
     # ----- clients
 

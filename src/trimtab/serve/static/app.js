@@ -175,7 +175,7 @@ function runningTable(row) {
   const rows = (row && row.running) || [];
   if (!rows.length) return null;
   return make("section", {}, make("h3", {}, "Now"), table("", "Points that are out or wait for a client", ["#trial", "role", "client", "#seconds", "changes"],
-    rows.slice(0, 100).map((each) => [each.number, each.role, each.client ? each.client.slice(0, 6) : "waits", each.seconds,
+    rows.slice(0, 100).map((each) => [each.number, each.role, each.client || "waits", each.seconds,
       Object.entries(each.changed).map(([name, value]) => `${name}=${value}`).join(" ") || "nothing: the baseline"])));
 }
 
@@ -196,11 +196,11 @@ async function showStudy(id) {
   const others = [...state.sessions.map((each) => ({ id: each.study_id, name: each.name })), ...state.studies].filter((each) => each.id !== id);
   const chooser = make("select", { id: "other" }, make("option", { value: "" }, "choose"), ...others.slice(-200).map((each) => make("option", { value: each.id }, `${each.name} #${each.id}`)));
   chooser.addEventListener("change", () => compare(id, chooser.value));
-  main.replaceChildren(
+  const parts = [
     make("p", {}, make("a", { href: "#/" }, "All sessions and studies")),
     make("h2", {}, found.name), make("p", {}, s.headline),
     make("div", { id: "buttons" }, buttons(id, row)),
-    make("dl", { class: "facts" }, fact("state", badge(row && row.state !== "ended" ? row.state : found.status)), fact("trials", found.n_trials),
+    make("dl", { class: "facts" }, fact("state", make("span", { id: "state" }, badge(row && row.state !== "ended" ? row.state : found.status))), fact("trials", found.n_trials),
       fact("budget", found.budget), fact("gain", gain), fact("noise of the baseline", s.noise_floor === null ? null : `${text(100 * s.noise_floor)} %`),
       fact("objective", s.objective), row ? fact("clients", row.n_clients) : null, row && left(row) !== null ? fact("left, about", seconds(left(row))) : null),
     make("div", { id: "now" }, runningTable(row)),
@@ -215,9 +215,11 @@ async function showStudy(id) {
     make("section", {}, make("h3", {}, "Latest trials"), table("", `the last ${Math.min(50, found.rows.length)} of ${found.n_trials}`, ["#trial", "role", "status", "#value", "#gain", "changes"],
       found.rows.slice(-50).reverse().map((each) => [each.number, each.role, badge(each.status), each.value, each.gain ? each.gain.estimate : null,
         Object.entries(each.changed).map(([name, value]) => `${name}=${value}`).join(" ")]))),
-  );
+  ];
+  main.replaceChildren(...parts.filter(Boolean));
   document.getElementById("report").addEventListener("click", (event) => openReport(event, id));
   token.n = found.n_trials;
+  token.state = row && row.state;
   await draw(id, false);
 }
 
@@ -229,6 +231,7 @@ async function draw(id, more) {
     const node = new DOMParser().parseFromString(svg, "text/html").body.firstElementChild;
     return make("figure", { id: `chart-${name}` }, node, make("figcaption", {}, TITLES[name] || name.replaceAll("_", " ")));
   });
+  if (found.text) figures.push(make("p", {}, found.text));
   place.replaceChildren(...(figures.length ? figures : [make("p", { class: "soft" }, found.error ? found.error.message : "No trial was measured yet.")]));
 }
 
@@ -267,7 +270,15 @@ function refresh() {
   if (!now) return;
   now.replaceChildren(...[runningTable(row)].filter(Boolean));
   const known = row || state.studies.find((each) => each.id === id);
-  const isBusy = ["SELECT", "BUTTON"].includes(document.activeElement.tagName);
+  if (row && row.state !== state.shown.state) {
+    state.shown.state = row.state;
+    const place = document.getElementById("buttons");
+    const hadFocus = place.contains(document.activeElement);
+    place.replaceChildren(...[buttons(id, row)].filter(Boolean));
+    if (hadFocus && place.querySelector("button")) place.querySelector("button").focus();
+    document.getElementById("state").replaceChildren(badge(row.state === "ended" ? row.status : row.state));
+  }
+  const isBusy = ["SELECT", "BUTTON"].includes(document.activeElement.tagName) && known && known.status === "running";
   if (known && known.n_trials !== state.shown.n && !isBusy) showStudy(id);
 }
 
