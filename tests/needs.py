@@ -177,6 +177,8 @@ NEEDS: Mapping[str, Need] = {
     "sysctl": Need("the right to change settings of the kernel", _sysctl),
     "redis": Need("Debian's Redis", _program("redis-server"), _SERVERS),
     "httpd": Need("Apache httpd", _private("httpd"), _SERVERS),
+    "tomcat": Need("Apache Tomcat", _private("tomcat"), _SERVERS),
+    "java": Need("a JDK of Java 17", _program("jcmd"), _SERVERS),
     "zstd": Need("zstd", _program("zstd"), _SERVERS),
     "sshd": Need("OpenSSH's server", _sshd, _SERVERS),
     "apache2": Need("Debian's Apache httpd", _system_program("apache2"), _SERVERS),

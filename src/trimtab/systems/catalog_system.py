@@ -293,6 +293,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         ]
         if any(state.knob.restart is not RestartClass.RELOAD for state in states.values()):
             lines.append(restart_line(self._reach.no_restart))
+        if self._reach.start_s is not None:
+            lines.append(("start", True, f"{self._reach.start_s:.1f} s from its start to its first answer"))
         if self.catalog.memory:
             lines += self._memory_lines(states)
         return (*lines, *disk_lines(self._reach.host, self._reach.folder), knob_line(states))

@@ -58,6 +58,8 @@ class AlwaysThere:
     is_here = True
     exit_code: int | None = None
     n_oom_kills = 0
+    start_s: float | None = None
+    """From its last start by us to its first answer."""
 
     def __init__(self, name: str, settings: CommandSettings, paths: Sequence[Path], words: LogWords) -> None:
         self.host = LocalHost()

@@ -84,8 +84,10 @@ class OwnLifecycle(AlwaysThere):
         if self.pid is None:
             self._take()
             self._log_start = log_bytes(self.log_file)
+            began = time.monotonic()
             self._process.start()
-            self._wait_healthy(time.monotonic() + self.settings.restart_timeout_s)
+            self._wait_healthy(began + self.settings.restart_timeout_s)
+            self.start_s = time.monotonic() - began
 
     def restart(self) -> None:
         self._process.stop(immediate=True)

@@ -94,6 +94,7 @@ def _unpack(table: EmbeddedTable, archive: Path, root: Path) -> None:
     with tarfile.open(archive) as tar:
         for member in tar.getmembers():
             _, _, member.name = member.name.partition("/")
+            member.mode |= 0o555 if member.isdir() else 0o444  # the user of private servers is another one
             if member.name:
                 tar.extract(member, root, filter="data")
 

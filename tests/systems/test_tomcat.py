@@ -1,0 +1,238 @@
+"""Apache Tomcat in its Java machine as one target: a private one, both catalogues on the real programs, and bad input."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.needs import IS_FULL
+from trimtab import plugins
+from trimtab.errors import ApplyError, TargetError, UsageError
+from trimtab.space import Config, Value
+from trimtab.systems.dump import printed_values
+from trimtab.systems.facets import with_facets
+from trimtab.testing.target_suite import Subject, TargetSuite
+
+CHANGES = Config(
+    {
+        "maxThreads": 50,
+        "collector": "Parallel",
+        "MaxHeapSize": 256 << 20,
+        "InitialHeapSize": 64 << 20,
+        "compression": "on",
+    }
+)
+OTHER = Config({"acceptCount": 500, "cacheTtl": 10_000, "UseStringDeduplication": True})
+POOL = '<Resource name="jdbc/db" type="javax.sql.DataSource" auth="Container"/>'
+
+
+def tomcat(state_dir: Path, name: str = "app", **table: Any) -> Any:
+    table = {"kind": "tomcat", "embedded": "10.1", "memory": "1GiB", "knobs": "all", **table}
+    return plugins.load("targets", "tomcat").from_settings(name, table, state_dir=state_dir)
+
+
+@pytest.fixture(scope="module")
+def opened(state_dir: Path) -> Iterator[Any]:
+    unlock = ["semantics", "security"]
+    target = tomcat(state_dir, "tests", unlock=unlock, names={"resource": POOL})
+    target.open()
+    yield target
+    target.close()
+
+
+@pytest.fixture
+def app(opened: Any) -> Iterator[Any]:
+    """An open private Tomcat, as found after each test."""
+    found = opened.snapshot()
+    yield opened
+    opened.restore(found)
+    assert opened.snapshot().files == found.files
+
+
+@pytest.mark.service
+@pytest.mark.slow
+@pytest.mark.needs("tomcat", "java")
+class TestTomcat:
+    def test_both_catalogues_are_set_by_one_restart_and_come_back(self, app: Any) -> None:
+        found = app.snapshot()
+        config = Config({**CHANGES, "G1NewSizePercent": 9, "maxTotal": 20})
+        app.preflight(config)
+        applied = app.apply(config)
+        assert applied.restarted
+        assert {name: applied.effective[name] for name in CHANGES} == dict(CHANGES)
+        options = (app._reach.folder / "conf" / "jvm.options").read_text()
+        assert "-XX:+UseParallelGC" in options
+        assert "-XX:MaxHeapSize=256m" in options
+        assert "G1NewSizePercent" not in options, "a flag of another collector is not written"
+        os.kill(app._reach.pid, signal.SIGKILL)
+        while app._reach.pid is not None:
+            time.sleep(0.01)
+        app.restore(found)
+        assert app.snapshot().files == found.files
+        assert app.states()["collector"].running == found.values["collector"]
+        lines = {name: text for name, _, text in app.doctor()}
+        assert lines["start"].endswith("s from its start to its first answer")
+
+    def test_tomcat_knows_every_attribute(self, app: Any) -> None:
+        """At the low end of each, and in the long form at the high end: it only warns of what it does not know."""
+        states = {n: s for n, s in app.states().items() if app.catalog.channel_of(n) != "jvm" and not s.lock_reason}
+        assert len(states) >= 50
+        for high in (False, True) if IS_FULL else (False,):
+            ends = {n: _end(s.knob, high=high) for n, s in states.items()}
+            applied = app.apply(Config({**ends, "cacheObjectMaxSize": 16, "minSpareThreads": 1, "minIdle": 0}))
+            assert applied.effective["maxThreads"] == ends["maxThreads"]
+            assert not [line for line in app.log_excerpt(200).splitlines() if "failed to set property" in line]
+
+    def test_java_takes_every_flag(self, app: Any) -> None:
+        """At both ends; a sample of them in the quick form."""
+        states = {n: s for n, s in app.states().items() if app.catalog.channel_of(n) == "jvm"}
+        assert len(states) >= 120
+        refused = []
+        for index, (name, state) in enumerate(states.items()):
+            assert not state.lock_reason, (name, state.lock_reason)
+            for config in _flags(name, state.knob) if IS_FULL or index % 16 == 0 else ():
+                try:
+                    app._check(config, app._states_as_found())
+                except ApplyError as error:
+                    refused.append((config, error.message[-300:]))
+        assert not refused
+
+    @pytest.mark.parametrize(
+        ("config", "words"),
+        [
+            (
+                {"InitialHeapSize": 300 << 20, "MaxHeapSize": 200 << 20},
+                "InitialHeapSize=314572800 is above MaxHeapSize",
+            ),
+            ({"ConcGCThreads": 40, "ParallelGCThreads": 2}, "ConcGCThreads=40 is above ParallelGCThreads=2"),
+            ({"MaxHeapSize": 64 << 40}, "outside the server's range"),
+            ({"MaxHeapSize": 16 << 40, "UseCompressedOops": False}, "would take memory="),
+            ({"OldPLABSize": 1 << 20}, r"would refuse file='.*/jvm\.options': .*OldPLABSize"),
+            ({"maxThreads": 5}, "minSpareThreads=10 is above maxThreads=5"),
+        ],
+    )
+    def test_what_cannot_work_is_refused_before_a_start(self, app: Any, config: dict[str, Value], words: str) -> None:
+        pid = app._reach.pid
+        with pytest.raises(ApplyError, match=words):
+            app.preflight(Config(config))
+        assert app._reach.pid == pid
+
+    def test_flags_that_exclude_each_other_are_told_with_javas_words(self, app: Any) -> None:
+        options = app._reach.folder / "conf" / "jvm.options"
+        before = options.read_text()
+        options.write_text(before + "-XX:+UseParallelGC\n-XX:-UseSerialGC -XX:+UseParallelGC\n")
+        try:
+            with pytest.raises(TargetError, match="comes 2 times"):
+                app.states()
+        finally:
+            options.write_text(before)
+
+
+@pytest.mark.service
+@pytest.mark.full
+@pytest.mark.needs("tomcat", "java")
+class TestPrivate(TargetSuite):
+    """Each check restarts Tomcat; `TestTomcat` shows the same once in the quick form."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def subject(cls, state_dir: Path) -> Iterator[Subject]:
+        target = tomcat(state_dir)
+        target.open()
+        file = target._reach.folder / "conf" / "server.xml"
+
+        def meddle() -> Callable[[], None]:
+            before = file.read_bytes()
+            file.write_bytes(before + b"<!-- by hand -->\n")
+            return lambda: file.write_bytes(before) and None
+
+        def crash() -> None:
+            os.kill(target._reach.pid, signal.SIGKILL)
+            while target._reach.pid is not None:
+                time.sleep(0.01)
+
+        yield Subject(
+            target=target,
+            again=lambda: tomcat(state_dir / "other"),
+            reattach=lambda snapshot: type(target).from_snapshot(snapshot, state_dir=state_dir),
+            changes=CHANGES,
+            other=OTHER,
+            refused=("acceptCount", 100_000),
+            locked=("maxPostSize", 1_000_000),
+            crash=crash,
+            meddle=meddle,
+            state_dir=state_dir,
+        )
+        target.close()
+
+
+def _end(knob: Any, *, high: bool) -> Value:
+    if knob.kind.value == "boolean":
+        return not knob.default if high else bool(knob.default)
+    if knob.choices:
+        return str(knob.choices[-1 if high else 0])
+    found: Value = knob.high if high else knob.low
+    return found
+
+
+def _flags(name: str, knob: Any) -> Iterator[Config]:
+    """Each end of the useful range, as a config that the rules let pass, under the collector that it belongs to."""
+    condition = knob.condition or ""
+    more: dict[str, Value] = {}
+    for collector in ("G1", "Parallel", "Serial", "Z", "Shenandoah"):
+        if f'"{collector}"' in condition:
+            more = {"collector": collector}
+            break
+    pairs = {
+        "ConcGCThreads": {"ParallelGCThreads": knob.high},
+        "InitialHeapSize": {"MaxHeapSize": knob.high},
+        "MaxHeapSize": {"InitialHeapSize": 64 << 20},
+        "InitialCodeCacheSize": {"ReservedCodeCacheSize": 128 << 20},
+    }
+    ends = (False, True) if knob.kind.value == "boolean" else knob.choices or (knob.low, knob.high, *knob.special)
+    for value in ends:
+        yield Config({**more, **pairs.get(name, {}), name: value})
+
+
+FLAGS = """4711:
+     bool UseG1GC                                  = true                                      {product} {ergonomic}
+     bool UseZGC                                   = false                                     {product} {default}
+   size_t MaxHeapSize                             := 268435456                                 {product} {command line}
+    ccstr HeapDumpPath                             =                                           {manageable} {default}
+   double MaxRAMPercentage                         = 25.000000                                 {product} {default}
+"""
+
+
+def test_what_hotspot_prints_is_read() -> None:
+    wanted = (
+        "-XX:Use*GC",
+        "-XX:UseZGC",
+        "-XX:MaxHeapSize",
+        "-XX:HeapDumpPath",
+        "-XX:MaxRAMPercentage",
+        "-XX:NoSuchFlag",
+    )
+    assert printed_values("flags", FLAGS, wanted) == {
+        "-XX:Use*GC": "G1",
+        "-XX:UseZGC": "false",
+        "-XX:MaxHeapSize": "268435456",
+        "-XX:HeapDumpPath": "",
+        "-XX:MaxRAMPercentage": "25.000000",
+    }
+
+
+def test_an_unknown_facet_is_told() -> None:
+    with pytest.raises(UsageError, match="facets names 'perl': there is no such facet") as caught:
+        with_facets({"facets": ["perl"]})
+    assert caught.value.hint == "use: jvm"
+
+
+def test_a_knob_that_a_facet_has_too_is_told() -> None:
+    with pytest.raises(UsageError, match=r"\[knob\.MaxHeapSize\] is a knob of facet='jvm' too"):
+        with_facets({"facets": ["jvm"], "knob": {"MaxHeapSize": {}}})
