@@ -29,7 +29,9 @@ demo: $(STAMP)
 # Where no bytecode is kept, each worker and each command that a test starts compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-PYTEST := $(BIN)/python -m pytest --durations=10
+# What is started by several jobs at once does not share them: cargo and make inside it would warn.
+OWN    := env -u MAKEFLAGS
+PYTEST := $(OWN) $(BIN)/python -m pytest --durations=10
 # `$(call timed,name,targets)` makes the targets one after another and says how long that took.
 timed   = @began=$$(date +%s); for goal in $(2); do $(MAKE) --no-print-directory $$goal || exit 1; done; \
           echo "make $(1): $$(( $$(date +%s) - began )) s"
@@ -72,7 +74,7 @@ code: $(DEV)
 	@$(MAKE) --no-print-directory --output-sync=target -j 2 lint test-rust
 
 test-rust:
-	cargo test --workspace --exclude trimtab-native --quiet
+	$(OWN) cargo test --workspace --exclude trimtab-native --quiet
 
 # Breaks the rooms that decide on purpose, place by place, and prints what their tests do not notice; MUTANTS=--all: every place.
 mutants: $(DEV)
@@ -95,7 +97,7 @@ lint-python: $(DEV)
 
 lint: lint-python
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(OWN) cargo clippy --workspace --all-targets --quiet -- -D warnings
 
 format: $(DEV)
 	$(BIN)/ruff check --fix .
