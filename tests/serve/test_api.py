@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -245,3 +246,18 @@ def test_the_document_lists_knob_kinds(api: Api) -> None:
     knob = api.get("/api/v1/openapi.json").json()["components"]["schemas"]["KnobSpec"]
     assert knob["properties"]["kind"]["enum"] == ["integer", "real", "boolean", "choice", "ordinal"]
     assert KNOBS
+
+
+def test_study_files_are_those_of_one_folder(served: Callable[..., Api], tmp_path: Path) -> None:
+    folder = tmp_path / "studies"
+    folder.mkdir()
+    (folder / "bad.toml").write_text("[study]\n")
+    (tmp_path / "secret.toml").write_text("secret")
+    api = served(studies=folder)
+    assert api.get("/api/v1/study-files").json() == {"files": ["bad.toml"], "folder": True}
+    for name in ("../secret.toml", str(tmp_path / "secret.toml"), "none.toml", "bad.toml/../../secret.toml"):
+        _problem(api.post("/api/v1/studies", {"file": name}), 404, "there is no study file=")
+    _problem(api.post("/api/v1/studies", {"file": "bad.toml"}), 422, "bad.toml")
+    api.post("/api/v1/sessions", BEGIN)
+    api.post("/api/v1/sessions/s/stop")
+    _problem(api.post("/api/v1/studies/1/stop"), 409, "study='s' does not run: its status is stopped")
