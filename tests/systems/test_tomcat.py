@@ -28,7 +28,7 @@ CHANGES = Config(
         "compression": "on",
     }
 )
-OTHER = Config({"acceptCount": 500, "cacheTtl": 10_000, "UseStringDeduplication": True})
+OTHER = Config({"acceptCount": 500, "cacheTtl": 10_000, "AlwaysPreTouch": True})
 POOL = '<Resource name="jdbc/db" type="javax.sql.DataSource" auth="Container"/>'
 
 
