@@ -16,7 +16,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +180,17 @@ def table(scale: str, results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def keep(path: Path, results: Mapping[str, Any]) -> None:
+    """All scales, with the stamp of each; nothing where `path` is no file."""
+    if path == Path("/dev/null"):
+        return
+    made = {}
+    for scale, rows in results.items():
+        parts = [part for row in rows.values() for part in (row.values() if "made" not in row else [row])]
+        made[f"scale {scale}"] = stamp.merged(part["made"] for part in parts)
+    stamp.write(path, {"scales": results}, made, indent=1)
+
+
 def measure(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
     """Everything that is not there yet; kept after each query."""
 
@@ -195,9 +206,9 @@ def measure(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
         run = Run(lambda: connection(endpoint, database), results.setdefault(f"{arguments.scale:g}", {}), say)
         for query in queries:
             run.query(query, arguments.executions)
-            arguments.results.write_text(json.dumps(results, indent=1, default=str) + "\n")
+            keep(arguments.results, results)
         run.stream(queries, arguments.rounds)
-        arguments.results.write_text(json.dumps(results, indent=1, default=str) + "\n")
+        keep(arguments.results, results)
     print(table(f"{arguments.scale:g}", run.results))
 
 
@@ -216,8 +227,8 @@ def main() -> None:
         arguments.scale, arguments.executions, arguments.rounds = 0.01, 12, 3
         arguments.query = arguments.query or [3, 6, 13]
         arguments.results = Path("/dev/null")
-    kept = arguments.results.is_file() and json.loads(arguments.results.read_text())
-    measure(arguments, kept or {})
+    kept = json.loads(arguments.results.read_text())["scales"] if arguments.results.is_file() else {}
+    measure(arguments, kept)
 
 
 if __name__ == "__main__":
