@@ -93,7 +93,7 @@ def amortised_at(default: Sequence[float], ours: Sequence[float]) -> int | None:
 
 def summary(default: Sequence[float], ours: Sequence[float]) -> dict[str, Any]:
     """The whole run, probing included, and its last third."""
-    last = len(default) - len(default) // 3
+    last = len(default) - max(1, len(default) // 3)
     whole, end = compare_pairs(default, ours, False), compare_pairs(default[last:], ours[last:], False)
     return {
         "n": len(default),
