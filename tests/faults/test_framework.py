@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -148,6 +149,11 @@ def _open_entry(place: Place) -> None:
 def _orphan(place: Place) -> None:
     child = subprocess.Popen(["sleep", "60"], cwd=place.folder, start_new_session=True)
     place.children.append(child)  # type: ignore[arg-type]
+    # Popen returns while the kernel still sets up the new program: for a moment it has no command line, like the dead.
+    until = time.monotonic() + 30
+    while not Path(f"/proc/{child.pid}/cmdline").read_bytes():
+        assert time.monotonic() < until, "the child does not start"
+        time.sleep(0.01)
 
 
 def _lock(place: Place) -> None:
@@ -197,7 +203,7 @@ SABOTAGE: list[tuple[Callable[[Place], None], str]] = [
     (_last_trial_gone, r"\(iv\) trials lost"),
     (_trial_changed, r"\(iv\) trials lost"),
     (_gap, r"\(iv\) a gap in the trials"),
-    (_never_stored, r"\(iv\) \d trials, and number \d had begun"),
+    (_never_stored, r"\(iv\) \d+ trials, and number \d+ had begun"),
     (_strange_status, r"\(iv\) study status 'created'"),
     (_open_entry, r"\(iv\) an entry is still open"),
     (_orphan, r"\(vi\) orphans: .*sleep"),
