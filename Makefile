@@ -30,7 +30,7 @@ demo: $(STAMP)
 unexport PYTHONDONTWRITEBYTECODE
 
 # What is started by several jobs at once does not share them: cargo and make inside it would warn.
-OWN    := env -u MAKEFLAGS
+OWN    := env -u MAKEFLAGS -u MFLAGS
 PYTEST := $(OWN) $(BIN)/python -m pytest --durations=10
 # `$(call timed,name,targets)` makes the targets one after another and says how long that took.
 timed   = @began=$$(date +%s); for goal in $(2); do $(MAKE) --no-print-directory $$goal || exit 1; done; \
