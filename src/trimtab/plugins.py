@@ -30,7 +30,7 @@ EXTRAS = {
     "pytest": "testing",
     "starlette": "serve",
     "uvicorn": "serve",
-    "httpx": "serve",
+    "httpx": "client",
 }
 """Module of another project -> the extra of this one that installs it."""
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.needs import IS_FULL
 from trimtab.search import SearcherBase
 from trimtab.search.auto import AutoSearcher
 from trimtab.search.gp import GaussianProcessSearcher
@@ -22,7 +21,7 @@ from trimtab.testing.rugged import make_rugged
 from trimtab.testing.surfaces import make_surface, run
 from trimtab.testing.textbook import TextbookSearcher
 
-RUGGED = range(300, 312 if IS_FULL else 306)
+RUGGED = range(300, 312)
 SMOOTH = range(200, 204)
 """Surfaces on which no constant was chosen: those are numbered from 0."""
 
