@@ -32,9 +32,14 @@ def learnt() -> Iterator[Server]:
         yield server
 
 
-def killed(server: Server, pid: int) -> None:
+def killed(server: Server, pid: int, witness: Session) -> None:
+    """Kills a backend and waits until the server has ended all others for it, the witness among them, and is up again."""
     os.kill(pid, signal.SIGKILL)
     until = time.monotonic() + 60
+    with suppress(psycopg.Error):
+        while time.monotonic() < until:
+            witness.rows("SELECT 1")
+            time.sleep(0.02)
     while time.monotonic() < until:
         with suppress(psycopg.Error), server.admin() as connection:
             connection.execute("SELECT 1")
@@ -64,7 +69,7 @@ def test_a_backend_that_is_killed_while_it_runs_with_other_settings() -> None:
         ):
             assert time.monotonic() < until
             time.sleep(0.02)
-        killed(server, victim.info.backend_pid)
+        killed(server, victim.info.backend_pid, session)
         thread.join(30)
         with server.admin() as connection:
             after = Session(connection)

@@ -107,8 +107,9 @@ def test_a_slow_config_is_stopped_early_and_restored(place_18: Place) -> None:
         guard="throughput_factor = 0",
     )  # fmt: skip
     text = place_18.study.read_text().replace('name = "faults"', 'name = "faults"\nobjective = "latency_mean"')
-    # At a fixed rate the throughput of a slow config tells nothing, so that the guard alone can end its run.
-    place_18.study.write_text(text.replace("[workload.load]", "[workload.load]\nrate = 8"))
+    # At a fixed rate the throughput of a slow config tells nothing, and one that its users keep up with easily overloads
+    # nothing: the guard alone can end its run.
+    place_18.study.write_text(text.replace("[workload.load]", "[workload.load]\nrate = 4"))
     before = take_picture(place_18.server)
     ran = place_18.run("tune", "study.toml")
     check_invariants(place_18, before, ran=ran, code=1)
