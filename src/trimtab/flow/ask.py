@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from trimtab.errors import TrimtabError
 from trimtab.measure import EarlyStop
-from trimtab.records import Role, Trial
+from trimtab.records import Context, Role, Trial
 from trimtab.space import Config
 
 __all__ = ["Ask", "Effort", "SideBySide", "Steps", "Stopped", "Stream", "side_by_side"]
@@ -50,6 +50,7 @@ class Ask:
         early_stop: ends the run where it is clearly worse; None: never.
         searcher: name of the searcher that wants it; "" for none.
         rate_per_s: of an open loop; None: as the workload itself says.
+        context: what the workload is to look like; None: as it is.
         number: of the trial, given by the study when it hands the ask out.
     """
 
@@ -59,6 +60,7 @@ class Ask:
     early_stop: EarlyStop | None = None
     searcher: str = ""
     rate_per_s: float | None = None
+    context: Context | None = None
     number: int = -1
 
 

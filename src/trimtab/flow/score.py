@@ -11,7 +11,7 @@ from trimtab.errors import UsageError
 from trimtab.flow.regression import RegressionMeter
 from trimtab.flow.task import Task
 from trimtab.measure import BaselineTrack, Interval, Measurement
-from trimtab.records import Fault, Role, Status, Trial
+from trimtab.records import Context, Fault, Role, Status, Trial
 from trimtab.units import format_figure
 
 __all__ = ["BASELINE_ROLES", "Scorer"]
@@ -51,6 +51,14 @@ class Scorer:
     def spent_s(self) -> float:
         """Seconds that the trials so far have cost, interrupted runs' included."""
         return self._spent_s
+
+    def part(self, context: Context | None) -> Scorer:
+        """The trials under `context` alone; all of them where a study has one context."""
+        return self
+
+    def advance(self, spent_s: float) -> None:
+        """Counts seconds that other trials of the study have cost."""
+        self._spent_s = spent_s
 
     @property
     def mean_cost_s(self) -> float:

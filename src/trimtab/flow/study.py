@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from trimtab.errors import InternalError, UsageError
 from trimtab.flow.ask import Ask, SideBySide, Steps, Stopped, Stream
+from trimtab.flow.context_score import ContextScorer
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.records import Trial
@@ -71,7 +72,7 @@ class Study(Generic[T]):
         say: Callable[[str], None] = lambda text: None,
         numbers_from: int = 0,
     ) -> None:
-        self.scorer = Scorer(task, say)
+        self.scorer = ContextScorer(task, say) if task.cycle is not None else Scorer(task, say)
         self._top = _Lane(flow(self.scorer))
         self._block: SideBySide | Stream | None = None
         self._lanes: list[_Lane] = []

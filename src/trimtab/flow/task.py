@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trimtab.flow.budget import Budget
-from trimtab.records import Context, Objective
+from trimtab.records import Context, Cycle, Objective
 from trimtab.space import Config, Space
 
 __all__ = ["ProofOptions", "SearchOptions", "Task"]
@@ -69,6 +69,7 @@ class Task:
         search, proof: options; `is_proven` false ends the study with its search.
         regression_budget_s: seconds of user time that trials may cost before nothing new is tried; 0: unlimited.
         lock_reasons: knob -> why its safety class is locked; knobs that are open are missing, or have "".
+        cycle: the contexts that follow each other; None: `context` all the time.
     """
 
     space: Space
@@ -83,3 +84,4 @@ class Task:
     is_proven: bool = True
     regression_budget_s: float = 0.0
     lock_reasons: Mapping[str, str] = field(default_factory=dict)
+    cycle: Cycle | None = None

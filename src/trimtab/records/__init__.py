@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from trimtab.deferred import deferred
 
 if TYPE_CHECKING:
+    from trimtab.records.cycle import ContextResult, Cycle, CycleSummary, Visit
     from trimtab.records.endpoint import Endpoint
+    from trimtab.records.gain import GainInterval
     from trimtab.records.machine import Machine
     from trimtab.records.objective import FIGURES, METRICS, MetricConstraint, Objective
     from trimtab.records.prior import KnobPrior, Play, Prior
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
         DriftPoint,
         DriftSummary,
         DroppedKnob,
-        GainInterval,
         KeptRanks,
         KnobChange,
         KnobWorth,
@@ -44,14 +45,16 @@ else:
     __getattr__ = deferred(
         __name__,
         {
+            "cycle": "ContextResult Cycle CycleSummary Visit",
             "endpoint": "Endpoint",
+            "gain": "GainInterval",
             "machine": "Machine",
             "objective": "FIGURES METRICS MetricConstraint Objective",
             "prior": "KnobPrior Play Prior",
             "query_class": "QueryClass",
             "rights": "DataRights",
             "trial": "Context Fault Role Status Trial seconds_of",
-            "verdict": "AblationSummary BenchSummary Condition DesignPlan DriftPoint DriftSummary DroppedKnob GainInterval "
+            "verdict": "AblationSummary BenchSummary Condition DesignPlan DriftPoint DriftSummary DroppedKnob "
             "KeptRanks "
             "KnobChange KnobWorth MemoryUse PassSummary PassesPlan PassesSummary PastTrials PlaysSummary PruneLevel "
             "PrunePlan PruneSummary TriedPlay Verdict "
@@ -66,6 +69,9 @@ __all__ = [
     "BenchSummary",
     "Condition",
     "Context",
+    "ContextResult",
+    "Cycle",
+    "CycleSummary",
     "DataRights",
     "DesignPlan",
     "DriftPoint",
@@ -98,6 +104,7 @@ __all__ = [
     "Trial",
     "TriedPlay",
     "Verdict",
+    "Visit",
     "WarmStartSummary",
     "WarmStudy",
     "seconds_of",

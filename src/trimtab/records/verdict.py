@@ -5,12 +5,12 @@ Fields without a default are always there; the others may be missing in what an 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trimtab.measure import Interval
+from trimtab.records.cycle import CycleSummary
+from trimtab.records.gain import GainInterval
 from trimtab.records.prior import Play
 from trimtab.space import Config, Value
 
@@ -40,24 +40,6 @@ __all__ = [
     "WarmStartSummary",
     "WarmStudy",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GainInterval:
-    """How many times better than something else: 1.82 is 1.82 times as fast; an end that is not finite is None."""
-
-    estimate: float
-    low: float | None = None
-    high: float | None = None
-    level: float = 0.95
-
-    @classmethod
-    def of(cls, interval: Interval | None) -> GainInterval | None:
-        """The interval of a ratio; None when there is none, or its estimate is not finite."""
-        if interval is None or not math.isfinite(interval.estimate):
-            return None
-        low, high = (end if math.isfinite(end) else None for end in (interval.low, interval.high))
-        return cls(estimate=interval.estimate, low=low, high=high, level=interval.level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,6 +389,7 @@ class Verdict:
     pruned: PruneSummary | None = None
     passes: PassesSummary | None = None
     warm_start: WarmStartSummary | None = None
+    cycle: CycleSummary | None = None
     design: DesignPlan | None = None
     bench: BenchSummary | None = None
     importance: KeptRanks | None = None

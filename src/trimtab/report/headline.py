@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trimtab.records import Objective, Trial, Verdict
+from trimtab.report.cycle import cycle_headline
 from trimtab.report.facts import Gain, TrialRow
 from trimtab.report.words import counted, first_line, number_text, percent_text, ratio_text
 
@@ -28,6 +29,8 @@ _METRIC_NAMES = {
 def headline(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None) -> str:
     """One sentence; a gain is claimed only for a proven winner, and always with its interval."""
     result = study.verdict.result
+    if study.verdict.cycle is not None and result != "interrupted":
+        return cycle_headline(study.verdict)
     if result == "better":
         return _better(study)
     if result == "no_improvement":

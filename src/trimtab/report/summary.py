@@ -12,6 +12,7 @@ import numpy as np
 
 from trimtab.records import MemoryUse, Objective, Role, Status, Trial, Verdict, seconds_of
 from trimtab.report.against_advice import advice_line
+from trimtab.report.cycle import ContextRow, DifferingRow, context_rows, cycle_lines, differing_rows
 from trimtab.report.facts import (
     Contender,
     Drift,
@@ -70,6 +71,8 @@ class Summary:
         warm_start: which past studies served, and whose prior was dropped; empty without a warm start.
         pruned: of a pruned search, what was searched and what was left out.
         dropped: (knobs, why they were left out of the winner), knobs of one reason together.
+        contexts: of a study over a cycle, what each showed; `differing`: knobs whose best values differ between them;
+            `cycle_notes`: how to read both.
         contenders: yours, the rule-based advice, tuned.
         beside_advice: the last two of them beside each other, in a sentence; "" when that was not measured.
         by_status, by_role: counts of trials.
@@ -105,6 +108,9 @@ class Summary:
     path: tuple[PathPoint, ...]
     conditions: tuple[tuple[str, bool, str], ...]
     dropped: tuple[tuple[str, str], ...]
+    contexts: tuple[ContextRow, ...]
+    differing: tuple[DifferingRow, ...]
+    cycle_notes: tuple[str, ...]
     contenders: tuple[Contender, ...]
     beside_advice: str
     by_status: Mapping[str, int]
@@ -194,7 +200,11 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
         path=path_points(study, trials),
         conditions=_conditions(verdict),
         dropped=dropped_groups(verdict) if is_better else (),
-        contenders=_contenders(verdict, trials, objective),
+        contexts=context_rows(study),
+        differing=differing_rows(study),
+        cycle_notes=cycle_lines(verdict),
+        # Figures of several contexts have no mean worth showing.
+        contenders=_contenders(verdict, trials, objective) if verdict.cycle is None else (),
         beside_advice=advice_line(verdict, trials),
         by_status=Counter(str(trial.status) for trial in trials),
         by_role=Counter(str(trial.role) for trial in trials),
@@ -204,7 +214,7 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
         delta=verdict.delta,
         pairs=verdict.pairs,
         failures=_failures(trials, rows),
-        labels=_labels(*compared_trials(study, trials, best)),
+        labels=_labels(*compared_trials(study, trials, best)) if verdict.cycle is None else (),
         memory=_memory(verdict.memory),
         wall=wall,
         wall_total_s=wall_total_s,

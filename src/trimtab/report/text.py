@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trimtab.records import Status, Trial
+from trimtab.report.cycle_text import cycle_tables
 from trimtab.report.explain import Explanation, explain
 from trimtab.report.facts import Contender, Failure, Gain, LineWorth, TrialRow
 from trimtab.report.summary import Summary, summarise
@@ -81,6 +82,8 @@ def _sections(summary: Summary, explanation: Explanation) -> Iterator[Renderable
     if summary.settings:
         yield from _titled("Settings", _settings_table(summary))
     yield from _worth(summary)
+    if summary.contexts:
+        yield from _titled("The contexts of the cycle", cycle_tables(summary))
     if summary.contenders:
         beside = [Text(summary.beside_advice)] if summary.beside_advice else []
         yield from _titled(f"Comparison by {summary.objective}", Group(_contenders_table(summary), *beside))

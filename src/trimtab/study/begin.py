@@ -71,18 +71,18 @@ def fingerprint_of(file: StudyFile, workload: Workload) -> str:
     return hashlib.sha256(f"{file.fingerprint} {workload.context.workload}".encode()).hexdigest()[:16]
 
 
-def require_enough_time(file: StudyFile) -> None:
-    """Raises UsageError when the budget ends before a baseline, one config and its proof can be measured.
+def require_enough_time(file: StudyFile, n_contexts: int = 1) -> None:
+    """Raises UsageError when the budget ends before a baseline, one config and its proof can be measured in every context.
 
     By the shortest that runs can be; what a server takes to restart comes on top.
     """
     seconds, plan = file.budget.seconds, plan_of(file)
-    n_runs = N_BASELINE_FIRST + 1 + 2 * file.proof.min_pairs
+    n_runs = (N_BASELINE_FIRST + 1 + 2 * file.proof.min_pairs) * n_contexts
     needed_s = n_runs * (plan.warmup_floor_s + plan.window_s)
     if seconds is not None and seconds < needed_s:
         raise UsageError(
-            f"budget={file.budget} is too short: {N_BASELINE_FIRST} runs of the baseline, one config and its proof take at least "
-            f"{format_duration(needed_s)}",
+            f"budget={file.budget} is too short: {N_BASELINE_FIRST} runs of the baseline, one config and its proof"
+            f"{f' in each of {n_contexts} contexts' if n_contexts > 1 else ''} take at least {format_duration(needed_s)}",
             hint=f"give it more time (a hundred runs are better than ten), or shorten [measure] window={file.measure.window!r}",
         )
 

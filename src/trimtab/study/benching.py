@@ -19,7 +19,7 @@ from trimtab.study.begin import new_record
 from trimtab.study.drive import Recorded, drive, room_measure
 from trimtab.study.file import BENCH, StudyFile, guarding_of
 from trimtab.study.first import recover_first
-from trimtab.study.stage import Stage, open_stage
+from trimtab.study.stage import Stage, open_stage, require_one_context
 from trimtab.study.task import task_of
 from trimtab.study.verdict import wall_of
 from trimtab.trial import TrialListener, TrialRoom
@@ -163,6 +163,7 @@ def bench(
         HistoryError: the runs cannot be kept.
     """
     name, objective = f"{file.study.name}{BENCH}", file.objective
+    require_one_context(file, "`trimtab bench`")
     recover_first(state_dir, say)
     with (
         open_history_at(file.study.history, state_dir) as history,

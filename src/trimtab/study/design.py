@@ -30,7 +30,7 @@ from trimtab.study.begin import (
 from trimtab.study.file import ProofTable, SearchTable, StudyFile, guarding_of
 from trimtab.study.first import recover_first
 from trimtab.study.rank import design_name
-from trimtab.study.stage import Stage, build_stack, build_workload, open_stage
+from trimtab.study.stage import Stage, build_stack, build_workload, open_stage, require_one_context
 from trimtab.study.task import task_of
 from trimtab.study.verdict import wall_of
 
@@ -68,6 +68,7 @@ def run_design(
     """
     if kind not in DESIGNS:
         raise UsageError(f"unknown design={kind!r}", hint=f"use one of: {', '.join(DESIGNS)}")
+    require_one_context(file, "`trimtab rank`")
     build_stack(file, state_dir)
     name = design_name(file.study.name, kind)
     fingerprint = _fingerprint(file, kind)

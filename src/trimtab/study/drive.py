@@ -18,7 +18,7 @@ from trimtab.flow import Ask, Effort, Scorer, Stopped, Study
 from trimtab.records import Role, Trial
 from trimtab.study.stage import Stage
 from trimtab.trial import Interrupted, MeasurePlan, TrialRoom, Yardstick
-from trimtab.workload import RatedWorkload
+from trimtab.workload import CycledWorkload, RatedWorkload
 
 __all__ = ["Recorded", "StudyListener", "drive", "long_plan", "room_measure"]
 
@@ -51,7 +51,8 @@ class Recorded:
         found: Trial | None = None
         while self._trials and found is None:
             recorded = self._trials.popleft()
-            found = recorded if (recorded.config, recorded.role) == (ask.config, ask.role) else None
+            is_same = (recorded.config, recorded.role) == (ask.config, ask.role)
+            found = recorded if is_same and ask.context in (None, recorded.context) else None
         n_passed = n_before - len(self._trials) - (found is not None)
         if n_passed:
             self._say(
@@ -133,7 +134,9 @@ def room_measure(room: TrialRoom, scorer: Scorer, stage: Stage, listener: StudyL
         listener.trial_started(ask.number, ask.role, changed)
         if ask.rate_per_s is not None and isinstance(stage.workload, RatedWorkload):
             room.use(stage.workload.with_rate(ask.rate_per_s))
-        room.guarding.yardstick = Yardstick.of(tuple(scorer.baselines))
+        if ask.context is not None and isinstance(stage.workload, CycledWorkload):
+            room.use(stage.workload.under(ask.context))
+        room.guarding.yardstick = Yardstick.of(tuple(scorer.part(ask.context).baselines))
         return room.run(
             ask.config,
             number=ask.number,

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from trimtab.errors import UsageError
 from trimtab.flow import Budget
 from trimtab.records import FIGURES, METRICS, Objective
+from trimtab.study.plain_search import require_plain_search
 from trimtab.study.stack_table import StackTable, check_targets, flat, own_table, tiers_of
 from trimtab.trial import Guarding, GuardLimits, MeasurePlan
 from trimtab.units import parse_duration, parse_size
@@ -406,6 +407,7 @@ def load_study_file(path: Path) -> StudyFile:
             "search.passes='tiers' has nothing to divide: the study has one target",
             hint="leave passes out, or tune several targets as one",
         )
+    require_plain_search(file.search, file.workload)
     if file.proof.min_pairs > file.proof.max_pairs:
         raise UsageError(
             f"proof.min_pairs={file.proof.min_pairs} is above proof.max_pairs={file.proof.max_pairs}",

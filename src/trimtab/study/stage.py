@@ -17,10 +17,10 @@ from trimtab.study.file import StackTable, StudyFile, plan_of
 from trimtab.systems import KnobState, Stack, Target, Tier
 from trimtab.trial import MeasurePlan
 from trimtab.units import format_value, parse_value
-from trimtab.workload import Workload
+from trimtab.workload import CycledWorkload, Workload
 from trimtab.workload.server import DATA_PROTOCOLS
 
-__all__ = ["Stage", "build_stack", "build_target", "build_workload", "loaded_tier", "open_stage"]
+__all__ = ["Stage", "build_stack", "build_target", "build_workload", "loaded_tier", "open_stage", "require_one_context"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,8 +153,21 @@ def build_workload(file: StudyFile) -> Workload:
     """
     plugin = plugins.load("workloads", file.workload["kind"])
     table = {key: value for key, value in file.workload.items() if key not in ("target", "data")}
-    workload: Workload = plugin.from_settings(table, directory=file.directory)
-    return workload
+
+    def made(settings: Mapping[str, Any]) -> Workload:
+        workload: Workload = plugin.from_settings(settings, directory=file.directory)
+        return workload
+
+    return CycledWorkload.from_settings(table, made) if "cycle" in table else made(table)
+
+
+def require_one_context(file: StudyFile, what: str) -> None:
+    """Raises UsageError when the study's workload is a cycle, which `what` cannot measure as one."""
+    if "cycle" in file.workload:
+        raise UsageError(
+            f"{what} measures one context, and [workload.cycle] has several",
+            hint="run it with a study file that has the keys of one of the contexts in [workload]",
+        )
 
 
 @contextmanager

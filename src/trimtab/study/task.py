@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trimtab.flow import ProofOptions, SearchOptions, Task
 from trimtab.study.stage import Stage
+from trimtab.workload import CycledWorkload
 
 __all__ = ["task_of"]
 
@@ -37,5 +38,6 @@ def task_of(stage: Stage) -> Task:
             ablation_share=proof.ablation_share,
         ),
         regression_budget_s=file.guard.regression_budget_s,
+        cycle=stage.workload.cycle if isinstance(stage.workload, CycledWorkload) else None,
         lock_reasons={name: stage.states[name].lock_reason for name in stage.space.knobs},
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from trimtab.errors import HistoryError
 from trimtab.flow import Settled
+from trimtab.flow.cycle import cycling, searcher_of
 from trimtab.flow.start import start_searcher
 from trimtab.flow.tuning import tuning
 from trimtab.history import History, StudyRecord, open_history_at
@@ -34,6 +35,7 @@ from trimtab.study.stage import Stage, build_stack, build_workload, open_stage
 from trimtab.study.task import task_of
 from trimtab.study.verdict import complete_verdict, wall_of
 from trimtab.study.warm_start import check_warm_start
+from trimtab.workload import CycledWorkload
 
 __all__ = ["tune"]
 
@@ -63,8 +65,9 @@ def tune(
     """
     # A slip in the file must show as itself, and not as "another study" of a known name.
     build_stack(file, state_dir)
-    require_enough_time(file)
-    fingerprint = fingerprint_of(file, build_workload(file))
+    workload = build_workload(file)
+    require_enough_time(file, len(workload.cycle.contexts) if isinstance(workload, CycledWorkload) else 1)
+    fingerprint = fingerprint_of(file, workload)
     recover_first(state_dir, say or listener.phase)
     history = open_history_at(file.study.history, state_dir)
     try:
@@ -91,12 +94,12 @@ def _run(
     check_pruning(stage, history, record)
     check_warm_start(stage, history, record)
     start_searcher(
-        task, None, Settled(passes=planned_passes(stage, None))
+        task if task.cycle is None else searcher_of(task), None, Settled(passes=planned_passes(stage, None))
     )  # a wrong searcher or option must show before anything is measured
     listener.study_started(stage.file.study.name, stage.file.budget.seconds)
     guarding_of(stage.file, state_dir).switch.require_off()
     history.update_study(record.id, status="running")
-    flow = tuning(task, partial(settle, stage, history, record))
+    flow = cycling(task) if task.cycle is not None else tuning(task, partial(settle, stage, history, record))
     with first_signal_is_polite() as is_interrupted:
         for note in stage.stack.notes():
             listener.phase(note)

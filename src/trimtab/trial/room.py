@@ -146,6 +146,8 @@ class TrialRoom:
 
     def use(self, workload: Workload) -> None:
         """The trials from here on run `workload`: the same data, for instance at another rate."""
+        # Another kind of work finds the wrong pages in the caches.
+        self._is_warm = self._is_warm and workload.context.workload == self._workload.context.workload
         self._workload = workload
 
     def restore(self) -> float:

@@ -53,4 +53,6 @@ class StartStates:
 
 def _told(state: StartState) -> str:
     note = f" ({state.note})" if state.note else ""
+    if state.is_once:
+        return f"the data is made ready once, and every run goes on from what the last one left: {state.method}{note}"
     return f"every run starts from the same data: {state.method}, {format_duration(state.duration_s)} before each run{note}"

@@ -11,9 +11,11 @@ from trimtab.workload.base import (
     StartState,
     Workload,
 )
+from trimtab.workload.cycle import CycledWorkload
 from trimtab.workload.load_model import LoadModel
 
 __all__ = [
+    "CycledWorkload",
     "Frame",
     "LoadModel",
     "LoadRun",

@@ -74,11 +74,13 @@ class StartState:
         method: in few words: "copy of a template database", "inverse operations".
         duration_s: seconds that it took.
         note: what else is worth knowing; may be empty.
+        is_once: whether later runs go on from what this one leaves.
     """
 
     method: str
     duration_s: float
     note: str = ""
+    is_once: bool = False
 
 
 @runtime_checkable

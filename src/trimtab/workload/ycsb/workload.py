@@ -52,6 +52,11 @@ class YcsbWorkload(GeneratedWorkload):
         )
 
     @property
+    def needs_fresh_data(self) -> bool:
+        """Whether a run cannot go on from what another has left: records are numbered, and inserted anew in each run."""
+        return self.settings.proportions.get("insert", 0.0) > 0
+
+    @property
     def dataset(self) -> Dataset:
         """What the database is to hold."""
         return dataset(self.settings)

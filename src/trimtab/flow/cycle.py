@@ -1,0 +1,233 @@
+"""Cycling: the flow of a study whose contexts follow each other and repeat, such as the hours of a day.
+
+baselines of every context → rounds of visits (the searcher asked for the present context, the baseline interleaved) → the best of
+each context again → the best for the whole cycle → proofs in pairs under every context → verdict.
+
+Losses are relative to the context's own baseline, so a searcher that knows no contexts looks for what is good under all of
+them, and one that does (`ContextSearcher`) shares what it learns between them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Protocol, runtime_checkable
+
+from trimtab.errors import InternalError, LoadError
+from trimtab.flow.ask import Ask, Steps, Stopped
+from trimtab.flow.baseline import measure_baseline
+from trimtab.flow.context_score import ContextScorer, task_under, under
+from trimtab.flow.cycle_proof import CycleProof, prove_cycle
+from trimtab.flow.cycle_verdict import cycle_verdict
+from trimtab.flow.explore import early_stop
+from trimtab.flow.prune import IMPROVEMENT
+from trimtab.flow.refine import refine
+from trimtab.flow.score import Scorer
+from trimtab.flow.start import start_searcher
+from trimtab.flow.task import Task
+from trimtab.records import Context, Cycle, Role, Status, Trial, Verdict, Visit
+from trimtab.search import FallbackSearcher
+from trimtab.space import Config
+from trimtab.units import counted, format_figure, format_percent
+
+__all__ = ["ContextSearcher", "cycling", "searcher_of"]
+
+_PROOF_SHARE = 0.4
+"""Share of a wall-clock budget that is kept for what comes after the search, at most."""
+
+_RUNS_AFTER = 3
+"""Runs of each context that choose among its best, before its proof, about."""
+
+
+@runtime_checkable
+class ContextSearcher(Protocol):
+    """A searcher that can be asked for one context or another.
+
+    Attributes:
+        context: that asks are for; may be set at any time between them.
+    """
+
+    context: Context
+
+
+@dataclass(slots=True)
+class CycleRun:
+    """A cycling study under way: what the verdict is made of.
+
+    Attributes:
+        rounds: for each round begun, the numbers of its search trials.
+        best: the best config of each context, in the order of `Cycle.contexts`; None where nothing beat the baseline.
+        proof: what was proven; None when it did not come to that.
+        reason: why the search ended.
+    """
+
+    rounds: list[list[int]] = field(default_factory=list)
+    best: list[Config | None] = field(default_factory=list)
+    proof: CycleProof | None = None
+    reason: str = ""
+    is_interrupted: bool = False
+
+
+def searcher_of(task: Task) -> Task:
+    """The task with the searcher that a cycle uses: the default one is the contextual Gaussian process there."""
+    if task.search.searcher != "auto":
+        return task
+    options = {name: value for name, value in task.search.options.items() if name != "temper"}
+    return replace(task, search=replace(task.search, searcher="contextual-gp", options=options))
+
+
+def cycling(task: Task) -> Callable[[Scorer], Steps[Verdict]]:
+    """The flow of a study over the task's cycle.
+
+    Raises:
+        InternalError: from the flow, when the task has none.
+    """
+    cycle, task = task.cycle, searcher_of(task)
+
+    def flow(scorer: Scorer) -> Steps[Verdict]:
+        if cycle is None or not isinstance(scorer, ContextScorer):
+            raise InternalError("a study without a cycle was to go round it")
+        run = CycleRun()
+        try:
+            yield from _phases(task, cycle, scorer, run)
+        except Stopped as stopped:
+            run.is_interrupted, run.reason = True, stopped.message
+        return cycle_verdict(task, cycle, scorer, run.rounds, run.best, run.proof, run.reason, run.is_interrupted)
+
+    return flow
+
+
+def _phases(task: Task, cycle: Cycle, scorer: ContextScorer, run: CycleRun) -> Steps[None]:
+    for context, name in zip(cycle.contexts, cycle.names, strict=True):
+        scorer.say(f"measuring the baseline of context {name}")
+        try:
+            yield from under(context, measure_baseline(task_under(task, context)))
+        except LoadError as error:
+            raise LoadError(f"context={name!r} of the cycle: {error.message}", hint=error.hint) from error
+    run.reason = yield from _Rounds(task, cycle, scorer, run.rounds).search()
+    if not task.is_proven:
+        raise Stopped(f"{run.reason}; no proof was asked for")
+    for context, name in zip(cycle.contexts, cycle.names, strict=True):
+        scorer.say(f"context {name}: the best again")
+        leader = yield from under(context, refine(task_under(task, context), scorer.part(context)))
+        run.best.append(leader)
+    run.proof = yield from prove_cycle(task, cycle, scorer, run.best)
+
+
+class _Rounds:
+    """The rounds of visits; `numbers` is filled in."""
+
+    def __init__(self, task: Task, cycle: Cycle, scorer: ContextScorer, numbers: list[list[int]]) -> None:
+        self._task, self._cycle, self._scorer, self._numbers = task, cycle, scorer, numbers
+        searcher = start_searcher(task, _expected(task, cycle, scorer))
+        self._contextual = getattr(searcher, "inner", None)
+        self._searcher = FallbackSearcher(
+            searcher, space=task.space, baseline=task.baseline, seed=task.seed, say=scorer.say
+        )
+        for trial in scorer.trials:
+            self._searcher.tell(trial)
+        self._n_search, self._since = 0, 0
+        self._best = [math.inf for _ in cycle.contexts]
+        self._since_baseline = [0 for _ in cycle.contexts]
+
+    def search(self) -> Steps[str]:
+        """Goes round until the search has to end; why it did."""
+        for number in count():
+            if self._cycle.most and number >= self._cycle.most:
+                return f"all {counted(number, 'cycle')} are made"
+            if reason := self._end():
+                return reason
+            self._numbers.append([])
+            for visit in self._cycle.visits:
+                if reason := self._end():
+                    return reason
+                self._scorer.say(f"cycle {number + 1}: {visit.name} ({visit.context.workload})")
+                if reason := (yield from self._visit(visit)):
+                    return reason
+        raise InternalError("the rounds of a cycle have ended without a reason")
+
+    def _visit(self, visit: Visit) -> Steps[str]:
+        """The trials of one visit; why the search has to end with it, "" when it goes on."""
+        place = self._cycle.contexts.index(visit.context)
+        if isinstance(self._contextual, ContextSearcher):
+            self._contextual.context = visit.context
+        began_s, n_made = self._scorer.spent_s, 0
+        while not _is_over(visit, n_made, self._scorer.spent_s - began_s):
+            if n_made and (reason := self._end()):
+                return reason
+            if self._since_baseline[place] >= self._task.search.baseline_every:
+                self._since_baseline[place] = 0
+                self._searcher.tell((yield Ask(config=self._task.baseline, role=Role.BASELINE, context=visit.context)))
+            yield from self._trial(visit, place)
+            n_made += 1
+        return ""
+
+    def _trial(self, visit: Visit, place: int) -> Steps[None]:
+        config = self._searcher.ask(1)[0]
+        own, part = task_under(self._task, visit.context), self._scorer.part(visit.context)
+        trial = yield Ask(
+            config=config,
+            role=Role.SEARCH,
+            early_stop=early_stop(own, part),
+            searcher=self._task.search.searcher,
+            context=visit.context,
+        )
+        self._searcher.tell(trial)
+        self._numbers[-1].append(trial.number)
+        self._n_search += 1
+        self._since_baseline[place] += 1
+        self._note(trial, place)
+
+    def _note(self, trial: Trial, place: int) -> None:
+        self._since += 1
+        if trial.is_feasible and trial.loss is not None and trial.loss < self._best[place] - IMPROVEMENT:
+            self._best[place], self._since = trial.loss, 0
+        if trial.status is Status.INFRASTRUCTURE:
+            what = trial.reason.partition("\n")[0]
+            self._scorer.say(f"trial {trial.number}: {what}; it counts in the budget, and teaches the searcher nothing")
+
+    def _end(self) -> str:
+        """Why the search should end now; "" to go on."""
+        task, scorer = self._task, self._scorer
+        budget = task.budget
+        if scorer.enough:
+            return scorer.enough
+        if budget.trials is not None and self._n_search >= budget.trials:
+            return f"the budget of {budget} is used"
+        if budget.seconds is not None and self._n_search:
+            until = budget.seconds - _reserve_s(task, self._cycle, scorer)
+            if scorer.spent_s + scorer.mean_cost_s > until:
+                kept = f"except {budget.seconds - until:.0f} s for the proof"
+                return f"the budget of {budget.seconds:g} s is used, {kept}"
+        if self._searcher.is_exhausted and not isinstance(self._contextual, ContextSearcher):
+            return "the searcher has tried everything there is"
+        most = task.regression_budget_s
+        if most and scorer.lost_s >= most:
+            return f"the regression budget of {most:g} s of user time is spent (lost {format_figure(scorer.lost_s)} s)"
+        if not self._cycle.most and self._since >= task.search.patience * len(self._cycle.contexts):
+            return f"no improvement of {format_percent(IMPROVEMENT)} in {counted(self._since, 'trial')}"
+        return ""
+
+
+def _is_over(visit: Visit, n_made: int, seconds: float) -> bool:
+    return n_made >= visit.iterations if visit.iterations else n_made > 0 and seconds >= visit.duration_s
+
+
+def _reserve_s(task: Task, cycle: Cycle, scorer: Scorer) -> float:
+    """Seconds to keep for what comes after the search."""
+    runs = len(cycle.contexts) * (_RUNS_AFTER + 4 * task.proof.min_pairs)
+    return min(runs * scorer.mean_cost_s, _PROOF_SHARE * (task.budget.seconds or 0.0))
+
+
+def _expected(task: Task, cycle: Cycle, scorer: Scorer) -> int | None:
+    """Search trials that the budget will allow, about."""
+    rounds = cycle.most * sum(visit.iterations for visit in cycle.visits) or math.inf
+    budget, cost = task.budget, scorer.mean_cost_s
+    if budget.trials is not None:
+        return int(min(budget.trials, rounds))
+    if budget.seconds is None or not cost:
+        return None
+    left_s = budget.seconds - scorer.spent_s - _reserve_s(task, cycle, scorer)
+    return max(1, int(min(left_s / cost, rounds)))

@@ -1,0 +1,174 @@
+"""The proofs of a cycle: of one config for all its contexts, and of each context's own best, in pairs under that context.
+
+One config is what a server can be given to stay: the candidate has the least mean loss over the cycle (each context counts
+by its share of the visits) among the best of all contexts, each measured under every context first. It is better when the mean of
+its gains is proven to be above the smallest gain worth claiming, and it meets the other conditions under every context. The ends
+of the contexts' intervals are always valid, and their errors independent, so their half widths add in squares.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trimtab.flow.ask import Steps
+from trimtab.flow.context_score import ContextScorer, task_under, under
+from trimtab.flow.explore import mean_loss
+from trimtab.flow.pairs import believable
+from trimtab.flow.prove import Proof, Prover
+from trimtab.flow.task import Task
+from trimtab.measure import Interval
+from trimtab.records import Condition, Context, Cycle, Role
+from trimtab.space import Config
+from trimtab.units import format_figure
+
+__all__ = ["CycleProof", "prove_cycle"]
+
+_MOST_SHARED = 3
+"""Configs that are measured under every context, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class CycleProof:
+    """What the pairs showed.
+
+    Attributes:
+        shared: the config for the whole cycle; None when none looked better than the baseline.
+        gain: of it, as a weighted geometric mean over the contexts; None when it failed or was not measured.
+        conditions: that it had to meet.
+        failure: why it failed, "" when it did not.
+        is_better: whether it is proven.
+        of_shared: its proof under each context, in the order of `Cycle.contexts`; None where none was made.
+        of_own: the proof of each context's own best; the same as of_shared where that is the same config.
+    """
+
+    shared: Config | None
+    gain: Interval | None
+    conditions: tuple[Condition, ...]
+    failure: str
+    is_better: bool
+    of_shared: tuple[Proof | None, ...]
+    of_own: tuple[Proof | None, ...]
+
+
+def prove_cycle(task: Task, cycle: Cycle, scorer: ContextScorer, best: Sequence[Config | None]) -> Steps[CycleProof]:
+    """Proves the config for the whole cycle, and then each context's own best while the budget has room.
+
+    Args:
+        task, cycle, scorer: of the study.
+        best: of each context.
+    """
+    shared = yield from _shared(task, cycle, scorer, best)
+    found: dict[tuple[int, Config], Proof] = {}
+    wanted = [] if shared is None else [(place, shared) for place in range(len(cycle.contexts))]
+    if shared is not None:
+        scorer.say("proving the best config of the whole cycle in alternating pairs")
+    for place, config in wanted:
+        found[place, config] = yield from _proof(task, scorer, cycle.contexts[place], config, is_fixed=True)
+        if found[place, config].failure:
+            break
+    for place, own in enumerate(best):
+        if own is None or (place, own) in found or not scorer.has_room(2 * task.proof.min_pairs):
+            continue
+        scorer.say(f"context {cycle.names[place]}: proving its best config in alternating pairs")
+        found[place, own] = yield from _proof(task, scorer, cycle.contexts[place], own, is_fixed=False)
+    of_shared = tuple(None if shared is None else found.get((i, shared)) for i in range(len(cycle.contexts)))
+    of_own = tuple(None if own is None else found.get((i, own)) for i, own in enumerate(best))
+    return _concluded(task, cycle, shared, of_shared, of_own)
+
+
+def _shared(task: Task, cycle: Cycle, scorer: ContextScorer, best: Sequence[Config | None]) -> Steps[Config | None]:
+    """The config with the least mean loss over the cycle; None when none is better than the baseline on average."""
+    candidates = sorted(
+        dict.fromkeys(c for c in best if c is not None), key=lambda c: (_known(cycle, scorer, c), repr(c))
+    )
+    if candidates:
+        scorer.say("measuring the best of each context under the others")
+    means: dict[Config, float] = {}
+    for config in candidates[:_MOST_SHARED]:
+        for context in cycle.contexts:
+            part = scorer.part(context)
+            if math.isinf(mean_loss(part.trials, config)) and scorer.has_room(2 * task.proof.min_pairs * len(best)):
+                yield from under(context, believable(config, Role.REPEAT))
+        means[config] = sum(cycle.share(c) * mean_loss(scorer.part(c).trials, config) for c in cycle.contexts)
+    chosen = min(candidates[:_MOST_SHARED], key=lambda config: means[config], default=None)
+    return chosen if chosen is not None and means[chosen] < 0 else None
+
+
+def _known(cycle: Cycle, scorer: ContextScorer, config: Config) -> float:
+    """Mean loss over the contexts that have measured it."""
+    losses = [mean_loss(scorer.part(context).trials, config) for context in cycle.contexts]
+    known = [loss for loss in losses if math.isfinite(loss)]
+    return sum(known) / len(known) if known else math.inf
+
+
+def _proof(task: Task, scorer: ContextScorer, context: Context, config: Config, *, is_fixed: bool) -> Steps[Proof]:
+    """Pairs under one context: the least number, or as many as decide."""
+    own, part = task_under(task, context), scorer.part(context)
+    prover = Prover(own, part, config)
+
+    def is_done() -> bool:
+        return prover.is_settled or (is_fixed and len(prover.conclude().pairs) >= task.proof.min_pairs)
+
+    yield from under(context, prover.run(is_done))
+    return prover.conclude()
+
+
+def _concluded(
+    task: Task,
+    cycle: Cycle,
+    shared: Config | None,
+    of_shared: tuple[Proof | None, ...],
+    of_own: tuple[Proof | None, ...],
+) -> CycleProof:
+    proofs = [proof for proof in of_shared if proof is not None]
+    failure = next(
+        (f"{name}: {p.failure}" for name, p in zip(cycle.names, of_shared, strict=True) if p and p.failure), ""
+    )
+    gain = _pooled(cycle, of_shared) if not failure else None
+    conditions = _conditions(task, cycle, gain, of_shared) if len(proofs) == len(of_shared) and not failure else ()
+    is_better = bool(conditions) and all(row.is_met for row in conditions)
+    return CycleProof(shared, gain, conditions, failure, is_better, of_shared, of_own)
+
+
+def _pooled(cycle: Cycle, proofs: Sequence[Proof | None]) -> Interval | None:
+    """Weighted geometric mean of the gains under the contexts."""
+    middle = below = above = 0.0
+    n = 0
+    for context, proof in zip(cycle.contexts, proofs, strict=True):
+        if proof is None or proof.gain is None:
+            return None
+        ratio, weight = proof.gain.ratio, cycle.share(context)
+        log = math.log(ratio.estimate)
+        middle += weight * log
+        below += (weight * (log - math.log(ratio.low))) ** 2 if ratio.low > 0 else math.inf
+        above += (weight * (math.log(ratio.high) - log)) ** 2 if math.isfinite(ratio.high) else math.inf
+        n += proof.gain.n_pairs
+    low, high = math.exp(middle - math.sqrt(below)), math.exp(middle + math.sqrt(above))
+    return Interval(math.exp(middle), low, high, n=n)
+
+
+def _conditions(
+    task: Task, cycle: Cycle, gain: Interval | None, proofs: Sequence[Proof | None]
+) -> tuple[Condition, ...]:
+    if gain is None:
+        return ()
+    least = 1 + task.proof.min_gain
+    text = (
+        f"{format_figure(gain.estimate, 3)} times over the whole cycle, at least {format_figure(gain.low, 3)}; "
+        f"needed: more than {least:.3g}"
+    )
+    found = [Condition("gain", gain.low > least, text)]
+    for name, proof in zip(cycle.names, proofs, strict=True):
+        if proof is None or proof.gain is None:
+            continue
+        high = proof.gain.ratio.high
+        if high * (1 + task.proof.tolerance) < 1:
+            found.append(Condition("gain", False, f"{name}: at most {format_figure(high, 3)} times as fast as yours"))
+        found += [
+            Condition(row.name, False, f"{name}: {row.text}")
+            for row in proof.conditions
+            if row.name != "gain" and not row.is_met
+        ]
+    return tuple(found)
