@@ -68,6 +68,23 @@ def test_after_advice_that_helped_the_design_lies_around_it() -> None:
     assert len(advice.difference(config)) < len(searcher.filler.difference(config))
 
 
+def test_the_later_configs_of_the_design_go_on_from_the_best_so_far() -> None:
+    """The first config of the design is the best there is: from the third on about half of its settings are kept."""
+    space = grid(10)
+    searcher = AutoSearcher(problem(space, budget=40))
+    searcher.tell(trial(space.default(), 0, 0.0))
+    first, second = searcher.ask(2)
+    searcher.tell(trial(first, 1, -0.5))
+    searcher.tell(trial(second, 2, 0.1))
+    kept = []
+    for number in range(3, 6):
+        config = searcher.ask()[0]
+        kept.append(10 - len(first.difference(config)))
+        searcher.tell(trial(config, number, 0.2))
+    assert np.mean(kept) >= 4
+    assert 10 - len(first.difference(second)) <= 2
+
+
 def test_upper_ends_of_ranges_are_left_out() -> None:
     space = grid(10)
     ledger = Ledger(space, space.default())
@@ -89,7 +106,7 @@ def test_an_infrastructure_fault_makes_the_design_ask_again() -> None:
 
 
 def test_sizes() -> None:
-    assert [n_first(*given) for given in ((3, None), (20, 100), (200, 100), (20, 8), (200, 4))] == [4, 6, 8, 4, 3]
+    assert [n_first(*given) for given in ((3, None), (20, 100), (200, 100), (20, 8), (200, 4))] == [4, 8, 10, 4, 3]
 
 
 def test_plays_are_met_with_and_without() -> None:

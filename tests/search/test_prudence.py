@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from trimtab.errors import UsageError
-from trimtab.search.acquisition import beyond, blamed, restart_cost
+from trimtab.search.acquisition import beyond, blamed, reach, restart_cost
 from trimtab.search.auto import AutoSearcher
 from trimtab.search.learner import Sight
 from trimtab.search.ledger import Ledger
@@ -34,6 +36,18 @@ def test_envelope_counts_how_far_each_feature_leaves_the_tried_range() -> None:
     outside = beyond(evidence, space.features([space.default()])[0], np.array([1.0, 1.0, 0.5]))  # type: ignore[arg-type]
     within, further, weighted = space.features([at(20, 0, 5), at(60, 10, 10), at(40, 0, 50)])
     np.testing.assert_allclose(outside(np.array([within, further, weighted])), [0.0, 0.3, 0.2])
+
+
+def test_steps_beyond_what_works_get_shorter_after_more_failures_than_are_accepted() -> None:
+    """One failure of four is more than a tenth of the trials; of twenty it is not."""
+    space, further = grid(2), Config({"a": 30, "b": 0})
+    works = [trial(Config({"a": 0, "b": n}), n) for n in range(20)]
+    for known, width in ((works[:3], 1.0), ([*works[:3], crash(Config({"a": 90, "b": 0}), 20)], 0.2),
+                         ([*works, crash(Config({"a": 90, "b": 0}), 20)], 1.0)):  # fmt: skip
+        evidence: list[Any] = told(space, *known)
+        sight = Sight(space, evidence, (), frozenset(), space.default(), space.default())
+        score = reach(1.0, 0.2, 0.1)(sight)
+        np.testing.assert_allclose(score(space.features([further])), [-0.3 / width])
 
 
 def test_knobs_that_went_further_than_any_that_worked_are_blamed() -> None:

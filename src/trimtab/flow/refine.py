@@ -3,13 +3,14 @@
 The best of many noisy values flatters itself (winner's curse, safety.md B5), so the few that may be the best are measured once
 more. Then knobs of the leader go back to their found values, in groups, the weakest first, each tried by one run: what
 was no worse without is left out. That claims nothing: what remains is proven in pairs afterwards. It is done where the budget
-has no room for an ablation in pairs.
+has no room for an ablation in pairs. What a smaller config that was measured has of the gain is not taken away to see, and
+the settings of a play go back together: one of two planner costs may be worse than both and than none.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from trimtab.flow.ablate import ablation_allowance, without_lines
@@ -17,8 +18,8 @@ from trimtab.flow.ask import Ask, Steps
 from trimtab.flow.explore import REFINE_RUNS, early_stop, finish_reserve_s, mean_loss, proof_reserve_s
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
-from trimtab.flow.weakest import groups_to_try
-from trimtab.records import Role, Status
+from trimtab.flow.weakest import halves, together, weak_and_sure
+from trimtab.records import Play, Role, Status
 from trimtab.space import Config
 
 __all__ = ["refine"]
@@ -31,6 +32,9 @@ _SURE = 2.0
 _TIED = 1.5
 """Standard errors of a difference within which the config of fewer settings is taken; more than one, since the best of many has
 been lucky."""
+
+_MOST = 0.5
+"""Of the leader's gain (log-ratio), that its core has at least."""
 
 _RUNS_PER_LINE = 4
 """Runs that the ablation needs for a line, about."""
@@ -69,8 +73,8 @@ class _Runs:
         return mean_loss(self.scorer.trials, config) if trial.status is Status.OK else float("inf")
 
 
-def refine(task: Task, scorer: Scorer) -> Steps[Config | None]:
-    """The config to prove; None when nothing beats the baseline."""
+def refine(task: Task, scorer: Scorer, plays: Sequence[Play] = ()) -> Steps[Config | None]:
+    """The config to prove; None when nothing beats the baseline. Settings of one of `plays` go back together."""
     scorer.say("measuring the best again")
     runs = _Runs(task, scorer, REFINE_RUNS, finish_reserve_s)
     leader = yield from _leader(task, scorer, runs)
@@ -79,7 +83,7 @@ def refine(task: Task, scorer: Scorer) -> Steps[Config | None]:
     if task.budget.seconds is not None:
         # A line that thinning takes away needs no pairs: it may use the ablation's time.
         runs = _Runs(task, scorer, _THIN_RUNS, proof_reserve_s)
-    return (yield from _thinned(task, scorer, leader, runs))
+    return (yield from _thinned(task, scorer, leader, runs, plays))
 
 
 def _leader(task: Task, scorer: Scorer, runs: _Runs) -> Steps[Config | None]:
@@ -153,11 +157,15 @@ def _has_room_for_pairs(task: Task, scorer: Scorer, leader: Config) -> bool:
     return n_lines <= 1 or runs >= _RUNS_PER_LINE * n_lines
 
 
-def _thinned(task: Task, scorer: Scorer, leader: Config, runs: _Runs) -> Steps[Config]:
+def _thinned(task: Task, scorer: Scorer, leader: Config, runs: _Runs, plays: Sequence[Play]) -> Steps[Config]:
     """`leader` without the knobs that were no better than their found values in single runs."""
     current, slack = leader, max(task.proof.min_gain, scorer.noise_sd)
-    groups = groups_to_try(task, scorer.trials, leader, slack)
-    best = mean_loss(scorer.trials, current)
+    core = _core(task, scorer, leader, slack)
+    weak, sure = weak_and_sure(task, scorer.trials, leader, slack, core)
+    lines = set(leader.difference(task.baseline))
+    bundles = [play.settings.keys() - {*core, *sure} for play in plays if play.settings.keys() <= lines]
+    groups = [together(group, bundles) for group in weak]
+    best = mean_loss(scorer.trials, leader)
     while groups and not runs.is_empty:
         group = [name for name in groups.pop(0) if current[name] != task.baseline[name]]
         without = without_lines(task, current, group)[0] if group else None
@@ -166,8 +174,26 @@ def _thinned(task: Task, scorer: Scorer, leader: Config, runs: _Runs) -> Steps[C
         loss = mean_loss(scorer.trials, without)
         if loss == float("inf"):
             loss = yield from runs.measure(without, Role.SEARCH)
-        if loss <= best + slack:
+        if loss <= best + _allowed(task, slack, _n_lines(task, leader) - _n_lines(task, without)):
             current = without
         elif len(group) > 1:
-            groups = [group[: len(group) // 2], group[len(group) // 2 :], *groups]
+            groups = [*halves(group, bundles), *groups]
     return current
+
+
+def _core(task: Task, scorer: Scorer, leader: Config, slack: float) -> set[str]:
+    """What brings at least half of the leader's gain without its other lines: all lines of a config that was measured."""
+    lines, means = set(leader.difference(task.baseline)), _means(scorer, task.baseline)
+    inner = [
+        config
+        for config, mean in means.items()
+        if mean <= _MOST * means[leader] and set(config.difference(task.baseline)) < lines
+    ]
+    best = min(inner, key=lambda config: means[config] + slack * _n_lines(task, config), default=None)
+    return set() if best is None else set(best.difference(task.baseline))
+
+
+def _allowed(task: Task, slack: float, n_removed: int) -> float:
+    """By how much the loss may seem to rise without `n_removed` lines: as for one line, or more where many go; as in the ablation
+    at most twice that."""
+    return min(2.0 * slack, max(slack, 0.5 * n_removed * task.proof.min_gain))

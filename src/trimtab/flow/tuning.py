@@ -61,7 +61,7 @@ def _phases(task: Task, scorer: Scorer, outcome: Outcome, settle: Callable[[Scor
     yield from _searched(task, scorer, outcome, settled)
     if not task.is_proven:
         raise Stopped(f"{outcome.stop_reason}; no proof was asked for")
-    winner = yield from refine(task, scorer)
+    winner = yield from refine(task, scorer, settled.plays.plan)
     if winner is not None:
         yield from finish(task, scorer, outcome, winner)
 

@@ -345,11 +345,11 @@ class LossScale:
     scale: float
 
     @classmethod
-    def of(cls, losses: Array) -> LossScale:
-        """The scale for these losses, (n,) with n >= 1 and all finite."""
+    def of(cls, losses: Array, uncompressed: float = -math.inf) -> LossScale:
+        """The scale for these losses, (n,) with n >= 1 and all finite; what is not above `uncompressed` is not compressed."""
         middle = float(np.median(losses))
         better = losses[losses <= middle] - middle
-        spread = max(float(np.sqrt((better**2).mean())), 1e-3)
+        spread = max(float(np.sqrt((better**2).mean())), 1e-3, uncompressed - middle)
         squeezed = cls(middle, spread, 0.0, 1.0).forward(losses)
         return cls(middle, spread, float(squeezed.mean()), max(float(squeezed.std()), 1e-3))
 

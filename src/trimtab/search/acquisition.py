@@ -130,12 +130,19 @@ def no_repeat(blame: float) -> Term:
     return term
 
 
-def reach(width: float) -> Term:
-    """-o / width: a border is unknown until it was crossed, so it is crossed in small steps."""
+def reach(wide: float, narrow: float, accepted: float) -> Term:
+    """-o / width: a border is unknown until it was crossed, so it is crossed in small steps.
+
+    The width is `wide`, and `narrow` while more than the share `accepted` of the trials has failed: who may fail once in a
+    hundred trials and has failed stays with what was seen to work until enough others have worked.
+    """
 
     def term(sight: Sight) -> Score:
         home = sight.space.features([sight.home])[0]
         outside = beyond(sight.evidence, home, _feature_weights(sight.space))
+        n_bad = sum(e.n_bad for e in sight.evidence)
+        n = n_bad + sum(e.n_good for e in sight.evidence)
+        width = narrow if n_bad > accepted * n else wide
         return lambda features: -outside(features) / width
 
     return term

@@ -41,8 +41,9 @@ TEMPERS = {
     "prudent": Temper(("prudent",), step=0.5, share=0.25),
 }
 
-_REACH = 3.0
-"""Shares of a knob's range by which leaving the tried range costs a prudent member a factor of e."""
+_WIDE, _NARROW, _ACCEPTED = 1.0, 0.3, 0.01
+"""Of a prudent member: shares of a knob's range by which leaving the tried range costs a factor of e, at first and while
+more than the share of the trials that is accepted has failed."""
 
 _BOLD = 0.25
 """Share of `blame` that counts for members that are not prudent: the best configs lie near a border more often than not, and what
@@ -58,7 +59,7 @@ class AutoSearcher(BayesianSearcher):
     NAME: ClassVar[str] = "auto"
     OPTIONS: ClassVar[Options] = {
         "temper": ("bold", "'bold': crosses borders to learn; 'prudent': for live servers, few failures; 'even': between"),
-        "initial": (0, "space-filling configs before the model is used; 0: a third of the knobs, 4 to 8"),
+        "initial": (0, "space-filling configs before the model is used; 0: two more than a third of the knobs, 4 to 10"),
         "candidates": (800, "points scored for one ask, before the best are improved"),
         "cap": (400, "most configs that enter a model: the best, the latest, and some of the others"),
         "caution": (4.0, "how much the risk of failing counts: exponent of the probability of success"),
@@ -101,7 +102,7 @@ class AutoSearcher(BayesianSearcher):
         prudent = [
             *bold,
             no_repeat((1.0 - _BOLD) * options["blame"]),
-            reach(_REACH),
+            reach(_WIDE, _NARROW, _ACCEPTED),
             restart_cost(options["restart_cost"]),
         ]
         free, kept = self._optimiser(1.0), self._optimiser(options["restart_share"])

@@ -2,7 +2,9 @@
 
 Sources: M. McKay, R. Beckman, W. Conover, Technometrics 21 (1979) (Latin hypercube). That all knobs move at once, that the
 upper ends of ranges are left out, and that configs come nearer to what works after a failure was chosen by measurement
-(docs/measurements/search.md): upper ends make the crashes, and few-knob designs starve the model.
+(docs/measurements/search.md): upper ends make the crashes, and few-knob designs starve the model. So was that the later ones
+go on from the best so far: steps of an evolution strategy with large mutations, which keep what the good ones have
+(I. Rechenberg, "Evolutionsstrategie", 1973).
 """
 
 from __future__ import annotations
@@ -34,6 +36,9 @@ _CLEARLY = 0.1
 _HALF = 0.5
 """Share of the knobs that move away from a centre that is clearly better: the others keep what made it so."""
 
+_FREE = 2
+"""Configs of the design that spread around what was known before it; the others go on from the best so far."""
+
 _ALL = 40
 """Knobs that the first config may change."""
 
@@ -50,8 +55,8 @@ class Design(Protocol):
 
 
 def n_first(n_knobs: int, budget: int | None) -> int:
-    """How many configs a design has: about a third of the knobs, 4 to 8, at most half of a small budget."""
-    return min(int(np.clip(n_knobs // 3, 4, 8)), max(3, (budget or 100) // 2))
+    """How many configs a design has: two more than a third of the knobs, 4 to 10, at most half of a small budget."""
+    return min(int(np.clip(n_knobs // 3 + _FREE, 4, 10)), max(3, (budget or 100) // 2))
 
 
 class ListedDesign:
@@ -68,9 +73,10 @@ class ListedDesign:
 class InteriorDesign:
     """A Latin hypercube over the inner part of every range, made one config at a time around what is known to work.
 
-    The centre is the best config that was measured and is not of the design: baseline, advice, plays, what the user gave. After a
-    failure, or a config much worse than the baseline, fewer knobs move away from it; while configs work, more do, but never
-    more than half of them while the centre is clearly better than the baseline.
+    The centre of the first two is the best config that was measured and is not of the design (baseline, advice, plays, what the
+    user gave); that of the others is the best of all. After a failure, or a config much worse than the baseline, fewer knobs
+    move away from it; while configs work, more do, but never more than half of them from the third config on, or while the
+    centre is clearly better than the baseline.
 
     Args:
         space, n, seed: n configs.
@@ -110,9 +116,14 @@ class InteriorDesign:
                 return made
         return None
 
+    @property
+    def _is_going_on(self) -> bool:
+        """Whether the next config starts from the best so far."""
+        return len(self._asked) >= _FREE
+
     def _centre(self, ledger: Ledger) -> Evidence | None:
-        """The best config that works and is not of the design; None before the first."""
-        own = set(self._asked)
+        """The config to start from; None while none has worked."""
+        own = set() if self._is_going_on else set(self._asked)
         known = [e for e in ledger if e.is_acceptable and e.config not in own]
         return min(known, key=lambda e: e.loss, default=None)
 
@@ -127,7 +138,7 @@ class InteriorDesign:
             if evidence is not None:
                 is_bad = not evidence.is_acceptable or evidence.loss > start + _MUCH_WORSE
                 share = max(2.0 / self._space.n_dims, share / 2.0) if is_bad else min(most, 1.25 * share)
-        return share
+        return min(share, _HALF) if self._is_going_on else share
 
     def _made(self, row: int, ledger: Ledger, pending: Counter[Config]) -> Config | None:
         rng = np.random.default_rng([self._seed, row, 3])

@@ -7,6 +7,7 @@ Model-Based Optimization for General Algorithm Configuration", LION 2011 (the fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -213,13 +214,14 @@ class GaussianLearner:
     Args:
         n_features: f.
         cap: most configs in the process: the best, the latest, and some of the others.
+        uncompressed: losses up to it are told apart alike; a search has none, for it looks at the best.
     """
 
-    def __init__(self, n_features: int, cap: int) -> None:
+    def __init__(self, n_features: int, cap: int, uncompressed: float = -math.inf) -> None:
         smooth = replace(HyperPrior.of(n_features), nugget_spread=_NUGGET_SPREAD)
         rough = replace(smooth, relevance_at=smooth.relevance_at + _ROUGHER)
         self.priors: tuple[HyperPrior, ...] = (smooth, rough, HyperPrior.anisotropic(n_features))
-        self._cap, self._n_fitted = cap, 0
+        self._cap, self._n_fitted, self._uncompressed = cap, 0, uncompressed
         self._fitted: tuple[LossScale, Hyper] | None = None
         self._chosen: tuple[Hyper, HyperPrior] | None = None
         self._model: GaussianModel | None = None
@@ -233,7 +235,7 @@ class GaussianLearner:
         return self._model
 
     def _fit(self, evidence: list[Evidence]) -> tuple[LossScale, Hyper]:
-        scale = LossScale.of(np.array([e.loss for e in evidence]))
+        scale = LossScale.of(np.array([e.loss for e in evidence]), self._uncompressed)
         data = loss_data(evidence, scale)
         if self._chosen is None or len(evidence) < _SETTLED:
             self._chosen = fit_among(*data, self.priors)

@@ -1,0 +1,110 @@
+"""The leader of a search is thinned: what is known to matter is left alone, and settings of one play go back together."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trimtab.flow import Ask, Budget, ProofOptions, Steps
+from trimtab.flow.refine import refine
+from trimtab.flow.weakest import halves, together
+from trimtab.measure import BaselineTrack
+from trimtab.records import Play, Role, Status
+from trimtab.space import Config, Knob, KnobKind, Space
+
+CORE = ("workers", "buffers")
+PLAY = ("random_cost", "scan_cost")
+EXTRA = ("a", "b", "c", "d", "e")
+COST_S = 8.0
+
+
+def gain(config: Config) -> float:
+    """Log of how many times faster: the workers and the buffers bring nearly all; one cost without the other harms."""
+    fast = 0.47 * (config["workers"] > 0.5) + 0.5 * (config["buffers"] > 0.5)
+    apart = (config["random_cost"] > 0.5) != (config["scan_cost"] > 0.5)
+    return fast - 0.4 * apart + 0.03 * (config["a"] > 0.5)
+
+
+class Machine:
+    """A scorer whose runs answer with the truth and a little noise."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng, self.trials, self.thinning = np.random.default_rng(seed), list[Any](), list[Config]()
+        self.track, self.mean_cost_s, self.noise_sd = BaselineTrack(), COST_S, 0.01
+
+    @property
+    def spent_s(self) -> float:
+        return COST_S * len(self.trials)
+
+    def say(self, line: str) -> None: ...
+
+    def measure(self, config: Config, role: Role) -> Any:
+        loss = float(self.rng.normal(-gain(config), 0.005))
+        trial = SimpleNamespace(
+            number=len(self.trials), role=role, config=config, status=Status.OK, loss=loss, loss_se=0.01, excess=0.0,
+            is_feasible=True, started_at="", measurement=None,
+        )  # fmt: skip
+        self.trials.append(trial)
+        return trial
+
+    def run(self, steps: Steps[Config | None]) -> Config:
+        """What the steps return, every ask of theirs measured."""
+        trial = None
+        while True:
+            try:
+                ask = next(steps) if trial is None else steps.send(trial)
+            except StopIteration as end:
+                return Config(end.value)
+            if isinstance(ask, Ask):
+                self.thinning += [ask.config] if ask.role is Role.SEARCH else []
+                trial = self.measure(ask.config, ask.role)
+
+
+def refined(seed: int) -> tuple[Config, Machine, Any]:
+    """The thinned leader of a study of which plays have found the core, and the search a config of nine lines."""
+    names = [*CORE, *PLAY, *EXTRA]
+    space = Space([Knob(name=name, kind=KnobKind.REAL, low=0.0, high=1.0, default=0.0) for name in names])
+    baseline, machine = space.default(), Machine(seed)
+    task: Any = SimpleNamespace(
+        space=space, baseline=baseline, budget=Budget(seconds=60 * COST_S), proof=ProofOptions(),
+        objective=SimpleNamespace(metric="throughput"), search=SimpleNamespace(baseline_every=6),
+    )  # fmt: skip
+    plays = [
+        Play(name="workers", settings={"workers": 1.0}),
+        Play(name="buffers", settings={"buffers": 1.0}),
+        Play(name="costs", settings=dict.fromkeys(PLAY, 1.0)),
+    ]
+    core = baseline.replace(dict.fromkeys(CORE, 1.0))
+    every = baseline.replace(dict.fromkeys(names, 1.0))
+    for config in (baseline, baseline.replace({"workers": 1.0}), core, core.replace(dict.fromkeys(PLAY, 1.0))):
+        machine.measure(config, Role.PLAY)
+    for _ in range(12):
+        drawn = {name: float(machine.rng.uniform()) for name in EXTRA}
+        machine.measure(core.replace({**drawn, "a": 0.4 * drawn["a"]}), Role.SEARCH)
+    machine.measure(every, Role.SEARCH)
+    scorer: Any = machine
+    return machine.run(refine(task, scorer, plays)), machine, task
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_known_to_matter_is_not_taken_away_to_see(seed: int) -> None:
+    winner, machine, task = refined(seed)
+    assert all(config[name] == 1.0 for config in machine.thinning for name in CORE)
+    assert set(winner.difference(task.baseline)) >= set(CORE)
+    assert len(winner.difference(task.baseline)) <= 4
+    assert gain(winner) >= 0.95
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_settings_of_a_play_go_back_together(seed: int) -> None:
+    _, machine, _ = refined(seed)
+    assert all(config["random_cost"] == config["scan_cost"] for config in machine.thinning)
+
+
+def test_a_group_takes_along_what_belongs_to_it_and_is_parted_beside_it() -> None:
+    assert together(["a", "random_cost"], [PLAY]) == ["a", "random_cost", "scan_cost"]
+    assert halves(["a", "random_cost", "b", "scan_cost"], [PLAY]) == (["a", "random_cost", "scan_cost"], ["b"])
+    assert halves(list(PLAY), [PLAY]) == (["random_cost"], ["scan_cost"])
