@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what tests need from Debian (servers, a browser, openssl, a C compiler, libcurl's headers), as root through apt.
+# Installs what tests need from Debian (servers, a browser, openssl, HAProxy, a C compiler, libcurl's headers), as root through apt.
 set -eu
 missing=""
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="postgresql postgresql-contrib"
@@ -7,6 +7,7 @@ ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="postgresql pos
 command -v redis-server >/dev/null || missing="$missing redis-server"
 { command -v sshd || [ -x /usr/sbin/sshd ]; } >/dev/null || missing="$missing openssh-server"
 { command -v apache2 || [ -x /usr/sbin/apache2 ]; } >/dev/null || missing="$missing apache2-bin apache2-utils"
+{ command -v haproxy || [ -x /usr/sbin/haproxy ]; } >/dev/null || missing="$missing haproxy"
 command -v jcmd >/dev/null || missing="$missing openjdk-17-jdk-headless"
 command -v mvn >/dev/null || missing="$missing maven"
 command -v zstd >/dev/null || missing="$missing zstd"

@@ -182,6 +182,7 @@ NEEDS: Mapping[str, Need] = {
     "zstd": Need("zstd", _program("zstd"), _SERVERS),
     "sshd": Need("OpenSSH's server", _sshd, _SERVERS),
     "apache2": Need("Debian's Apache httpd", _system_program("apache2"), _SERVERS),
+    "haproxy": Need("HAProxy", _system_program("haproxy"), _SERVERS),
     "openssl": Need("openssl", _program("openssl"), _SERVERS),
     "chromium": Need("Chromium", _program("chromium"), _SERVERS),
     "postgresql-embedded": Need("the embedded PostgreSQL 18 and 16", _wheel, _EXTRAS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,8 @@ def headers(version: str) -> Path:
     return folder
 
 
-def library(version: str) -> Path:
-    """The extension for a version, with warnings as errors."""
+def library(version: str, name: str = "plain", flags: Sequence[str] = ()) -> Path:
+    """The extension for a version, with warnings as errors; `flags` of the compiler make another one of that name."""
     needs.require("c-compiler")
     include = headers(version)
 
@@ -53,13 +53,13 @@ def library(version: str) -> Path:
         ]
         argv = [
             "cc", "-shared", "-fPIC", "-std=gnu99", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter",
-            "-Wno-sign-compare", "-Wno-missing-field-initializers", f"-I{SECTIONS}", f"-I{EXTENSION / 'src'}", f"-I{include}",
-            *map(str, sources), "-lm", "-o", str(folder / "trimtab.so"),
+            "-Wno-sign-compare", "-Wno-missing-field-initializers", *flags, f"-I{SECTIONS}", f"-I{EXTENSION / 'src'}",
+            f"-I{include}", *map(str, sources), "-lm", "-o", str(folder / "trimtab.so"),
         ]  # fmt: skip
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 0, done.stderr
 
-    path = template(f"trimtab-{version}", make) / "trimtab.so"
+    path = template(f"trimtab-{version}-{name}", make) / "trimtab.so"
     path.chmod(0o755)
     return path
 
@@ -100,9 +100,9 @@ class Session:
 
 @contextmanager
 def engine(
-    version: str, settings: str = "", *, preload: bool = True, cost: str = COST
+    version: str, settings: str = "", *, preload: bool = True, cost: str = COST, path: Path | None = None
 ) -> Iterator[tuple[Server, Session]]:
-    path = library(version)
+    path = path or library(version)
     loaded = f"shared_preload_libraries = '{path}'\n" if preload else ""
     with (
         started(version, settings=f"fsync = off\nautovacuum = off\n{loaded}{settings}") as server,

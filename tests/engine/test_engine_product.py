@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.cli.conftest import Ran, Run, run
 from tests.engine.conftest import OWN, Session, engine
 from tests.servers.postgresql import Server, started
+from trimtab.history import History
 from trimtab.records import QueryClass
 from trimtab.systems.postgresql.in_engine import advice_sql
 
@@ -60,9 +63,13 @@ class Asked:
         self._run, self._file, self._server = run, folder / "study.toml", server
         monkeypatch.setenv("PGPASSWORD", server.password)
 
-    def __call__(self, command: str, *options: str, in_engine: str = "true") -> Ran:
-        self._file.write_text(STUDY.format(url=self._server.url(), in_engine=in_engine))
+    def __call__(self, command: str, *options: str, in_engine: str = "true", more: str = "") -> Ran:
+        self._file.write_text(STUDY.format(url=self._server.url(), in_engine=in_engine) + more)
         return self._run(command, "study.toml", *options)
+
+    def command(self, *words: str) -> Ran:
+        """One that takes no study file."""
+        return self._run(*words)
 
 
 @pytest.mark.service
@@ -83,9 +90,42 @@ def test_the_whole_way(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             assert Session(connection).value("SHOW trimtab.mode") == "tune"
         assert "trials measure its changes too" in ask("doctor").out
         refused = ask("engine", "--json", "--sql")
-        assert (refused.code, "use only one of --json, --sql and --mode" in refused.err) == (2, True)
+        assert (refused.code, "use only one of --json, --sql, --advice, --mode and --hints" in refused.err) == (2, True)
         without = ask("engine", in_engine="false")
         assert "0 targets of the study have in_engine = true\nhint: add it to the one [target.NAME]" in without.err
+
+
+@pytest.mark.service
+def test_what_a_class_learnt_goes_to_a_study_and_back(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with engine("18") as (server, session):
+        ask = Asked(run, tmp_path, server, monkeypatch)
+        session.learn(OWN)
+        lines = ask("engine", "--advice").out
+        assert lines.startswith("[search.advice]  # measured instead")
+        assert 'work_mem = "65536"  # faster for 100% of the time' in lines
+        advised = ask("doctor", more=lines)
+        assert "search.advice" not in advised.err, "a study takes it as it is printed"
+        (tmp_path / "engine.json").write_text(json.dumps(session.value("SELECT trimtab_export()")))
+        assert ask.command("history", "import", "engine.json").code == 0
+        with History.open(tmp_path / "state" / "history.db") as history:
+            (record,) = history.studies()
+            before, after = history.trials(record.id)
+        assert (before.config, dict(after.config)) == (record.baseline, {"work_mem": 65536})
+        assert record.baseline["work_mem"] == 4096
+        assert after.loss == pytest.approx(-math.log(2), abs=0.01)
+        with server.admin() as connection:
+            mine = Session(connection)
+            with pytest.raises(psycopg.Error, match="invalid value for parameter"):
+                mine.rows("SET trimtab.hints = 'work_mem=64MB, fsync=off'")
+            mine.rows("SELECT trimtab_reset(); SET trimtab.hints = 'work_mem=70MB, jit=off'")
+            mine.tune("base=100;work_mem=65536:0.5")
+            mine.learn(OWN, 40)
+            probes = [
+                row[0] for row in mine.rows("SELECT settings FROM trimtab_history WHERE event = 'probe' ORDER BY at")
+            ]
+            assert probes[0] == "work_mem=65536, jit=off", "the nearest values that it knows"
 
 
 @pytest.mark.service

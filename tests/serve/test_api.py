@@ -76,6 +76,7 @@ def _problem(answer: Any, status: int, said: str) -> None:
     ("method", "path", "body", "status", "said"),
     [
         ("GET", "/nowhere", None, 404, "Not Found"),
+        ("POST", "/api/v2/sessions", b"{}", 404, "this server speaks /api/v1, and the request is for /api/v2"),
         ("PUT", "/api/v1/sessions", None, 405, "Method Not Allowed"),
         ("GET", "/api/v1/sessions/nobody", None, 404, "no session is called 'nobody'"),
         ("POST", "/api/v1/sessions", b"{", 422, "the request is not legal: body: Invalid JSON"),
@@ -119,7 +120,7 @@ def test_a_full_disk_loses_nothing(api: Api, monkeypatch: pytest.MonkeyPatch) ->
     found = api.post("/api/v1/sessions/s/fetch", {"client": client}).json()
     report = {"client": client, "ticket": found["ticket"], "value": 20.0}
 
-    def full(*rest: object) -> None:
+    def full(*rest: object, **more: object) -> None:
         raise HistoryError("history='h' cannot be used: database or disk is full", hint="free some space")
 
     with monkeypatch.context() as patched:

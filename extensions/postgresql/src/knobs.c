@@ -50,6 +50,10 @@ static Knob knobs[N_KNOBS] = {
 
 static uint32 parameters_hash = 0;
 
+/* trimtab.hints: what a study has proven for the whole server, tried first. */
+static bool has_hint[N_KNOBS];
+static double hints[N_KNOBS];
+
 static struct config_generic *guc_of(Knob *knob)
 {
     if (knob->guc == NULL) {
@@ -198,7 +202,13 @@ void trimtab_add_hints(tt_tuner *tuner, const double *base)
         {{NESTLOOP, -1, -1}, {0}},
             };
     KnobLevels levels[N_KNOBS];
+    tt_point told;
+    bool is_told = false;
     trimtab_knob_levels(base, levels);
+    tt_default(&tuner->space, &told);
+    for (int i = 0; i < N_KNOBS; i++)
+        if (has_hint[i]) is_told |= lay(&told, levels, i, hints[i]);
+    if (is_told) tt_hint(tuner, &told);
     for (int p = 0; p < (int)lengthof(plays); p++) {
         tt_point point;
         bool any = false;
@@ -323,6 +333,43 @@ void trimtab_assign_parameters(const char *newval, void *extra)
         knobs[i].high = choice.high[i];
     }
     parameters_hash = DatumGetUInt32(hash_any((const unsigned char *)newval, (int)strlen(newval)));
+}
+
+/* `name=value, name=value`; false with a detail when it makes no sense. */
+static bool read_hints(const char *text, bool *has, double *values)
+{
+    char *copy = pstrdup(text), *state = NULL;
+    memset(has, 0, N_KNOBS * sizeof *has);
+    for (char *entry = strtok_r(copy, ", ", &state); entry != NULL; entry = strtok_r(NULL, ", ", &state)) {
+        char *value = strchr(entry, '=');
+        int knob;
+        if (value != NULL) *value++ = '\0';
+        knob = trimtab_knob_index(entry);
+        if (knob < 0 || value == NULL || !trimtab_knob_parse(knob, value, &values[knob])) {
+            GUC_check_errdetail("parameter=%s value=%s is nothing that Trimtab can set.", entry, value != NULL ? value : "");
+            GUC_check_errhint("SELECT * FROM trimtab_parameters lists parameters and values.");
+            return false;
+        }
+        has[knob] = true;
+    }
+    pfree(copy);
+    return true;
+}
+
+bool trimtab_check_hints(char **newval, void **extra, GucSource source)
+{
+    bool has[N_KNOBS];
+    double values[N_KNOBS];
+    return read_hints(*newval, has, values);
+}
+
+void trimtab_assign_hints(const char *newval, void *extra)
+{
+    bool has[N_KNOBS];
+    double values[N_KNOBS] = {0};
+    if (!read_hints(newval, has, values)) return;
+    memcpy(has_hint, has, sizeof has_hint);
+    memcpy(hints, values, sizeof hints);
 }
 
 uint32 trimtab_parameters_hash(void)

@@ -21,7 +21,7 @@ int trimtab_mode = MODE_OBSERVE;
 double trimtab_budget = 2, trimtab_server_budget = 2, trimtab_min_duration = 5, trimtab_min_gain = 3, trimtab_max_ratio = 1.5;
 int trimtab_memory_limit_kb = 262144, trimtab_inside_tuples = 200000, trimtab_inside = INSIDE_OFF;
 bool trimtab_allow_locks = false, trimtab_allow_volatile = false, trimtab_allow_order = false;
-char *trimtab_parameters = NULL, *trimtab_file = NULL, *trimtab_test_cost = NULL;
+char *trimtab_parameters = NULL, *trimtab_hints = NULL, *trimtab_file = NULL, *trimtab_test_cost = NULL;
 
 static const struct config_enum_entry modes[] = {
     {"off", MODE_OFF, false}, {"observe", MODE_OBSERVE, false}, {"tune", MODE_TUNE, false}, {NULL, 0, false}};
@@ -101,6 +101,8 @@ static void define_settings(void)
     define_permissions();
     DefineCustomStringVariable("trimtab.parameters", "all, or a list of name and name=low..high.", NULL, &trimtab_parameters, "all",
                                PGC_SUSET, 0, trimtab_check_parameters, trimtab_assign_parameters, NULL);
+    DefineCustomStringVariable("trimtab.hints", "Settings that each new class tries first: name=value, name=value.", NULL, &trimtab_hints,
+                               "", PGC_SUSET, 0, trimtab_check_hints, trimtab_assign_hints, NULL);
     DefineCustomStringVariable("trimtab.file", "File of what is known, in the data directory; empty: none.", NULL, &trimtab_file,
                                "pg_stat/trimtab.knowledge", PGC_SUSET, 0, NULL, NULL, NULL);
     DefineCustomStringVariable("trimtab.test_cost", "For tests: time by values and not by a clock.", NULL, &trimtab_test_cost, "", PGC_SUSET,

@@ -3,7 +3,8 @@
  *
  *   module.c    settings and hooks            inspect.c  which statements may be touched, and their class
  *   knobs.c     the parameters and values     classes.c  what is known, in shared memory; budget and memory
- *   hooks.c     planner and executor          inside.c   sections within a running query
+ *   plan.c      what a statement is planned with   levels.c  whose values stand
+ *   hooks.c     execution, and what it took   inside.c   sections within a running query
  *   store.c     the file                      views.c    SQL functions          explain.c  EXPLAIN's line
  */
 #ifndef TRIMTAB_H
@@ -107,7 +108,7 @@ extern int trimtab_mode;
 extern double trimtab_budget, trimtab_server_budget, trimtab_min_duration, trimtab_min_gain, trimtab_max_ratio;
 extern int trimtab_memory_limit_kb, trimtab_inside_tuples, trimtab_inside;
 extern bool trimtab_allow_locks, trimtab_allow_volatile, trimtab_allow_order;
-extern char *trimtab_parameters, *trimtab_file, *trimtab_test_cost;
+extern char *trimtab_parameters, *trimtab_hints, *trimtab_file, *trimtab_test_cost;
 extern double trimtab_test_ms(const double *base, const tt_point *point);
 
 /* knobs.c */
@@ -127,6 +128,8 @@ extern int trimtab_work_mem_factor(const double *base, const tt_point *point, do
 extern bool trimtab_check_parameters(char **newval, void **extra, GucSource source);
 extern void trimtab_assign_parameters(const char *newval, void *extra);
 extern uint32 trimtab_parameters_hash(void);
+extern bool trimtab_check_hints(char **newval, void **extra, GucSource source);
+extern void trimtab_assign_hints(const char *newval, void *extra);
 
 /* inspect.c */
 extern LeftAlone trimtab_inspect(Query *query);

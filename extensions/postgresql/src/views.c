@@ -269,6 +269,9 @@ static void add_class(StringInfo out, const Class *c)
                          trimtab_knob_text(i, levels[i].value[c->tuner.best.level[i]]));
         any = true;
     }
+    appendStringInfoString(out, "}, \"own\": {");
+    for (int i = 0; i < N_KNOBS; i++)
+        appendStringInfo(out, "%s\"%s\": \"%s\"", i > 0 ? ", " : "", trimtab_knob_name(i), trimtab_knob_text(i, c->base_values[i]));
     appendStringInfoString(out, "}}");
 }
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli.options import json_option, print_json, state_option, study_file_argument
+
+if TYPE_CHECKING:
+    from trimtab.study import StudyFile
 
 __all__ = ["command"]
 
@@ -26,19 +30,39 @@ __all__ = ["command"]
     is_flag=True,
     help="Print it as ALTER ROLE ... SET and hints, for servers without the extension.",
 )
-def command(study_file: Path, state_dir: Path, as_json: bool, mode: str | None, as_sql: bool) -> int:
+@click.option(
+    "--advice", "as_advice", is_flag=True, help="Print settings that help most of the time as lines of a study file."
+)
+@click.option(
+    "--hints",
+    "winner",
+    metavar="NAME",
+    help="Have each new class try the proven winner of the study NAME first, permanently.",
+)
+def command(
+    study_file: Path,
+    state_dir: Path,
+    as_json: bool,
+    mode: str | None,
+    as_sql: bool,
+    as_advice: bool,
+    winner: str | None,
+) -> int:
     """Show what PostgreSQL has learnt about its queries with the extension, for the target that has `in_engine = true`.
 
-    Changes nothing, except with --mode.
+    Changes nothing, except with --mode and --hints.
     """
     from trimtab.study import engine_advice, engine_classes, load_study_file, switch_engine
 
     file = load_study_file(study_file)
-    if sum((as_json, as_sql, mode is not None)) > 1:
-        raise click.UsageError("use only one of --json, --sql and --mode")
+    if sum((as_json, as_sql, as_advice, mode is not None, winner is not None)) > 1:
+        raise click.UsageError("use only one of --json, --sql, --advice, --mode and --hints")
     if mode is not None:
         switch_engine(file, state_dir, mode)
         click.echo(f"trimtab.mode = {mode}")
+        return 0
+    if winner is not None:
+        _hint(file, state_dir, winner)
         return 0
     if as_sql:
         click.echo(engine_advice(file, state_dir), nl=False)
@@ -47,7 +71,17 @@ def command(study_file: Path, state_dir: Path, as_json: bool, mode: str | None, 
     if as_json:
         print_json({"classes": classes})
         return 0
-    from trimtab.report import engine_text
+    from trimtab.report import advice_toml, engine_text
 
-    click.echo(engine_text(classes))
+    click.echo(advice_toml(classes) if as_advice else engine_text(classes))
     return 0
+
+
+def _hint(file: StudyFile, state_dir: Path, name: str) -> None:
+    from trimtab.history import find_study, read_history_at
+    from trimtab.study import hint_engine
+
+    with read_history_at(file.study.history, state_dir) as history:
+        record = find_study(history, name)
+    hints = hint_engine(file, state_dir, record)
+    click.echo("trimtab.hints = " + ", ".join(f"{knob}={value}" for knob, value in hints.items()))

@@ -34,6 +34,7 @@ __all__ = ["command"]
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     help="Folder of study files that the dashboard may start.",
 )
+@click.option("--sync", is_flag=True, help="Answer a report only when the disk has it, and not up to 1 s before.")
 @click.option("--no-token", is_flag=True, help="Ask for no token: whoever reaches the port may do everything.")
 @click.option("--insecure", is_flag=True, help="Serve other machines without a token or without TLS.")
 def command(
@@ -45,6 +46,7 @@ def command(
     cert: Path | None,
     key: Path | None,
     studies: Path | None,
+    sync: bool,
     no_token: bool,
     insecure: bool,
 ) -> int:
@@ -60,7 +62,7 @@ def command(
     token, is_new = ("", False) if no_token else read_token(state_dir)
     settings = ServeSettings(
         host=host, port=port, token=token, names=tuple(n.lower() for n in names), cert=cert, key=key, is_forced=insecure,
-        studies=studies,
+        studies=studies, sync_s=0.0 if sync else 1.0,
     )  # fmt: skip
     from trimtab.serve.run import run
 

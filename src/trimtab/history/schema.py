@@ -40,6 +40,7 @@ __all__ = [
     "metadata",
     "no_history",
     "study_table",
+    "sync_sqlite",
     "trial_table",
 ]
 
@@ -106,7 +107,8 @@ def make_engine(url_or_path: str | Path, *, is_there: bool = False) -> Engine:
     """An engine for a path (SQLite), a `sqlite:///` URL or a `postgresql://` URL; nothing is opened yet.
 
     Transactions of an engine with the execution option `trimtab_write` take the write lock at once, so that they wait
-    for another writer instead of failing half-way.
+    for another writer instead of failing half-way. With the value "unsynced" their commits do not wait for SQLite's disk: they
+    survive the end of the process, and a loss of power after the next commit that waits, or `sync_sqlite`.
 
     With `is_there` no file is made: it must be there already.
 
@@ -195,5 +197,29 @@ def _set_pragmas(connection: Any, _record: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    is_write = connection.get_execution_options().get("trimtab_write", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if is_write else "BEGIN")
+    how = connection.get_execution_options().get("trimtab_write", False)
+    if how:
+        connection.exec_driver_sql(f"PRAGMA synchronous={'NORMAL' if how == 'unsynced' else 'FULL'}")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if how else "BEGIN")
+
+
+def sync_sqlite(path: Path) -> None:
+    """Returns when all that was committed to the history at `path` is on its disk.
+
+    Commits stand in the log beside the file until SQLite moves them into it, which waits for the disk by itself.
+
+    Raises:
+        HistoryError: the disk refuses.
+    """
+    try:
+        log = os.open(path.with_name(path.name + "-wal"), os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(log)
+    except OSError as error:
+        raise HistoryError(
+            f"history={str(path)!r} cannot be written to its disk: {error.strerror}", hint="free some space"
+        ) from error
+    finally:
+        os.close(log)

@@ -17,7 +17,7 @@ from trimtab.history import codec, rows
 from trimtab.history.prepare import prepare
 from trimtab.history.query import StudyQuery, run_query
 from trimtab.history.record import STUDY_STATUSES, Event, StudyCopy, StudyRecord, StudySummary, TrialSummary
-from trimtab.history.schema import event_table, make_engine, study_table, trial_table
+from trimtab.history.schema import event_table, make_engine, study_table, sync_sqlite, trial_table
 from trimtab.history.typed import verdict_to_json
 from trimtab.records import Context, Machine, Trial, Verdict
 from trimtab.space import Config
@@ -55,6 +55,7 @@ class History:
         """Use `History.open`; `shown` names the history in messages."""
         self._engine = engine
         self._writer = engine.execution_options(trimtab_write=True)
+        self._quick_writer = engine.execution_options(trimtab_write="unsynced")
         self._shown = shown
 
     @classmethod
@@ -201,8 +202,13 @@ class History:
                 hint="another process seems to run the same study; end it",
             ) from error
 
-    def add_many(self, trials: Iterable[tuple[int, Trial]], events: Iterable[tuple[int, Event]]) -> None:
+    def add_many(
+        self, trials: Iterable[tuple[int, Trial]], events: Iterable[tuple[int, Event]], *, is_synced: bool = True
+    ) -> None:
         """Keeps trials and events, of one study or of several, all of them or none; events in their order.
+
+        Without `is_synced` SQLite does not wait for the disk: they survive the end of the process at once, and a loss of
+        power after `sync`. PostgreSQL always waits.
 
         Raises:
             HistoryError: no such study, or it has a trial of one of the numbers.
@@ -211,10 +217,16 @@ class History:
             (trial_table, [rows.trial_values(study_id, trial) for study_id, trial in trials]),
             (event_table, [rows.event_values(study_id, event) for study_id, event in events]),
         )
-        with translated(self._shown), self._writer.begin() as connection:
+        writer = self._writer if is_synced else self._quick_writer
+        with translated(self._shown), writer.begin() as connection:
             for table, values in ready:
                 if values:
                     connection.execute(table.insert(), values)
+
+    def sync(self) -> None:
+        """Returns when everything that was added is on the disk."""
+        if self._engine.dialect.name == "sqlite" and self._engine.url.database:
+            sync_sqlite(Path(self._engine.url.database))
 
     def trials(self, study_id: int) -> list[Trial]:
         """The trials of a study in the order of their numbers, exactly as they were added."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from trimtab.records.machine import Machine
     from trimtab.records.objective import FIGURES, METRICS, MetricConstraint, Objective
     from trimtab.records.prior import KnobPrior, Play, Prior
-    from trimtab.records.query_class import QueryClass
+    from trimtab.records.query_class import CLASSES_KEPT, QueryClass, classes_from_json, classes_to_json
     from trimtab.records.rights import DataRights
     from trimtab.records.trial import Context, Fault, Role, Status, Trial, seconds_of
     from trimtab.records.verdict import (
@@ -51,7 +51,7 @@ else:
             "machine": "Machine",
             "objective": "FIGURES METRICS MetricConstraint Objective",
             "prior": "KnobPrior Play Prior",
-            "query_class": "QueryClass",
+            "query_class": "CLASSES_KEPT QueryClass classes_from_json classes_to_json",
             "rights": "DataRights",
             "trial": "Context Fault Role Status Trial seconds_of",
             "verdict": "AblationSummary BenchSummary Condition DesignPlan DriftPoint DriftSummary DroppedKnob "
@@ -63,6 +63,7 @@ else:
     )
 
 __all__ = [
+    "CLASSES_KEPT",
     "FIGURES",
     "METRICS",
     "AblationSummary",
@@ -107,5 +108,7 @@ __all__ = [
     "Visit",
     "WarmStartSummary",
     "WarmStudy",
+    "classes_from_json",
+    "classes_to_json",
     "seconds_of",
 ]

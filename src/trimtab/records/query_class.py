@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 
-__all__ = ["QueryClass"]
+__all__ = ["CLASSES_KEPT", "QueryClass", "classes_from_json", "classes_to_json"]
+
+CLASSES_KEPT = "query classes"
+"""Kind of the event in which a study keeps what the server had learnt at its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,3 +43,20 @@ class QueryClass:
     lost_ms: float
     gained_ms: float
     settings: Mapping[str, str]
+
+
+def classes_to_json(classes: Iterable[QueryClass]) -> str:
+    """As the text of an event of kind `CLASSES_KEPT`."""
+    return json.dumps([asdict(each) for each in classes])
+
+
+def classes_from_json(text: str) -> list[QueryClass]:
+    """What `classes_to_json` was given.
+
+    Raises:
+        ValueError: it is no such text.
+    """
+    try:
+        return [QueryClass(**each) for each in json.loads(text)]
+    except TypeError as error:
+        raise ValueError(f"no classes of queries: {error}") from error

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from trimtab.report.bench import bench_to_json, measurement_to_json, print_bench
     from trimtab.report.bench_live import BenchProgress
     from trimtab.report.html import render_html, render_rank_html, write_html, write_rank_html
-    from trimtab.report.in_engine import engine_text
+    from trimtab.report.in_engine import advice_toml, engine_text, kept_classes
     from trimtab.report.json import to_json
     from trimtab.report.live import Progress
     from trimtab.report.ranking import print_rank, rank_text, rank_to_json
@@ -23,7 +23,7 @@ else:
             "bench": "bench_to_json measurement_to_json print_bench",
             "bench_live": "BenchProgress",
             "html": "render_html render_rank_html write_html write_rank_html",
-            "in_engine": "engine_text",
+            "in_engine": "advice_toml engine_text kept_classes",
             "json": "to_json",
             "live": "Progress",
             "ranking": "print_rank rank_text rank_to_json",
@@ -36,8 +36,10 @@ __all__ = [
     "BenchProgress",
     "Progress",
     "Summary",
+    "advice_toml",
     "bench_to_json",
     "engine_text",
+    "kept_classes",
     "measurement_to_json",
     "print_bench",
     "print_rank",

@@ -13,6 +13,7 @@ from trimtab.records import Trial
 from trimtab.report.charts import Figure, figures
 from trimtab.report.explain import Explanation, with_plots
 from trimtab.report.explain_charts import by_knobs, explanation_figures, worth_figure
+from trimtab.report.parallel import parallel_figure
 from trimtab.report.summary import Summary, compared_trials, summarise
 from trimtab.report.svg import NARROW, WIDE, figure_svg
 from trimtab.report.words import clean, first_line, number_text, percent_text, ratio_text
@@ -73,7 +74,9 @@ def render_html(study: StudyRecord, trials: Sequence[Trial]) -> str:
 
 def report_figures(study: StudyRecord, trials: Sequence[Trial], summary: Summary) -> dict[str, Figure]:
     """Every figure of a study's trials and proof there is data for."""
-    return figures(summary, *compared_trials(study, trials, summary.best)) | _line_figures(summary)
+    made = figures(summary, *compared_trials(study, trials, summary.best)) | _line_figures(summary)
+    lines = parallel_figure(study, trials)
+    return made if lines is None else made | {"parallel": lines}
 
 
 def render_rank_html(study: StudyRecord, consensus: Consensus, trials: Sequence[Trial]) -> str:

@@ -1,13 +1,21 @@
-"""The classes of queries that a server tunes itself, as text for a terminal."""
+"""The classes of queries that a server tunes itself, as text for a terminal; and what of them a study may begin with."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from trimtab.records import QueryClass
+from trimtab.records import CLASSES_KEPT, QueryClass, classes_from_json
 from trimtab.units import format_figure
 
-__all__ = ["engine_text"]
+if TYPE_CHECKING:
+    from trimtab.history import Event
+
+__all__ = ["advice_toml", "engine_text", "kept_classes"]
+
+_MAJORITY = 0.5
+"""A setting that helps classes with less than this share of the time is no advice for a whole server."""
 
 
 def engine_text(classes: Sequence[QueryClass]) -> str:
@@ -32,3 +40,29 @@ def _row(each: QueryClass) -> str:
     settings = ", ".join(f"{name}={value}" for name, value in each.settings.items())
     why = settings or (f"left alone: {each.left_alone}" if each.left_alone else each.phase)
     return f"{each.query_id:>20}  {each.calls:>7} {each.probes:>6} {format_figure(each.own_ms):>9}  {gain:<22} {why}"
+
+
+def kept_classes(events: Iterable[Event]) -> list[QueryClass] | None:
+    """What a study's server had learnt at its end; None where it does not tune its queries."""
+    found = None
+    for event in events:
+        if event.kind == CLASSES_KEPT:
+            found = classes_from_json(event.text)
+    return found
+
+
+def advice_toml(classes: Sequence[QueryClass]) -> str:
+    """Settings that were faster for more than half of all measured time, as lines of a study file; a comment without any."""
+    total = sum(each.total_ms for each in classes) or 1.0
+    helped: dict[tuple[str, str], float] = defaultdict(float)
+    for each in classes:
+        for name, value in each.settings.items():
+            helped[name, value] += each.total_ms
+    lines = [
+        f'{name} = "{value}"  # faster for {ms / total:.0%} of the time'
+        for (name, value), ms in sorted(helped.items())
+        if ms / total > _MAJORITY
+    ]
+    if not lines:
+        return "# no setting was faster for most of the measured time"
+    return "\n".join(["[search.advice]  # measured instead of the rule-based advice", *lines])

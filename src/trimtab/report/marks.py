@@ -12,7 +12,7 @@ from trimtab.report.axes import Axis
 from trimtab.report.words import clean
 from trimtab.units import format_figure
 
-__all__ = ["symbol_svg", "text_of", "trace_svg"]
+__all__ = ["cividis", "symbol_svg", "text_of", "trace_svg"]
 
 _FIELD = re.compile(r"%{(\w+)(?::([^}]*))?}")
 _HOLLOW = "-open"
@@ -192,10 +192,10 @@ def _cells(trace: Mapping[str, Any], x: Axis, y: Axis) -> Iterator[str]:
             box = f'x="{a - width / 2:.1f}" y="{b - height / 2:.1f}" width="{width + 0.5:.1f}" height="{height + 0.5:.1f}"'
             said = _said(trace, 0, x=name_x, y=name_y, z=z)
             label = f'<text x="{a:.1f}" y="{b + 4:.1f}" text-anchor="middle" style="fill:{ink}">{z:.2f}</text>'
-            yield f'<g>{said}<rect {box} fill="{_cividis(share)}"/>{label}</g>'
+            yield f'<g>{said}<rect {box} fill="{cividis(share)}"/>{label}</g>'
 
 
-def _cividis(share: float) -> str:
+def cividis(share: float) -> str:
     """From blue to yellow: even steps of lightness, the same for people who do not tell red from green (Nunez 2018)."""
     place = min(max(share, 0.0), 1.0) * (len(_CIVIDIS) - 1)
     i = min(int(place), len(_CIVIDIS) - 2)

@@ -13,6 +13,7 @@ from typing import Any
 
 from trimtab.report.axes import Axis, make_axis
 from trimtab.report.marks import symbol_svg, text_of, trace_svg
+from trimtab.report.parallel import parallel_svg
 
 __all__ = ["NARROW", "WIDE", "figure_svg"]
 
@@ -27,6 +28,8 @@ _LEGEND_SIGN_PX = 7.0
 
 def figure_svg(name: str, figure: Mapping[str, Any], *, width: int = WIDE) -> str:
     """One <svg> element; ids in it begin with `name`."""
+    if "parallel" in figure:
+        return parallel_svg(name, figure, width)
     traces, described = figure["data"], figure["layout"]
     height = described["height"]
     legend, n_rows = _legend(traces, width)

@@ -80,10 +80,14 @@ async def _list(hub: Hub, request: Request, body: None) -> Any:
 async def _show(hub: Hub, request: Request, body: None) -> Any:
     def shown() -> dict[str, Any]:
         with hub.sessions.use(request.path_params["name"]) as session:
+            speeds = session.speeds()
             clients = [
-                {"name": each.name, "joined_at": each.joined_at, "seen_at": each.seen_at, "n_reports": each.n_reports}
+                {
+                    "name": each.name, "joined_at": each.joined_at, "seen_at": each.seen_at, "n_reports": each.n_reports,
+                    "speed": strict(speeds.get(each.id)),
+                }
                 for each in session.clients.values()
-            ]
+            ]  # fmt: skip
             return {**summary_of(session), "running": strict(session.running()), "clients": clients}
 
     return await run_in_threadpool(shown)
@@ -113,7 +117,7 @@ async def _leave(hub: Hub, request: Request, body: None) -> Any:
             session.leave(request.path_params["client"])
 
     await run_in_threadpool(left)
-    hub.changed()
+    hub.changed(request.path_params["name"])
     return {"left": True}
 
 
@@ -128,12 +132,12 @@ async def _fetch(hub: Hub, request: Request, body: FetchBody) -> Any:
 
     until = hub.clock() + body.wait_s
     while True:
-        seen = hub.version
+        n = hub.rung(name)
         answer = await run_in_threadpool(fetched)
         left_s = until - hub.clock()
         if answer["state"] not in ("wait", "paused") or left_s <= 0 or hub.is_ending:
             break
-        await hub.next_change(seen, min(left_s, _POLL_S))
+        await hub.points(name).wait(n, min(left_s, _POLL_S))
     if answer["state"] == "point":
         hub.changed()
     elif answer["state"] == "ended":
@@ -163,9 +167,9 @@ async def _report(hub: Hub, request: Request, body: ReportBody) -> Any:
             return {"outcome": outcome, "state": session.state, "best": _best(session)}
 
     answer = await run_in_threadpool(reported)
-    await asyncio.wrap_future(hub.sessions.keeper.durable())  # what is acknowledged is on disk
+    await asyncio.wrap_future(hub.sessions.keeper.durable())  # what is acknowledged is kept
     hub.n_reports += 1
-    hub.changed()
+    hub.changed(name)
     return answer
 
 
@@ -190,7 +194,7 @@ def _control(what: str) -> Callable[[Hub, Request, EmptyBody], Awaitable[Any]]:
 
         answer = await run_in_threadpool(done)
         await asyncio.wrap_future(hub.sessions.keeper.durable())
-        hub.changed()
+        hub.changed(name)
         return answer
 
     return control
@@ -221,7 +225,11 @@ OPERATIONS: tuple[Operation, ...] = (
         "POST", f"{_ONE}/fetch", _fetch, FetchBody, "The next point to measure, or the best config while none is ready."
     ),
     Operation(
-        "POST", f"{_ONE}/report", _report, ReportBody, "Report what a point gave; it is on disk when this answers."
+        "POST",
+        f"{_ONE}/report",
+        _report,
+        ReportBody,
+        "Report what a point gave; it is in the history when this answers.",
     ),
     Operation("GET", f"{_ONE}/best", _best_of, None, "The best config so far, and whether it is proven."),
     *(Operation("POST", f"{_ONE}/{what}", _control(what), EmptyBody, doc) for what, doc in _CONTROLS.items()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
+import re
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
@@ -78,6 +79,10 @@ def _file(name: str) -> bytes:
 
 async def _http_problem(request: Request, error: HTTPException) -> Response:
     hints = {404: "`GET /api/v1/openapi.json` describes the API", 405: "see `GET /api/v1/openapi.json`"}
+    version = re.match(r"/api/v(\d{1,9})(/|$)", request.url.path)
+    if version is not None and version[1] != "1":
+        detail = f"this server speaks /api/v1, and the request is for /api/v{version[1]}"
+        return problem(404, detail, f"use a client of the server's version: Trimtab {__version__}")
     return problem(error.status_code, str(error.detail), hints.get(error.status_code), dict(error.headers or {}))
 
 

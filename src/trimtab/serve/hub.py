@@ -6,17 +6,45 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from trimtab.errors import TrimtabError
 from trimtab.jsonable import strict
+from trimtab.serve.kept import Kept
 from trimtab.serve.settings import ServeSettings
 from trimtab.serve.starts import Starts
 from trimtab.session import Sessions
+from trimtab.session.sessions import KIND
 from trimtab.session.view import summary_of
+from trimtab.study import running_now
 
-__all__ = ["Hub"]
+__all__ = ["Bell", "Hub"]
+
+
+class Bell:
+    """Wakes everybody who waits for it; used by one event loop.
+
+    Attributes:
+        n: counts up each time it rings.
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._rings = asyncio.Event()
+
+    def ring(self) -> None:
+        """Now."""
+        self.n += 1
+        self._rings.set()
+        self._rings = asyncio.Event()
+
+    async def wait(self, n: int, most_s: float) -> None:
+        """Until it has rung since `n` was read, `most_s` at most."""
+        if self.n == n:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._rings.wait(), most_s)
 
 
 class Hub:
@@ -24,8 +52,9 @@ class Hub:
 
     Attributes:
         starts: studies that the server has started.
+        kept: studies that people look at.
         is_ending: whether the server is about to end.
-        version: counts up with every change.
+        seen: rings with every change that people are shown.
         n_reports, n_problems, n_asks, ask_s: for the metrics.
     """
 
@@ -34,29 +63,32 @@ class Hub:
     ) -> None:
         self.sessions, self.settings, self.state_dir, self.clock = sessions, settings, state_dir, clock
         self.starts = Starts(settings.studies, state_dir)
-        self.version = 0
+        self.kept = Kept(sessions)
+        self.seen = Bell()
+        self._points: dict[str, Bell] = {}
         self.n_reports = self.n_problems = self.n_asks = 0
         self.ask_s = 0.0
         self.is_ending = False
-        self._changed = asyncio.Event()
 
     def end(self) -> None:
         """Nobody is to wait any longer: the server ends."""
         self.is_ending = True
-        self.changed()
+        for bell in (self.seen, *self._points.values()):
+            bell.ring()
 
-    def changed(self) -> None:
-        """Wakes whoever waits."""
-        self.version += 1
-        self._changed.set()
-        self._changed = asyncio.Event()
+    def changed(self, session: str = "") -> None:
+        """Wakes who watches; and who waits for a point of that session, where one may be ready now."""
+        self.seen.ring()
+        if session in self._points:
+            self._points[session].ring()
 
-    async def next_change(self, seen: int, most_s: float) -> None:
-        """Waits until `version` is no longer `seen`, `most_s` at most."""
-        if self.version != seen:
-            return
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), most_s)
+    def rung(self, session: str) -> int:
+        """How often that bell has rung; -1 where nobody has waited for it yet."""
+        return self._points[session].n if session in self._points else -1
+
+    def points(self, session: str) -> Bell:
+        """What rings when a point of a session may be ready: its clients wait for nobody else's."""
+        return self._points.setdefault(session, Bell())
 
     def failed(self, error: TrimtabError) -> None:
         """Counts a refusal."""
@@ -81,6 +113,17 @@ class Hub:
                 "created_at": each.created_at, "objective": each.objective, "state": _state(each.status),
             }  # fmt: skip
             rows.append(strict({**row, **summary_of(session)} if session is not None else row))
+        return rows
+
+    def study_rows(self, *, with_sessions: bool = False) -> list[dict[str, Any]]:
+        """The studies of the command line; those that run on this machine from this state directory with what they do now."""
+        now = running_now(self.state_dir)
+        rows = []
+        for each in self.sessions.history.summaries():
+            if with_sessions or each.target != KIND:
+                row, doing = strict(asdict(each)), now.get(each.id)
+                is_same = doing is not None and (doing["name"], doing["created_at"]) == (each.name, each.created_at)
+                rows.append({**row, "now": doing if is_same else None})
         return rows
 
 

@@ -1,11 +1,12 @@
-"""Server-sent events: the state of all sessions and studies whenever it changes, once a second at most."""
+"""Server-sent events: the state of all sessions and studies when it changes, once a second at most; made once for all viewers."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
+import threading
 from collections.abc import AsyncIterator
-from dataclasses import asdict
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -31,6 +32,10 @@ class LiveView:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._n_viewers = 0
+        self._made = ""
+        self._made_at = -math.inf
+        self._is_measuring = False
+        self._making = threading.Lock()
 
     async def stream(self, request: Request) -> Response:
         """As an answer."""
@@ -43,8 +48,8 @@ class LiveView:
         try:
             last, silent_s = "", 0.0
             while not self._hub.is_ending:
-                seen = self._hub.version
-                data = json.dumps(await run_in_threadpool(self._state))
+                n = self._hub.seen.n
+                data = await run_in_threadpool(self._state)
                 if data != last:
                     last, silent_s = data, 0.0
                     yield f"event: state\ndata: {data}\n\n"
@@ -53,15 +58,24 @@ class LiveView:
                     yield ": still here\n\n"
                 if not self._hub.is_ending:
                     await asyncio.sleep(_SHORTEST_S)
-                await self._hub.next_change(seen, _LONGEST_S - _SHORTEST_S)
+                if not self._is_measuring:
+                    await self._hub.seen.wait(n, _LONGEST_S - _SHORTEST_S)
                 silent_s += _LONGEST_S
         finally:
             self._n_viewers -= 1
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> str:
+        """As JSON; that of another viewer if it is fresh."""
+        with self._making:
+            if self._hub.clock() - self._made_at >= _SHORTEST_S / 2:
+                self._made, self._made_at = json.dumps(self._looked()), self._hub.clock()
+            return self._made
+
+    def _looked(self) -> dict[str, Any]:
         running = {session.study_id: strict(session.running()) for session in self._hub.sessions.live()}
         sessions = self._hub.session_rows()
         for row in sessions:
             row["running"] = running.get(row["study_id"], [])
-        studies = [strict(asdict(each)) for each in self._hub.sessions.history.summaries() if each.target != "session"]
+        studies = self._hub.study_rows()
+        self._is_measuring = any(row["now"] for row in studies)
         return {"sessions": sessions, "studies": studies}

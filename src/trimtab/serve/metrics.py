@@ -42,7 +42,7 @@ def _lines(hub: Hub) -> Iterator[str]:
     )
     yield from _metric("trimtab_ask_seconds_count", "counter", "Fetches.", [({}, hub.n_asks)])
     waiting = hub.sessions.keeper.n_waiting
-    yield from _metric("trimtab_unwritten_rows", "gauge", "Rows that are not on disk yet.", [({}, waiting)])
+    yield from _metric("trimtab_unwritten_rows", "gauge", "Rows that are not in the history yet.", [({}, waiting)])
 
 
 def _metric(name: str, kind: str, text: str, rows: Iterable[tuple[dict[str, str], float]]) -> Iterator[str]:

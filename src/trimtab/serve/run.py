@@ -37,7 +37,7 @@ def run(settings: ServeSettings, state_dir: Path, history_url: str | None, start
     """
     listening = _listening(settings)
     with listening, open_history_at(history_url, state_dir) as history:
-        sessions = Sessions(history, state_dir)
+        sessions = Sessions(history, state_dir, sync_s=settings.sync_s)
         hub = Hub(sessions, settings, state_dir)
         app = make_app(hub)
         config = uvicorn.Config(
@@ -76,7 +76,8 @@ async def _serve(server: uvicorn.Server, hub: Hub, listening: socket.socket) -> 
 
 def _listening(settings: ServeSettings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named asyncio sends without delay; else each answer waits 40 ms for the client's acknowledgement.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((settings.host, settings.port))

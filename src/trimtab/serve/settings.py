@@ -32,6 +32,7 @@ class ServeSettings:
         most_body: bytes of a request.
         most_per_s: requests that one address may make in a second; three times as many at once.
         studies: folder of study files that may be started; None: none may.
+        sync_s: how long a report may be kept before it survives a loss of power; 0: it is answered only then.
     """
 
     host: str = "127.0.0.1"
@@ -44,6 +45,7 @@ class ServeSettings:
     most_body: int = 1 << 20
     most_per_s: int = 2000
     studies: Path | None = None
+    sync_s: float = 1.0
 
     def __post_init__(self) -> None:
         """Checks what would be dangerous.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.session.refusal import ConflictError, UnknownError
-from trimtab.study import load_study_file
+from trimtab.study import ask_to_stop, load_study_file
 
 __all__ = ["Starts"]
 
@@ -67,20 +67,22 @@ class Starts:
                 )  # fmt: skip
         return study
 
-    def stop(self, study: str) -> None:
-        """As Ctrl-C does: the trial under way is undone and everything is kept.
+    def stop(self, study: str, study_id: int) -> None:
+        """As Ctrl-C does, whoever has started it: the trial under way is undone and everything is kept.
 
         Raises:
-            ConflictError: this server did not start it.
+            ConflictError: it does not run on this machine from this state directory.
         """
         with self._lock:
             process = self._running.get(study)
-            if process is None or process.poll() is not None:
-                raise ConflictError(
-                    f"study={study!r} was not started by this server",
-                    hint=f"press Ctrl-C where it runs, or make the file {self._state_dir / 'stop'}: it stops every study",
-                )
-            process.send_signal(signal.SIGINT)
+            if process is not None and process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                return
+        if not ask_to_stop(self._state_dir, study_id):
+            raise ConflictError(
+                f"study={study!r} does not run here: its process has ended, or has another state directory",
+                hint=f"press Ctrl-C where it runs, or make the file {self._state_dir / 'stop'}: it stops every study",
+            )
 
     def close(self) -> None:
         """Stops what runs and waits until targets are restored."""

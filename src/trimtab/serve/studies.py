@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -28,7 +27,7 @@ __all__ = ["STUDY_OPERATIONS"]
 _MOST_DRAWN = 1500
 """Trials of a plot: more of them hide each other, and a browser draws them slowly."""
 
-_MOST_ROWS = 2000
+_MOST_ROWS = 500
 _MOST_FAILURES = 20
 
 
@@ -37,16 +36,6 @@ def _study_id(request: Request) -> int:
     if not text.isdecimal() or len(text) > 9:
         raise UnknownError(f"there is no study id={text[:40]!r}", hint="`GET /api/v1/studies` lists them")
     return int(text)
-
-
-def _read(hub: Hub, study_id: int) -> tuple[StudyRecord, list[Trial]]:
-    if not any(each.id == study_id for each in hub.sessions.history.summaries()):
-        raise UnknownError(f"there is no study id={study_id}", hint="`GET /api/v1/studies` lists them")
-    history = hub.sessions.history
-    live = next((session for session in hub.sessions.live() if session.study_id == study_id), None)
-    if live is None:
-        return history.study(study_id), history.trials(study_id)
-    return history.study(study_id), sorted(live.trials, key=lambda trial: trial.number)
 
 
 def _thinned(trials: Sequence[Trial], most: int) -> list[Trial]:
@@ -63,13 +52,11 @@ def _thinned(trials: Sequence[Trial], most: int) -> list[Trial]:
 
 
 async def _list(hub: Hub, request: Request, body: None) -> Any:
-    found = await run_in_threadpool(hub.sessions.history.summaries)
-    return {"studies": [strict(asdict(each)) for each in found]}
+    return {"studies": await run_in_threadpool(hub.study_rows, with_sessions=True)}
 
 
 async def _show(hub: Hub, request: Request, body: None) -> Any:
-    def shown() -> dict[str, Any]:
-        record, trials = _read(hub, _study_id(request))
+    def shown(record: StudyRecord, trials: Sequence[Trial]) -> dict[str, Any]:
         summary = summarise(record, trials)
         told = {name: value for name, value in strict(summary).items() if name not in ("rows", "failures")}
         return {
@@ -82,7 +69,7 @@ async def _show(hub: Hub, request: Request, body: None) -> Any:
             "rows": strict(summary.rows[-_MOST_ROWS:]), "budget": _budget(record),
         }  # fmt: skip
 
-    return await run_in_threadpool(shown)
+    return await run_in_threadpool(lambda: hub.kept.made(_study_id(request), "facts", shown))
 
 
 def _budget(record: StudyRecord) -> str:
@@ -91,12 +78,13 @@ def _budget(record: StudyRecord) -> str:
 
 
 async def _charts(hub: Hub, request: Request, body: None) -> Any:
-    def drawn() -> dict[str, Any]:
-        record, trials = _read(hub, _study_id(request))
+    is_whole = request.query_params.get("more") == "1"
+
+    def drawn(record: StudyRecord, trials: Sequence[Trial]) -> dict[str, Any]:
         some = _thinned(trials, _MOST_DRAWN)
         made = report_figures(record, some, summarise(record, some))
         text = ""
-        if request.query_params.get("more") == "1":
+        if is_whole:
             explanation = with_plots(record, some, None)
             made |= explanation_figures(explanation)
             text = explanation.text
@@ -106,11 +94,11 @@ async def _charts(hub: Hub, request: Request, body: None) -> Any:
             "charts": {name: figure_svg(name, figure) for name, figure in made.items()},
         }
 
-    return await run_in_threadpool(drawn)
+    return await run_in_threadpool(lambda: hub.kept.made(_study_id(request), f"charts {is_whole}", drawn))
 
 
 async def _report(hub: Hub, request: Request, body: None) -> Any:
-    return HTMLResponse(await run_in_threadpool(lambda: render_html(*_read(hub, _study_id(request)))))
+    return HTMLResponse(await run_in_threadpool(lambda: hub.kept.made(_study_id(request), "report", render_html)))
 
 
 async def _compare(hub: Hub, request: Request, body: None) -> Any:
@@ -120,7 +108,7 @@ async def _compare(hub: Hub, request: Request, body: None) -> Any:
         other = str(request.query_params.get("with", ""))
         if not other.isdecimal() or len(other) > 9:
             raise UnknownError(f"there is no study id={other[:40]!r}", hint="give ?with=ID")
-        configs = [_best_of(*_read(hub, study_id)) for study_id in (_study_id(request), int(other))]
+        configs = [hub.kept.made(study_id, "best", _best_of) for study_id in (_study_id(request), int(other))]
         names = sorted(set(configs[0]) | set(configs[1]))
         rows = [{"knob": n, "a": configs[0].get(n), "b": configs[1].get(n)} for n in names]
         return {
@@ -160,11 +148,11 @@ async def _stop(hub: Hub, request: Request, body: EmptyBody) -> Any:
                 session.stop()
             hub.sessions.keeper.durable().result()
         else:
-            hub.starts.stop(record.name)
+            hub.starts.stop(record.name, study_id)
         return {"stopping": record.name}
 
     answer = await run_in_threadpool(stopped)
-    hub.changed()
+    hub.changed(answer["stopping"])
     return answer
 
 

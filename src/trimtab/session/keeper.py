@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -32,17 +33,28 @@ class Keeper:
     What nobody waits for (which points went out) is written after a moment, so that a crash loses little of it. What could not be
     written (a full disk) stays at the head of the queue and is tried again; whoever waited for it is told.
 
+    What is written survives the end of this process at once. A disk takes 5 to 20 ms to have it for good, so with `sync_s`
+    above 0 nobody waits for that: the disk is asked for it at most `sync_s` later, once for all that came in between. Only a
+    loss of power takes that much with it; sessions then go on from what is there, and those points are measured again.
+
+    Args:
+        history: where it is kept.
+        sync_s: see above; 0: every commit waits for the disk.
+
     Attributes:
         linger_s: how long something may wait for somebody to ask for it.
         refused: study id -> why nothing more is written of it: another server has written a trial of the same number.
     """
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, sync_s: float = 1.0) -> None:
         self.linger_s = 0.05
+        self._sync_s = sync_s
+        self._unsynced_since: float | None = None
         self.refused: dict[int, HistoryError] = {}
         self._history = history
         self._rows: deque[_Row] = deque()
         self._waiting: list[Future[None]] = []
+        self._is_writing = False
         self._changed = threading.Condition()
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="trimtab-keeper", daemon=True)
@@ -56,10 +68,10 @@ class Keeper:
                 self._changed.notify()
 
     def durable(self) -> Future[None]:
-        """Done when everything added before is on disk; its exception says why it is not."""
+        """Done when everything added before is kept; its exception says why it is not."""
         future: Future[None] = Future()
         with self._changed:
-            if not self._rows and not self._waiting:
+            if not self._rows and not self._waiting and not self._is_writing:
                 future.set_result(None)
                 return future
             self._waiting.append(future)
@@ -68,7 +80,7 @@ class Keeper:
 
     @property
     def n_waiting(self) -> int:
-        """Rows that are not on disk yet."""
+        """Rows that are not kept yet."""
         return len(self._rows)
 
     def close(self) -> None:
@@ -83,9 +95,10 @@ class Keeper:
             with self._changed:
                 self._linger()
                 rows, waiting = list(self._rows), self._waiting
-                self._rows, self._waiting = deque(), []
+                self._rows, self._waiting, self._is_writing = deque(), [], True
                 is_last = self._is_closed
             self._keep(rows, waiting)
+            self._sync(is_last)
             if is_last:
                 return
 
@@ -93,8 +106,20 @@ class Keeper:
         """Until somebody waits for what is there, or it has been there for a while."""
         has_lingered = False
         while not self._waiting and not self._is_closed and not has_lingered:
-            has_lingered = bool(self._rows)
-            self._changed.wait(self.linger_s if self._rows else None)
+            due = self._unsynced_since is not None
+            has_lingered = bool(self._rows) or due
+            self._changed.wait(self.linger_s if self._rows else self._sync_s if due else None)
+
+    def _sync(self, is_last: bool) -> None:
+        """Once for all commits of the last `sync_s`; a disk that refuses is asked again."""
+        since, now = self._unsynced_since, time.monotonic()
+        if since is None or (now - since < self._sync_s and not is_last):
+            return
+        self._unsynced_since = None
+        try:
+            self._history.sync()
+        except HistoryError:
+            self._unsynced_since = now
 
     def _keep(self, rows: Sequence[_Row], waiting: Sequence[Future[None]]) -> None:
         try:
@@ -102,9 +127,12 @@ class Keeper:
         except HistoryError as error:
             with self._changed:
                 self._rows.extendleft(reversed(rows))
+                self._is_writing = False
             for future in waiting:
                 future.set_exception(error)
             return
+        with self._changed:
+            self._is_writing = False
         for future in waiting:
             future.set_result(None)
 
@@ -130,4 +158,7 @@ class Keeper:
                 status, verdict = row.value
                 self._history.update_study(row.study_id, status=status, verdict=verdict)
         if trials or events:
-            self._history.add_many(trials, events)
+            is_synced = self._sync_s <= 0
+            self._history.add_many(trials, events, is_synced=is_synced)
+            if not is_synced and self._unsynced_since is None:
+                self._unsynced_since = time.monotonic()

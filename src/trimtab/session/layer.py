@@ -92,6 +92,17 @@ class Layer:
         """What becomes of `result` on its way back."""
         return result
 
+    def wants(self, client: str) -> bool:
+        """Whether that client is to run the baseline for this layer before it gets another point."""
+        return False
+
+    def repeated(self, client: str, result: Result) -> None:
+        """Learns from such a run; no run that failed. After a restart of the server it is told again, in order."""
+
+    def says(self) -> Mapping[str, float]:
+        """How fast the machine of each client is, by the client's id, against a reference of the layer's own."""
+        return {}
+
     def _read(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Every option of `OPTIONS` with its value.
 
@@ -158,6 +169,22 @@ class Stack:
                 return found
             result = found
         return result
+
+    def wants(self, client: str) -> bool:
+        """Whether a layer wants that client to run the baseline."""
+        return any(_guarded(layer, lambda at=layer: at.wants(client)) for layer in self._layers)
+
+    def repeated(self, client: str, result: Result) -> None:
+        """Tells every layer of such a run."""
+        for layer in self._layers:
+            _guarded(layer, lambda at=layer: at.repeated(client, result))
+
+    def says(self) -> dict[str, float]:
+        """The speeds of the clients' machines, of the first layer that knows one."""
+        found: dict[str, float] = {}
+        for layer in self._layers:
+            found = {**_guarded(layer, lambda at=layer: at.says()), **found}
+        return found
 
 
 def _guarded(layer: Layer, call: Any) -> Any:

@@ -57,7 +57,7 @@ class LocalSession:
     ) -> None:
         self._history = open_history_at(history_url, state_dir)
         try:
-            self._sessions = Sessions(self._history, state_dir)
+            self._sessions = Sessions(self._history, state_dir, sync_s=0)
             try:
                 self._session, self.is_new = self._sessions.begin(spec, again=again)
             except BaseException:

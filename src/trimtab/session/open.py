@@ -1,4 +1,4 @@
-"""Open, Client, Fetched: what a session holds while it goes on."""
+"""Open, Fetched, Reported: what a session holds while it goes on."""
 
 from __future__ import annotations
 
@@ -15,20 +15,9 @@ from trimtab.session.layer import Reject
 from trimtab.session.point import Point, Result
 from trimtab.space import Config
 
-__all__ = ["Client", "Fetched", "Means", "Open", "Reported", "State", "rejected", "result_again", "take_back"]
+__all__ = ["Fetched", "Means", "Open", "Reported", "State", "rejected", "result_again", "take_back"]
 
 State = Literal["running", "paused", "ended"]
-
-
-@dataclass(slots=True)
-class Client:
-    """Somebody who makes trials."""
-
-    id: str
-    name: str
-    joined_at: float
-    seen_at: float
-    n_reports: int = 0
 
 
 @dataclass(slots=True)
@@ -50,29 +39,43 @@ class Open:
         mark = hashlib.sha256(values).hexdigest()[:10]
         return f"{study_id}.{self.ask.number}.{self.run}.{mark}"
 
-    def point(self, *, is_replayed: bool = False) -> Point:
+    def point(self, *, client: str | None = None, is_replayed: bool = False) -> Point:
+        """As clients and layers see it; `client`: who has measured it, if that is not who has it now."""
         return Point(
             number=self.ask.number, run=self.run, config=self.ask.config, role=self.ask.role,
-            effort=str(self.ask.effort), client=self.client, is_replayed=is_replayed,
+            effort=str(self.ask.effort), client=self.client if client is None else client, is_replayed=is_replayed,
         )  # fmt: skip
 
 
 class Means:
-    """The mean loss of each config that was measured in full; every trial is looked at once."""
+    """The mean loss of each config that was measured in full; every trial is looked at once.
+
+    Every answer of a session holds the best config, so all of them are looked at only when the best one was measured again.
+    """
 
     def __init__(self) -> None:
         self._n = 0
-        self._losses: dict[Config, list[float]] = {}
+        self._losses: dict[Config, tuple[float, int]] = {}
+        self._best: tuple[float, Config | None] = (math.inf, None)
 
     def best(self, trials: Sequence[Trial]) -> tuple[Config | None, float]:
         """The config with the least mean, and that; `trials` only ever grows."""
-        for trial in trials[self._n :]:
+        for index in range(self._n, len(trials)):
+            trial = trials[index]
             if trial.status is Status.OK and trial.is_feasible and trial.loss is not None:
-                self._losses.setdefault(trial.config, []).append(trial.loss)
+                self._add(trial.config, trial.loss)
         self._n = len(trials)
-        means = ((sum(losses) / len(losses), config) for config, losses in self._losses.items())
-        loss, config = min(means, key=lambda each: each[0], default=(math.inf, None))
-        return config, loss
+        return self._best[1], self._best[0]
+
+    def _add(self, config: Config, loss: float) -> None:
+        total, n = self._losses.get(config, (0.0, 0))
+        self._losses[config] = (total + loss, n + 1)
+        mean = (total + loss) / (n + 1)
+        if config == self._best[1] and mean > self._best[0]:
+            means = ((total / n, each) for each, (total, n) in self._losses.items())
+            self._best = min(means, key=lambda pair: pair[0])
+        elif mean < self._best[0] or config == self._best[1]:
+            self._best = (mean, config)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

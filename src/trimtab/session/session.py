@@ -8,7 +8,6 @@ of that order (see `trimtab.flow.study`).
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -20,9 +19,11 @@ from trimtab.flow.warm import WarmStart
 from trimtab.records import PassesPlan, Trial, Verdict
 from trimtab.session.journal import Journal
 from trimtab.session.layer import Again, Answer, Setting, Stack
-from trimtab.session.open import Client, Fetched, Means, Open, Reported, State, rejected, result_again, take_back
+from trimtab.session.members import Client, Members
+from trimtab.session.open import Fetched, Means, Open, Reported, State, rejected, result_again, take_back
 from trimtab.session.point import Report, Result, result_of
 from trimtab.session.refusal import ConflictError, GoneError, UnknownError
+from trimtab.session.repeats import Repeats
 from trimtab.session.spec import SessionSpec
 from trimtab.space import Config
 
@@ -31,7 +32,6 @@ __all__ = ["Session"]
 _MOST_UNSEEN = 200
 """Points that layers may answer or reject in one fetch: a space that is all but forbidden must not hold the server."""
 
-_MOST_CLIENTS = 10_000
 _MOST_LOST = 100
 """Points that clients may have had at a crash without the journal knowing it."""
 
@@ -50,7 +50,7 @@ class Session:
         clock: seconds since the epoch.
 
     Attributes:
-        clients: those that have joined and not left, by id.
+        members: the clients.
         version: counts up with every change.
     """
 
@@ -58,13 +58,15 @@ class Session:
         self, spec: SessionSpec, study_id: int, setting: Setting, journal: Journal, clock: Callable[[], float]
     ) -> None:
         self.spec, self.study_id, self.task = spec, study_id, setting.task
-        self.clients: dict[str, Client] = {}
+        self.members = Members(spec.name, spec.lease_s, clock)
         self.version = 0
         self.verdict = Verdict()
         self.error = ""
         self.news = ""
         self._clock, self._journal, self._lease_s = clock, journal, spec.lease_s
         self._layers = Stack.of([(e.kind, e.options) for e in spec.layers if e.kind != "group"], setting)
+        self._is_unequal = any(entry.kind == "machines" for entry in spec.layers)
+        self._repeats = Repeats(study_id, self.task, self._layers, journal, clock)
         self._means = Means()
         self._most_lost = -1
         self._is_paused = False
@@ -119,21 +121,27 @@ class Session:
         return self._is_over and self.verdict.result == "better"
 
     def running(self) -> list[dict[str, Any]]:
-        """What is being measured: number, run, role, client, seconds, what it changes."""
+        """What is being measured: number (None: a shared repeat), run, role, client, seconds, what it changes."""
         now = self._clock()
+        points = [*((each.point(), each.since, each.ask.number) for each in self._opens.values()),
+                  *((point, since, None) for point, since in self._repeats.running())]  # fmt: skip
         return [
             {
-                "number": each.ask.number, "run": each.run, "role": str(each.ask.role), "client": self._shown(each.client),
-                "seconds": round(max(0.0, now - each.since), 1) if each.client else 0.0,
-                "changed": {name: each.ask.config[name] for name in each.ask.config.difference(self.task.baseline)},
+                "number": number, "run": point.run, "role": str(point.role), "client": self.members.shown(point.client),
+                "seconds": round(max(0.0, now - since), 1) if point.client else 0.0,
+                "changed": {name: point.config[name] for name in point.config.difference(self.task.baseline)},
             }
-            for each in self._opens.values()
+            for point, since, number in points
         ]  # fmt: skip
 
-    def _shown(self, client_id: str) -> str:
-        """The name of a client, else the beginning of its id; "" for none."""
-        found = self.clients.get(client_id)
-        return client_id[:6] if found is None else found.name or client_id[:6]
+    @property
+    def clients(self) -> dict[str, Client]:
+        """Those that have joined and not left, by id."""
+        return self.members.by_id
+
+    def speeds(self) -> dict[str, float]:
+        """How fast the machine of each client is, by id, where layer `machines` knows it."""
+        return self._repeats.state()
 
     # ----- clients
 
@@ -143,13 +151,7 @@ class Session:
         Raises:
             ConflictError: there are too many.
         """
-        if len(self.clients) >= _MOST_CLIENTS:
-            raise ConflictError(
-                f"session={self.spec.name!r} has n_clients={len(self.clients)} already", hint="let some leave first"
-            )
-        now = self._clock()
-        client = Client(secrets.token_hex(8), name, now, now)
-        self.clients[client.id] = client
+        client = self.members.join(name)
         self.version += 1
         return client
 
@@ -159,22 +161,13 @@ class Session:
         Raises:
             UnknownError: no such client.
         """
-        self._client(client_id)
+        self.members.get(client_id)
         del self.clients[client_id]
+        self._repeats.leave(client_id)
         for each in self._opens.values():
             if each.client == client_id:
                 take_back(each)
         self.version += 1
-
-    def _client(self, client_id: str) -> Client:
-        found = self.clients.get(client_id)
-        if found is None:
-            raise UnknownError(
-                f"session={self.spec.name!r} has no such client",
-                hint="join again: the server may have been restarted",
-            )
-        found.seen_at = self._clock()
-        return found
 
     # ----- the conversation
 
@@ -183,8 +176,9 @@ class Session:
 
         Raises:
             UnknownError: no such client.
+            ConflictError: it cannot measure the baseline, which layer `machines` wants of it.
         """
-        client = self._client(client_id)
+        client = self.members.get(client_id)
         now = self._clock()
         if self._is_over:
             return Fetched(state="ended")
@@ -193,9 +187,13 @@ class Session:
             return self._handed(held, client, now, since=held.since)
         if self._is_paused:
             return Fetched(state="paused")
+        repeat = self._repeats.next(client, self._lease_s)
+        if repeat is not None:
+            self.version += 1
+            return repeat
         self._expire(now)
         free = self._next_free()
-        if free is None:
+        if free is None or (self._is_unequal and not self.members.may_have(client, free.ask.role)):
             return Fetched(state="ended" if self._is_over else "wait")
         return self._handed(free, client, now, since=now)
 
@@ -258,23 +256,30 @@ class Session:
             ConflictError: somebody has reported that run already, or the session has ended.
             UsageError: the report says nothing, or not what the objective needs.
         """
-        client = self._client(client_id)
+        client = self.members.get(client_id)
         body = report.model_dump_json()
         before = self._done.get(ticket)
         if before is not None:
             if (before.client, before.body) == (client.id, body):
                 return "known"
             raise ConflictError(f"ticket={ticket!r} has been reported already", hint="fetch the next point")
+        if self._repeats.is_one(ticket) and not self._is_over:
+            self._repeats.report(client, ticket, report)
+            self._remember(ticket, Reported(client.id, body))
+            client.n_reports += 1
+            self.version += 1
+            return "told"
         reported = self._of_ticket(ticket)
         now = self._clock()
         cost_s = max(0.0, now - reported.since) if reported.since else 0.0
         result = result_of(report, self.task.objective, cost_s)
-        outcome = self._layers.incoming(reported.point(), result)
+        outcome = self._layers.incoming(reported.point(client=client.id), result)
         self._remember(ticket, Reported(client.id, body))
         client.n_reports += 1
         self.version += 1
         if isinstance(outcome, Again):
-            said = {"number": reported.ask.number, "run": reported.run, "cost_s": cost_s, "report": report.model_dump()}
+            said: dict[str, Any] = {"number": reported.ask.number, "run": reported.run, "cost_s": cost_s}
+            said |= {"client": client.id, "report": report.model_dump()}
             self._journal.event("run", self._journal.dumps(said))
             reported.run += 1
             take_back(reported)
@@ -409,9 +414,11 @@ class Session:
             said = self._journal.loads(text)
             again = self._opens[said["number"]]
             result = result_of(Report.model_validate(said["report"]), self.task.objective, said["cost_s"])
-            self._layers.incoming(again.point(is_replayed=True), result)
+            self._layers.incoming(again.point(client=said.get("client", ""), is_replayed=True), result)
             again.run = said["run"] + 1
             again.is_out = True
+        elif kind == "repeat":
+            self._repeats.replay(text)
         elif kind in ("pause", "resume", "finish"):
             self._apply(kind)
 

@@ -44,13 +44,20 @@ class Sessions:
         state_dir: for the lock that keeps a second server out, and for files of layers.
         clock: seconds since the epoch.
         most: sessions that may run at once.
+        sync_s: how long a report may be kept before it survives a loss of power, see `Keeper`.
 
     Raises:
         LockedError: another server serves from this folder.
     """
 
     def __init__(
-        self, history: History, state_dir: Path, *, clock: Callable[[], float] = time.time, most: int = _MOST_RUNNING
+        self,
+        history: History,
+        state_dir: Path,
+        *,
+        clock: Callable[[], float] = time.time,
+        most: int = _MOST_RUNNING,
+        sync_s: float = 1.0,
     ) -> None:
         self._lock_file = FileLock(state_dir / "sessions.lock")
         if not self._lock_file.acquire("sessions"):
@@ -59,7 +66,7 @@ class Sessions:
                 hint="end it, use it (`trimtab exec --server URL`), or give another --state",
             )
         self.history = history
-        self.keeper = Keeper(history)
+        self.keeper = Keeper(history, sync_s)
         self._folder, self._clock, self._most = state_dir / "logs", clock, most
         self._held: dict[str, _Held] = {}
         self._lock = threading.RLock()
@@ -182,7 +189,7 @@ class Sessions:
             old.stop("restarted by a client")
             self.keeper.durable().result()
             new = self._new(old.spec)
-            new.clients = old.clients
+            new.members.by_id = old.members.by_id
             return new
 
     def summaries(self) -> list[StudySummary]:

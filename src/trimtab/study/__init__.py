@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from trimtab.study.discovery import embedded_server, found_servers
     from trimtab.study.file import Budget, StudyFile, load_study_file
     from trimtab.study.grant import Grant, grant_sql
-    from trimtab.study.in_engine import engine_advice, engine_classes, switch_engine
+    from trimtab.study.in_engine import engine_advice, engine_classes, hint_engine, switch_engine
+    from trimtab.study.now import ask_to_stop, running_now
     from trimtab.study.rank import Ranked, design_name, make_rankers, rank_study
     from trimtab.study.rate_search import RateResult, Slo, find_rate, rate_to_json
     from trimtab.study.recovery import (
@@ -47,7 +48,8 @@ else:
             "discovery": "embedded_server found_servers",
             "file": "Budget StudyFile load_study_file",
             "grant": "Grant grant_sql",
-            "in_engine": "engine_advice engine_classes switch_engine",
+            "in_engine": "engine_advice engine_classes hint_engine switch_engine",
+            "now": "ask_to_stop running_now",
             "rank": "Ranked design_name make_rankers rank_study",
             "rate_search": "RateResult Slo find_rate rate_to_json",
             "recovery": "Recovered Stuck applied extract leave leave_applied open_changes recover shown",
@@ -76,6 +78,7 @@ __all__ = [
     "TuneListener",
     "applied",
     "apply_winner",
+    "ask_to_stop",
     "bench",
     "build_stack",
     "build_target",
@@ -90,6 +93,7 @@ __all__ = [
     "find_rate",
     "found_servers",
     "grant_sql",
+    "hint_engine",
     "leave",
     "leave_applied",
     "load_study_file",
@@ -103,6 +107,7 @@ __all__ = [
     "remembered_file",
     "rollback",
     "run_design",
+    "running_now",
     "shown",
     "study_text",
     "switch_engine",

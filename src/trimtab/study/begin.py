@@ -17,11 +17,12 @@ from trimtab.flow import Scorer, Steps, Study, Task
 from trimtab.flow.baseline import N_BASELINE_FIRST
 from trimtab.history import History, StudyRecord, space_to_json
 from trimtab.records import Objective, Trial
-from trimtab.study.drive import Recorded, StudyListener, drive, room_measure
+from trimtab.study.drive import Recorded, drive, room_measure
 from trimtab.study.file import StudyFile, guarding_of, plan_of
 from trimtab.study.kept import kept_settings
+from trimtab.study.now import RunListener, shown_now
 from trimtab.study.stage import Stage
-from trimtab.trial import TrialListener, TrialRoom
+from trimtab.trial import TrialRoom
 from trimtab.units import format_duration
 from trimtab.workload import Workload
 
@@ -39,7 +40,7 @@ __all__ = [
 T = TypeVar("T")
 
 
-class TuneListener(StudyListener, TrialListener, Protocol):
+class TuneListener(RunListener, Protocol):
     """Who wants to see everything."""
 
     def study_started(self, name: str, budget_s: float | None) -> None: ...
@@ -127,7 +128,7 @@ def open_room(
     stage: Stage,
     state_dir: Path,
     name: str,
-    listener: TuneListener,
+    listener: RunListener,
     is_interrupted: Callable[[], bool],
 ) -> Iterator[TrialRoom]:
     """Where the trials of the study `name` are made; the target is as it was found when this is left."""
@@ -154,7 +155,7 @@ def run_flow(
     history: History,
     record: StudyRecord,
     state_dir: Path,
-    listener: TuneListener,
+    listener: RunListener,
     is_interrupted: Callable[[], bool],
 ) -> tuple[T, list[Trial]]:
     """Drives `flow` to its end on the stage; what it returns, and all trials of the study. Then the target is as it was found.
@@ -169,7 +170,10 @@ def run_flow(
         is_interrupted: asked before every trial, and every second while one runs.
     """
     recorded = Recorded(history.trials(record.id), listener.phase)
-    with open_room(stage, state_dir, record.name, listener, is_interrupted) as room:
+    with (
+        shown_now(state_dir, record, listener, is_interrupted) as (listener, is_interrupted),
+        open_room(stage, state_dir, record.name, listener, is_interrupted) as room,
+    ):
         study = Study(task, flow, say=listener.phase, numbers_from=recorded.next_number)
         result = drive(
             study,

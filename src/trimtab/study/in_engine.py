@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trimtab.errors import UsageError
-from trimtab.records import QueryClass
+from trimtab.errors import TargetError, UsageError
+from trimtab.history import History, StudyRecord, knobs_from_json
+from trimtab.records import CLASSES_KEPT, QueryClass, classes_to_json
+from trimtab.study.change import winner_of
 from trimtab.study.file import StudyFile
-from trimtab.study.stage import build_stack
+from trimtab.study.stage import Stage, build_stack
 from trimtab.systems import SelfTuningTarget, Tier
 
-__all__ = ["engine_advice", "engine_classes", "switch_engine"]
+__all__ = ["engine_advice", "engine_classes", "hint_engine", "keep_classes", "switch_engine"]
+
+
+_MOST_KEPT = 100
+"""Classes, those that take the most time first."""
 
 
 @contextmanager
@@ -55,6 +62,36 @@ def engine_advice(file: StudyFile, state_dir: Path) -> str:
     """The same as statements for a server without the extension; see `engine_classes`."""
     with _engine(file, state_dir) as (_, target):
         return target.query_advice()
+
+
+def hint_engine(file: StudyFile, state_dir: Path, record: StudyRecord) -> dict[str, str]:
+    """Has new classes try the proven winner of a study first; those of its settings that can be set for one statement.
+
+    Raises:
+        UsageError: the study has no proven winner, or none of its settings can; else as `engine_classes`.
+    """
+    winner = winner_of(record)
+    knobs = knobs_from_json(record.space)
+    with _engine(file, state_dir) as (tier, target):
+        settings = {}
+        for name, value in winner.items():
+            owner, _, bare = name.rpartition(".")
+            if owner in ("", tier.name):
+                settings[bare] = knobs[name].format(value)
+        return dict(target.hint_engine(settings))
+
+
+def keep_classes(stage: Stage, history: History, record: StudyRecord, say: Callable[[str], None]) -> None:
+    """Keeps what the study's server has learnt by now, for reports; what is wrong with it is said and ends nothing."""
+    for tier in stage.stack.tiers:
+        if isinstance(tier.target, SelfTuningTarget) and stage.file.table_of(tier.name).get("in_engine"):
+            try:
+                with tier.asked():
+                    found = list(tier.target.query_classes())
+            except TargetError as error:
+                say(f"what the server has learnt of its queries is not kept: {error.message}")
+            else:
+                history.add_event(record.id, CLASSES_KEPT, classes_to_json(found[:_MOST_KEPT]), time.time())
 
 
 def switch_engine(file: StudyFile, state_dir: Path, mode: str) -> None:

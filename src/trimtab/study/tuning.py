@@ -29,6 +29,7 @@ from trimtab.study.begin import (
 from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.first import recover_first
 from trimtab.study.fragments import write_fragments
+from trimtab.study.in_engine import keep_classes
 from trimtab.study.prune_plan import check_pruning
 from trimtab.study.settle import planned_passes, settle
 from trimtab.study.stage import Stage, build_stack, build_workload, open_stage
@@ -107,6 +108,7 @@ def _run(
         prepare_s = stage.workload.prepare(stage.stack.endpoint(), listener.phase).duration_s
         started = time.monotonic()
         verdict, trials = run_flow(stage, task, flow, history, record, state_dir, listener, is_interrupted)
+        keep_classes(stage, history, record, listener.phase)
         wall = wall_of(trials, prepare_s=prepare_s, wall_s=time.monotonic() - started)
         verdict = replace(complete_verdict(_with_settled(verdict, history, record), stage), wall_s=wall)
         status = {"better": "proven", "no_improvement": "no_improvement"}.get(verdict.result, "interrupted")

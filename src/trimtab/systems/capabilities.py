@@ -208,6 +208,14 @@ class SelfTuningTarget(Protocol):
     def query_advice(self) -> str:
         """The same as statements for a system that does not tune its queries; changes nothing. Raises as `query_classes`."""
 
+    def hint_engine(self, settings: Mapping[str, str]) -> Mapping[str, str]:
+        """Has each new class try these settings first, for good; those of them that it can set for a statement.
+
+        Raises:
+            UsageError: it can set none of them.
+            TargetError: it cannot be reached, does not tune its queries, or refuses.
+        """
+
     def switch_engine(self, mode: str) -> None:
         """Sets "off", "observe" or "tune" for the whole system, for good.
 

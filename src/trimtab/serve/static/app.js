@@ -7,6 +7,7 @@ const state = { sessions: [], studies: [], token: "", shown: null, drawn: "" };
 const TITLES = {
   progress: "Progress", drift: "Drift of the baseline", pairs: "Pairs of the proof", latency: "Latency", worth: "Worth of each line",
   by_knobs: "Gain by number of settings", importance: "Importance of the knobs",
+  parallel: "Every config over its knobs: from dark (slow) to light (fast), the best in green",
 };
 
 function make(tag, attributes = {}, ...children) {
@@ -171,12 +172,66 @@ function buttons(id, row) {
   return study && study.status === "running" ? make("div", { class: "buttons" }, one("Stop", `/studies/${id}/stop`, `Stop study ${study.name}?`)) : null;
 }
 
+function sizeText(bytes) {
+  const units = ["bytes", "kB", "MB", "GB", "TB"];
+  let size = bytes;
+  let unit = 0;
+  while (size >= 1024 && unit < units.length - 1) {
+    size /= 1024;
+    unit += 1;
+  }
+  return `${Number(size.toPrecision(3))} ${units[unit]}`;
+}
+
+// A line of the last seconds; what is drawn are numbers only.
+function curve(title, seconds, column, colour) {
+  const values = seconds.map((each) => each[column] || 0);
+  const most = Math.max(...values, 1e-9);
+  const points = values.map((value, i) => `${(10 + 430 * i / Math.max(1, values.length - 1)).toFixed(1)},${(84 - 72 * value / most).toFixed(1)}`);
+  const svg = `<svg viewBox="0 0 450 92" role="img" aria-label="${title}, the last ${values.length} seconds, from 0 to ${text(most)}">`
+    + `<path d="M10,84H440" class="axis"/><path d="M${points.join("L")}" fill="none" stroke="${colour}" stroke-width="2"/></svg>`;
+  const node = new DOMParser().parseFromString(svg, "text/html").body.firstElementChild;
+  return make("figure", {}, node, make("figcaption", {}, `${title}: ${text(values.at(-1))} now, ${text(most)} at most`));
+}
+
+// What a study of the command line does this second.
+function nowOfStudy(now) {
+  if (!now) return null;
+  const trial = now.trial;
+  const last = now.seconds.at(-1);
+  const changes = trial ? Object.entries(trial.changed).map(([name, value]) => `${name}=${value}`).join(" ") || "nothing: the baseline" : "";
+  return make("section", {}, make("h3", {}, "Now"), make("p", {}, trial ? `trial ${trial.number} (${trial.role.replaceAll("_", " ")}), ${now.step || "starting"}: ${changes}` : now.phase),
+    last ? make("p", {}, `${text(last[1])} operations a second, p50 ${text(last[2])} ms, p95 ${text(last[3])} ms, p99 ${text(last[4])} ms, ${last[5]} errors`) : null,
+    last ? make("div", { class: "charts" }, curve("operations a second", now.seconds, 1, "#2a9d6f"), curve("p95 in ms", now.seconds, 3, "#3b82c4")) : null,
+    now.left_s ? make("p", { class: "soft" }, `about ${seconds(now.left_s)} of the budget left`) : null);
+}
+
+function memoryTable(memory) {
+  if (!memory) return null;
+  const sum = (column) => sizeText(memory.consumers.reduce((total, each) => total + each[column], 0));
+  const rows = memory.consumers.map((each) => [each[0], sizeText(each[1]), sizeText(each[2])]);
+  return make("section", {}, make("h3", {}, "Memory"), table("", memory.budget ? `budget ${sizeText(memory.budget)}` : "no budget is known",
+    ["what", "#baseline", "#best"], [...rows, ["all", sum(1), sum(2)]]));
+}
+
 function runningTable(row) {
   const rows = (row && row.running) || [];
   if (!rows.length) return null;
   return make("section", {}, make("h3", {}, "Now"), table("", "Points that are out or wait for a client", ["#trial", "role", "client", "#seconds", "changes"],
-    rows.slice(0, 100).map((each) => [each.number, each.role, each.client || "waits", each.seconds,
+    rows.slice(0, 100).map((each) => [each.number === null ? "shared" : each.number, each.role, each.client || "waits", each.seconds,
       Object.entries(each.changed).map(([name, value]) => `${name}=${value}`).join(" ") || "nothing: the baseline"])));
+}
+
+function clientTable(clients) {
+  if (!clients || !clients.length) return null;
+  const now = Date.now() / 1000;
+  return make("section", {}, make("h3", {}, "Clients"), table("", "Speed: of the machine, against the first client's, where layer machines is used", ["client", "#reports", "#speed", "#seen"],
+    clients.slice(0, 100).map((each) => [each.name || "no name", each.n_reports, each.speed, `${seconds(Math.max(0, now - each.seen_at))} ago`])));
+}
+
+function nowOf(id) {
+  const study = state.studies.find((each) => each.id === id);
+  return study ? study.now : null;
 }
 
 async function showStudy(id) {
@@ -188,8 +243,9 @@ async function showStudy(id) {
     main.replaceChildren(make("p", { class: "bad" }, error.message));
     return;
   }
-  if (state.shown !== token) return;
   const row = state.sessions.find((each) => each.study_id === id);
+  const session = row && row.state !== "ended" ? await api(`/sessions/${row.name}`).catch(() => ({})) : {};
+  if (state.shown !== token) return;
   const s = found.summary;
   const names = Object.keys(found.best).filter((name) => found.best[name] !== found.baseline[name]);
   const gain = s.gain ? `${text(s.gain.estimate)} (${text(s.gain.low)} to ${text(s.gain.high)})` : row && row.best ? text(row.best.gain) : text(s.best && s.best.gain && s.best.gain.estimate);
@@ -203,13 +259,14 @@ async function showStudy(id) {
     make("dl", { class: "facts" }, fact("state", make("span", { id: "state" }, badge(row && row.state !== "ended" ? row.state : found.status))), fact("trials", found.n_trials),
       fact("budget", found.budget), fact("gain", gain), fact("noise of the baseline", s.noise_floor === null ? null : `${text(100 * s.noise_floor)} %`),
       fact("objective", s.objective), row ? fact("clients", row.n_clients) : null, row && left(row) !== null ? fact("left, about", seconds(left(row))) : null),
-    make("div", { id: "now" }, runningTable(row)),
+    make("div", { id: "now" }, runningTable(row), nowOfStudy(nowOf(id))),
     make("section", {}, make("h3", {}, "Plots"), make("div", { id: "charts", class: "charts" }), make("div", { class: "buttons" },
       make("button", { onclick: () => draw(id, true) }, "Show which knobs matter"), make("a", { href: "#", id: "report" }, "Open the whole report"))),
     make("section", {}, make("h3", {}, "Best config against the baseline"), names.length
       ? table("", `${names.length} of ${Object.keys(found.baseline).length} knobs differ`, ["knob", "#baseline", "#best"], names.map((name) => [name, found.baseline[name], found.best[name]]))
       : make("p", { class: "soft" }, "Nothing better than the baseline yet.")),
     make("section", {}, make("form", {}, make("label", { for: "other" }, "Compare with"), chooser), make("div", { id: "compared", role: "status" })),
+    memoryTable(s.memory), clientTable(session.clients),
     s.apply_command ? make("section", {}, make("h3", {}, "Apply and undo"), make("pre", {}, `${s.apply_command}\n${s.undo_command}`)) : null,
     found.failures.length ? make("section", {}, make("h3", {}, "Failures"), ...found.failures.map((each) => make("pre", {}, `${each.numbers.length === 1 ? "once" : `${each.numbers.length} times, first`} in trial ${each.numbers[0]}: ${each.status}: ${each.reason}\n${each.log.join("\n")}`))) : null,
     make("section", {}, make("h3", {}, "Latest trials"), table("", `the last ${Math.min(50, found.rows.length)} of ${found.n_trials}`, ["#trial", "role", "status", "#value", "#gain", "changes"],
@@ -220,7 +277,9 @@ async function showStudy(id) {
   document.getElementById("report").addEventListener("click", (event) => openReport(event, id));
   token.n = found.n_trials;
   token.state = row && row.state;
+  performance.mark("facts");
   await draw(id, false);
+  performance.mark("plots");
 }
 
 async function draw(id, more) {
@@ -268,7 +327,7 @@ function refresh() {
   const row = state.sessions.find((each) => each.study_id === id);
   const now = document.getElementById("now");
   if (!now) return;
-  now.replaceChildren(...[runningTable(row)].filter(Boolean));
+  now.replaceChildren(...[runningTable(row), nowOfStudy(nowOf(id))].filter(Boolean));
   const known = row || state.studies.find((each) => each.id === id);
   if (row && row.state !== state.shown.state) {
     state.shown.state = row.state;

@@ -18,7 +18,7 @@ from trimtab.systems.postgresql.grant import word
 from trimtab.systems.postgresql.session import Connection
 from trimtab.systems.session import StatementError
 
-__all__ = ["CHECK", "advice_sql", "lines", "query_classes", "switch"]
+__all__ = ["CHECK", "advice_sql", "hint", "lines", "query_classes", "switch"]
 
 CHECK = "in-engine tuning"
 MODES = ("off", "observe", "tune")
@@ -103,16 +103,43 @@ def switch(connection: Connection, mode: str) -> None:
     """
     if mode not in MODES:
         raise UsageError(f"mode={mode!r} is unknown", hint=f"one of {', '.join(MODES)}")
+    _set(connection, "mode", mode)
+
+
+def _set(connection: Connection, name: str, value: str) -> None:
     is_here, is_made, now = _state(connection)
     if not now:
         raise TargetError("the extension is not loaded", hint=f"add trimtab to shared_preload_libraries; {_HINT}")
     try:
         if is_here and not is_made:
             connection.rows("CREATE EXTENSION trimtab")
-        connection.rows(f"ALTER SYSTEM SET trimtab.mode = {mode}")
+        connection.rows(f"ALTER SYSTEM SET trimtab.{name} = {_literal(value)}")
         connection.rows("SELECT pg_reload_conf()")
     except StatementError as error:
-        raise TargetError(f"trimtab.mode cannot be set: {error.message}", hint="a superuser may") from error
+        raise TargetError(f"trimtab.{name} cannot be set: {error.message}", hint="a superuser may") from error
+
+
+def hint(connection: Connection, settings: Mapping[str, str]) -> dict[str, str]:
+    """Has new classes try those of `settings` first that can be set for a statement; those.
+
+    Raises:
+        UsageError: none of them can.
+        TargetError: it is not loaded, or this user may not.
+    """
+    if not _state(connection)[2]:
+        raise TargetError("the extension is not loaded", hint=f"add trimtab to shared_preload_libraries; {_HINT}")
+    try:
+        known = {str(name) for (name,) in connection.rows("SELECT name FROM trimtab_parameters")}
+    except StatementError as error:
+        raise TargetError(f"{CHECK}: {error.message}", hint="in this database run: CREATE EXTENSION trimtab") from error
+    found = {name: value for name, value in settings.items() if name in known}
+    if not found:
+        raise UsageError(
+            f"none of the settings can be set for one statement: {', '.join(sorted(settings)) or 'there are none'}",
+            hint="SELECT name FROM trimtab_parameters lists those that can",
+        )
+    _set(connection, "hints", ", ".join(f"{name}={value}" for name, value in found.items()))
+    return found
 
 
 def _literal(text: str) -> str:

@@ -180,6 +180,11 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
         """See `SelfTuningTarget`."""
         return in_engine.advice_sql(self.query_classes())
 
+    def hint_engine(self, settings: Mapping[str, str]) -> Mapping[str, str]:
+        """See `SelfTuningTarget`."""
+        with self._reach.connect() as connection:
+            return in_engine.hint(connection, settings)
+
     def switch_engine(self, mode: str) -> None:
         """See `SelfTuningTarget`."""
         with self._reach.connect() as connection:

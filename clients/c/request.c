@@ -1,0 +1,103 @@
+/* request.c: one request to the server, tried again while it cannot answer. */
+#include "internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_ANSWER = 4 << 20, MOST_TRIES = 20 };
+
+static size_t take(char *data, size_t size, size_t n, void *into) {
+    tt_buffer *answer = into;
+    if (answer->length + size * n > MOST_ANSWER) return 0;
+    tt_put_bytes(answer, data, size * n);
+    return answer->failed ? 0 : size * n;
+}
+
+/* Sends one request; the answer is in s->answer, its status in s->status (0: there was none). */
+static int send_once(tt_session *s, const char *method, const char *url, const char *body) {
+    struct curl_slist *headers = NULL, *more;
+    tt_buffer bearer = {0};
+    CURLcode code = CURLE_OUT_OF_MEMORY;
+    s->answer.length = 0;
+    s->status = 0;
+    tt_put(&s->answer, "");
+    tt_put(&bearer, "Authorization: Bearer ");
+    tt_put(&bearer, s->token);
+    headers = curl_slist_append(NULL, "Content-Type: application/json");
+    more = headers && *s->token && !bearer.failed ? curl_slist_append(headers, bearer.text) : headers;
+    if (more) {
+        headers = more;
+        curl_easy_reset(s->curl);
+        curl_easy_setopt(s->curl, CURLOPT_URL, url);
+        curl_easy_setopt(s->curl, CURLOPT_CUSTOMREQUEST, method);
+        curl_easy_setopt(s->curl, CURLOPT_HTTPHEADER, headers);
+        if (body) curl_easy_setopt(s->curl, CURLOPT_POSTFIELDS, body);
+        curl_easy_setopt(s->curl, CURLOPT_WRITEFUNCTION, take);
+        curl_easy_setopt(s->curl, CURLOPT_WRITEDATA, &s->answer);
+        curl_easy_setopt(s->curl, CURLOPT_NOSIGNAL, 1L);
+        curl_easy_setopt(s->curl, CURLOPT_CONNECTTIMEOUT, 10L);
+        curl_easy_setopt(s->curl, CURLOPT_TIMEOUT, 60L);
+        code = curl_easy_perform(s->curl);
+        if (code == CURLE_OK) curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &s->status);
+    }
+    curl_slist_free_all(headers);
+    tt_buffer_free(&bearer);
+    if (code == CURLE_OK) return 0;
+    return tt_failed(s, curl_easy_strerror(code), "is `trimtab serve` running there? TRIMTAB_SERVER says where");
+}
+
+static void pause_ms(long ms) {
+    struct timespec time;
+    time.tv_sec = ms / 1000;
+    time.tv_nsec = ms % 1000 * 1000000;
+    nanosleep(&time, NULL);
+}
+
+/* What a refused request was told. */
+static int refused(tt_session *s) {
+    char *detail = tt_string(tt_member(s->answer.text, "detail")), *hint = tt_string(tt_member(s->answer.text, "hint"));
+    char bare[64];
+    snprintf(bare, sizeof bare, "the server answered with status=%ld", s->status);
+    tt_failed(s, detail ? detail : bare, hint);
+    free(detail);
+    free(hint);
+    return TT_ERROR;
+}
+
+static int is_passing(long status) { return !status || status == 429 || (status >= 502 && status <= 504) || status == 507; }
+
+int tt_request(tt_session *s, const char *method, const char *path, const char *body) {
+    tt_buffer url = {0};
+    int tries, outcome = TT_ERROR;
+    long ms = 100;
+    tt_put(&url, s->url);
+    tt_put(&url, "/api/v1");
+    tt_put(&url, path);
+    if (url.failed) return tt_short_of_memory(s);
+    for (tries = 0; tries < MOST_TRIES; tries++) {
+        outcome = send_once(s, method, url.text, body);
+        if (outcome == 0 && s->status >= 200 && s->status < 300) break;
+        if (outcome == 0) outcome = refused(s);
+        if (!is_passing(s->status)) break;
+        if (tries + 1 < MOST_TRIES) pause_ms(ms);
+        ms = ms < 4000 ? 2 * ms : 4000;
+    }
+    tt_buffer_free(&url);
+    if (outcome == 0) s->error.length = 0;
+    return outcome;
+}
+
+/* The name is a word by the server's rule, and checked here before it goes into a path. */
+int tt_path_of(tt_session *s, tt_buffer *path, const char *rest) {
+    const char *at;
+    for (at = s->name; *at; at++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", *at))
+            return tt_failed(s, "a session's name holds letters, digits, '.', '_' and '-' only", "");
+    if (!*s->name) return tt_failed(s, "a session needs a name", "");
+    tt_put(path, "/sessions/");
+    tt_put(path, s->name);
+    tt_put(path, rest);
+    return path->failed ? tt_short_of_memory(s) : 0;
+}

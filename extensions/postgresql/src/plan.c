@@ -1,0 +1,236 @@
+/*
+ * Planning: which values a statement of a class is planned with. A plan carries a tag among its invalidation items, so that a plan
+ * that PostgreSQL keeps (prepared statements) is known again and can be thrown away when its values are no longer wanted: a
+ * probe's plan never outlives its probe.
+ */
+#include "statement.h"
+
+#include "storage/proc.h"
+#include "utils/inval.h"
+#include "utils/syscache.h"
+
+#include <math.h>
+
+#define N_PLANNED 1024
+#define N_FRONT 1024
+#define TAG_BASE 0x54000000u
+#define TAG_MASK 0xff000000u
+
+static Planned planned[N_PLANNED];
+static Front front[N_FRONT];
+static uint32 n_tags = 0;
+static bool has_kept = false; /* a ticket that a kept plan's end drew for the next planning */
+static Planned kept;
+static uint32 last_probe = 0; /* tag of the newest plan of a probe; record 0 is nobody's */
+
+planner_hook_type trimtab_next_planner = NULL;
+
+Front *trimtab_front_of(uint64 query_id)
+{
+    Front *f = &front[(query_id ^ (query_id >> 32)) % N_FRONT];
+    if (f->query_id != query_id) {
+        memset(f, 0, sizeof *f);
+        f->query_id = query_id;
+    }
+    return f;
+}
+
+uint32 trimtab_rules(void)
+{
+    return trimtab_parameters_hash() ^ (trimtab_allow_locks ? 1u : 0) ^ (trimtab_allow_volatile ? 2u : 0) ^ (trimtab_allow_order ? 4u : 0);
+}
+
+bool trimtab_is_class(const Front *f)
+{
+    return f->n >= N_FIRST && f->mean_ms >= trimtab_min_duration;
+}
+
+uint32 trimtab_tag_of(const PlannedStmt *plan)
+{
+    ListCell *cell;
+    foreach (cell, plan->invalItems) {
+        PlanInvalItem *item = lfirst(cell);
+        if (item->cacheId == PROCOID && (item->hashValue & TAG_MASK) == TAG_BASE) return item->hashValue;
+    }
+    return 0;
+}
+
+void trimtab_throw_away(uint32 tag)
+{
+    if (tag != 0) CallSyscacheCallbacks(PROCOID, tag);
+}
+
+static PlannedStmt *call_planner(Query *parse, const char *text, int options, ParamListInfo params)
+{
+    PlannedStmt *plan;
+    trimtab_nesting++;
+    PG_TRY();
+    {
+        plan = trimtab_next_planner != NULL ? trimtab_next_planner(parse, text, options, params) : standard_planner(parse, text, options, params);
+    }
+    PG_FINALLY();
+    {
+        trimtab_nesting--;
+    }
+    PG_END_TRY();
+    return plan;
+}
+
+static void ticket_of(const Class *class, int kind, tt_ticket *ticket)
+{
+    memset(ticket, 0, sizeof *ticket);
+    ticket->kind = kind;
+    ticket->epoch = class->tuner.epoch;
+    if (kind == TT_DEFAULT) tt_default(&class->tuner.space, &ticket->point);
+    else ticket->point = class->tuner.best;
+}
+
+/* The next ticket of a class that may be touched; the caller holds the lock. */
+static void choose(Shared *shared, Class *class, Planned *p)
+{
+    tt_tuner *tuner = &class->tuner;
+    bool is_searching = tuner->phase == TT_SEARCHING || tuner->phase == TT_PROVING;
+    if (trimtab_in_explain || (is_searching && !trimtab_server_can_pay(shared))) {
+        ticket_of(class, TT_BEST, &p->ticket);
+        return;
+    }
+    tt_next(tuner, 1, &p->ticket);
+    if (p->ticket.kind == TT_PROBE && StatementTimeout > 0 && exp(tuner->base.mean) * 4 * trimtab_max_ratio > StatementTimeout) {
+        tt_return(tuner, &p->ticket);
+        ticket_of(class, TT_BEST, &p->ticket);
+        class->left = LEFT_TIMEOUT;
+    }
+    if (is_searching && tuner->phase == TT_SETTLED && tuner->best_value == 0)
+        trimtab_record(shared, class, EVENT_KEPT_BASE, &tuner->best, 0);
+}
+
+/* A ticket that was drawn for a plan that never came, or for one that never ran, goes back. The caller holds the lock. */
+static void return_unused(Planned *p)
+{
+    Class *class = p->ticket.kind == TT_PROBE ? trimtab_find(&p->key, p->base, false) : NULL;
+    if (class != NULL) tt_return(&class->tuner, &p->ticket);
+}
+
+/* The next ticket of a plan that PostgreSQL keeps, for its next planning; whether it wants other values than the plan has. */
+bool trimtab_choose_again(Class *class, const Planned *p)
+{
+    if (has_kept) return_unused(&kept);
+    kept = *p;
+    choose(trimtab_shared(), class, &kept);
+    has_kept = kept.ticket.kind == TT_PROBE || !tt_same(&class->tuner.space, &kept.ticket.point, &p->ticket.point);
+    return has_kept;
+}
+
+Planned *trimtab_planned(uint32 tag)
+{
+    return &planned[tag % N_PLANNED];
+}
+
+static bool decide(Query *parse, Planned *p)
+{
+    Shared *shared = trimtab_shared();
+    LeftAlone left = trimtab_inspect(parse);
+    Class *class;
+    if (left == LEFT_NOT) left = trimtab_situation();
+    trimtab_key(parse, p->base, &p->key);
+    LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
+    class = trimtab_find(&p->key, p->base, !trimtab_in_explain);
+    if (class != NULL) {
+        class->left = left;
+        p->is_free = left == LEFT_NOT;
+        p->base_cost = class->base_cost;
+        ticket_of(class, TT_DEFAULT, &p->ticket);
+        if (left == LEFT_NOT && trimtab_mode == MODE_TUNE && trimtab_inside != INSIDE_ALONE) {
+            bool is_kept = has_kept && memcmp(&kept.key, &p->key, sizeof kept.key) == 0;
+            if (has_kept && !is_kept) return_unused(&kept);
+            has_kept = false;
+            if (!planned[last_probe % N_PLANNED].is_used) return_unused(&planned[last_probe % N_PLANNED]);
+            last_probe = 0;
+            if (is_kept) p->ticket = kept.ticket;
+            else choose(shared, class, p);
+        }
+    }
+    LWLockRelease(&shared->lock);
+    return class != NULL;
+}
+
+/* Gives a ticket back that will not be used, and takes the default instead; `for_good`: its values never fit. */
+void trimtab_give_back(Planned *p, LeftAlone why, bool for_good)
+{
+    Shared *shared = trimtab_shared();
+    Class *class;
+    LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
+    class = trimtab_find(&p->key, p->base, false);
+    if (class != NULL) {
+        if (for_good) tt_abandon(&class->tuner, &p->ticket, 0);
+        else tt_return(&class->tuner, &p->ticket);
+        ticket_of(class, TT_DEFAULT, &p->ticket);
+        class->left = why;
+    }
+    LWLockRelease(&shared->lock);
+}
+
+static void tag(PlannedStmt *plan, Planned *p)
+{
+    PlanInvalItem *item = makeNode(PlanInvalItem);
+    if (++n_tags % N_PLANNED == 0) n_tags++;
+    p->tag = TAG_BASE | (n_tags & ~TAG_MASK);
+    if (p->ticket.kind == TT_PROBE) last_probe = p->tag;
+    item->cacheId = PROCOID;
+    item->hashValue = p->tag;
+    plan->invalItems = lappend(plan->invalItems, item);
+    planned[p->tag % N_PLANNED] = *p;
+}
+
+static PlannedStmt *plan_with(Planned *p, Query *parse, const char *text, int options, ParamListInfo params)
+{
+    PlannedStmt *plan;
+    instr_time began;
+    int level;
+    INSTR_TIME_SET_CURRENT(began);
+    level = trimtab_open_level(p, false);
+    plan = call_planner(parse, text, options, params);
+    trimtab_close_level(level);
+    p->plan_ms = trimtab_elapsed_ms(began);
+    return plan;
+}
+
+static PlannedStmt *plan_class(Query *parse, const char *text, int options, ParamListInfo params)
+{
+    Planned p;
+    PlannedStmt *plan;
+    Query *again;
+    memset(&p, 0, sizeof p);
+    trimtab_knob_values(p.base);
+    p.rules = trimtab_rules();
+    if (!decide(parse, &p)) return call_planner(parse, text, options, params);
+    again = p.ticket.kind == TT_DEFAULT ? NULL : copyObject(parse); /* the planner scribbles on it */
+    plan = plan_with(&p, parse, text, options, params);
+    p.extra_kb = trimtab_extra_memory_kb(plan, p.base, &p.ticket.point);
+    if (again != NULL && p.extra_kb > trimtab_memory_limit_kb) {
+        trimtab_give_back(&p, LEFT_MEMORY, true);
+        p.extra_kb = 0;
+        plan = plan_with(&p, again, text, options, params);
+    }
+    if (trimtab_in_explain) trimtab_explain(&p.key, p.base);
+    else tag(plan, &p);
+    /* What a plan of other costs is worth must not sway PostgreSQL's choice between a custom and a generic plan. */
+    if (params != NULL && again != NULL && p.base_cost > 0) plan->planTree->total_cost = p.base_cost;
+    return plan;
+}
+
+PlannedStmt *trimtab_plan(Query *parse, const char *text, int options, ParamListInfo params)
+{
+    PlannedStmt *plan;
+    bool was_in_force;
+    int level;
+    if (trimtab_is_ours() && parse->queryId != 0 && parse->commandType != CMD_UTILITY &&
+        (trimtab_in_explain || trimtab_is_class(trimtab_front_of((uint64)parse->queryId))))
+        return plan_class(parse, text, options, params);
+    if (!trimtab_is_in_force)
+        return trimtab_next_planner != NULL ? trimtab_next_planner(parse, text, options, params) : standard_planner(parse, text, options, params);
+    level = trimtab_open_base(&was_in_force);
+    plan = call_planner(parse, text, options, params);
+    trimtab_close_base(level, was_in_force);
+    return plan;
+}

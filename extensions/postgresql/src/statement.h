@@ -1,0 +1,60 @@
+/*
+ * What planning and execution of a statement share: what its plan was made with, and whose values stand right now.
+ */
+#ifndef TRIMTAB_STATEMENT_H
+#define TRIMTAB_STATEMENT_H
+
+#include "trimtab.h"
+
+#include "optimizer/planner.h"
+#include "portability/instr_time.h"
+
+/* A statement is measured so often before it may become a class. */
+#define N_FIRST 3
+
+/* A plan that was made with a class's values. */
+typedef struct Planned {
+    uint32 tag;
+    bool is_used;
+    bool is_free; /* the statement may be touched */
+    ClassKey key;
+    tt_ticket ticket;
+    double base[N_KNOBS];
+    uint32 rules; /* what the settings of trimtab allowed then */
+    double plan_ms;
+    int64 extra_kb;
+    double base_cost;
+} Planned;
+
+/* What this backend knows of a query id without asking shared memory. */
+typedef struct Front {
+    uint64 query_id;
+    uint32 n, skipped;
+    bool was_reset;
+    double mean_ms;
+} Front;
+
+/* levels.c: planners, executors and utilities of ours that are on the stack; whether other values than the session's stand right now */
+extern int trimtab_nesting;
+extern bool trimtab_is_in_force;
+extern bool trimtab_is_ours(void);
+extern int trimtab_open_level(const Planned *p, bool executing);
+extern void trimtab_close_level(int level);
+extern int trimtab_open_base(bool *was_in_force);
+extern void trimtab_close_base(int level, bool was_in_force);
+extern void trimtab_levels_failed(bool is_whole);
+extern double trimtab_elapsed_ms(instr_time began);
+
+/* plan.c */
+extern PlannedStmt *trimtab_plan(Query *parse, const char *text, int options, ParamListInfo params);
+extern planner_hook_type trimtab_next_planner;
+extern Front *trimtab_front_of(uint64 query_id);
+extern uint32 trimtab_rules(void);
+extern bool trimtab_is_class(const Front *f);
+extern uint32 trimtab_tag_of(const PlannedStmt *plan);
+extern Planned *trimtab_planned(uint32 tag);
+extern void trimtab_throw_away(uint32 tag);
+extern void trimtab_give_back(Planned *p, LeftAlone why, bool for_good);
+extern bool trimtab_choose_again(Class *class, const Planned *p);
+
+#endif

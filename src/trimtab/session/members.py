@@ -1,0 +1,86 @@
+"""Members: the clients of a session, and which of them makes its proof."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trimtab.records import Role
+from trimtab.session.refusal import ConflictError, UnknownError
+
+__all__ = ["PROOF", "Client", "Members"]
+
+PROOF = (Role.PROOF_BASELINE, Role.PROOF_CANDIDATE, Role.PROOF_ADVICE, Role.ABLATION)
+"""Trials that are compared with each other one to one."""
+
+_MOST = 10_000
+
+
+@dataclass(slots=True)
+class Client:
+    """Somebody who makes trials."""
+
+    id: str
+    name: str
+    joined_at: float
+    seen_at: float
+    n_reports: int = 0
+
+
+class Members:
+    """Those that have joined and not left.
+
+    Args:
+        session: its name, for messages.
+        patience_s: a client that makes the proof and says nothing for so long is taken for gone.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(self, session: str, patience_s: float, clock: Callable[[], float]) -> None:
+        self.by_id: dict[str, Client] = {}
+        self._session, self._patience_s, self._clock = session, patience_s, clock
+        self._prover = ""
+
+    def join(self, name: str) -> Client:
+        """Takes a client in.
+
+        Raises:
+            ConflictError: there are too many.
+        """
+        if len(self.by_id) >= _MOST:
+            raise ConflictError(
+                f"session={self._session!r} has n_clients={len(self.by_id)} already", hint="let some leave first"
+            )
+        now = self._clock()
+        client = Client(secrets.token_hex(8), name, now, now)
+        self.by_id[client.id] = client
+        return client
+
+    def get(self, client_id: str) -> Client:
+        """The client of that id, who has just shown that it lives.
+
+        Raises:
+            UnknownError: there is none.
+        """
+        found = self.by_id.get(client_id)
+        if found is None:
+            raise UnknownError(
+                f"session={self._session!r} has no such client", hint="join again: the server may have been restarted"
+            )
+        found.seen_at = self._clock()
+        return found
+
+    def shown(self, client_id: str) -> str:
+        """The name of a client, else the beginning of its id; "" for none."""
+        found = self.by_id.get(client_id)
+        return client_id[:6] if found is None else found.name or client_id[:6]
+
+    def may_have(self, client: Client, role: Role) -> bool:
+        """Whether a point of that role may go to `client`, where machines differ: one of them makes the whole proof."""
+        if role not in PROOF:
+            return True
+        prover = self.by_id.get(self._prover)
+        if prover is None or client.seen_at - prover.seen_at >= self._patience_s:
+            self._prover = client.id
+        return self._prover == client.id

@@ -1,0 +1,145 @@
+"""Now: what a running study does this second, in a file beside its journal for whoever watches; and their wish that it stops.
+
+The file is written whole and put in place, so readers see one moment. A disk that refuses it does not disturb the study.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from trimtab.errors import UsageError
+from trimtab.history import StudyRecord
+from trimtab.host import process_mark
+from trimtab.host.state import read_state_file
+from trimtab.jsonable import strict
+from trimtab.records import Role, Trial
+from trimtab.study.drive import StudyListener
+from trimtab.trial import TrialListener
+from trimtab.workload import Frame
+
+__all__ = ["RunListener", "ask_to_stop", "running_now", "shown_now"]
+
+_FOLDER = "now"
+_SECONDS = 120
+"""Seconds of load that are shown."""
+
+
+class RunListener(StudyListener, TrialListener, Protocol):
+    """Who is told of a study and of its trials."""
+
+
+class _Now:
+    """A listener that passes everything on and writes down where the study is.
+
+    Args:
+        folder: where the file lies.
+        record: the study.
+        listener: who is told everything as before.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self, folder: Path, record: StudyRecord, listener: RunListener, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._folder, self._study, self._listener, self._clock = folder, record, listener, clock
+        self._path = folder / f"{record.id}.json"
+        self.stop_path = folder / f"{record.id}.stop"
+        self._trial: dict[str, Any] | None = None
+        self._seconds: deque[tuple[float, ...]] = deque(maxlen=_SECONDS)
+        self._phase = self._step = ""
+        self._left_s: float | None = None
+
+    def open(self) -> None:
+        """A wish that an earlier run did not see is none of this one's."""
+        with suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.stop_path.unlink(missing_ok=True)
+        self._write()
+
+    def close(self) -> None:
+        """Nothing runs any more."""
+        for path in (self._path, self.stop_path):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        said = {
+            "study_id": self._study.id, "name": self._study.name, "created_at": self._study.created_at,
+            "pid": os.getpid(), "mark": process_mark(os.getpid()), "phase": self._phase, "step": self._step,
+            "trial": self._trial, "left_s": self._left_s, "seconds": list(self._seconds),
+        }  # fmt: skip
+        beside = self._path.with_suffix(".new")
+        with suppress(OSError):
+            handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(strict(said), file)
+            os.replace(beside, self._path)
+
+    def phase(self, text: str) -> None:
+        self._phase = text[:200]
+        self._write()
+        self._listener.phase(text)
+
+    def step(self, name: str) -> None:
+        self._step = name
+        self._write()
+        self._listener.step(name)
+
+    def second(self, frame: Frame) -> None:
+        p50, p95, p99 = (us / 1e3 for us in (frame.response_p50_us, frame.response_p95_us, frame.response_p99_us))
+        self._seconds.append((round(self._clock(), 1), frame.credited, p50, p95, p99, frame.n_error))
+        self._write()
+        self._listener.second(frame)
+
+    def trial_started(self, number: int, role: Role, changed: dict[str, str]) -> None:
+        self._trial = {"number": number, "role": str(role), "changed": dict(changed), "since": self._clock()}
+        self._write()
+        self._listener.trial_started(number, role, changed)
+
+    def trial_ended(self, trial: Trial, best_gain: float | None, time_left_s: float | None) -> None:
+        self._trial, self._step, self._left_s = None, "", time_left_s
+        self._write()
+        self._listener.trial_ended(trial, best_gain, time_left_s)
+
+
+@contextmanager
+def shown_now(
+    state_dir: Path, record: StudyRecord, listener: RunListener, is_interrupted: Callable[[], bool]
+) -> Iterator[tuple[RunListener, Callable[[], bool]]]:
+    """While inside, others see what the study does; the listener and the question to use instead of those given."""
+    now = _Now(state_dir / _FOLDER, record, listener)
+    now.open()
+    try:
+        yield now, lambda: is_interrupted() or now.stop_path.exists()
+    finally:
+        now.close()
+
+
+def running_now(state_dir: Path) -> dict[int, dict[str, Any]]:
+    """What each study that runs from `state_dir` on this machine does, by its id in the history.
+
+    Keys: "name", "created_at", "phase", "step", "trial" (number, role, changed, since) or None, "left_s" of the budget or
+    None, and "seconds": the last two minutes of load, each (time, operations, p50, p95 and p99 in ms, errors).
+    """
+    found = {}
+    for path in (state_dir / _FOLDER).glob("*.json"):
+        with suppress(OSError, ValueError, UsageError, KeyError, TypeError):
+            said = json.loads(read_state_file(path))
+            if process_mark(int(said.pop("pid"))) == said.pop("mark"):
+                found[int(said.pop("study_id"))] = said
+    return found
+
+
+def ask_to_stop(state_dir: Path, study_id: int) -> bool:
+    """Asks a study to stop as Ctrl-C does; False when it does not run from `state_dir` on this machine."""
+    if study_id not in running_now(state_dir):
+        return False
+    (state_dir / _FOLDER / f"{study_id}.stop").touch(mode=0o600)
+    return True
