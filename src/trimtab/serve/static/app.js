@@ -126,7 +126,7 @@ function showList() {
     sessions.length ? table("list", `${sessions.length} sessions, the newest first`, ["name", "state", "#trials", "#best", "#clients", "#measuring", "budget", "left"], sessions.slice(0, 500).map(sessionRow))
       : make("p", { class: "soft" }, "None yet. A program begins one with a client, or `trimtab exec --server`."),
     make("h2", {}, "Studies"),
-    studies.length ? table("list", `${studies.length} studies of the history, the newest first`, ["name", "status", "#trials", "target", "workload", "objective"],
+    studies.length ? table("list", `${studies.length} ${studies.length === 1 ? "study" : "studies"} of the history, the newest first`, ["name", "status", "#trials", "target", "workload", "objective"],
       studies.slice(0, 500).map((row) => [make("a", { href: `#/study/${row.id}` }, row.name), badge(row.status), row.n_trials, row.target, row.workload, row.objective]))
       : make("p", { class: "soft" }, "None yet. `trimtab tune` makes them."),
     make("div", { id: "files" }),
@@ -202,7 +202,7 @@ function nowOfStudy(now) {
   const changes = trial ? Object.entries(trial.changed).map(([name, value]) => `${name}=${value}`).join(" ") || "nothing: the baseline" : "";
   return make("section", {}, make("h3", {}, "Now"), make("p", {}, trial ? `trial ${trial.number} (${trial.role.replaceAll("_", " ")}), ${now.step || "starting"}: ${changes}` : now.phase),
     last ? make("p", {}, `${text(last[1])} operations a second, p50 ${text(last[2])} ms, p95 ${text(last[3])} ms, p99 ${text(last[4])} ms, ${last[5]} errors`) : null,
-    last ? make("div", { class: "charts" }, curve("operations a second", now.seconds, 1, "#2a9d6f"), curve("p95 in ms", now.seconds, 3, "#3b82c4")) : null,
+    last ? make("div", { class: "charts small" }, curve("operations a second", now.seconds, 1, "#2a9d6f"), curve("p95 in ms", now.seconds, 3, "#3b82c4")) : null,
     now.left_s ? make("p", { class: "soft" }, `about ${seconds(now.left_s)} of the budget left`) : null);
 }
 
