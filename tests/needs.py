@@ -178,6 +178,7 @@ NEEDS: Mapping[str, Need] = {
     "redis": Need("Debian's Redis", _program("redis-server"), _SERVERS),
     "httpd": Need("Apache httpd", _private("httpd"), _SERVERS),
     "tomcat": Need("Apache Tomcat", _private("tomcat"), _SERVERS),
+    "cassandra": Need("Apache Cassandra", _private("cassandra"), _SERVERS),
     "java": Need("a JDK of Java 17", _program("jcmd"), _SERVERS),
     "zstd": Need("zstd", _program("zstd"), _SERVERS),
     "sshd": Need("OpenSSH's server", _sshd, _SERVERS),

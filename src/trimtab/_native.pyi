@@ -6,6 +6,8 @@ from typing import Any, final
 
 __all__ = [
     "Buckets",
+    "Cql",
+    "CqlConsole",
     "Frame",
     "Histogram",
     "Http",
@@ -116,6 +118,46 @@ class Mysql:
         key: str | PathLike[str] | None = None,
     ) -> Mysql:
         """Raises ValueError for a setting or a TLS mode that cannot be."""
+
+@final
+class Cql:
+    """A Cassandra node and how to enter it. Settings are `consistency` ("QUORUM") and `protocol` ("5", the newest version to
+    speak); `tls` is "disable", "require", "verify-ca" or "verify-full"."""
+
+    def __new__(
+        cls,
+        *,
+        host: str,
+        port: int,
+        user: str = ...,
+        database: str = ...,
+        password: str | None = None,
+        settings: Sequence[tuple[str, str]] = ...,
+        tls: str = "disable",
+        root_certificates: str | PathLike[str] | None = None,
+        certificate: str | PathLike[str] | None = None,
+        key: str | PathLike[str] | None = None,
+    ) -> Cql:
+        """Raises ValueError for a setting or a TLS mode that cannot be."""
+
+@final
+class CqlConsole:
+    """A connection to a Cassandra node for a few questions beside the load; waits for each answer.
+
+    Raises:
+        ConnectionError: the node cannot be reached, or the connection is lost.
+        PermissionError: this user may not.
+        TimeoutError: no answer came in time, from here or there.
+        ValueError: the node refuses it, in its own words.
+    """
+
+    def __new__(cls, driver: Cql, *, timeout_s: float = 10.0) -> CqlConsole: ...
+    def rows(self, statement: str, *, timeout_s: float = 10.0) -> list[list[str | None]]:
+        """All rows of a statement as texts; none where it gives none."""
+    def copy(self, select: str, insert: str, *, timeout_s: float = 10.0) -> int:
+        """Writes all rows that `select` gives with `insert`, whose parameters are the same columns; how many."""
+    def close(self) -> None:
+        """Ends the connection; idempotent."""
 
 @final
 class Http:
@@ -308,7 +350,7 @@ class Load:
     def __new__(
         cls,
         *,
-        driver: Postgres | Mysql | Http,
+        driver: Postgres | Mysql | Cql | Http,
         source: Streams | Ycsb | YcsbRows | Scripts | Pages,
         users: int | None = None,
         model: Model | None = None,

@@ -158,7 +158,14 @@ def test_every_command_is_documented(command: str) -> None:
 )
 def test_study_files_of_the_repository_are_read(file: Path, tmp_path: Path) -> None:
     study = load_study_file(file)
-    kinds = {"redis": "redis", "zstd": "program", "httpd": "httpd", "httpd-tomcat": "httpd"}
+    kinds = {
+        "redis": "redis",
+        "zstd": "program",
+        "httpd": "httpd",
+        "httpd-tomcat": "httpd",
+        "ycsb-a-cassandra": "cassandra",
+        "cassandra": "cassandra",
+    }
     assert build_target(study, tmp_path).kind == kinds.get(
         file.stem, "mysql" if "mariadb" in file.stem else "postgresql"
     )

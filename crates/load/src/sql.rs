@@ -24,6 +24,8 @@ pub enum Dialect {
     Postgres,
     /// MySQL and MariaDB: `?`.
     Mysql,
+    /// Cassandra: `?`; an INSERT has one row, and keys have no order but that of their tokens.
+    Cql,
 }
 
 impl Dialect {
@@ -35,7 +37,8 @@ impl Dialect {
         match name {
             "postgresql" => Ok(Self::Postgres),
             "mysql" => Ok(Self::Mysql),
-            _ => Err(format!("dialect={name:?} must be \"postgresql\" or \"mysql\"")),
+            "cql" => Ok(Self::Cql),
+            _ => Err(format!("dialect={name:?} must be \"postgresql\", \"mysql\" or \"cql\"")),
         }
     }
 
@@ -44,7 +47,7 @@ impl Dialect {
         match self {
             // Writing to a String cannot fail.
             Self::Postgres => _ = write!(text, "${number}"),
-            Self::Mysql => text.push('?'),
+            Self::Mysql | Self::Cql => text.push('?'),
         }
     }
 

@@ -1,11 +1,13 @@
 //! Servers as Python names them.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyConnectionError, PyPermissionError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
-use trimtab_load::driver::{TlsFiles, TlsMode, mysql, postgresql};
+use trimtab_load::driver::{ErrorClass, Failure, TlsFiles, TlsMode, cql, mysql, postgresql};
+
+use crate::seconds;
 
 /// A PostgreSQL server and how to enter it; `host` is the directory of its Unix socket when it starts with "/".
 #[pyclass(module = "trimtab._native", frozen)]
@@ -111,6 +113,123 @@ impl Mysql {
     /// The driver that prepares `statements` on every connection.
     pub(crate) fn prepared(&self, statements: Vec<String>) -> PyResult<mysql::Mysql> {
         mysql::Mysql::new(self.access.clone(), Arc::from(statements)).map_err(PyValueError::new_err)
+    }
+}
+
+/// A Cassandra node and how to enter it; settings are `consistency` and `protocol`.
+#[pyclass(module = "trimtab._native", frozen)]
+pub(crate) struct Cql {
+    access: cql::Access,
+}
+
+#[pymethods]
+impl Cql {
+    #[new]
+    #[pyo3(signature = (
+        *,
+        host,
+        port,
+        user = String::new(),
+        database = String::new(),
+        password = None,
+        settings = Vec::new(),
+        tls = "disable",
+        root_certificates = None,
+        certificate = None,
+        key = None,
+    ))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        host: String,
+        port: u16,
+        user: String,
+        database: String,
+        password: Option<String>,
+        settings: Vec<(String, String)>,
+        tls: &str,
+        root_certificates: Option<PathBuf>,
+        certificate: Option<PathBuf>,
+        key: Option<PathBuf>,
+    ) -> PyResult<Self> {
+        let tls_files = TlsFiles { roots: root_certificates, certificate, key };
+        let tls = tls_mode(tls)?;
+        let application_name = String::new();
+        let access = cql::Access { host, port, user, database, password, application_name, settings, tls, tls_files };
+        let driver = Self { access };
+        driver.prepared(Vec::new())?;
+        Ok(driver)
+    }
+}
+
+impl Cql {
+    /// The driver that prepares `statements` on every connection.
+    pub(crate) fn prepared(&self, statements: Vec<String>) -> PyResult<cql::Cql> {
+        cql::Cql::new(self.access.clone(), Arc::from(statements)).map_err(PyValueError::new_err)
+    }
+}
+
+/// A connection to a Cassandra node for a few questions beside the load.
+#[pyclass(module = "trimtab._native", frozen)]
+pub(crate) struct CqlConsole {
+    inner: Mutex<Option<cql::CqlConsole>>,
+}
+
+#[pymethods]
+impl CqlConsole {
+    #[new]
+    #[pyo3(signature = (driver, *, timeout_s = 10.0))]
+    fn new(py: Python<'_>, driver: &Cql, timeout_s: f64) -> PyResult<Self> {
+        let (driver, limit) = (driver.prepared(Vec::new())?, seconds("timeout_s", timeout_s)?);
+        let opened = py.detach(|| driver.console(limit)).map_err(|failure| python_error(&failure))?;
+        Ok(Self { inner: Mutex::new(Some(opened)) })
+    }
+
+    /// All rows of a statement as texts; none where it gives none.
+    #[pyo3(signature = (statement, *, timeout_s = 10.0))]
+    fn rows(&self, py: Python<'_>, statement: &str, timeout_s: f64) -> PyResult<cql::Texts> {
+        let limit = seconds("timeout_s", timeout_s)?;
+        self.ask(py, |console| console.rows(statement, limit))
+    }
+
+    /// Writes all rows that `select` gives with `insert`; how many.
+    #[pyo3(signature = (select, insert, *, timeout_s = 10.0))]
+    fn copy(&self, py: Python<'_>, select: &str, insert: &str, timeout_s: f64) -> PyResult<u64> {
+        let limit = seconds("timeout_s", timeout_s)?;
+        self.ask(py, |console| console.copy(select, insert, limit))
+    }
+
+    /// Ends the connection; idempotent.
+    fn close(&self, py: Python<'_>) {
+        let taken = py.detach(|| self.inner.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(console) = taken {
+            py.detach(|| console.close());
+        }
+    }
+}
+
+impl CqlConsole {
+    fn ask<T: Send>(
+        &self,
+        py: Python<'_>,
+        question: impl FnOnce(&mut cql::CqlConsole) -> Result<T, Failure> + Send,
+    ) -> PyResult<T> {
+        let closed = || Failure::without_code(ErrorClass::Connect, "the connection is closed");
+        py.detach(|| {
+            let mut place = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            question(place.as_mut().ok_or_else(closed)?)
+        })
+        .map_err(|failure| python_error(&failure))
+    }
+}
+
+/// A server that cannot be reached or does not answer is another matter than one that refuses.
+fn python_error(failure: &Failure) -> PyErr {
+    let text = failure.to_string();
+    match failure.class {
+        ErrorClass::Connect => PyConnectionError::new_err(text),
+        ErrorClass::Permission => PyPermissionError::new_err(text),
+        ErrorClass::Timeout => PyTimeoutError::new_err(text),
+        _ => PyValueError::new_err(text),
     }
 }
 

@@ -19,7 +19,7 @@ mod _native {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::driver::{Mysql, Postgres};
+    use crate::driver::{Cql, CqlConsole, Mysql, Postgres};
     #[pymodule_export]
     use crate::histogram::Histogram;
     #[pymodule_export]

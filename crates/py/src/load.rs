@@ -12,7 +12,7 @@ use trimtab_load::engine::{Limits, LoadError, Plan, Share};
 use trimtab_load::source::{Sources, SqlSources};
 use trimtab_load::sql::Sql;
 
-use crate::driver::{Mysql, Postgres};
+use crate::driver::{Cql, Mysql, Postgres};
 use crate::http::Http;
 use crate::log::{Frame, RunLog};
 use crate::model::Model;
@@ -30,6 +30,7 @@ const CANCEL_GRACE: Duration = Duration::from_secs(2);
 enum DriverArgument<'py> {
     Postgres(Bound<'py, Postgres>),
     Mysql(Bound<'py, Mysql>),
+    Cql(Bound<'py, Cql>),
     Http(Bound<'py, Http>),
 }
 
@@ -158,6 +159,10 @@ fn launch(
             py.detach(|| engine::Load::launch(&driver, plain(sources), plan, share))
         }
         (DriverArgument::Mysql(driver), Asked::Sql(sources)) => {
+            let driver = driver.get().prepared(sources.statements())?;
+            py.detach(|| engine::Load::launch(&driver, plain(sources), plan, share))
+        }
+        (DriverArgument::Cql(driver), Asked::Sql(sources)) => {
             let driver = driver.get().prepared(sources.statements())?;
             py.detach(|| engine::Load::launch(&driver, plain(sources), plan, share))
         }

@@ -70,11 +70,7 @@ impl Scripts {
         variables: Vec<(String, String)>,
         users: u32,
     ) -> PyResult<Self> {
-        let dialect = match dialect {
-            "postgresql" => Dialect::Postgres,
-            "mysql" => Dialect::Mysql,
-            _ => return Err(PyValueError::new_err(format!("dialect={dialect:?} is neither postgresql nor mysql"))),
-        };
+        let dialect = Dialect::from_name(dialect).map_err(PyValueError::new_err)?;
         let mode = match mode {
             "prepared" => Mode::Prepared,
             "simple" => Mode::Simple,

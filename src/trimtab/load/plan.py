@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trimtab._native import Http, Load, Model, Mysql, Page, Pages, Postgres, Script, Scripts, Ycsb, YcsbRows
+    from trimtab._native import Cql, Http, Load, Model, Mysql, Page, Pages, Postgres, Script, Scripts, Ycsb, YcsbRows
 
 __all__ = ["LoadPlan", "Part", "build_driver", "build_model", "build_source", "launch"]
 
@@ -17,7 +17,7 @@ class LoadPlan:
     """What a load does; everything in it is JSON.
 
     Attributes:
-        protocol: "postgresql", "mysql" or "http".
+        protocol: "postgresql", "mysql", "cql" or "http".
         access: how the server is entered, as the engine's driver of that protocol takes it; never printed.
         source: the operations: `kind` is "ycsb", "ycsb rows", "scripts" or "pages", and the rest its arguments.
         model: when they are due: `kind` is "closed" or "open", and the rest its arguments.
@@ -81,17 +81,17 @@ def launch(plan: LoadPlan, part: Part, *, is_held: bool = False) -> Load:
     )
 
 
-def build_driver(protocol: str, access: Mapping[str, Any]) -> Postgres | Mysql | Http:
+def build_driver(protocol: str, access: Mapping[str, Any]) -> Postgres | Mysql | Cql | Http:
     """The engine's driver.
 
     Raises:
         ValueError: an option that makes no sense.
     """
-    from trimtab._native import Http, Mysql, Postgres
+    from trimtab._native import Cql, Http, Mysql, Postgres
 
     if protocol == "http":
         return Http(**{**access, "headers": _pairs(access["headers"])})
-    drivers: dict[str, type[Postgres | Mysql]] = {"postgresql": Postgres, "mysql": Mysql}
+    drivers: dict[str, type[Postgres | Mysql | Cql]] = {"postgresql": Postgres, "mysql": Mysql, "cql": Cql}
     return drivers[protocol](**{**access, "settings": _pairs(access.get("settings", ()))})
 
 

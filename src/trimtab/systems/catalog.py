@@ -38,6 +38,7 @@ _EXAMPLE = {"memory": 1e9, "cores": 4.0, "disk": 1e11}
 _MAX_BYTES = 1 << 20
 _NUMBERS = ("integer", "real")
 _PLACE = "{address}"
+_DURATIONS = ("s", "min", "h", "d")
 
 
 class Channel(BaseModel):
@@ -258,10 +259,9 @@ class Catalog(Overlay[CatalogKnob]):
 
     def _unit_faults(self) -> Iterator[tuple[str, str]]:
         for suffix, size in self.units.items():
-            try:
-                parse_value(size, "B")
-            except UsageError as error:
-                yield f"[units] {suffix}={size!r}: {error.message}", 'write it as in: mb = "1MB"'
+            fault = _unit_fault(size)
+            if fault:
+                yield f"[units] {suffix}={size!r}: {fault}", 'write it as in: mb = "1MB"'
         for name, knob in self.knob.items():
             if knob.suffix and knob.suffix not in self.units:
                 yield (
@@ -284,6 +284,15 @@ class Catalog(Overlay[CatalogKnob]):
             check(tree, types, text)
         except SpaceError as error:
             yield f"{name!r}: {error.message}", error.hint or "docs/reference/space.md has the language"
+
+
+def _unit_fault(amount: str) -> str:
+    """Why a text is neither a size nor a duration; "" when it is one."""
+    try:
+        parse_value(amount, "s" if amount.rstrip().endswith(_DURATIONS) else "B")
+    except UsageError as error:
+        return error.message
+    return ""
 
 
 def _with_files_apart(table: dict[str, Any]) -> dict[str, Any]:

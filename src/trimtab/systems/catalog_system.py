@@ -178,7 +178,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             for name, address in mine.items():
                 knob, located = self._knob(name, bounds), found.get(address)
                 in_file = located.value if located is not None else None
-                text = in_file if in_use is None else in_use.get(address)
+                text = in_file if in_use is None else in_use.get(address, self._untold(channel, in_file))
                 running = self._parsed(knob, text) if text is not None else knob.default
                 low, high = vendor_range(self.catalog.knob[name], knob, running)
                 states[name] = KnobState(
@@ -196,6 +196,10 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                     vendor_high=high,
                 )
         return {name: states[name] for name in self.catalog.knob}
+
+    def _untold(self, channel: FileChannel, in_file: str | None) -> str | None:
+        """The value of a setting that the program does not speak of: it may be told whole and in no other way than its file."""
+        return in_file if self.catalog.channel[channel.name].prints == "settings" else None
 
     def _no_place(self, channel: FileChannel, copy: FileCopy | None, knob: Knob, address: str) -> str:
         """Why an address that the file does not have cannot be added; "" when it can."""

@@ -26,6 +26,7 @@ from trimtab.host import (
 from trimtab.records import Endpoint, Fault
 from trimtab.systems.account import Account, cache_root, owner_of
 from trimtab.systems.command_settings import CommandSettings
+from trimtab.systems.cql import cql_endpoint, cql_rows, is_cql
 from trimtab.systems.http_probe import http_get, is_http
 from trimtab.systems.log import log_bytes, tail
 from trimtab.systems.overlay import LogWords
@@ -94,6 +95,10 @@ class AlwaysThere:
         names = {**self.names, **(more or {})}
         return [filled(word, names) for word in shlex.split(filled(command, self.settings.names))]
 
+    def filled(self, text: str) -> str:
+        """A text with each {NAME} that is known replaced."""
+        return filled(filled(filled(text, {"url": self.settings.url or ""}), self.settings.names), self.names)
+
     @property
     def no_restart(self) -> str:
         """Why it cannot be restarted; "" when it can."""
@@ -139,16 +144,12 @@ class AlwaysThere:
         options = {"folder": str(self.folder)}
         if self.settings.url is None:
             return Endpoint(protocol="program", host="localhost", port=0, user="", database="", options=options)
-        url = filled(self.settings.url, self.names)
+        url = self.filled(self.settings.url)
+        if is_cql(url):
+            return cql_endpoint(url, options)
         parts = urlsplit(url)
-        return Endpoint(
-            protocol="http",
-            host=parts.hostname or "localhost",
-            port=parts.port or 80,
-            user="",
-            database="",
-            options={**options, "url": url},
-        )
+        host, port, options = parts.hostname or "localhost", parts.port or 80, {**options, "url": url}
+        return Endpoint(protocol="http", host=host, port=port, user="", database="", options=options)
 
     def is_up(self) -> bool:
         """Whether it runs."""
@@ -198,8 +199,11 @@ class AlwaysThere:
             raise TargetError("the program is down", hint="see its log")
         if self.settings.health is None:
             return
-        if is_http(self.settings.health):
-            self._answers(filled(self.settings.health, self.names))
+        if is_cql(health := self.filled(self.settings.health)):
+            cql_rows(health, "SELECT release_version FROM system.local")
+            return
+        if is_http(health):
+            self._answers(health)
             return
         result = self._run(self.settings.health, timeout_s=_READ_S)
         if result.exit_code != 0:

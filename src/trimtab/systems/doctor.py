@@ -52,11 +52,13 @@ def memory_lines(
     limit = "held by a cgroup" if is_limited else "a sum over knobs; no cgroup holds the server to it"
     none, one = (total_with(n) for n in (0, 1))
     n_clients = int((budget_bytes - none) // (one - none)) if one > none else 0
-    fits = f"the running config leaves room for {counted(n_clients, 'client')}, each with {format_size(one - none)}"
+    room = f"leaves room for {counted(n_clients, 'client')}, each with {format_size(one - none)}"
+    is_fine = n_clients >= 1 if one > none else one <= budget_bytes
+    fits = f"the running config {room if one > none else f'takes {format_size(one)}, whatever the number of clients'}"
     breaks = f"the running config breaks the budget even with one client: {format_size(one)}"
     return [
         ("memory", budget_bytes <= limits.memory_bytes, f"{budget}; {limit}"),
-        ("memory use", n_clients >= 1, fits if n_clients >= 1 else f"{breaks}; it is measured anyway"),
+        ("memory use", is_fine, fits if is_fine else f"{breaks}; it is measured anyway"),
     ]
 
 

@@ -12,8 +12,9 @@ __all__ = ["PRINTS", "printed_values"]
 
 _FLAG = re.compile(r"^ *\S+ +(?P<name>\w+) +:?= ?(?P<value>.*?) +\{[^}]*\}(?: +\{[^}]*\})? *$", re.MULTILINE)
 
-PRINTS = ("flags", *sorted(set(CODECS) - {"template", "scalar"}))
-"""`prints` of a channel: "flags" for the list of -XX:+PrintFlagsFinal and of jcmd VM.flags, or a codec."""
+PRINTS = ("flags", "settings", *sorted(set(CODECS) - {"template", "scalar"}))
+"""`prints` of a channel: "flags" for the list of -XX:+PrintFlagsFinal and of jcmd VM.flags, "settings" for lines of a name and
+a value with a tab between, as a node that is asked over CQL has them, or a codec."""
 
 
 def printed_values(prints: str, text: str, addresses: Sequence[str]) -> dict[str, str]:
@@ -22,6 +23,10 @@ def printed_values(prints: str, text: str, addresses: Sequence[str]) -> dict[str
     Raises:
         CodecError: it is not of that syntax.
     """
+    if prints == "settings":
+        pairs = (line.partition("\t") for line in text.splitlines())
+        told = {name: value for name, tab, value in pairs if tab}
+        return {address: told[address] for address in addresses if address in told}
     if prints != "flags":
         codec = CODECS[prints]()
         values = {address: codec.last(text, address) for address in addresses}

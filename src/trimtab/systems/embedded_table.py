@@ -23,7 +23,9 @@ class EmbeddedTable(BaseModel):
         packages: Debian's, unpacked into the cache without root where it has not.
         artifact: of a Maven repository instead, GROUP:ARTIFACT:VERSION:tar.gz, unpacked into the cache.
         sha512: of the artifact.
+        jars: a list of catalog/jars instead: archives of a Maven repository with their checksums, kept in lib.
         needs: programs that must be on the PATH besides, each with the Debian package that brings it; {NAME} is its path.
+        ports: further free ports that it needs, by name; {port.NAME} is one.
         folders: made in the folder.
         files: name -> text, written before each start.
         first_files: name -> text, written once: configuration, which is changed afterwards.
@@ -37,7 +39,9 @@ class EmbeddedTable(BaseModel):
     packages: tuple[str, ...] = ()
     artifact: str = ""
     sha512: str = ""
+    jars: str = ""
     needs: dict[str, str] = Field(default_factory=dict)
+    ports: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     files: dict[str, str] = Field(default_factory=dict)
     first_files: dict[str, str] = Field(default_factory=dict)
@@ -46,8 +50,8 @@ class EmbeddedTable(BaseModel):
 
     @model_validator(mode="after")
     def _has_source(self) -> Self:
-        if bool(self.packages) == bool(self.artifact):
-            raise ValueError("needs packages or artifact")
+        if sum(map(bool, (self.packages, self.artifact, self.jars))) != 1:
+            raise ValueError("needs packages or artifact, or a list of jars")
         if bool(self.artifact) != bool(self.sha512):
             raise ValueError("artifact and sha512 go together")
         if self.lifecycle.run is None or self.lifecycle.url is None:

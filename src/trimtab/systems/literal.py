@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from trimtab.errors import SpaceError, TargetError
+from trimtab.errors import SpaceError, TargetError, UsageError
 from trimtab.space import Knob, KnobKind, Value
 from trimtab.systems.catalog import CatalogKnob
-from trimtab.units import parse_value, unit_ratio
+from trimtab.units import Dimension, parse_value, unit_ratio
 
 __all__ = ["literal", "parse_literal"]
 
-_AMOUNT = re.compile(r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(?P<suffix>[A-Za-z%]*)")
+_AMOUNT = re.compile(
+    r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(?P<suffix>[A-Za-z%]*(?:/s)?)"
+)
 
 
 def literal(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], value: Value) -> str:
@@ -48,7 +50,9 @@ def parse_literal(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], text
 
 def _number(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], text: str) -> Value:
     match = _AMOUNT.fullmatch(text.strip())
-    known = {suffix.casefold(): suffix for suffix in units}
+    if unit_ratio(knob.unit)[1] is Dimension.DURATION:
+        units = {**units, "m": "1min"}  # megabytes elsewhere
+    known = {suffix.casefold(): suffix for suffix in units if _fits(knob, units, suffix)}
     if match is None or not match["suffix"] or match["suffix"].casefold() not in known:
         return knob.parse(text)
     number = float(match["number"]) * _ratio(knob, units, known[match["suffix"].casefold()])
@@ -60,7 +64,17 @@ def _number(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], text: str)
 
 def _ratio(knob: Knob, units: Mapping[str, str], suffix: str) -> float:
     """How many of the knob's unit one of `suffix` is."""
-    return float(parse_value(units[suffix], "B")) / float(unit_ratio(knob.unit)[0])
+    ratio, dimension = unit_ratio(knob.unit)
+    base = "s" if dimension is Dimension.DURATION else "B"
+    return float(parse_value(units[suffix], base)) / float(ratio)
+
+
+def _fits(knob: Knob, units: Mapping[str, str], suffix: str) -> bool:
+    """Whether a unit of the catalogue measures what the knob does."""
+    try:
+        return _ratio(knob, units, suffix) > 0
+    except UsageError:
+        return False
 
 
 def _plain(value: int | float) -> str:

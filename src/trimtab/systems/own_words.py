@@ -16,6 +16,7 @@ from trimtab.systems.catalog import Catalog
 from trimtab.systems.codec import CodecError
 from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.command_settings import CommandSettings
+from trimtab.systems.cql import cql_settings, is_cql
 from trimtab.systems.dump import printed_values
 from trimtab.systems.file_channel import FileChannel
 
@@ -48,6 +49,8 @@ class OwnWords:
             return self._reach.values(addresses) if self._reach.is_up() else None
         if not table.read or ("{pid}" in table.read and self._reach.pid is None):
             return None
+        if is_cql(self._reach.filled(table.read)) and not self._reach.is_up():
+            return None
         text = self._told("read", table.read, is_lasting="{pid}" in table.read)
         try:
             return printed_values(table.prints, text, addresses)
@@ -75,6 +78,8 @@ class OwnWords:
         return self._asked[asked]
 
     def _printed(self, key: str, command: str) -> str:
+        if is_cql(url := self._reach.filled(command)):
+            return cql_settings(url)
         result = self._reach.ask(command)
         if result.exit_code != 0:
             raise TargetError(

@@ -6,6 +6,7 @@ import os
 import platform
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -79,7 +80,16 @@ class PrivatePlace:
             "machine": platform.machine(),
             **self._programs,
             **({"port": str(port)} if port is not None else {}),
+            **self._more_ports(),
         }
+
+    def _more_ports(self) -> Mapping[str, str]:
+        """Those that it was given last."""
+        found = {}
+        for name in self._table.ports:
+            with suppress(OSError):
+                found[f"port.{name}"] = (self.folder / f"{_PORT}.{name}").read_text().strip()
+        return found
 
     def make(self, account: Account) -> None:
         """Makes the folder for a user, and finds a port; configuration that is there already stays.
@@ -96,6 +106,10 @@ class PrivatePlace:
         self._write(_MADE, "")
 
     def _find_port(self) -> None:
+        known = self._more_ports()
+        for name in self._table.ports:
+            if (old := known.get(f"port.{name}")) is None or not _is_free(int(old)):
+                self._write(f"{_PORT}.{name}", f"{_free_port()}\n")
         port = self.port
         if port is not None and _is_free(port):
             return

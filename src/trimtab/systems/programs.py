@@ -13,10 +13,12 @@ from trimtab.errors import TargetError
 from trimtab.host import LocalHost
 from trimtab.systems.account import cache_root
 from trimtab.systems.embedded_table import EmbeddedTable
+from trimtab.systems.jars import jar_list, pom_of, verify
 
 __all__ = ["find_program", "installation"]
 
 _FETCH_S = 600.0
+_MAVEN = "install Maven, and look at its settings"
 _PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
@@ -75,12 +77,25 @@ def _fetch(label: str, table: EmbeddedTable, scratch: Path, root: Path) -> None:
         for package in sorted(scratch.glob("*.deb")):
             _run(label, ["dpkg-deb", "-x", str(package), str(root)], scratch, "dpkg-deb unpacks it: install dpkg")
         return
+    if table.jars:
+        _fetch_jars(label, table.jars, scratch, root)
+        return
     goal = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={table.artifact}", f"-DoutputDirectory={scratch}"]
-    _run(label, goal, scratch, "install Maven, and look at its settings")
+    _run(label, goal, scratch, _MAVEN)
     archives = sorted(scratch.glob("*.tar.gz"))
     if len(archives) != 1:
         raise TargetError(f"artifact={table.artifact!r} is not one archive", hint="look at the catalogue")
     _unpack(table, archives[0], root)
+
+
+def _fetch_jars(label: str, name: str, scratch: Path, root: Path) -> None:
+    jars = jar_list(name)
+    (scratch / "pom.xml").write_text(pom_of(jars))
+    goal = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={root / 'lib'}"]
+    _run(label, goal, scratch, _MAVEN)
+    verify(jars, root / "lib")
+    for jar in (root / "lib").iterdir():
+        jar.chmod(0o644)
 
 
 def _unpack(table: EmbeddedTable, archive: Path, root: Path) -> None:

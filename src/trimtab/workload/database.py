@@ -177,7 +177,7 @@ def _mark(store: Store, database: str, content: Mapping[str, Any]) -> None:
         store.write_marker(session, content)
 
 
-def clone(endpoint: Endpoint, source: str, copy: str) -> float:
+def clone(endpoint: Endpoint, source: str, copy: str, report: Callable[[str], None] = lambda _text: None) -> float:
     """Makes `copy` a fresh copy of database `source`; seconds it took.
 
     An older copy is dropped; one that Trimtab did not make is not.
@@ -193,6 +193,8 @@ def clone(endpoint: Endpoint, source: str, copy: str) -> float:
             store.clone(admin, source, copy)
         except ServerError as error:
             raise _not_copied(error, source, copy) from error
+        if note := store.after_copy(admin):
+            report(note)
     return time.monotonic() - started
 
 

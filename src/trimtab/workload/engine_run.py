@@ -18,11 +18,11 @@ from trimtab.records import Endpoint
 from trimtab.redact import hide_literals, hide_values
 from trimtab.workload.base import Frame
 from trimtab.workload.scripts import ScriptText
-from trimtab.workload.server import Session, SqlServer, server_of
+from trimtab.workload.server import Session, SqlServer, store_of
 
 if TYPE_CHECKING:
+    from trimtab._native import Cql, Http, Load, Mysql, Postgres, RunLog, Scripts, Seconds
     from trimtab._native import Frame as NativeFrame
-    from trimtab._native import Http, Load, Mysql, Postgres, RunLog, Scripts, Seconds
 
 __all__ = [
     "EngineRun",
@@ -42,7 +42,7 @@ __all__ = [
     "waits_of",
 ]
 
-_PROTOCOLS = ("postgresql", "mysql")
+_PROTOCOLS = ("postgresql", "mysql", "cql")
 
 _OWN_FILES = 256
 """Open files besides the load's connections: the store, logs, the target's own connections, libraries."""
@@ -149,11 +149,17 @@ def access_of(endpoint: Endpoint, *, settings: Sequence[tuple[str, str]] = ()) -
         "port": endpoint.port,
         "user": endpoint.user,
         "database": endpoint.database,
-        "password": server_of(endpoint).password,
-        "settings": [list(setting) for setting in settings],
+        "password": store_of(endpoint).password,
+        "settings": [list(setting) for setting in settings] or _level_of(endpoint),
         "tls": _tls_mode(endpoint),
         **{name: endpoint.options.get(option) for name, option in _TLS_FILES.items()},
     }
+
+
+def _level_of(endpoint: Endpoint) -> list[list[str]]:
+    """The consistency that a node is asked for; the driver's own without one."""
+    level = endpoint.options.get("consistency") if endpoint.protocol == "cql" else None
+    return [["consistency", level]] if level else []
 
 
 _TLS_FILES = {"root_certificates": "sslrootcert", "certificate": "sslcert", "key": "sslkey"}
@@ -162,12 +168,13 @@ _TLS_FILES = {"root_certificates": "sslrootcert", "certificate": "sslcert", "key
 def _tls_mode(endpoint: Endpoint) -> str:
     if endpoint.host.startswith("/"):
         return "disable"  # as libpq does for a unix socket: nobody can listen there
-    mode = endpoint.options.get("sslmode", "prefer")
+    # A node of Cassandra cannot be asked whether it encrypts.
+    mode = endpoint.options.get("sslmode", "disable" if endpoint.protocol == "cql" else "prefer")
     # Of a server that takes both kinds of connections libpq gets a plain one; it is reached in both ways.
     return "prefer" if mode == "allow" else mode
 
 
-def driver_of(endpoint: Endpoint) -> Postgres | Mysql | Http:
+def driver_of(endpoint: Endpoint) -> Postgres | Mysql | Cql | Http:
     """The native driver for `endpoint`.
 
     Raises:

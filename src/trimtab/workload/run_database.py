@@ -61,7 +61,7 @@ class RunDatabase:
         """
         if not self.is_copied:
             return None
-        seconds = clone(endpoint, self.data, self.name)
+        seconds = clone(endpoint, self.data, self.name, report)
         return StartState("copy of a template database", seconds, f"{self.data} copied to {self.name}")
 
     def drop(self, endpoint: Endpoint) -> None:

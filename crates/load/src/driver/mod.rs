@@ -1,5 +1,6 @@
 //! What the engine asks of a protocol: connect, run a request, cancel it.
 
+pub mod cql;
 pub mod http;
 pub mod mysql;
 pub mod postgresql;

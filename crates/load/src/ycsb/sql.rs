@@ -58,7 +58,11 @@ impl Catalog {
         }
         if shares.scan > 0.0 {
             let (from, limit) = (dialect.placeholder(1), dialect.placeholder(2));
-            let tail = format!("FROM {table} WHERE {KEY} >= {from} ORDER BY {KEY} LIMIT {limit}");
+            let tail = match dialect {
+                // The order of the keys' tokens is the only one there is.
+                Dialect::Cql => format!("FROM {table} WHERE token({KEY}) >= token({from}) LIMIT {limit}"),
+                _ => format!("FROM {table} WHERE {KEY} >= {from} ORDER BY {KEY} LIMIT {limit}"),
+            };
             catalog.firsts.scan = catalog.push_selects(workload, &tail);
         }
         if shares.update > 0.0 || has_rmw {

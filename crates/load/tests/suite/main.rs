@@ -4,6 +4,7 @@
 //! `TRIMTAB_TEST_POSTGRES`, `TRIMTAB_TEST_MYSQL` and `TRIMTAB_TEST_HTTP` name the servers, as the subjects say; without one
 //! its tests are skipped with the reason.
 
+mod cql;
 mod http;
 mod mysql;
 mod postgresql;
@@ -217,5 +218,6 @@ mod promised {
         postgresql crate::postgresql::PostgresSubject;
         mysql crate::mysql::MysqlSubject;
         http crate::http::HttpSubject;
+        cql crate::cql::CqlSubject;
     }
 }

@@ -15,7 +15,7 @@ from trimtab.workload.engine_run import cannot_connect, cannot_start, open_files
 from trimtab.workload.remote.link import Link
 from trimtab.workload.remote.place import Place
 from trimtab.workload.remote.run import RemoteRun
-from trimtab.workload.server import is_local, server_of
+from trimtab.workload.server import is_local, store_of
 
 __all__ = ["parts_of", "start_remote"]
 
@@ -114,7 +114,7 @@ def _start(links: Sequence[Link]) -> list[float]:
 def _end_sessions(endpoint: Endpoint, name: str) -> None:
     """Ends what the generators have left running; a server that is gone has ended it itself."""
     with contextlib.suppress(LoadError):
-        server = server_of(endpoint)
+        server = store_of(endpoint)
         with server.connect() as session:
             while server.end_sessions(session, name):
                 time.sleep(0.05)

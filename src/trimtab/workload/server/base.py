@@ -125,6 +125,10 @@ class Store(ABC):
     def is_clone(self, session: Session, database: str) -> bool:
         """Whether `clone` has made that database, or was killed while it did."""
 
+    def after_copy(self, session: Session) -> str:
+        """Lets the server finish what `clone` has left to do; what people should know of it, "" usually."""
+        return ""
+
     def end_sessions(self, session: Session, application: str) -> int:
         """Ends the sessions of clients that called themselves so, and says how many it found; 0 where the server keeps no such
         names: there a session ends when the server next writes to a client that is gone."""

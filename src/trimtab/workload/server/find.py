@@ -13,14 +13,15 @@ __all__ = ["DATA_PROTOCOLS", "server_of", "store_of"]
 _CLASSES = {
     "postgresql": ("trimtab.workload.server.postgresql", "PostgresServer"),
     "mysql": ("trimtab.workload.server.mysql", "MysqlServer"),
+    "cql": ("trimtab.workload.server.cassandra", "CassandraServer"),
 }
 """Protocol -> module and class; loaded when asked for, so that nobody needs the client library of the other."""
 
 DATA_PROTOCOLS = tuple(_CLASSES)
 
 
-def server_of(endpoint: Endpoint) -> SqlServer:
-    """The database server of `endpoint`, or that behind it (`Endpoint.data`); nothing is connected yet.
+def store_of(endpoint: Endpoint) -> Store:
+    """What keeps the data of `endpoint`, or of the database behind it (`Endpoint.data`); nothing is connected yet.
 
     Raises:
         LoadError: nobody here speaks its protocol.
@@ -32,14 +33,19 @@ def server_of(endpoint: Endpoint) -> SqlServer:
             hint=f"use a target that speaks one of: {', '.join(DATA_PROTOCOLS)}",
         )
     module, name = _CLASSES[there.protocol]
-    server: SqlServer = getattr(import_module(module), name)(there)
-    return server
+    store: Store = getattr(import_module(module), name)(there)
+    return store
 
 
-def store_of(endpoint: Endpoint) -> Store:
-    """What keeps the data of `endpoint`; today all of them speak SQL.
+def server_of(endpoint: Endpoint) -> SqlServer:
+    """The SQL server of `endpoint`, as `store_of`.
 
     Raises:
-        LoadError: as `server_of`.
+        LoadError: as `store_of`, or it does not speak SQL.
     """
-    return server_of(endpoint)
+    store = store_of(endpoint)
+    if not isinstance(store, SqlServer):
+        raise LoadError(
+            f"protocol={store.endpoint.protocol} does not speak SQL", hint='use kind = "ycsb" with such a target'
+        )
+    return store

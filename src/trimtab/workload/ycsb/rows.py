@@ -11,20 +11,21 @@ from trimtab.records import Endpoint
 from trimtab.workload.database import Dataset
 from trimtab.workload.engine_run import access_of, start_load
 from trimtab.workload.load_model import LoadModel
-from trimtab.workload.server import Session, server_of
+from trimtab.workload.server import Session, SqlServer, store_of
 from trimtab.workload.ycsb.settings import YcsbSettings
 
 __all__ = ["TABLE", "dataset", "schema_of"]
 
 TABLE = "usertable"
 
-_LOADERS = 4
+_LOADERS = {"postgresql": 4, "mysql": 4, "cql": 32}
+"""Where a statement writes one row only, more of them are on their way."""
 _LOAD_CAP_S = 86_400.0
 _BATCH_TIMEOUT_S = 120.0
 _WAL_AND_COPY = 3
 """The rows, their write-ahead log, and a copy for runs that write."""
 
-_QUICK = {"postgresql": (("synchronous_commit", "off"),), "mysql": (("unique_checks", "0"),)}
+_QUICK = {"postgresql": (("synchronous_commit", "off"),), "mysql": (("unique_checks", "0"),), "cql": ()}
 """Only for the loading sessions; a crash is recognised by the marker."""
 
 
@@ -48,7 +49,7 @@ def dataset(settings: YcsbSettings) -> Dataset:
         _finish(there)
 
     def check(session: Session) -> str:
-        (found,) = session.execute(f"SELECT count(*) FROM {TABLE}")[0]
+        found = int(session.execute(f"SELECT count(*) FROM {TABLE}")[0][0])
         return "" if found == settings.records else f"{TABLE} has rows={found}, expected rows={settings.records}"
 
     return Dataset(
@@ -62,16 +63,18 @@ def dataset(settings: YcsbSettings) -> Dataset:
 
 def _create(there: Endpoint, settings: YcsbSettings) -> None:
     fields = ", ".join(f"field{i} text" for i in range(settings.fields))
-    with server_of(there).connect() as session:
-        session.execute(f"CREATE TABLE {TABLE} (ycsb_key varchar(255) PRIMARY KEY, {fields})")
+    key = "text" if there.protocol == "cql" else "varchar(255)"
+    with store_of(there).connect() as session:
+        session.execute(f"CREATE TABLE {TABLE} (ycsb_key {key} PRIMARY KEY, {fields})")
 
 
 def _insert(there: Endpoint, settings: YcsbSettings, report: Callable[[str], None]) -> None:
-    users = min(_LOADERS, max(1, settings.records // settings.batch))
+    batch = _batch(there, settings)
+    users = min(_LOADERS[there.protocol], max(1, settings.records // batch))
     plan = LoadPlan(
         protocol=there.protocol,
         access=access_of(there, settings=_QUICK[there.protocol]),
-        source=_source(there, settings, users),
+        source=_source(there, settings, users, batch),
         model=LoadModel().plain(),
         users=users,
         duration_s=_LOAD_CAP_S,
@@ -86,7 +89,7 @@ def _insert(there: Endpoint, settings: YcsbSettings, report: Callable[[str], Non
                 continue
             n_batches += frame.n_ok
             if frame.second % 10 == 9:
-                report(f"loaded about {n_batches * settings.batch} of {settings.records} records")
+                report(f"loaded about {n_batches * batch} of {settings.records} records")
             if frame.n_error:
                 break
     finally:
@@ -100,7 +103,12 @@ def _insert(there: Endpoint, settings: YcsbSettings, report: Callable[[str], Non
     report(f"loaded {settings.records} records in {log.duration_s:.1f} s")
 
 
-def _source(there: Endpoint, settings: YcsbSettings, users: int) -> dict[str, Any]:
+def _batch(there: Endpoint, settings: YcsbSettings) -> int:
+    """Rows of one INSERT; of CQL each has one."""
+    return 1 if there.protocol == "cql" else settings.batch
+
+
+def _source(there: Endpoint, settings: YcsbSettings, users: int, batch: int) -> dict[str, Any]:
     return {
         "kind": "ycsb rows",
         "dialect": there.protocol,
@@ -108,12 +116,13 @@ def _source(there: Endpoint, settings: YcsbSettings, users: int) -> dict[str, An
         "start": 0,
         "records": settings.records,
         "users": users,
-        "batch": settings.batch,
+        "batch": batch,
         **schema_of(settings),
     }
 
 
 def _finish(there: Endpoint) -> None:
-    server = server_of(there)
-    with server.connect() as session:
-        server.analyse(session, (TABLE,))
+    store = store_of(there)
+    if isinstance(store, SqlServer):
+        with store.connect() as session:
+            store.analyse(session, (TABLE,))

@@ -26,7 +26,7 @@ class YcsbWorkload(GeneratedWorkload):
     """
 
     kind = "ycsb"
-    protocols = ("postgresql", "mysql")
+    protocols = ("postgresql", "mysql", "cql")
     settings: YcsbSettings
 
     @classmethod

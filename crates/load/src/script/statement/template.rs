@@ -47,7 +47,7 @@ impl<'a> Template<'a> {
                 Dialect::Postgres => {
                     previous == Unit::Sign(b'$') && piece.text.starts_with(|c: char| c.is_ascii_digit())
                 }
-                Dialect::Mysql => piece.unit == Unit::Sign(b'?'),
+                Dialect::Mysql | Dialect::Cql => piece.unit == Unit::Sign(b'?'),
             };
             if is_foreign {
                 template.foreign.get_or_insert(piece.offset);
@@ -95,7 +95,7 @@ impl<'a> Template<'a> {
                     }
                     match dialect {
                         Dialect::Postgres => text.push_str(&format!("${}", number + 1)),
-                        Dialect::Mysql => text.push('?'),
+                        Dialect::Mysql | Dialect::Cql => text.push('?'),
                     }
                 }
             }

@@ -1,0 +1,113 @@
+"""What a Cassandra node says of itself over CQL: whether it serves, its settings in use, and what it has done."""
+
+from __future__ import annotations
+
+import configparser
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from trimtab.errors import TargetError
+from trimtab.records import Endpoint
+from trimtab.redact import remember
+
+if TYPE_CHECKING:
+    from trimtab._native import CqlConsole
+
+__all__ = ["cql_endpoint", "cql_rows", "cql_settings", "cql_user", "is_cql", "stored_password"]
+
+_SCHEME = "cql://"
+_TIMEOUT_S = 10.0
+_PORT = 9042
+_SECTIONS = ("PlainTextAuthProvider", "plain_text_auth")
+
+_SETTINGS = "SELECT name, value FROM system_views.settings"
+
+
+def is_cql(text: str) -> bool:
+    """Whether a command of a catalogue is the address of a node to ask."""
+    return text.startswith(_SCHEME)
+
+
+def cql_user(url: str) -> tuple[str, str | None]:
+    """(user, password) for the node at `url`: the password is that of the user in ~/.cassandra/credentials."""
+    user = unquote(urlsplit(url).username or "")
+    return user, stored_password(user) if user else None
+
+
+def cql_endpoint(url: str, options: Mapping[str, str]) -> Endpoint:
+    """How a load reaches the node at `url`; what stands behind its question mark joins `options`."""
+    parts = urlsplit(url)
+    user, password = cql_user(url)
+    return Endpoint(
+        protocol="cql",
+        host=parts.hostname or "localhost",
+        port=parts.port or _PORT,
+        user=user,
+        password=password,
+        database="",
+        options={**options, **dict(parse_qsl(parts.query))},
+    )
+
+
+def stored_password(user: str) -> str | None:
+    """What cqlsh would log in with: the file that it reads; None where that does not have this user."""
+    file = configparser.ConfigParser(interpolation=None)
+    try:
+        file.read(Path.home() / ".cassandra" / "credentials", encoding="utf-8")
+    except (configparser.Error, OSError, UnicodeDecodeError, RuntimeError):
+        return None
+    for section in file.sections():
+        if section in _SECTIONS and file.get(section, "username", fallback="") == user:
+            return file.get(section, "password", fallback=None)
+    return None
+
+
+@contextmanager
+def _console(url: str) -> Iterator[CqlConsole]:
+    from trimtab._native import Cql, CqlConsole
+
+    parts = urlsplit(url)
+    user, password = cql_user(url)
+    remember(password)
+    host = parts.hostname or "127.0.0.1"
+    # A node alone answers at this level whatever the tables' replication says.
+    driver = Cql(
+        host=host, port=parts.port or _PORT, user=user, password=password, settings=[("consistency", "LOCAL_ONE")]
+    )
+    console = CqlConsole(driver, timeout_s=_TIMEOUT_S)
+    try:
+        yield console
+    finally:
+        console.close()
+
+
+def cql_rows(url: str, statement: str) -> Sequence[Sequence[str | None]]:
+    """The rows of one statement as texts.
+
+    Raises:
+        TargetError: the node does not answer, or refuses it.
+    """
+    try:
+        with _console(url) as console:
+            return console.rows(statement, timeout_s=_TIMEOUT_S)
+    except PermissionError as error:
+        raise TargetError(
+            f"the node at {url!r} does not let this user in: {error}",
+            hint="give the user in url, and its password in ~/.cassandra/credentials, as for cqlsh",
+        ) from error
+    except (OSError, ValueError) as error:
+        raise TargetError(f"the node at {url!r} does not answer: {error}", hint="see its log") from error
+
+
+def cql_settings(url: str) -> str:
+    """The settings in use, a name and a value with a tab between on each line; those that are not set are left out.
+
+    Raises:
+        TargetError: as `cql_rows`.
+    """
+    rows = cql_rows(url, _SETTINGS)
+    found = ((name, value) for name, value in rows if value is not None and value != "null" and "\n" not in value)
+    return "".join(f"{name}\t{value}\n" for name, value in found)

@@ -1,0 +1,238 @@
+"""Cassandra: keyspaces of our own over CQL, without a client library besides the engine's own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from trimtab.errors import InternalError, LoadError
+from trimtab.host import FileLock
+from trimtab.workload.server.base import MARKER_TABLE, Reason, ServerError, Session, Store
+
+if TYPE_CHECKING:
+    from trimtab._native import CqlConsole
+
+__all__ = ["CassandraServer", "CqlSession"]
+
+T = TypeVar("T")
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
+_CONNECT_S = 30.0
+_STATEMENT_S = 120.0
+"""Longer than the node's own time-outs; schema changes and truncations take seconds."""
+_COPY_S = 86_400.0
+_CALM_S = 60.0
+_POLL_S = 0.2
+_MARK = "a copy made by Trimtab"
+_MB = 1 << 20
+
+
+class CqlSession:
+    """A `Session` over the engine's own driver; rows are texts.
+
+    Attributes:
+        console: the connection.
+        locks: held until it is closed.
+    """
+
+    def __init__(self, console: CqlConsole) -> None:
+        self.console = console
+        self.locks: list[FileLock] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.console.close()
+        for lock in self.locks:
+            lock.release()
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows; `%s` stands for a text or a whole number."""
+        text = statement % tuple(map(_literal, parameters)) if parameters else statement
+        return _told(lambda: [tuple(row) for row in self.console.rows(text, timeout_s=_STATEMENT_S)])
+
+    def copy(self, select: str, insert: str) -> int:
+        """Writes what `select` gives with `insert`; how many rows."""
+        return _told(lambda: self.console.copy(select, insert, timeout_s=_COPY_S))
+
+
+def _told(ask: Callable[[], T]) -> T:
+    """What the node answers; its refusal as an error of ours."""
+    try:
+        return ask()
+    except PermissionError as error:
+        raise ServerError(str(error), reason="no_privilege") from error
+    except (OSError, ValueError) as error:
+        reason: Reason = "disk_full" if "No space left" in str(error) else "other"
+        raise ServerError(str(error), reason=reason) from error
+
+
+def _literal(value: Any) -> str:
+    return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+class CassandraServer(Store):
+    """See `Store`; a database is a keyspace."""
+
+    def connect(self, database: str | None = None) -> CqlSession:
+        """See `Store`; at consistency QUORUM."""
+        from trimtab._native import Cql, CqlConsole
+
+        there = self.endpoint
+        try:
+            driver = Cql(
+                host=there.host,
+                port=there.port,
+                user=there.user,
+                password=there.password,
+                database=there.database if database is None else database,
+                tls=there.options.get("sslmode", "disable"),
+                root_certificates=there.options.get("sslrootcert"),
+                certificate=there.options.get("sslcert"),
+                key=there.options.get("sslkey"),
+            )
+            return CqlSession(CqlConsole(driver, timeout_s=_CONNECT_S))
+        except (OSError, ValueError) as error:
+            raise LoadError(
+                f"cannot connect: endpoint={there}: {error}",
+                hint="check that the node runs and that this user may log in",
+            ) from error
+
+    @property
+    def password(self) -> str | None:
+        """The endpoint's."""
+        return self.endpoint.password
+
+    def lock(self, session: Session, name: str, *, wait: bool) -> bool:
+        """A file of this machine: the node itself has no locks."""
+        digest = hashlib.sha256(f"{self.endpoint.host}:{self.endpoint.port}/{name}".encode()).hexdigest()[:16]
+        folder = Path(tempfile.gettempdir()) / f"trimtab-{os.geteuid()}"
+        lock = FileLock(folder / f"cassandra-{digest}.lock")
+        while not lock.acquire(f"pid={os.getpid()}"):
+            if not wait:
+                return False
+            time.sleep(_POLL_S)
+        if isinstance(session, CqlSession):
+            session.locks.append(lock)
+        return True
+
+    def exists(self, session: Session, database: str) -> bool:
+        """By the schema's own tables."""
+        found = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = %s"
+        return bool(session.execute(found, (database,)))
+
+    def size_bytes(self, session: Session, database: str) -> int:
+        """Of what was flushed, as the node tells it in whole megabytes."""
+        rows = session.execute("SELECT keyspace_name, mebibytes FROM system_views.disk_usage")
+        return sum(int(size or 0) for keyspace, size in rows if keyspace == database) * _MB
+
+    def create(self, session: Session, database: str) -> None:
+        """A copy of each row on up to three nodes."""
+        if _NAME.fullmatch(database) is None:
+            raise LoadError(
+                f"database={database!r} cannot be the name of a keyspace",
+                hint="a name there has up to 48 letters, digits and _, a letter first (a copy's has 4 more)",
+            )
+        n_nodes = 1 + len(session.execute("SELECT peer FROM system.peers_v2"))
+        replication = f"{{'class': 'SimpleStrategy', 'replication_factor': {min(3, n_nodes)}}}"
+        session.execute(f"CREATE KEYSPACE {_quoted(database)} WITH replication = {replication}")
+
+    def _tables(self, session: Session, database: str) -> dict[str, str]:
+        """Name -> comment."""
+        found = "SELECT table_name, comment FROM system_schema.tables WHERE keyspace_name = %s"
+        return {str(name): str(comment or "") for name, comment in session.execute(found, (database,))}
+
+    def read_marker(self, session: Session, database: str) -> dict[str, Any] | None:
+        """See `Store`; a row of a table of its own."""
+        tables = self._tables(session, database)
+        if not tables:
+            return None
+        content: object = None
+        if MARKER_TABLE in tables:
+            rows = session.execute(f"SELECT content FROM {_quoted(database)}.{MARKER_TABLE} WHERE id = 0")
+            if not rows and set(tables) == {MARKER_TABLE}:
+                return None
+            content = json.loads(str(rows[0][0])) if rows else None
+        if not isinstance(content, dict):
+            raise LoadError(
+                f"database={database} exists and was not made by Trimtab",
+                hint='name another one: database = "..." in [workload]; Trimtab creates it',
+            )
+        return content
+
+    def write_marker(self, session: Session, content: Mapping[str, Any]) -> None:
+        """See `Store`; one row, which is written whole."""
+        session.execute(f"CREATE TABLE IF NOT EXISTS {MARKER_TABLE} (id int PRIMARY KEY, content text)")
+        session.execute(f"INSERT INTO {MARKER_TABLE} (id, content) VALUES (0, %s)", (json.dumps(content),))
+
+    def drop(self, session: Session, database: str) -> None:
+        """With its snapshot, where the node takes one (auto_snapshot)."""
+        session.execute(f"DROP KEYSPACE IF EXISTS {_quoted(database)}")
+
+    def clone(self, session: Session, source: str, copy: str) -> None:
+        """Table by table, through this client: the node copies no tables."""
+        self.create(session, copy)
+        for kind, table, text in self._described(session, source):
+            if kind != "table":
+                raise LoadError(
+                    f"database={source} cannot be copied as a whole ({kind}: {table})",
+                    hint='choose start_state = "none", or give a keyspace of plain tables',
+                )
+            if table == MARKER_TABLE:
+                continue
+            made = re.sub(r"^(CREATE TABLE )\S+?\.", rf"\g<1>{_quoted(copy)}.", text, count=1)
+            session.execute(re.sub(r"comment = '[^']*'", f"comment = '{_MARK}'", made, count=1))
+            self._copy_rows(session, source, copy, table)
+
+    def _described(self, session: Session, database: str) -> list[tuple[str, str, str]]:
+        rows = session.execute(f"DESCRIBE KEYSPACE {_quoted(database)}")
+        return [(str(kind), str(name), str(text)) for _, kind, name, text in rows if kind != "keyspace"]
+
+    def _copy_rows(self, session: Session, source: str, copy: str, table: str) -> None:
+        found = "SELECT column_name FROM system_schema.columns WHERE keyspace_name = %s AND table_name = %s"
+        columns = [_quoted(str(name)) for (name,) in session.execute(found, (source, table))]
+        listed, places = ", ".join(columns), ", ".join("?" for _ in columns)
+        if not isinstance(session, CqlSession):
+            raise InternalError("a keyspace is copied over another kind of session")
+        session.copy(
+            f"SELECT {listed} FROM {_quoted(source)}.{_quoted(table)}",
+            f"INSERT INTO {_quoted(copy)}.{_quoted(table)} ({listed}) VALUES ({places})",
+        )
+
+    def is_clone(self, session: Session, database: str) -> bool:
+        """Marked in its tables' comments, or so empty that nobody misses it."""
+        return all(comment == _MARK for comment in self._tables(session, database).values())
+
+    def settle(self, session: Session) -> str:
+        """Waits until no compaction is under way, a minute at most."""
+        until = time.monotonic() + _CALM_S
+        while session.execute("SELECT keyspace_name FROM system_views.sstable_tasks"):
+            if time.monotonic() > until:
+                return f"compactions are still under way after {_CALM_S:g} s: the next run begins during them"
+            time.sleep(_POLL_S)
+        return ""
+
+    def after_copy(self, session: Session) -> str:
+        """The same: what was copied is compacted."""
+        return self.settle(session)
+
+    def data_directory(self, session: Session) -> str | None:
+        """The first of them, as the node says."""
+        rows = session.execute("SELECT value FROM system_views.settings WHERE name = 'data_file_directories'")
+        found = re.match(r"\[?([^,\]]+)", str(rows[0][0] or "")) if rows else None
+        return found[1].strip() if found is not None else None

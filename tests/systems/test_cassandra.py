@@ -1,0 +1,354 @@
+"""Cassandra: its catalogue on a real node, loads over CQL, what cannot work, and what its log says of failures.
+
+One node for the whole file: a start takes 10 seconds of CPU.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.needs import IS_FULL
+from trimtab import plugins
+from trimtab.errors import ApplyError, InternalError, LoadError, TargetError
+from trimtab.records import Context, Endpoint
+from trimtab.space import Config, SafetyClass, Value
+from trimtab.systems import cql
+from trimtab.systems.dump import printed_values
+from trimtab.systems.jars import Jar, jar_list, pom_of, verify
+from trimtab.testing.target_suite import Subject, TargetSuite
+from trimtab.workload.engine_run import access_of
+from trimtab.workload.server import ServerError, server_of, store_of
+from trimtab.workload.ycsb import YcsbWorkload
+
+CHANGES = Config(
+    {
+        "concurrent_reads": 48,
+        "memtable_type": "trie",
+        "compaction_throughput": 128,
+        "MaxHeapSize": 448 << 20,
+        "InitialHeapSize": 448 << 20,
+    }
+)
+OTHER = Config({"concurrent_writes": 24, "key_cache_save_period": 3600})
+RECORDS = 500
+COLUMNS = "k int PRIMARY KEY, a text, b bigint, c boolean, d double, e uuid, f list<int>, g inet, h tinyint"
+ONE_COPY = "replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+
+
+def cassandra(state_dir: Path, name: str = "db", **table: Any) -> Any:
+    # A busy machine starts a node slowly.
+    table = {
+        "kind": "cassandra",
+        "embedded": "5.0",
+        "memory": "2GiB",
+        "knobs": "all",
+        "restart_timeout_s": 400,
+        **table,
+    }
+    return plugins.load("targets", "cassandra").from_settings(name, table, state_dir=state_dir)
+
+
+@pytest.fixture(scope="module")
+def node(state_dir: Path) -> Iterator[Any]:
+    target = cassandra(state_dir, "tests")
+    target.open()
+    yield target
+    target.close()
+
+
+@pytest.fixture(scope="module")
+def endpoint(node: Any) -> Endpoint:
+    found: Endpoint = node.endpoint()
+    return found
+
+
+def ycsb(letter: str, **table: Any) -> YcsbWorkload:
+    table = {
+        "kind": "ycsb",
+        "workload": letter,
+        "records": RECORDS,
+        "operation_timeout": "60s",
+        "load": {"users": 4},
+        **table,
+    }
+    return YcsbWorkload.from_settings(table)
+
+
+def quiet(_text: str) -> None:
+    """Nobody reads it."""
+
+
+@pytest.mark.service
+@pytest.mark.slow
+@pytest.mark.needs("cassandra", "java")
+class TestNode:
+    """The last test restarts the node; all others change no setting."""
+
+    def test_the_catalogue_knows_what_the_node_has(self, node: Any) -> None:
+        states = {name: state for name, state in node.states().items() if node.catalog.channel_of(name) == "yaml"}
+        told = {
+            name
+            for name, _ in cql.cql_rows(node._reach.filled("{url}"), "SELECT name, value FROM system_views.settings")
+        }
+        nested = {name for name in states if "." in node.catalog.address_of(name)}
+        assert set(states) - nested <= told
+        assert len([s for s in states.values() if s.knob.safety is SafetyClass.PERFORMANCE]) >= 60
+        assert {
+            name for name, s in states.items() if s.knob.safety is SafetyClass.PERFORMANCE and s.lock_reason
+        } == set()
+        assert states["commitlog_sync"].lock_reason.startswith("safety class durability is locked")
+        assert states["disk_failure_policy"].lock_reason.startswith("safety class data_loss is locked")
+        assert states["memtable_type"].running == "skiplist"
+        assert states["concurrent_reads"].running == 32
+
+    def test_it_tells_what_it_takes_and_how_it_started(self, node: Any) -> None:
+        lines = {name: (is_fine, text) for name, is_fine, text in node.doctor()}
+        assert lines["start"][1].endswith("s from its start to its first answer")
+        assert all(is_fine for is_fine, _ in lines.values()), lines
+        taken = node.memory(Context("", clients=16)).total({})
+        assert (512 << 20) < taken < (2 << 30)
+
+    def test_data_are_made_once_and_copied_for_each_run(self, endpoint: Endpoint) -> None:
+        workload = ycsb("A", records=RECORDS + 1)
+        assert not workload.prepare(endpoint, quiet).was_cached
+        assert workload.prepare(endpoint, quiet).was_cached
+        start = workload.reset(endpoint, quiet)
+        assert start is not None
+        assert start.duration_s > 0
+        store = store_of(endpoint)
+        with store.connect(workload.database.name) as session:
+            assert session.execute("SELECT count(*) FROM usertable") == [(str(RECORDS + 1),)]
+            session.execute("INSERT INTO usertable (ycsb_key, field0) VALUES (%s, %s)", ("it's", "x"))
+            assert session.execute("SELECT field0 FROM usertable WHERE ycsb_key = %s", ("it's",)) == [("x",)]
+        with store.connect() as session:
+            assert store.is_clone(session, workload.database.name)
+            assert not store.is_clone(session, workload.database.data)
+            assert "/" in (store.data_directory(session) or "")
+        workload.clean_up(endpoint)
+        with pytest.raises(LoadError, match="was not made by Trimtab"):
+            ycsb("A", database="system_auth").prepare(endpoint, quiet)
+
+    @pytest.mark.parametrize("letter", list("ABCDEF") if IS_FULL else ["E", "F"])
+    def test_every_answer_of_ycsb_is_right(self, endpoint: Endpoint, letter: str) -> None:
+        workload = ycsb(letter)
+        workload.prepare(endpoint, quiet)
+        workload.reset(endpoint, quiet)
+        run = workload.start(endpoint, seed=1, duration_s=60.0)
+        try:
+            while not run.log().errors and run.log().response.total < 200:  # however long that takes
+                assert not run.is_done
+                time.sleep(0.05)
+        finally:
+            log = run.stop()
+            workload.clean_up(endpoint)
+        assert not log.errors, log.errors
+
+    @pytest.mark.parametrize("protocol", ["4", "5"])
+    def test_values_of_all_types_come_back(self, endpoint: Endpoint, protocol: str) -> None:
+        from trimtab._native import Cql, CqlConsole
+
+        driver = Cql(host=endpoint.host, port=endpoint.port, settings=[("protocol", protocol)])
+        console = CqlConsole(driver, timeout_s=60.0)
+        console.rows(
+            f"CREATE KEYSPACE IF NOT EXISTS types WITH {ONE_COPY}",
+            timeout_s=60.0,
+        )
+        console.rows(
+            f"CREATE TABLE IF NOT EXISTS types.t ({COLUMNS})",
+            timeout_s=60.0,
+        )
+        values = "1, 'ä', -7, true, 0.5, 01234567-89ab-cdef-0123-456789abcdef, [1, 2], '127.0.0.1', 3"
+        console.rows(f"INSERT INTO types.t (k, a, b, c, d, e, f, g, h) VALUES ({values})", timeout_s=60.0)
+        found = console.rows("SELECT k, a, b, c, d, e, f, g, h FROM types.t", timeout_s=60.0)
+        assert found == [
+            ["1", "ä", "-7", "true", "0.5", "01234567-89ab-cdef-0123-456789abcdef", "[1, 2]", "127.0.0.1", "3"]
+        ]
+        long = "x" * 300_000
+        console.rows(f"INSERT INTO types.t (k, a) VALUES (1, '{long}')", timeout_s=60.0)
+        assert console.rows("SELECT a FROM types.t", timeout_s=60.0) == [[long]]
+        with pytest.raises(ValueError, match="0x2000 line 1"):
+            console.rows("SELEKT", timeout_s=60.0)
+        console.close()
+        with pytest.raises(ConnectionError, match="the connection is closed"):
+            console.rows("SELECT 1")
+
+    def test_a_consistency_that_cannot_be_met_is_told_as_such(self, endpoint: Endpoint) -> None:
+        store = store_of(endpoint)
+        with store.connect() as session:
+            session.execute(
+                "CREATE KEYSPACE IF NOT EXISTS three WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}"
+            )
+            session.execute("CREATE TABLE IF NOT EXISTS three.t (k int PRIMARY KEY)")
+            with pytest.raises(ServerError, match="0x1000 Cannot achieve consistency level QUORUM"):
+                session.execute("SELECT k FROM three.t WHERE k = 1")
+
+    def test_what_cannot_work_is_refused_before_a_start(self, node: Any) -> None:
+        pid = node._reach.pid
+        refusals: list[tuple[dict[str, Value], str]] = [
+            ({"MaxHeapSize": 8 << 30}, "would take memory="),
+            ({"memtable_heap_space": 400}, "memtables take half of the heap at most does not hold"),
+            ({"concurrent_reads": 1}, "outside the server's range"),
+            ({"commitlog_sync": "batch"}, "safety class durability is locked"),
+        ]
+        for config, words in refusals:
+            with pytest.raises(ApplyError, match=words):
+                node.preflight(Config(config))
+        assert node._reach.pid == pid
+
+    def test_settings_are_applied_by_a_restart_and_come_back_after_a_crash(self, node: Any) -> None:
+        found = node.snapshot()
+        yaml = node._reach.folder / "conf" / "cassandra.yaml"
+        before = yaml.read_text()
+        applied = node.apply(CHANGES)
+        assert applied.restarted
+        assert {name: applied.effective[name] for name in CHANGES} == dict(CHANGES)
+        changed = yaml.read_text()
+        assert [line for line in changed.splitlines() if line.startswith("#")] == [
+            line for line in before.splitlines() if line.startswith("#")
+        ]
+        os.kill(node._reach.pid, signal.SIGKILL)
+        while node._reach.pid is not None:
+            time.sleep(0.01)
+        node.restore(found)
+        assert yaml.read_text() == before
+        assert node.snapshot().files == found.files
+
+
+@pytest.mark.service
+@pytest.mark.full
+@pytest.mark.needs("cassandra", "java")
+class TestPrivate(TargetSuite):
+    """Each check restarts the node; `TestNode` shows the same once in the quick form."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def subject(cls, state_dir: Path) -> Iterator[Subject]:
+        target = cassandra(state_dir)
+        target.open()
+        file = target._reach.folder / "conf" / "cassandra.yaml"
+
+        def meddle() -> Callable[[], None]:
+            before = file.read_bytes()
+            file.write_bytes(before + b"# by hand\n")
+            return lambda: file.write_bytes(before) and None
+
+        def crash() -> None:
+            os.kill(target._reach.pid, signal.SIGKILL)
+            while target._reach.pid is not None:
+                time.sleep(0.01)
+
+        yield Subject(
+            target=target,
+            again=lambda: cassandra(state_dir / "other"),
+            reattach=lambda snapshot: type(target).from_snapshot(snapshot, state_dir=state_dir),
+            changes=CHANGES,
+            other=OTHER,
+            refused=("concurrent_reads", 100_000_000),
+            locked=("commitlog_sync", "batch"),
+            crash=crash,
+            meddle=meddle,
+            state_dir=state_dir,
+        )
+        target.close()
+
+
+def catalogue() -> Any:
+    return plugins.load("targets", "cassandra").catalogue()
+
+
+SETTINGS = (
+    "concurrent_reads\t32\nindex_summary_resize_interval\t60m\nkey_cache_size\t\ncompaction_throughput\t64MiB/s\n"
+)
+
+
+def test_what_a_node_tells_of_its_settings_is_read() -> None:
+    wanted = ("concurrent_reads", "index_summary_resize_interval", "compaction_throughput", "memtable.configurations")
+    assert printed_values("settings", SETTINGS, wanted) == {
+        "concurrent_reads": "32",
+        "index_summary_resize_interval": "60m",
+        "compaction_throughput": "64MiB/s",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("index_summary_resize_interval", "60m", 3600),
+        ("key_cache_save_period", "4h", 14_400),
+        ("compaction_throughput", "64MiB/s", 64),
+        ("compaction_throughput", "0MiB/s", 0),
+        ("memtable_heap_space", "1GiB", 1024),
+        ("commitlog_sync_period", "10s", 10_000),
+        ("column_index_size", "64KiB", 64),
+    ],
+)
+def test_amounts_are_read_in_the_units_of_cassandra(tmp_path: Path, name: str, text: str, value: int) -> None:
+    target = cassandra(tmp_path)
+    assert target._parsed(target._example_knob(name), text) == value
+
+
+def test_amounts_are_written_in_them(tmp_path: Path) -> None:
+    target = cassandra(tmp_path)
+
+    def written(name: str, value: Value) -> str:
+        return str(target._literal(target._example_knob(name), value))
+
+    assert written("compaction_throughput", 16) == "16MiB/s"
+    assert written("memtable_heap_space", 96) == "96MiB"
+    assert written("key_cache_save_period", 600) == "600s"
+    assert written("trickle_fsync", True) == "true"
+
+
+def test_the_password_is_that_of_cqlsh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cql.cql_user("cql://me@127.0.0.1:9042/") == ("me", None)
+    (tmp_path / ".cassandra").mkdir()
+    (tmp_path / ".cassandra" / "credentials").write_text("[PlainTextAuthProvider]\nusername = me\npassword = ho%rse\n")
+    assert cql.cql_user("cql://me@127.0.0.1:9042/") == ("me", "ho%rse")
+    assert cql.cql_user("cql://other@127.0.0.1:9042/") == ("other", None)
+    assert cql.cql_user("cql://127.0.0.1:9042/") == ("", None)
+
+
+def test_a_node_that_does_not_answer_is_told() -> None:
+    with pytest.raises(TargetError, match=r"the node at 'cql://127\.0\.0\.1:1/' does not answer: cannot connect to"):
+        cql.cql_rows("cql://127.0.0.1:1/", "SELECT release_version FROM system.local")
+
+
+def test_the_archives_are_a_pinned_list() -> None:
+    jars = jar_list("cassandra-5.0.4.txt")
+    assert len(jars) > 80
+    assert len({jar.file for jar in jars}) == len(jars)
+    assert any(jar.file == "cassandra-all-5.0.4.jar" for jar in jars)
+    pom = pom_of(jars[:1])
+    assert pom.count("<dependency>") == 1
+    assert "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>" in pom
+    with pytest.raises(InternalError, match="catalog/jars has no 'none'"):
+        jar_list("none")
+
+
+def test_an_archive_that_is_another_one_is_refused(tmp_path: Path) -> None:
+    jar = Jar("g", "a", "1", "linux", "0" * 64)
+    with pytest.raises(TargetError, match=r"archive='a-1-linux\.jar' was not fetched"):
+        verify((jar,), tmp_path)
+    (tmp_path / jar.file).write_bytes(b"x")
+    with pytest.raises(TargetError, match=r"archive='a-1-linux\.jar' has sha256=2d711642b726b044"):
+        verify((jar,), tmp_path)
+
+
+def test_what_does_not_speak_sql_is_told() -> None:
+    there = Endpoint(protocol="cql", host="127.0.0.1", port=9042, user="", database="")
+    with pytest.raises(LoadError, match="protocol=cql does not speak SQL"):
+        server_of(there)
+
+
+def test_a_load_asks_for_the_consistency_of_the_url() -> None:
+    there = Endpoint(protocol="cql", host="127.0.0.1", port=9042, user="", database="", options={"consistency": "ONE"})
+    access = access_of(there)
+    assert (access["settings"], access["tls"]) == ([["consistency", "ONE"]], "disable")
