@@ -17,10 +17,11 @@ import pytest
 from tests.needs import IS_FULL
 from trimtab import plugins
 from trimtab.errors import ApplyError, InternalError, LoadError, TargetError
-from trimtab.records import Context, Endpoint
+from trimtab.records import Context, Endpoint, Fault
 from trimtab.space import Config, SafetyClass, Value
 from trimtab.systems import cql
 from trimtab.systems.dump import printed_values
+from trimtab.systems.evidence import classified
 from trimtab.systems.jars import Jar, jar_list, pom_of, verify
 from trimtab.testing.target_suite import Subject, TargetSuite
 from trimtab.workload.engine_run import access_of
@@ -352,3 +353,39 @@ def test_a_load_asks_for_the_consistency_of_the_url() -> None:
     there = Endpoint(protocol="cql", host="127.0.0.1", port=9042, user="", database="", options={"consistency": "ONE"})
     access = access_of(there)
     assert (access["settings"], access["tls"]) == ([["consistency", "ONE"]], "disable")
+
+
+STARTUP = "Exception (org.apache.cassandra.exceptions.ConfigurationException) encountered during startup: "
+AT = "2026-11-23 11:12:33,353"
+UNREADABLE = "/data/system/local-7ad5/zz-8-big-Data.db"
+UNSURE = "The JVM is not configured to stop on OutOfMemoryError which can cause data corruption."
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (f"{STARTUP}Invalid yaml. Please remove properties [no_such_key] from your cassandra.yaml", Fault.CONFIG),
+        (f"{STARTUP}Invalid yaml: file:/conf/cassandra.yaml", Fault.CONFIG),
+        (f"{STARTUP}concurrent_reads must be at least 2, but was 1", Fault.CONFIG),
+        (
+            "org.apache.cassandra.exceptions.ConfigurationException: Saved cluster name trimtab != configured name other",
+            Fault.ENVIRONMENT,
+        ),
+        (
+            "org.apache.cassandra.db.commitlog.CommitLogReadHandler$CommitLogReadException: Could not read commit log"
+            " descriptor in file /commitlog/CommitLog-8-1795432347368.log",
+            Fault.ENVIRONMENT,
+        ),
+        (f"ERROR [main] {AT} CassandraDaemon.java:887 - Detected unreadable sstables {UNREADABLE}", Fault.ENVIRONMENT),
+        (
+            "Error occurred during initialization of VM\nCould not reserve enough space for 96636764160KB object heap",
+            Fault.RESOURCE,
+        ),
+        ("Terminating due to java.lang.OutOfMemoryError: Java heap space", Fault.RESOURCE),
+        (f"WARN  [main] {AT} StartupChecks.java:320 - {UNSURE}", None),
+        (f"INFO  [main] {AT} CassandraDaemon.java:744 - Startup complete", None),
+    ],
+)
+def test_what_a_node_said_is_blamed_on_the_right_cause(line: str, fault: Fault | None) -> None:
+    """Lines of a real 5.0.4 that was given such files."""
+    assert [symptom.fault for symptom in classified(line, catalogue().log)] == ([] if fault is None else [fault])
