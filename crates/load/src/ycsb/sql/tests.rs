@@ -162,7 +162,7 @@ fn the_range_of_new_records_is_known() {
 fn names_are_checked() {
     assert_eq!(Dialect::from_name("mysql"), Ok(Dialect::Mysql));
     let text = Dialect::from_name("oracle").expect_err("unknown");
-    assert_eq!(text, "dialect=\"oracle\" must be \"postgresql\" or \"mysql\"");
+    assert_eq!(text, "dialect=\"oracle\" must be \"postgresql\", \"mysql\" or \"cql\"");
     assert!(check_table("bench.usertable").is_ok());
     for table in ["", "a.b.c", "a b", "1a", "a;", "a."] {
         assert!(check_table(table).is_err(), "{table}");
