@@ -36,7 +36,9 @@ def _run(
     folder: Path, body: str, *, ci: str = "true", cache: str = ".pytest_cache"
 ) -> subprocess.CompletedProcess[str]:
     (folder / "test_it.py").write_text(f"import pathlib\nimport pytest\n\n{body}\n", encoding="utf-8")
-    environment = {"CI": ci, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY)}
+    environment = {
+        "CI": ci, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }  # fmt: skip
     suite = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={cache}", "test_it.py"]
     first = subprocess.run(suite, cwd=folder, env=environment, capture_output=True, check=False)
     command = [sys.executable, "-m", "tests.again", str(first.returncode), cache]

@@ -74,9 +74,9 @@ def outcomes(folder: Path, **environment: str) -> dict[str, str]:
     folder.joinpath("pytest.ini").write_text("[pytest]\nmarkers =\n slow\n service\n full\n needs\n")
     clean = {name: value for name, value in os.environ.items() if name not in ("CI", "TRIMTAB_TESTS", "PYTEST_ADDOPTS")}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly",
-         "--continue-on-collection-errors", "."],
-        cwd=folder, env={**clean, **environment, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+        [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "--continue-on-collection-errors", "."],
+        cwd=folder, env={**clean, **environment, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     found = dict(re.findall(r"test_suite.py::(\w+) (\w+)", done.stdout))
     return found | {"module": "ERROR" if "ERROR collecting test_module.py" in done.stdout else "SKIPPED"}

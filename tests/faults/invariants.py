@@ -28,6 +28,9 @@ from trimtab.trial import Journal
 EXIT_CODES = (0, 1, 2, 3, 4, 130)
 """70 is a bug and never right; a negative one means a signal, which only the test itself may send."""
 
+ORPHANS_S = 30.0
+"""How long a process may take to notice that its parent has died, and to end."""
+
 _TEMPORARY = ("*.partial", "*.tmp", "*.new", "*~", "trimtab-*", "tmp*", ".*.trimtab*", "*.trimtab-*")
 
 
@@ -184,8 +187,8 @@ def check_exit(ran: Ran, code: int | tuple[int, ...] | None = None, cause: str =
 
 
 def orphans_of(place: Place) -> list[tuple[int, bytes]]:
-    """Processes of the place that do not end by themselves; one that notices its parent's death has five seconds."""
-    until = time.monotonic() + 5.0
+    """Processes of the place that do not end by themselves within `ORPHANS_S`."""
+    until = time.monotonic() + ORPHANS_S
     while (left := processes_of(place)) and time.monotonic() < until:
         time.sleep(0.05)
     return left

@@ -219,8 +219,10 @@ SABOTAGE: list[tuple[Callable[[Place], None], str]] = [
 
 @pytest.mark.parametrize(("sabotage", "words"), SABOTAGE, ids=lambda value: getattr(value, "__name__", ""))
 def test_an_invariant_can_fail(
-    own_place_18: Place, studied: Callable[[Place], None], sabotage: Callable[[Place], None], words: str
-) -> None:
+    own_place_18: Place, studied: Callable[[Place], None], sabotage: Callable[[Place], None], words: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("tests.faults.invariants.ORPHANS_S", 1.0)  # the one of `_orphan` stays
     place = own_place_18
     studied(place)
     before = take_picture(place.server)

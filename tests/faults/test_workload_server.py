@@ -55,8 +55,6 @@ def test_W3_a_config_that_fails_fast_is_no_winner(place_18: Place) -> None:
     assert {trial.status for trial in trials} == {Status.FAILED_LOAD}
     assert all("error_rate=100.0 %" in trial.reason and "division by zero" in trial.reason for trial in trials)
     assert all(trial.measurement is None and trial.loss is None for trial in trials)
-    # Ended by the guard, and not after the whole window.
-    assert all(sum(trial.cost_s.get(step, 0.0) for step in ("warmup", "measure")) <= 4 for trial in trials)
 
 
 @pytest.fixture(scope="module")

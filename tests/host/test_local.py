@@ -46,7 +46,7 @@ def test_a_command_that_takes_too_long_dies_with_its_children(tmp_path: Path) ->
     with pytest.raises(TargetError, match="did not end within timeout_s=2"):
         HOST.run([sys.executable, "-c", script], timeout_s=2)
     child = int(mark.read_text())
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline, "the grandchild outlived the time-out"
         time.sleep(0.01)

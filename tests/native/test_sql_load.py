@@ -137,14 +137,16 @@ def test_settings_that_the_server_refuses(server: Server) -> None:
 
 def test_errors_are_recorded_and_the_stream_goes_on(server: Server) -> None:
     operations = [Operation("bad", ["SELECT 1 / 0", "SELECT 1"]), Operation("good", ["SELECT 1"])]
-    frames, log = run_to_end(server.load([Stream(operations, think_s=0.001)], duration_s=1.5))
+    load, frames = server.load([Stream(operations, think_s=0.001)], duration_s=60.0), list[Frame]()
+    while (not frames or len(load.log().errors) < 100) and (frame := load.frame(30.0)) is not None:
+        frames.append(frame)
+    log = load.stop()
     assert log.errors[0] == "bad: 22012 division by zero"
     assert len(log.errors) == 100
     by_outcome = outcomes(log)
     assert abs(by_outcome[Outcome.ERROR] - by_outcome[Outcome.OK]) <= 1
     label, outcome = column(log, "label"), column(log, "outcome")
     assert set(zip(label.tolist(), outcome.tolist(), strict=True)) <= {(0, 1), (1, 0), (0, 3), (1, 3)}
-    assert len(frames) == 1
     assert frames[0].n_error == int(((outcome == Outcome.ERROR) & (column(log, "end_s") < 1)).sum())
     assert frames[0].n_ok == int(((outcome == Outcome.OK) & (column(log, "end_s") < 1)).sum())
 
@@ -176,7 +178,7 @@ def test_a_slow_operation_is_cut_off_and_the_stream_goes_on(server: Server) -> N
     load = server.load([Stream(operations, repeat=False)], operation_timeout_s=0.2)
     _, log = run_to_end(load)
     assert column(log, "outcome").tolist() == [Outcome.TIMED_OUT, Outcome.OK]
-    assert 0.2 <= durations(log)[0] < 2.0
+    assert 0.2 <= durations(log)[0] < 20.0
     assert log.errors == []
 
 
@@ -188,7 +190,7 @@ def test_stop_cancels_what_is_in_flight(server: Server) -> None:
     log = load.stop()
     assert outcomes(log) == {Outcome.CANCELLED: 8}
     assert (column(log, "end_s") <= log.duration_s).all()
-    assert log.duration_s < 5
+    assert log.duration_s < 20
     assert log.is_done
     assert load.is_done
     assert load.frame(0.0) is None
@@ -201,7 +203,7 @@ def test_stop_cancels_what_is_in_flight(server: Server) -> None:
 def test_the_duration_is_a_cap(server: Server) -> None:
     _, log = run_to_end(server.load([client("SELECT pg_sleep(30)")], duration_s=0.3))
     assert outcomes(log) == {Outcome.CANCELLED: 1}
-    assert 0.3 <= log.duration_s < 5
+    assert 0.3 <= log.duration_s < 20
 
 
 def test_a_forgotten_load_stops(server: Server) -> None:
@@ -219,21 +221,23 @@ def test_stop_from_another_thread_wakes_the_reader(server: Server) -> None:
     while load.frame(30.0) is not None:
         pass
     stopper.join()
-    assert load.log().duration_s < 5
+    assert load.log().duration_s < 20
 
 
 def test_columns_so_far_leave_the_load_running(server: Server) -> None:
     load = server.load([client("SELECT 1"), client("SELECT pg_sleep(30)")], threads=2)
-    counts: list[int] = []
-    while len(counts) < 3:
+    counts = [0]
+    while len(counts) < 4:
         log = load.log()
         assert not log.is_done
-        counts.append(len(column(log, "end_s")))
-        time.sleep(0.05)
-    assert 0 < counts[1] < counts[2]
+        n_ended = len(column(log, "end_s"))
+        assert n_ended >= counts[-1]
+        if n_ended > counts[-1]:
+            counts.append(n_ended)
+        time.sleep(0.01)
     assert set(outcomes(log)) == {Outcome.OK}
     final = load.stop()
-    assert len(column(final, "end_s")) > counts[2]
+    assert len(column(final, "end_s")) > counts[-1]
 
 
 def credited(log: RunLog, second: int) -> float:
@@ -261,13 +265,17 @@ def test_long_operations_are_credited_to_their_seconds(server: Server) -> None:
     assert repr(frames[0]).startswith("Frame(second=0, n_ok=")
 
 
+def _is_back(log: RunLog, stream: int) -> bool:
+    """Whether that stream had an error, and some answers since then."""
+    mine = column(log, "outcome")[column(log, "stream") == stream].tolist()
+    return Outcome.ERROR in mine and mine[mine.index(Outcome.ERROR) :].count(Outcome.OK) > 2
+
+
 def test_a_lost_connection_is_an_error_and_comes_back(server: Server) -> None:
     load = server.load([client("SELECT pg_sleep(0.01)"), client("SELECT pg_sleep(0.01)")], application_name="lost")
-    time.sleep(0.1)
     with server.connect() as connection:
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lost'")
-    end_of_loss_s = load.log().duration_s + 0.5
-    while load.log().duration_s < end_of_loss_s:
+    while not all(_is_back(load.log(), stream) for stream in (0, 1)):
         time.sleep(0.05)
     log = load.stop()
     stream, outcome = column(log, "stream"), column(log, "outcome")
@@ -285,11 +293,11 @@ def test_a_database_that_is_gone_is_asked_seldom(server: Server) -> None:
     load = server.load([client("SELECT pg_sleep(0.01)")], database="gone")
     with server.connect() as connection:
         connection.execute("DROP DATABASE gone WITH (FORCE)")
-    lost_s = load.log().duration_s
-    while load.log().duration_s < lost_s + 1.5:
-        time.sleep(0.1)
+    while outcomes(load.log())[Outcome.ERROR] < 5:
+        time.sleep(0.05)
     log = load.stop()
-    assert 3 <= outcomes(log)[Outcome.ERROR] <= 7
+    lost_s = column(log, "end_s")[column(log, "outcome") == Outcome.ERROR]
+    assert (np.diff(lost_s)[:4] >= (0.05, 0.1, 0.2, 0.4)).all(), "each attempt waits twice as long as the one before"
     assert log.errors[-1] == 'q: 3D000 database "gone" does not exist'
 
 

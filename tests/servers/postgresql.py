@@ -163,7 +163,7 @@ class Server:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)  # a stopped process would not see the next one
                 os.kill(pid, signal.SIGQUIT)  # immediate shutdown
-            until = time.monotonic() + 10
+            until = time.monotonic() + 60
             while self.pid is not None and time.monotonic() < until:
                 time.sleep(0.01)
             if self.pid is not None:

@@ -103,7 +103,7 @@ class Redis:
 
     def start(self) -> None:
         subprocess.run(["redis-server", str(self.conf)], check=True, capture_output=True)
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while subprocess.run([*self.cli.split(), "ping"], capture_output=True, check=False).returncode != 0:
             assert time.monotonic() < until
             time.sleep(0.01)
@@ -123,7 +123,7 @@ class Redis:
         self.wait_gone()
 
     def wait_gone(self) -> None:
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while subprocess.run([*self.cli.split(), "ping"], capture_output=True, check=False).returncode == 0:
             assert time.monotonic() < until
             time.sleep(0.01)

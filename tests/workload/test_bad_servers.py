@@ -9,11 +9,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.needs import require
@@ -239,8 +240,11 @@ def _crash_while_loading(mine: Running) -> None:
     with connect(mine.endpoint) as connection:
         while (found := connection.execute(query).fetchone()) is None:
             time.sleep(0.01)
-    time.sleep(0.3)
-    os.kill(int(str(found[0])), signal.SIGKILL)
+        os.kill(int(str(found[0])), signal.SIGKILL)
+        with suppress(psycopg.Error):
+            while True:  # until the server has noticed: before that it lets new sessions in, and throws them out again
+                connection.execute("SELECT 1")
+                time.sleep(0.01)
 
 
 def _wait_for(endpoint: Endpoint) -> None:

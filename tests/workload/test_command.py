@@ -207,7 +207,7 @@ def test_a_command_that_takes_too_long_is_timed_out(tmp_path: Path) -> None:
 def test_stop_ends_the_command_with_its_children(tmp_path: Path) -> None:
     text = "pid = os.fork()\nopen('pids', 'a').write(f'{os.getpid()}\\n')\ntime.sleep(60)"
     run = made(tmp_path, command=script(tmp_path, text)).start(ENDPOINT, seed=1, duration_s=60)
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not (tmp_path / "pids").exists() or (tmp_path / "pids").read_text().count("\n") < 2:
         assert time.monotonic() < until
         time.sleep(0.01)

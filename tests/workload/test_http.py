@@ -155,7 +155,8 @@ def test_connections_that_end_in_good_order_cost_no_errors(web: Site) -> None:
     ],
 )
 def test_a_page_that_is_not_as_it_must_be(web: Site, page: Any, words: str, kind: str) -> None:
-    workload = made(pages=[page], operation_timeout="500ms", load={"users": 1, "think": "300ms"})
+    patience = "20s" if kind else "500ms"
+    workload = made(pages=[page], operation_timeout=patience, load={"users": 1, "think": "300ms"})
     name = page if isinstance(page, str) else page["path"]
     with pytest.raises(LoadError) as refused:
         workload.prepare(at(web), quiet)

@@ -145,7 +145,7 @@ def running(session: Session) -> list[str]:
 
 def until(session: Session, is_running: bool) -> list[str]:
     """What runs once something does, or nothing does any more; or after ten seconds."""
-    give_up = time.monotonic() + 10
+    give_up = time.monotonic() + 60
     while bool(found := running(session)) != is_running and time.monotonic() < give_up:
         time.sleep(0.02)
     return found

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ import pytest
 from tests.systems.program.conftest import CATALOG, CONF, PROGRAM, conf, made
 from trimtab.errors import ApplyError, ForeignChangeError, TargetError, UsageError
 from trimtab.space import Config
-from trimtab.systems import Stack, Tier
+from trimtab.systems import Stack, Tier, command_lifecycle, own_lifecycle
 from trimtab.systems.program import ProgramTarget
+from trimtab.systems.progress import LogProgress
 
 
 def test_a_reload_and_a_restart_are_made_where_they_are_needed(folder: Path, running: ProgramTarget) -> None:
@@ -141,21 +143,53 @@ def test_health_that_never_comes_is_told(folder: Path) -> None:
     target.close()
 
 
+class Pace:
+    """The clock of a start and of the program that loads: it goes on by a tenth of a second with each look at the program, which
+    loads one more part for each. So it loads for three seconds, on the slowest machine too."""
+
+    N_PARTS = 30
+    PROGRAM = """
+for part in range({n}):
+    while (folder / "looks").stat().st_size <= part:
+        time.sleep(0.001)
+    print("loading part", part, flush=True)
+    (folder / "parts").write_text(str(part + 1))
+(folder / "seen")"""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.now_s = folder, 1000.0
+        for name, text in (("looks", ""), ("parts", "0")):
+            (folder / name).write_text(text)
+        self.program = PROGRAM.replace('(folder / "seen")', self.PROGRAM.format(n=self.N_PARTS).strip(), 1)
+        self.health = f"/bin/sh -c 'printf x >> {folder}/looks; test -f {folder}/seen'"
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        until = time.monotonic() + 60
+        while int((self.folder / "parts").read_text() or "0") < min((self.folder / "looks").stat().st_size, self.N_PARTS):
+            assert time.monotonic() < until, "the program loads nothing"
+            time.sleep(0.001)
+        self.now_s += 0.1
+
+
 @pytest.mark.parametrize(("words", "comes_up"), [("loading part", True), ("never said", False)])
 def test_one_that_loads_is_waited_for_while_its_log_shows_that_it_gets_on(
-    folder: Path, words: str, comes_up: bool
+    folder: Path, words: str, comes_up: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It takes about three times as long as a start may take without a sign of life."""
-    loads = (
-        'for part in range(30):\n    print("loading part", part, flush=True)\n    time.sleep(0.1)\n(folder / "seen")'
-    )
-    (folder / "program.py").write_text(PROGRAM.replace('(folder / "seen")', loads, 1))
+    pace = Pace(folder)
+    (folder / "program.py").write_text(pace.program)
     (folder / "catalog.toml").write_text(f'{CATALOG}\n[log]\nrecovers = ["{words}"]\n')
-    health = f"test -f {folder}/seen"
-    target = made(folder, run=f"{sys.executable} program.py {folder}", health=health, restart_timeout_s=1.0)
+    monkeypatch.setattr(command_lifecycle, "LogProgress", partial(LogProgress, clock=pace.monotonic))
+    for module in (command_lifecycle, own_lifecycle):
+        monkeypatch.setattr(module, "time", pace)
+    target = made(folder, run=f"{sys.executable} program.py {folder}", health=pace.health, restart_timeout_s=1.0)
     try:
         if comes_up:
             target.open()
+            assert pace.now_s > 1002
             assert "loading part 29" in target.log_excerpt()
         else:
             with pytest.raises(TargetError, match="restart_timeout_s=1"):
@@ -182,7 +216,7 @@ def test_two_targets_over_one_process_are_one_server(folder: Path) -> None:
     (folder / "other.conf").write_text("level = 3\n")
     with subprocess.Popen([sys.executable, str(folder / "program.py"), str(folder)]) as process:
         try:
-            until = time.monotonic() + 10
+            until = time.monotonic() + 60
             while not (folder / "pid").exists() or not (folder / "pid").read_text().strip():
                 assert time.monotonic() < until
                 time.sleep(0.01)
