@@ -117,7 +117,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeStudy:
     monkeypatch.setattr(
         tuning, "explain", lambda record, trials: explain(record, trials) if study.is_ranked else unranked
     )
-    few = partial(RankProblem, n_bootstrap=20)  # coarser intervals of the ranks
+    few = partial(RankProblem, n_bootstrap=10)  # coarser intervals of the ranks
     monkeypatch.setattr("trimtab.study.rank.RankProblem", few)
     known: dict[str, Any] = {"targets": Target, "workloads": Workload}
     monkeypatch.setattr(

@@ -51,9 +51,25 @@ def _loaded_by(*arguments: str, code: int = 0) -> set[str]:
     )
 
 
-@pytest.mark.parametrize("command", [None, *COMMANDS])
-def test_help_loads_nothing_heavy(command: str | None) -> None:
-    assert _loaded_by(*filter(None, [command]), "--help") == set()
+_EACH_HELP = """
+import os
+from trimtab.cli import main
+for words in {commands!r}:
+    if not os.fork():
+        sys.stdout = open(os.devnull, "w")
+        try:
+            main([*words, "--help"])
+        except SystemExit as end:
+            failed = bool(end.code)
+        os._exit(failed or bool(HEAVY & set(sys.modules)))
+    assert os.wait()[1] == 0, words
+"""
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """Of each command, in a process that has loaded nothing but the table of commands."""
+    commands = [[], *([name] for name in COMMANDS)]
+    assert _loaded(f"HEAVY = {HEAVY!r}\n{_EACH_HELP.format(commands=commands)}") == set()
 
 
 @pytest.mark.parametrize("arguments", [("recover",), ("recover", "--check")])

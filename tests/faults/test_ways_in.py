@@ -114,7 +114,8 @@ def service_file_with_a_password(place: Place) -> Way:
 
 def relative_paths(place: Place) -> Way:
     files = f'data_dir = "server/data"\nlog_file = "server/server.log"\nrestart = "{place.server.restart_command}"'
-    return Way(f'url = "{place.server.url()}"\n{files}', {}, {"home/.pgpass": _line(place)})
+    own = {"PGPASSFILE": "secret/pgpass"}
+    return Way(f'url = "{place.server.url()}"\n{files}', own, {"secret/pgpass": _line(place)})
 
 
 def paths_from_home(place: Place) -> Way:
@@ -138,6 +139,8 @@ WAYS: tuple[Callable[[Place], Way], ...] = (
     service_file_elsewhere, service_file_with_a_password, relative_paths, paths_from_home, unix_socket,
     password_in_the_environment,
 )  # fmt: skip
+ONLY_LONG = (url_password_with_files, pgpass_in_a_relative_folder, home_pgpass, unix_socket)
+"""What each of these has, a file of passwords by its place or a server with its files, is in another way too."""
 
 
 def prepare(place: Place, make: Callable[[Place], Way]) -> Way:
@@ -195,7 +198,9 @@ def check_way(place: Place, way: Way) -> None:
     check_no_secret(place)
 
 
-@pytest.mark.parametrize("make", WAYS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make", [pytest.param(way, id=way.__name__, marks=pytest.mark.full if way in ONLY_LONG else ()) for way in WAYS]
+)
 def test_a_kill_is_undone_by_the_deadman_and_by_recover(own_place_18: Place, make: Callable[[Place], Way]) -> None:
     check_way(own_place_18, prepare(own_place_18, make))
 

@@ -117,6 +117,8 @@ WAYS: tuple[Callable[[MariaPlace], Way], ...] = (
     url_password_by_connection, url_password_with_a_file, password_in_the_environment, home_option_file,
     another_option_file, relative_paths, tls_with_a_relative_certificate,
 )  # fmt: skip
+ONLY_LONG = (url_password_with_a_file, home_option_file)
+"""What each of these has is in another way too."""
 
 
 def prepare(place: MariaPlace, make: Callable[[MariaPlace], Way]) -> Way:
@@ -138,7 +140,9 @@ def prepare(place: MariaPlace, make: Callable[[MariaPlace], Way]) -> Way:
     return way
 
 
-@pytest.mark.parametrize("make", WAYS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make", [pytest.param(way, id=way.__name__, marks=pytest.mark.full if way in ONLY_LONG else ()) for way in WAYS]
+)
 def test_a_kill_is_undone_by_the_deadman_and_by_recover(
     own_maria: MariaPlace, make: Callable[[MariaPlace], Way]
 ) -> None:

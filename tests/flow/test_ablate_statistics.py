@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.needs import IS_FULL
 from trimtab.flow import Ask, Budget, ProofOptions, Steps
 from trimtab.flow.ablate import Ablation, ablate, start_ablation
 from trimtab.flow.pairs import Duel, Purse, fight
@@ -24,6 +25,8 @@ from trimtab.records import Role, Status
 from trimtab.space import Config, Constraint, Knob, KnobKind, Space
 
 pytestmark = pytest.mark.slow
+
+N_CASES = 25 if IS_FULL else 10
 
 
 @dataclass
@@ -134,7 +137,7 @@ def ablated(seed: int, n_knobs: int, effects: list[float], noise: float, *, n_se
 def test_false_drops_and_false_keeps(
     n_knobs: int, effects: list[float], noise: float, runs: int, most_needless: float, least_share_kept: float
 ) -> None:
-    cases = [ablated(seed, n_knobs, effects, noise, n_search=60, runs=runs) for seed in range(25)]
+    cases = [ablated(seed, n_knobs, effects, noise, n_search=60, runs=runs) for seed in range(N_CASES)]
     kept = [len(set(case.machine.effects) & case.left) / len(effects) for case in cases]
     needless = [len(case.left - set(case.machine.effects)) for case in cases]
     lost = [case.machine.gain(case.ablation.full) - case.machine.gain(case.ablation.current) for case in cases]
@@ -148,7 +151,7 @@ def test_false_drops_and_false_keeps(
 
 
 def test_a_small_budget_drops_much_and_loses_nothing() -> None:
-    cases = [ablated(seed, 25, [0.6, 0.3], 0.02, n_search=15, runs=10) for seed in range(25)]
+    cases = [ablated(seed, 25, [0.6, 0.3], 0.02, n_search=15, runs=10) for seed in range(N_CASES)]
     assert all(set(case.machine.effects) <= case.left for case in cases)
     assert np.mean([len(case.left) for case in cases]) < 10
     assert all(case.ablation.end == "budget" for case in cases if len(case.left) > 3)
@@ -156,7 +159,7 @@ def test_a_small_budget_drops_much_and_loses_nothing() -> None:
 
 def test_intervals_of_the_lines_cover_the_truth() -> None:
     n_lines = n_missed = 0
-    for seed in range(25):
+    for seed in range(N_CASES):
         case = ablated(seed, 8, [0.3, 0.2, 0.1], 0.03, n_search=40, runs=60)
         for name, line in case.worth.items():
             truth = math.exp(case.machine.effects.get(name, 0.0))
@@ -168,7 +171,7 @@ def test_intervals_of_the_lines_cover_the_truth() -> None:
 
 
 def test_nothing_that_matters_leaves_one_line_for_the_proof_to_judge() -> None:
-    cases = [ablated(seed, 12, [], 0.02, n_search=30, runs=60) for seed in range(15)]
+    cases = [ablated(seed, 12, [], 0.02, n_search=30, runs=60) for seed in range(N_CASES)]
     assert np.mean([len(case.left) for case in cases]) < 1.5
 
 

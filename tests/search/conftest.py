@@ -7,8 +7,8 @@ import pytest
 QUICK_SPACES = ("constrained", "empty")
 """One with everything in it, and one without a knob."""
 
-CHEAP_SPACES = ("mixed", "constrained", "conditional", "tiny", "empty")
-"""For searchers that fit no model; "single" has one config, as "empty" has."""
+CHEAP_SPACES = ("constrained", "conditional", "tiny", "empty")
+"""For searchers that fit no model; "single" has one config, as "empty" has, and "constrained" all that "mixed" has."""
 
 OF_SMALL_SPACES = (
     "test_asks_feasible", "test_batch_differs_and_is_feasible", "test_batches_go_on", "test_pending_are_not_asked_again",
@@ -29,13 +29,13 @@ OF_THE_LEDGER = (
     "test_the_same_trial_told_twice_changes_nothing",
 )  # fmt: skip
 """Promises that a searcher keeps through the ledger that all share: the long form tries them with `COSTLY` ones too, the quick
-form with those that fit no model, and with auto, gp, forest, tpe and the ensemble."""
+form with those that fit no model, and with auto and tpe."""
 
 COSTLY = (
-    "ContextualGaussianProcessSearcher", "GaussianProcessWithoutDesign", "OptunaSearcher", "ProjectionSearcher", "SmacSearcher",
-    "TrustRegionSearcher",
+    "ContextualGaussianProcessSearcher", "EnsembleSearcher", "ForestSearcher", "GaussianProcessSearcher",
+    "GaussianProcessWithoutDesign", "OptunaSearcher", "ProjectionSearcher", "SmacSearcher", "TrustRegionSearcher",
 )  # fmt: skip
-"""Classes, or the tests of a variant, whose asks take long: peers, and relatives of `auto` and `gp`."""
+"""Classes, or the tests of a variant, whose asks take long: peers, and what `auto` is made of."""
 
 OF_THE_CHECK = (*CHEAP, "auto")
 """Searchers that `make check` tries too; the others are marked `slow`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.needs import IS_FULL
 from trimtab.errors import UsageError
 from trimtab.model.gaussian_process import Hyper, covariance
 from trimtab.records import Context, Trial
@@ -47,7 +48,7 @@ def fresh(seed: int, **options: object) -> ContextualGaussianProcessSearcher:
 def test_a_second_workload_starts_with_what_the_first_taught() -> None:
     """Median over seeds: the first three asks under writes are better after sixteen under reads than without them."""
     warm, cold = [], []
-    for seed in range(8):
+    for seed in range(8 if IS_FULL else 5):
         searcher = fresh(seed)
         driven(searcher, READS, 16, 0)
         warm.append(float(np.mean(driven(searcher, WRITES, 3, 16))))

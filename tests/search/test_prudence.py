@@ -119,7 +119,7 @@ def test_a_prudent_search_stays_with_the_restart_value_that_the_target_has() -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n_surfaces", "n_trials"), [(6, 12), pytest.param(12, 20, marks=pytest.mark.full)])
+@pytest.mark.parametrize(("n_surfaces", "n_trials"), [(4, 12), pytest.param(12, 20, marks=pytest.mark.full)])
 def test_a_prudent_search_fails_less_often_than_a_bold_one(n_surfaces: int, n_trials: int) -> None:
     """On surfaces on which no constant was chosen."""
     failed = {"bold": 0, "prudent": 0}

@@ -132,13 +132,14 @@ def test_interrupted_study_resumes_and_pays_for_no_trial_twice(fake: FakeStudy) 
 
 def test_the_knobs_are_ranked_once_when_the_study_ends(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other studies on fakes skip it, since it takes most of their time."""
+    monkeypatch.setattr("trimtab.report.explain._RESAMPLES", 4)
     fake.is_ranked = True
     record, trials = fake.tune()
     kept = record.verdict.importance
     assert kept is not None
     assert kept.n_trials == len(trials)
     made = rank_knobs(
-        RankProblem(space=read_space(record), baseline=record.baseline, trials=tuple(trials), n_bootstrap=20)
+        RankProblem(space=read_space(record), baseline=record.baseline, trials=tuple(trials), n_bootstrap=4)
     )
     monkeypatch.setattr("trimtab.importance.rank_knobs", lambda problem: pytest.fail("ranked again"))
     found = explain(record, trials)

@@ -62,6 +62,18 @@ def opened(request: pytest.FixtureRequest, cache: Path, state_dir: Path) -> Iter
     target.close()
 
 
+ON_16_TOO = ("test_counters.py", "test_embedded.py", "test_overlay.py")
+"""Files whose tests run on PostgreSQL 16 in the quick form as well: what differs between versions is looked at there."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the others on 16 `full`; tests/rules.py leaves these out of the quick form."""
+    for item in items:
+        parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        if parameters.get("opened") == "16" and item.path.name not in ON_16_TOO:
+            item.add_marker(pytest.mark.full)
+
+
 @pytest.fixture
 def target(opened: PostgresTarget) -> Iterator[PostgresTarget]:
     """An open embedded server (18 and 16), as it was found after each test: also what the test wrote as somebody else."""

@@ -199,7 +199,14 @@ while True:
 
 
 @pytest.mark.parametrize(
-    ("version", "delay_s"), [("18", 0.0), ("18", 0.03), ("18", 0.08), ("18", None), ("16", 0.05), ("16", None)]
+    ("version", "delay_s"),
+    [
+        ("18", 0.0),
+        ("18", 0.03),
+        ("18", 0.08),
+        ("18", None),
+        *(pytest.param("16", delay_s, marks=pytest.mark.full) for delay_s in (0.05, None)),
+    ],
 )
 def test_a_tuner_killed_at_any_moment_leaves_nothing_that_recover_cannot_undo(
     version: str, delay_s: float | None, state_dir: Path, cache: Path

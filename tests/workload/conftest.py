@@ -12,7 +12,8 @@ import psutil
 import psycopg
 import pytest
 
-from tests.servers.postgresql import TRUST, started
+from tests.servers import copy_folder, template
+from tests.servers.postgresql import TRUST, Server, started
 from trimtab.records import Endpoint
 from trimtab.workload.tpch import TpchWorkload
 from trimtab.workload.tpch.generator import find_generator
@@ -44,24 +45,40 @@ _SETTINGS = "shared_buffers = '256MB'\nmax_connections = 40\nfsync = off\n"
 
 
 @contextmanager
-def running() -> Iterator[Running]:
-    """An empty server on a free port of the loopback address, which asks for no password; gone afterwards."""
-    with started("18", settings=_SETTINGS, hba=TRUST) as mine:
-        there = Endpoint(protocol="postgresql", host="127.0.0.1", port=mine.port, user="postgres", database="postgres")
-        yield Running(there, mine.data_dir)
+def running(source: Path | None = None) -> Iterator[Running]:
+    """An empty server, or a copy of a template, on a free port of the loopback address, which asks for no password; gone
+    afterwards."""
+    with started("18", settings=_SETTINGS, hba=TRUST, source=source) as mine:
+        yield Running(_endpoint(mine), mine.data_dir)
+
+
+def _endpoint(server: Server) -> Endpoint:
+    return Endpoint(protocol="postgresql", host="127.0.0.1", port=server.port, user="postgres", database="postgres")
+
+
+def _with_tpch() -> Path:
+    """A template whose server holds TPC-H of scale 0.01 in the standard schema."""
+
+    def make(folder: Path) -> None:
+        with started("18", settings=_SETTINGS, hba=TRUST) as mine:
+            TpchWorkload.from_settings({"mix": "Q6", "scale": SCALE}).prepare(_endpoint(mine), lambda line: None)
+            mine.control("stop")
+            folder.rmdir()
+            copy_folder(mine.folder, folder, mine.account)
+
+    return template("postgresql-tpch", make)
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Endpoint]:
-    """A server that all tests share."""
-    with running() as mine:
+    """A server that all tests share; it holds the database of `small`."""
+    with running(_with_tpch()) as mine:
         yield mine.endpoint
 
 
 @pytest.fixture(scope="session")
 def small(server: Endpoint) -> Endpoint:
     """The endpoint of a loaded TPC-H database of scale 0.01, in the standard schema; tests leave it as it is."""
-    TpchWorkload.from_settings({"mix": "Q6", "scale": SCALE}).prepare(server, lambda line: None)
     return server.with_database("trimtab_tpch_0_01")
 
 

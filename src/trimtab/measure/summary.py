@@ -74,12 +74,13 @@ def summarise(
     # What ends with the run itself ends inside a window that reaches to the run's end.
     ended |= (log.end_s >= window_s[1]) & (window_s[1] >= run_end_s(log))
     edges = np.linspace(*window_s, _n_bins(log, ended, window_s) + 1)
+    throughput = _throughput(log, edges, level)
     latency_mean, percentiles = _latencies(log, ended, edges, level)
     wait_share = None if log.wait_s is None else log.wait_s / run_end_s(log)
     is_ok = ended & (log.outcome == Outcome.OK)
     return Measurement(
         window_s=(float(window_s[0]), float(window_s[1])),
-        throughput=_throughput(log, edges, level),
+        throughput=throughput,
         latency_mean_ms=latency_mean,
         latency_ms=percentiles,
         n_ok=int(is_ok.sum()),
@@ -89,7 +90,7 @@ def summarise(
         warmup_s=float(window_s[0]) if warmup_s is None else warmup_s,
         series_per_s=tuple(credited_series(log).tolist()),
         histogram=encode_latencies((log.end_s - log.start_s)[is_ok]),
-        by_label=_by_label(log, ended, edges, level),
+        by_label=_by_label(log, ended, edges, level, (throughput, percentiles)),
         client_cpu_share=log.client_cpu_s / run_end_s(log),
         errors=log.errors,
         steal_share=None if log.steal_s is None else log.steal_s / run_end_s(log),
@@ -185,7 +186,10 @@ def _is_cancelled_overlong(log: QueryLog) -> Bools:
     return np.asarray((log.outcome == Outcome.CANCELLED) & (duration > longest[log.label]))
 
 
-def _by_label(log: QueryLog, ended: Bools, edges: Floats, level: float) -> dict[str, LabelStats]:
+def _by_label(
+    log: QueryLog, ended: Bools, edges: Floats, level: float, whole: tuple[Interval, dict[str, Interval]]
+) -> dict[str, LabelStats]:
+    """Of each label; `whole`: throughput and percentiles of all together, which are those of a label that is alone."""
     result = {}
     for index, name in enumerate(log.labels):
         mine = log.label == index
@@ -194,8 +198,10 @@ def _by_label(log: QueryLog, ended: Bools, edges: Floats, level: float) -> dict[
         ok = ((own.end_s - own.start_s) * 1e3)[ended[mine] & (own.outcome == Outcome.OK)]
         is_empty = len(ok) == 0
         p50, p95 = (math.nan, math.nan) if is_empty else np.percentile(ok, [50, 95], method="inverted_cdf")
-        throughput = _throughput(own, edges, level)
-        _, percentiles = _latencies(own, ended[mine], edges, level)
+        throughput, percentiles = whole
+        if len(log.labels) > 1:
+            throughput = _throughput(own, edges, level)
+            _, percentiles = _latencies(own, ended[mine], edges, level)
         result[name] = LabelStats(
             n_ok=int(count[Outcome.OK]),
             n_error=int(count[Outcome.ERROR]),

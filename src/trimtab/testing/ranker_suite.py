@@ -71,6 +71,10 @@ def planted_problem(
     return RankProblem(space=space, baseline=baseline, trials=trials, seed=seed, n_bootstrap=8)
 
 
+_usual: dict[type, Ranking] = {}
+"""See `RankerSuite.usual`."""
+
+
 class RankerSuite:
     """What every ranker promises (`trimtab.importance.Ranker`), as tests.
 
@@ -93,6 +97,12 @@ class RankerSuite:
     def rank(self, problem: RankProblem) -> Ranking:
         """What a fresh instance says."""
         return type(self).ranker_class().rank(problem)
+
+    def usual(self) -> Ranking:
+        """What a fresh instance says of the planted problem; asked once in a process, and compared with later answers."""
+        if type(self) not in _usual:
+            _usual[type(self)] = self.rank(self.problem())
+        return _usual[type(self)]
 
     def check(self, problem: RankProblem, ranking: Ranking) -> None:
         """Every knob once, most important first, shares of 1, and intervals that hold their values."""
@@ -118,7 +128,7 @@ class RankerSuite:
         self.check(problem, ranking)
 
     def test_finds_what_was_planted(self) -> None:
-        ranking = self.rank(self.problem())
+        ranking = self.usual()
         assert ranking.names[:2] == (_STRONG, _WEAK)
         assert ranking.verdict == ""
         assert ranking.knobs[0].rank_high < ranking.knobs[-1].rank_low
@@ -126,12 +136,12 @@ class RankerSuite:
     def test_is_deterministic_and_changes_nothing(self) -> None:
         problem = self.problem()
         before = tuple(problem.trials)
-        assert self.rank(problem) == self.rank(problem)
+        assert self.rank(problem) == self.usual()
         assert tuple(problem.trials) == before
 
     def test_order_of_trials_does_not_matter(self) -> None:
         problem = self.problem()
-        first, second = self.rank(problem), self.rank(replace(problem, trials=list(reversed(problem.trials))))
+        first, second = self.usual(), self.rank(replace(problem, trials=list(reversed(problem.trials))))
         assert {e.knob: e.score for e in second.knobs} == pytest.approx({e.knob: e.score for e in first.knobs})
 
     def test_ranks_constrained_space(self) -> None:
@@ -162,33 +172,33 @@ class RankerSuite:
                 zip(problem.trials, (Status.CRASHED, Status.INFRASTRUCTURE) * 4, strict=False)
             )
         ]
-        first, second = self.rank(problem), self.rank(replace(problem, trials=[*failed, *problem.trials]))
+        first, second = self.usual(), self.rank(replace(problem, trials=[*failed, *problem.trials]))
         assert second.knobs == first.knobs
         assert any("8 of" in note and "failed" in note for note in second.notes)
 
     def test_stopped_early_counts(self) -> None:
         problem = self.problem()
         trials = [replace(t, status=Status.STOPPED_EARLY) if t.number % 3 else t for t in problem.trials]
-        assert self.rank(replace(problem, trials=trials)).knobs == self.rank(problem).knobs
+        assert self.rank(replace(problem, trials=trials)).knobs == self.usual().knobs
 
     @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf, None])
     def test_no_finite_loss_is_left_out(self, loss: float | None) -> None:
         problem = self.problem()
         strange = replace(problem.trials[0], number=1000, loss=loss)
-        assert self.rank(replace(problem, trials=[strange, *problem.trials])).knobs == self.rank(problem).knobs
+        assert self.rank(replace(problem, trials=[strange, *problem.trials])).knobs == self.usual().knobs
 
     def test_the_same_trial_twice_counts_once(self) -> None:
         problem = self.problem()
-        assert self.rank(replace(problem, trials=[*problem.trials, *problem.trials])).knobs == self.rank(problem).knobs
+        assert self.rank(replace(problem, trials=[*problem.trials, *problem.trials])).knobs == self.usual().knobs
 
     def test_noise_is_called_noise(self) -> None:
-        """In most of five problems without any effect; a test at 95 % may be wrong once."""
+        """In most of three problems without any effect; a test at 95 % may be wrong once."""
         space, doubts = mixed_space(), 0
-        for seed in range(1, 6):
+        for seed in range(1, 4):
             configs = make_design(self.design, space, space.default(), self.runs, seed).configs
             problem = planted_problem(space, configs, lambda _, __: 0.0, noise=0.05, seed=seed)
             doubts += self.rank(problem).verdict.startswith("not enough data to tell")
-        assert doubts >= 4
+        assert doubts >= 2
 
     def test_all_alike_is_no_effect(self) -> None:
         problem = self.problem()

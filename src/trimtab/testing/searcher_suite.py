@@ -25,7 +25,6 @@ from trimtab.space import Config, Constraint, Knob, KnobKind, RestartClass, Spac
 __all__ = ["PROBLEMS", "SearcherSuite", "measured", "mixed_knobs"]
 
 CONTEXT = Context(workload="conformance suite", clients=1)
-N_TRIALS = 16
 _SE = 0.02
 
 
@@ -129,10 +128,12 @@ class SearcherSuite:
     Attributes:
         searcher_class: the class under test, constructed as `searcher_class(problem)`.
         options: options that every instance gets.
+        n_trials: how many trials a check drives it through, mostly; fewer where an ask takes long, 8 at least.
     """
 
     searcher_class: ClassVar[Callable[[SearchProblem], Searcher]]
     options: ClassVar[Mapping[str, Any]] = {}
+    n_trials: ClassVar[int] = 16
 
     @pytest.fixture(params=sorted(PROBLEMS))
     def space(self, request: pytest.FixtureRequest) -> Space:
@@ -163,10 +164,10 @@ class SearcherSuite:
         return asked
 
     def usual(self, space: Space) -> list[Config]:
-        """What a fresh searcher asks in `N_TRIALS` measured trials; driven once in a process, and compared with later drives."""
+        """What a fresh searcher asks in `n_trials` measured trials; driven once in a process, and compared with later drives."""
         key = type(self), id(space)
         if key not in _usual:
-            _usual[key] = space, self.drive(self.make(space), space, N_TRIALS)
+            _usual[key] = space, self.drive(self.make(space), space, self.n_trials)
         return _usual[key][1]
 
     def check(self, space: Space, configs: list[Config]) -> None:
@@ -190,11 +191,11 @@ class SearcherSuite:
         self.check(space, self.drive(self.make(space, budget=6), space, 8))
 
     def test_is_deterministic(self, space: Space) -> None:
-        assert self.drive(self.make(space), space, N_TRIALS) == self.usual(space)
+        assert self.drive(self.make(space), space, self.n_trials) == self.usual(space)
 
     def test_seed_matters(self) -> None:
         space = _mixed()
-        assert self.drive(self.make(space, seed=2), space, N_TRIALS) != self.usual(space)
+        assert self.drive(self.make(space, seed=2), space, self.n_trials) != self.usual(space)
 
     def test_batch_differs_and_is_feasible(self, space: Space) -> None:
         searcher = self.make(space)
@@ -215,7 +216,7 @@ class SearcherSuite:
         searcher = self.make(space)
         self.drive(searcher, space, 4)
         pending = searcher.ask(3)
-        for number in range(4, N_TRIALS):
+        for number in range(4, self.n_trials):
             config = searcher.ask()[0]
             assert config not in pending
             searcher.tell(measured(space, config, number))
@@ -223,7 +224,7 @@ class SearcherSuite:
     def test_batches_go_on(self, space: Space) -> None:
         """Batch after batch, each answered as a whole and backwards: feasible, and different while there is a choice."""
         searcher = self.make(space)
-        for start in range(0, N_TRIALS, 4):
+        for start in range(0, self.n_trials, 4):
             configs = searcher.ask(4)
             self.check(space, configs)
             assert len(set(configs)) == min(4, _n_feasible(space))
@@ -233,14 +234,14 @@ class SearcherSuite:
     def test_answers_out_of_order(self, space: Space) -> None:
         searcher = self.make(space)
         waiting = searcher.ask(4)
-        for number in range(N_TRIALS):
+        for number in range(self.n_trials):
             searcher.tell(measured(space, waiting.pop(number % len(waiting)), number))
             waiting += searcher.ask()
         self.check(space, waiting)
 
     def test_survives_when_everything_crashes(self, space: Space) -> None:
         searcher = self.make(space)
-        self.check(space, self.drive(searcher, space, N_TRIALS, failed))
+        self.check(space, self.drive(searcher, space, self.n_trials, failed))
         assert searcher.best() is None
 
     def test_survives_every_other_crash(self, space: Space) -> None:
@@ -249,7 +250,7 @@ class SearcherSuite:
         def answer(space: Space, config: Config, number: int) -> Trial:
             return failed(space, config, number) if number % 2 else measured(space, config, number)
 
-        self.check(space, self.drive(searcher, space, N_TRIALS, answer))
+        self.check(space, self.drive(searcher, space, self.n_trials, answer))
         self.check(space, searcher.ask(2))
 
     @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf, None])
@@ -260,7 +261,7 @@ class SearcherSuite:
         def answer(space: Space, config: Config, number: int) -> Trial:
             return measured(space, config, number, loss=loss) if number % 3 else measured(space, config, number)
 
-        self.check(space, self.drive(searcher, space, N_TRIALS, answer))
+        self.check(space, self.drive(searcher, space, self.n_trials, answer))
         best = searcher.best()
         assert best is not None
         assert best.loss is not None
@@ -282,9 +283,9 @@ class SearcherSuite:
         After any number of trials: the replay compares what is asked after each of them.
         """
         space = _constrained()
-        whole = self.drive(self.make(space), space, N_TRIALS + 1, some_fail)
+        whole = self.drive(self.make(space), space, self.n_trials + 1, some_fail)
         resumed = self.make(space)
-        assert self.drive(resumed, space, N_TRIALS, some_fail) == whole[:-1]
+        assert self.drive(resumed, space, self.n_trials, some_fail) == whole[:-1]
         assert resumed.ask() == [whole[-1]]
 
     def test_resumes_in_the_middle_of_a_batch(self) -> None:
@@ -309,7 +310,7 @@ class SearcherSuite:
 
         def twice(space: Space, searcher: Searcher) -> list[Config]:
             asked = []
-            for number in range(N_TRIALS):
+            for number in range(self.n_trials):
                 asked += searcher.ask()
                 for _ in range(2):
                     searcher.tell(measured(space, asked[-1], number))

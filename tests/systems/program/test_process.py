@@ -168,7 +168,9 @@ for part in range({n}):
 
     def sleep(self, seconds: float) -> None:
         until = time.monotonic() + 60
-        while int((self.folder / "parts").read_text() or "0") < min((self.folder / "looks").stat().st_size, self.N_PARTS):
+        while int((self.folder / "parts").read_text() or "0") < min(
+            (self.folder / "looks").stat().st_size, self.N_PARTS
+        ):
             assert time.monotonic() < until, "the program loads nothing"
             time.sleep(0.001)
         self.now_s += 0.1
