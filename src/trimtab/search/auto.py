@@ -41,7 +41,7 @@ TEMPERS = {
     "prudent": Temper(("prudent",), step=0.5, share=0.25),
 }
 
-_WIDE, _NARROW, _ACCEPTED = 1.0, 0.3, 0.01
+_WIDE, _NARROW, _ACCEPTED = 0.7, 0.2, 0.01
 """Of a prudent member: shares of a knob's range by which leaving the tried range costs a factor of e, at first and while
 more than the share of the trials that is accepted has failed."""
 
