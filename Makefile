@@ -55,7 +55,7 @@ test-full: $(DEV)
 
 # Tests that wait for servers three quarters of their time; six of them keep two cores busy. Only the folders that hold such tests
 # are collected: each worker collects for itself. Each stage has a cache to itself, which says what failed.
-SERVICE := tests/docs tests/engine tests/faults tests/history tests/native tests/serve tests/service tests/systems tests/wayback tests/workload
+SERVICE := tests/apps tests/docs tests/engine tests/faults tests/history tests/native tests/serve tests/service tests/systems tests/wayback tests/workload
 # The long form shuffles its tests; there the plug-in for it is no matter, here it would take 20 s of CPU.
 IN_ORDER := -p no:randomly
 test-quick:

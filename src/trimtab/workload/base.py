@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from trimtab.measure import QueryLog, SecondLog
 from trimtab.records import Context, DataRights, Endpoint
 
 __all__ = [
+    "DeployedWorkload",
+    "Deployment",
     "Frame",
     "LoadRun",
     "Preparation",
@@ -66,6 +68,19 @@ class Preparation:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """How an application of a workload is run by an application server of our own.
+
+    Attributes:
+        names: {NAME}s of the server's catalogue.
+        config: text of the file that its name {config} stands for; may hold a password.
+    """
+
+    names: Mapping[str, str]
+    config: str = field(repr=False)
+
+
 @dataclass(frozen=True, slots=True)
 class StartState:
     """How a workload that writes made the data what it was before: for people, and printed once a study.
@@ -116,7 +131,7 @@ class Workload(Protocol):
       It ends by itself after `duration_s` (the cap), or by `stop`.
 
     What only some workloads can do is in protocols of their own: `RightsWorkload`, `ScriptedWorkload`, `ResettableWorkload`,
-    `RatedWorkload`.
+    `RatedWorkload`, `DeployedWorkload`.
     """
 
     kind: str
@@ -175,4 +190,17 @@ class RatedWorkload(Workload, Protocol):
 
         Raises:
             UsageError: its settings allow no open loop, or the rate is not positive or out of reach.
+        """
+
+
+@runtime_checkable
+class DeployedWorkload(Workload, Protocol):
+    """A workload that brings its application with it."""
+
+    def deployment(self, data: Endpoint, report: Callable[[str], None]) -> Deployment:
+        """How the application is run on the database server `data`, which need not be up; builds it first where that is needed.
+
+        Raises:
+            LoadError: it cannot be built.
+            UsageError: it does not run on such a server.
         """

@@ -19,8 +19,9 @@ from typing import IO
 
 from trimtab.errors import LoadError
 from trimtab.host import process_state
+from trimtab.workload.cache import cache_directory
 
-__all__ = ["FILE_BYTES_PER_SCALE", "LARGEST_SCALE_IN_FILES", "Rows", "cache_directory", "find_generator", "generated"]
+__all__ = ["FILE_BYTES_PER_SCALE", "LARGEST_SCALE_IN_FILES", "Rows", "find_generator", "generated"]
 
 Rows = Callable[[str], Iterator[bytes]]
 """Table name -> its rows in key order, in chunks of whole lines for `COPY ... WITH (DELIMITER '|')`."""
@@ -46,27 +47,6 @@ def find_generator() -> Path:
             f"the TPC-H data generator was not found: program={_PROGRAM}", hint="pip install 'trimtab[tpch]'"
         )
     return Path(found)
-
-
-def cache_directory() -> Path:
-    """Where generated files stand while they are loaded; made when missing.
-
-    $TRIMTAB_CACHE, else /var/cache/trimtab for root, else $XDG_CACHE_HOME/trimtab or ~/.cache/trimtab.
-    """
-    if chosen := os.environ.get("TRIMTAB_CACHE"):
-        directory = Path(chosen)
-    elif os.geteuid() == 0:
-        directory = Path("/var/cache/trimtab")
-    else:
-        directory = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trimtab"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LoadError(
-            f"the cache directory cannot be made: cache={directory}: {error}",
-            hint="set TRIMTAB_CACHE to a directory that you may write to",
-        ) from error
-    return directory
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
 from trimtab.workload.base import Preparation
+from trimtab.workload.cache import cache_directory
 from trimtab.workload.server import ServerError, Session, SqlServer, server_of
 from trimtab.workload.tpch import generator, marker
 from trimtab.workload.tpch.marker import FORMAT_VERSION, Marker
@@ -163,7 +164,7 @@ class Disk:
     """How to learn the free bytes on the server (None: it cannot be seen from here) and in the client's cache."""
 
     server: Callable[[SqlServer, Session], int | None] = lambda server, session: server.free_bytes(session)
-    client: Callable[[], int] = lambda: shutil.disk_usage(generator.cache_directory()).free
+    client: Callable[[], int] = lambda: shutil.disk_usage(cache_directory()).free
 
 
 def _check_disk(disk: Disk, server: SqlServer, admin: Session, scale: float, report: Report) -> None:

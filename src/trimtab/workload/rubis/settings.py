@@ -1,0 +1,88 @@
+"""What the [workload] table of a rubis study says of the data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from trimtab.workload.rubis.sizes import Sizes
+from trimtab.workload.table import Table
+
+__all__ = ["DATA_KEYS", "RubisData", "read_data"]
+
+DATA_KEYS = ("scale", "bids_on", "description_length", "data_seed")
+"""Keys of [workload]."""
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class RubisData:
+    """Everything that the rows depend on.
+
+    Attributes:
+        scale: 1 is the original's size: a million users.
+        bids_on: "all" items, or only the "active" ones, which are for sale.
+        description_length: of the longest description of an item, in characters.
+        data_seed: of the random rows.
+    """
+
+    scale: float = 0.01
+    bids_on: str = "all"
+    description_length: int = 8192
+    data_seed: int = 1
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """How many rows."""
+        return Sizes(self.scale)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The same as JSON: equal content, equal rows."""
+        return {
+            "workload": "rubis",
+            "version": _VERSION,
+            "scale": self.scale,
+            "bids_on": self.bids_on,
+            "description_length": self.description_length,
+            "data_seed": self.data_seed,
+        }
+
+    @property
+    def scale_text(self) -> str:
+        """As a part of 1."""
+        return f"scale {self.scale:g}"
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Users, and the items that are for sale."""
+        return {"users": self.sizes.users, "items": self.sizes.items}
+
+    @property
+    def options(self) -> dict[str, str]:
+        """None: the application has no switches."""
+        return {}
+
+    @property
+    def database(self) -> str:
+        """Of the rows as they were made; runs use a copy of it."""
+        digest = hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()[:8]
+        return f"trimtab_rubis_{digest}"
+
+
+def read_data(table: Table) -> RubisData:
+    """The data's keys of a [workload] table.
+
+    Raises:
+        UsageError: a wrong value.
+    """
+    return RubisData(
+        scale=table.number("scale", 0.01, 0.0001, 10.0),
+        bids_on=table.choice("bids_on", ("all", "active"), "all"),
+        description_length=table.integer("description_length", 8192, 1, 8192),
+        data_seed=table.integer("data_seed", 1, 0, 2**31 - 1),
+    )

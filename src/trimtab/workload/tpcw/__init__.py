@@ -1,0 +1,1 @@
+"""TPC-W, a bookshop: its data, and its pages asked by emulated browsers."""

@@ -1,0 +1,234 @@
+"""What needs no server: rows that are the same in any order, what a Tomcat is told, how pages are read, and each message."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trimtab
+from trimtab.errors import LoadError, UsageError
+from trimtab.records import Endpoint
+from trimtab.study.deploy import with_application
+from trimtab.systems import Tier
+from trimtab.workload.rubis.settings import RubisData
+from trimtab.workload.rubis.settings import read_data as read_rubis
+from trimtab.workload.rubis.tables import tables as rubis_tables
+from trimtab.workload.table import Table
+from trimtab.workload.tpcw.settings import TpcwData
+from trimtab.workload.tpcw.settings import read_data as read_tpcw
+from trimtab.workload.tpcw.tables import tables as tpcw_tables
+from trimtab.workload.webapp import Answer, Application, ask, build, require_page
+from trimtab.workload.webapp.deploy import deployment
+
+SMALL = RubisData(scale=0.002, description_length=50)
+SHOP = TpcwData(customers=1100)
+
+
+def rows_of(table: Any) -> list[list[str]]:
+    return [line.split("|") for chunk in table.rows() for line in chunk.decode().splitlines()]
+
+
+@pytest.mark.parametrize("made", [rubis_tables(SMALL), tpcw_tables(SHOP)], ids=["rubis", "tpcw"])
+def test_rows_are_as_many_as_said_and_the_same_each_time(made: tuple[Any, ...]) -> None:
+    for table in made:
+        rows = rows_of(table)
+        assert len(rows) == table.n_rows, table.name
+        assert all(len(row) == len(table.columns.split(",")) for row in rows), table.name
+        assert len({tuple(row[: len(table.key)]) for row in rows}) == len(rows), table.name
+        assert rows_of(table) == rows
+
+
+def test_what_items_know_of_their_bids_is_true() -> None:
+    by_name = {table.name: table for table in rubis_tables(SMALL)}
+    bids = rows_of(by_name["bids"])
+    n_bids = Counter(bid[2] for bid in bids)
+    highest: dict[str, int] = {}
+    for bid in bids:
+        highest[bid[2]] = max(highest.get(bid[2], 0), int(bid[4]))
+    items = rows_of(by_name["items"]) + rows_of(by_name["old_items"])
+    assert {item[0]: (int(item[7]), int(item[8])) for item in items} == {
+        item[0]: (n_bids[item[0]], highest.get(item[0], 0)) for item in items
+    }
+    assert Counter(item[12] for item in rows_of(by_name["items"])) == {
+        str(category): n for category, n in enumerate(SMALL.sizes.by_category, 1)
+    }
+
+
+def test_sizes_at_the_original_scale() -> None:
+    sizes = RubisData(scale=1.0).sizes
+    assert (sizes.users, sizes.old_items, sizes.items) == (1_000_000, 500_000, 32_667)
+    assert TpcwData(customers=28_800, items=10_000).numbers == {
+        "customers": 28_800, "customers_skew": 4095, "items": 10_000, "search_skew": 511,
+    }  # fmt: skip
+
+
+def test_wrong_settings_of_the_data() -> None:
+    with pytest.raises(UsageError, match=r"\[workload\] items=5000 is not a size of the bookshop") as caught:
+        read_tpcw(Table({"items": 5000}, "[workload]", ("items",)))
+    assert caught.value.hint == "use one of: 1000, 10000, 100000, 1000000, 10000000"
+    with pytest.raises(UsageError, match=r"scale=20"):
+        read_rubis(Table({"scale": 20.0}, "[workload]", ("scale",)))
+
+
+APPLICATION = Application("rubis", Path("/apps/rubis"), Path("/apps/lib"))
+
+
+def database_at(host: str, protocol: str = "postgresql") -> Endpoint:
+    return Endpoint(protocol=protocol, host=host, port=5433, user="u", password="p", database="d")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "url"),
+    [
+        (database_at("10.0.0.1"), "jdbc:postgresql://10.0.0.1:5433/rubis?sslmode=disable"),
+        (database_at("::1"), "jdbc:postgresql://[::1]:5433/rubis?sslmode=disable"),
+        (
+            database_at("/run/pg"),
+            "jdbc:postgresql://localhost:5433/rubis?sslmode=disable&socketFactory=org.trimtab.socket.UnixSocketFactory",
+        ),
+        (
+            database_at("db", "mysql"),
+            "jdbc:mariadb://db:5433/rubis?sslMode=disable&allowPublicKeyRetrieval=true",
+        ),
+    ],
+)
+def test_what_the_pool_connects_to(endpoint: Endpoint, url: str) -> None:
+    made = deployment(APPLICATION, endpoint, "rubis", {"rubis.option": "1"})
+    lines = dict(line.split("=", 1) for line in made.config.splitlines())
+    assert lines["trimtab.url"] == url
+    assert lines["trimtab.socket"] == ("/run/pg/.s.PGSQL.5433" if endpoint.host == "/run/pg" else "")
+    assert (lines["trimtab.user"], lines["trimtab.password"], lines["rubis.option"]) == ("u", "p", "1")
+    assert made.names["applications"] == "/apps/rubis"
+
+
+def test_a_database_that_the_applications_do_not_know() -> None:
+    with pytest.raises(UsageError, match="application=rubis does not run on a database of protocol=cql") as caught:
+        deployment(APPLICATION, database_at("db", "cql"), "rubis")
+    assert caught.value.hint == "use a target that speaks one of: postgresql, mysql"
+
+
+def test_an_application_without_a_database() -> None:
+    class Brings:
+        kind = "rubis"
+        protocols = ("http",)
+        context = ""
+
+        def deployment(self, *what: object) -> None:
+            raise AssertionError
+
+        from_settings = prepare = start = deployment
+
+    def find(tiers: list[Tier]) -> None:
+        with_application({"kind": "tomcat", "embedded": "10.1"}, lambda: Brings(), tiers, "")  # type: ignore[arg-type, return-value]
+
+    with pytest.raises(UsageError, match="needs one database among the targets below its server") as caught:
+        find([])
+    assert caught.value.hint == (
+        'add [target.db] kind = "postgresql" behind it, or name the one to use: [workload] data = "db"'
+    )
+
+
+def test_no_application_for_what_is_not_an_application_server_of_ours() -> None:
+    def none() -> Any:
+        raise AssertionError
+
+    for table in (
+        {"kind": "postgresql", "embedded": "18"},
+        {"kind": "httpd", "embedded": "2.4"},
+        {"kind": "tomcat"},
+        {"kind": "tomcat", "embedded": "10.1", "names": {"applications": "/mine"}},
+    ):
+        assert with_application(table, none, [], "") == table
+
+
+@contextmanager
+def site_that_says(status: int, text: str) -> Iterator[Endpoint]:
+    class Says(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *words: object) -> None:
+            """Says nothing."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Says)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield Endpoint(protocol="http", host="127.0.0.1", port=server.server_port, user="", database="")
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_pages_that_are_not_as_they_should_be() -> None:
+    refused = "<h2>Error</h2>\n<p>refused: FATAL: too many connections</p>\n<!-- error kind=refused app=rubis state=Home -->\n"
+    with site_that_says(503, refused) as there:
+        with pytest.raises(
+            LoadError, match=r"page=/rubis/categories of application=rubis failed: kind=refused"
+        ) as caught:
+            require_page(there, "rubis", "/rubis/categories")
+        assert "too many connections" in caught.value.message
+        assert caught.value.hint == (
+            "the database must be up, and let in as many connections as the pool of the application server has"
+        )
+    with site_that_says(404, "Not Found") as there:
+        with pytest.raises(LoadError, match="application=rubis is not deployed at 127.0.0.1:") as caught:
+            require_page(there, "rubis", "/rubis/categories")
+        assert "/rubis/categories has status=404" in caught.value.message
+        assert caught.value.hint is not None
+        assert "the log of the application server says why" in caught.value.hint
+    with pytest.raises(LoadError, match="the site of endpoint=127.0.0.1:.* cannot be reached") as caught:
+        ask(there, "/rubis/categories")
+    assert caught.value.hint == "check that it runs, and that it passes requests on to the application"
+
+
+def test_marks() -> None:
+    page = Answer(200, "<html>\n<!-- rubis ViewItem ok item=7 seller=3 -->\n")
+    assert (page.outcome, page.state, page.facts) == ("ok", "ViewItem", {"item": "7", "seller": "3"})
+    assert Answer(200, "<html>\n<!-- rubis ViewItem ok item=7").outcome == "cut"
+    assert Answer(502, "Bad Gateway").outcome == "http_502"
+    assert Answer(404, "<!-- error kind=missing app=rubis state=ViewItem -->\n").outcome == "missing"
+
+
+def command(folder: Path, name: str, script: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_applications_that_cannot_be_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    system = os.environ["PATH"]
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    with pytest.raises(LoadError, match="cannot be built: program=mvn is not installed") as caught:
+        build.built("rubis", lambda line: None)
+    assert caught.value.hint == "apt-get install maven"
+    command(tmp_path / "bin", "mvn", "echo '[ERROR] BuyNow.java:[3,7] no such class'; exit 1")
+    command(tmp_path / "bin", "javac", "")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{system}")
+    with pytest.raises(LoadError, match=r"mvn ended with exit_code=1:\n.*BuyNow.java") as caught:
+        build.built("rubis", lambda line: None)
+    assert caught.value.hint == "Maven needs its repository once; after that, it builds without a network"
+    assert not [path for path in (tmp_path / "cache" / "apps").iterdir() if path.is_dir()]
+
+
+def test_an_installation_without_the_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(trimtab, "__file__", str(tmp_path / "a" / "b" / "c" / "__init__.py"))
+    with pytest.raises(
+        LoadError, match="the sources of the web applications are not part of this installation"
+    ) as caught:
+        build.sources()
+    assert caught.value.hint is not None
+    assert "pip install --editable" in caught.value.hint
