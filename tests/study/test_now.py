@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeStudy
+from trimtab.host import process_mark
 from trimtab.records import Trial
-from trimtab.study import ask_to_stop, running_now
+from trimtab.study import ask_to_stop, recover, running_now
 
 
 def test_others_see_what_a_study_does_and_may_stop_it(fake: FakeStudy) -> None:
@@ -57,6 +58,11 @@ def test_what_a_dead_process_has_left_is_not_taken_for_running(fake: FakeStudy) 
     (folder / "3.json").write_text("[]")
     assert running_now(fake.path / "state") == {}
     assert not ask_to_stop(fake.path / "state", 1)
+    said |= {"study_id": 4, "mark": process_mark(os.getpid())}
+    (folder / "4.json").write_text(json.dumps(said))
+    (folder / "1.new").touch()
+    recover(fake.path / "state")
+    assert [path.name for path in folder.iterdir()] == ["4.json"], "what runs is left alone"
 
 
 def test_a_disk_that_refuses_does_not_disturb(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,4 +75,8 @@ def test_a_disk_that_refuses_does_not_disturb(fake: FakeStudy, monkeypatch: pyte
 
     monkeypatch.setattr("trimtab.study.now.os.replace", full)
     fake.text = fake.text.replace("12 trials", "3 trials")
+    left: list[str] = []
+    folder = fake.path / "state" / "now"
+    fake.listener.on_trial = lambda trial: left.extend(path.name for path in folder.iterdir())
     assert fake.tune()[0].status in ("proven", "no_improvement")
+    assert not left, "half of a file was left"

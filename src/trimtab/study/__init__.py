@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from trimtab.study.file import Budget, StudyFile, load_study_file
     from trimtab.study.grant import Grant, grant_sql
     from trimtab.study.in_engine import engine_advice, engine_classes, hint_engine, switch_engine
-    from trimtab.study.now import ask_to_stop, running_now
     from trimtab.study.rank import Ranked, design_name, make_rankers, rank_study
     from trimtab.study.rate_search import RateResult, Slo, find_rate, rate_to_json
     from trimtab.study.recovery import (
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
         shown,
     )
     from trimtab.study.remembered import remember_file, remembered_file
+    from trimtab.study.running import ask_to_stop, running_now
     from trimtab.study.stage import Stage, build_stack, build_target, build_workload, open_stage
     from trimtab.study.template import study_text
     from trimtab.study.tuning import tune
@@ -49,7 +49,7 @@ else:
             "file": "Budget StudyFile load_study_file",
             "grant": "Grant grant_sql",
             "in_engine": "engine_advice engine_classes hint_engine switch_engine",
-            "now": "ask_to_stop running_now",
+            "running": "ask_to_stop running_now",
             "rank": "Ranked design_name make_rankers rank_study",
             "rate_search": "RateResult Slo find_rate rate_to_json",
             "recovery": "Recovered Stuck applied extract leave leave_applied open_changes recover shown",

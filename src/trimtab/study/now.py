@@ -14,19 +14,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from trimtab.errors import UsageError
 from trimtab.history import StudyRecord
 from trimtab.host import process_mark
-from trimtab.host.state import read_state_file
 from trimtab.jsonable import strict
 from trimtab.records import Role, Trial
 from trimtab.study.drive import StudyListener
+from trimtab.study.running import FOLDER
 from trimtab.trial import TrialListener
 from trimtab.workload import Frame
 
-__all__ = ["RunListener", "ask_to_stop", "running_now", "shown_now"]
+__all__ = ["RunListener", "shown_now"]
 
-_FOLDER = "now"
 _SECONDS = 120
 """Seconds of load that are shown."""
 
@@ -50,6 +48,7 @@ class _Now:
     ) -> None:
         self._folder, self._study, self._listener, self._clock = folder, record, listener, clock
         self._path = folder / f"{record.id}.json"
+        self._beside = self._path.with_suffix(".new")
         self.stop_path = folder / f"{record.id}.stop"
         self._trial: dict[str, Any] | None = None
         self._seconds: deque[tuple[float, ...]] = deque(maxlen=_SECONDS)
@@ -65,7 +64,7 @@ class _Now:
 
     def close(self) -> None:
         """Nothing runs any more."""
-        for path in (self._path, self.stop_path):
+        for path in (self._path, self._beside, self.stop_path):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
@@ -75,12 +74,14 @@ class _Now:
             "pid": os.getpid(), "mark": process_mark(os.getpid()), "phase": self._phase, "step": self._step,
             "trial": self._trial, "left_s": self._left_s, "seconds": list(self._seconds),
         }  # fmt: skip
-        beside = self._path.with_suffix(".new")
-        with suppress(OSError):
-            handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        try:
+            handle = os.open(self._beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 json.dump(strict(said), file)
-            os.replace(beside, self._path)
+            os.replace(self._beside, self._path)
+        except OSError:
+            with suppress(OSError):
+                self._beside.unlink(missing_ok=True)
 
     def phase(self, text: str) -> None:
         self._phase = text[:200]
@@ -114,32 +115,9 @@ def shown_now(
     state_dir: Path, record: StudyRecord, listener: RunListener, is_interrupted: Callable[[], bool]
 ) -> Iterator[tuple[RunListener, Callable[[], bool]]]:
     """While inside, others see what the study does; the listener and the question to use instead of those given."""
-    now = _Now(state_dir / _FOLDER, record, listener)
+    now = _Now(state_dir / FOLDER, record, listener)
     now.open()
     try:
         yield now, lambda: is_interrupted() or now.stop_path.exists()
     finally:
         now.close()
-
-
-def running_now(state_dir: Path) -> dict[int, dict[str, Any]]:
-    """What each study that runs from `state_dir` on this machine does, by its id in the history.
-
-    Keys: "name", "created_at", "phase", "step", "trial" (number, role, changed, since) or None, "left_s" of the budget or
-    None, and "seconds": the last two minutes of load, each (time, operations, p50, p95 and p99 in ms, errors).
-    """
-    found = {}
-    for path in (state_dir / _FOLDER).glob("*.json"):
-        with suppress(OSError, ValueError, UsageError, KeyError, TypeError):
-            said = json.loads(read_state_file(path))
-            if process_mark(int(said.pop("pid"))) == said.pop("mark"):
-                found[int(said.pop("study_id"))] = said
-    return found
-
-
-def ask_to_stop(state_dir: Path, study_id: int) -> bool:
-    """Asks a study to stop as Ctrl-C does; False when it does not run from `state_dir` on this machine."""
-    if study_id not in running_now(state_dir):
-        return False
-    (state_dir / _FOLDER / f"{study_id}.stop").touch(mode=0o600)
-    return True

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from trimtab.errors import TargetError, TrimtabError, UsageError
 from trimtab.study.rollback_point import RollbackPoint, applied_points, point_of, sweep_points
+from trimtab.study.running import sweep_running
 from trimtab.systems import Own, Snapshot
 from trimtab.systems.files import file_from_json
 from trimtab.trial import Entry, Journal, reattach, undo
@@ -140,6 +141,7 @@ def recover(state_dir: Path, *, retry: str = "") -> tuple[list[Recovered], list[
             entry.close(f"recovered: {action}")
         done.append(Recovered(entry.study, entry.purpose, targets, _files(entry.snapshots), action))
     sweep_points(state_dir)
+    sweep_running(state_dir)
     return done, stuck
 
 
