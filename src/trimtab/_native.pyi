@@ -23,6 +23,7 @@ __all__ = [
     "Script",
     "Scripts",
     "Seconds",
+    "Site",
     "Stream",
     "Streams",
     "Ycsb",
@@ -222,6 +223,34 @@ class Pages:
     ) -> Pages: ...
 
 @final
+class Site:
+    """Emulated browsers on a site, as the source of all users of a run; names are numbers already (`workload/site/plan.py`).
+
+    In `transitions` the number behind the last state's is Back, and the one behind that the end of the session. `think`: mean
+    and cap in seconds; None: as long as the next state says.
+
+    Raises:
+        ValueError: something does not fit together.
+    """
+
+    def __new__(
+        cls,
+        *,
+        states: Sequence[Mapping[str, Any]],
+        transitions: Sequence[Sequence[tuple[int, float]]],
+        literal: bool,
+        session: Mapping[str, Any],
+        values: Sequence[Mapping[str, Any]],
+        think: tuple[float, float] | None,
+        think_scale: float,
+        always: Sequence[tuple[Sequence[int | str], Sequence[int | str]]],
+        errors: Sequence[str],
+        counts_sessions: bool,
+    ) -> Site: ...
+    def walk(self, n_steps: int, seed: int) -> tuple[list[int], int]:
+        """How often one browser comes to each state in `n_steps` interactions, and in how many sessions, if all is right."""
+
+@final
 class Ycsb:
     """The operations of a YCSB workload on an SQL server, for one run: it numbers the records that the run inserts."""
 
@@ -351,7 +380,7 @@ class Load:
         cls,
         *,
         driver: Postgres | Mysql | Cql | Http,
-        source: Streams | Ycsb | YcsbRows | Scripts | Pages,
+        source: Streams | Ycsb | YcsbRows | Scripts | Pages | Site,
         users: int | None = None,
         model: Model | None = None,
         duration_s: float,
@@ -452,7 +481,7 @@ class RunLog:
         """How often operations and attempts to reconnect failed, by class; the engine's own time-outs are not in it.
 
         Classes: connect timeout serialization constraint read_only resource statement permission protocol http_4xx http_5xx
-        validation other.
+        validation other error_page.
         """
     @property
     def n_threads(self) -> int: ...

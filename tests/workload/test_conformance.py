@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -22,6 +23,12 @@ class TestHttp(WorkloadSuite):
     def endpoint(self) -> Iterator[Endpoint]:
         with site() as web:
             yield Endpoint(protocol="http", host="127.0.0.1", port=web.port, user="", database="")
+
+
+class TestSite(TestHttp):
+    kind = "site"
+    directory = Path(__file__).parent
+    settings: ClassVar[Mapping[str, Any]] = {"site": "shop.toml", "think_scale": 0.001, "load": {"users": 2}}
 
 
 @pytest.mark.service

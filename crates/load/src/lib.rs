@@ -4,6 +4,7 @@
 //! [`log`]; nothing on the way of an operation is shared between threads. What the workers recorded is merged by the
 //! [`engine`].
 
+pub mod browser;
 pub mod driver;
 pub mod engine;
 pub mod fixed;

@@ -120,11 +120,11 @@ pub struct Second {
 
 /// How often each class of failure came; the engine's own time-outs are counted elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ErrorCounts([u64; 13]);
+pub struct ErrorCounts([u64; 14]);
 
 impl ErrorCounts {
     /// Names in the order of the classes' numbers.
-    pub const NAMES: [&'static str; 13] = [
+    pub const NAMES: [&'static str; 14] = [
         "connect",
         "timeout",
         "serialization",
@@ -138,6 +138,7 @@ impl ErrorCounts {
         "http_5xx",
         "validation",
         "other",
+        "error_page",
     ];
 
     pub(crate) fn add(&mut self, class: ErrorClass) {

@@ -38,6 +38,12 @@ impl Random {
         Self::new(seed, (2 << 32) + u64::from(user))
     }
 
+    /// How long the browser of user `user` thinks, beside the pauses of the load model.
+    #[must_use]
+    pub fn of_thoughts(seed: u64, user: u32) -> Self {
+        Self::new(seed, (3 << 32) + u64::from(user))
+    }
+
     /// The published generator in this very state.
     #[must_use]
     pub fn in_state(state: u64) -> Self {

@@ -252,13 +252,13 @@ impl Seat {
         &self.room.chairs[self.slot as usize]
     }
 
-    /// The operation is sent now; it is cut off when it takes too long.
-    pub(crate) fn begin(&self, label: u32) {
+    /// The operation is sent now; it is cut off when it takes too long. One of a schedule was counted when it fell due.
+    pub(crate) fn begin(&self, label: u32, is_scheduled: bool) {
         let now_ns = self.now_ns();
         self.chair().cut_off_ns.set(Some(now_ns.saturating_add(self.room.timeout_ns)));
         let mut recorder = self.room.recorder.borrow_mut();
         recorder.begin(self.slot as usize, label, now_ns);
-        if self.room.queue.is_none() {
+        if !is_scheduled {
             recorder.offer(1);
         }
     }

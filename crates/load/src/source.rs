@@ -58,6 +58,12 @@ pub trait Source<P: Protocol> {
     /// The operation is over.
     fn end(&mut self, _is_ok: bool) {}
 
+    /// Whether the next operation belongs to what the user is at: also in an open loop it then comes after the user's thinking
+    /// and not by the schedule, whose operations are only those with which users begin something.
+    fn is_engaged(&self) -> bool {
+        false
+    }
+
     /// How long the user thinks now, before its next operation, in a closed loop; beside what the load model says.
     fn think(&mut self) -> Duration {
         Duration::ZERO

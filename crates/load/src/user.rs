@@ -105,6 +105,7 @@ impl<D: Driver> User<D> {
         let mut free_ns = self.seat.now_ns();
         let mut pause_ns = self.delay_ns();
         loop {
+            let is_scheduled = self.waits_for_schedule();
             let due_ns = self.next_turn(free_ns, pause_ns).await?;
             // A user that never has to wait must let others run.
             coop::consume_budget().await;
@@ -115,14 +116,14 @@ impl<D: Driver> User<D> {
             while !self.is_connected() {
                 self.reconnect(label).await?;
             }
-            free_ns = self.operate(label, due_ns).await?;
+            free_ns = self.operate(label, due_ns, is_scheduled).await?;
             pause_ns = self.pause_ns();
         }
     }
 
     /// Waits for the user's next turn and gives the moment since when its operation is due.
     async fn next_turn(&mut self, free_ns: u64, pause_ns: u64) -> Result<u64, Stopped> {
-        if self.seat.is_open_loop() {
+        if self.waits_for_schedule() {
             return self.seat.job().await.ok_or(Stopped);
         }
         if self.seat.is_stopped() {
@@ -136,6 +137,10 @@ impl<D: Driver> User<D> {
         let now_ns = self.seat.now_ns();
         self.seat.late(now_ns.saturating_sub(due_ns));
         Ok(now_ns)
+    }
+
+    fn waits_for_schedule(&self) -> bool {
+        self.seat.is_open_loop() && !self.source.is_engaged()
     }
 
     /// How long after the start it comes.
@@ -166,8 +171,8 @@ impl<D: Driver> User<D> {
     }
 
     /// Runs one operation to its end, with all its tries, and gives the moment of its end.
-    async fn operate(&mut self, label: u32, due_ns: u64) -> Result<u64, Stopped> {
-        self.seat.begin(label);
+    async fn operate(&mut self, label: u32, due_ns: u64, is_scheduled: bool) -> Result<u64, Stopped> {
+        self.seat.begin(label, is_scheduled);
         let mut tries = 1;
         loop {
             let failure = match self.attempt(due_ns).await {

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod browser;
 mod columns;
 mod driver;
 mod histogram;
@@ -18,6 +19,8 @@ mod ycsb;
 mod _native {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::browser::Site;
     #[pymodule_export]
     use crate::driver::{Cql, CqlConsole, Mysql, Postgres};
     #[pymodule_export]

@@ -166,13 +166,18 @@ fn launch(
             let driver = driver.get().prepared(sources.statements())?;
             py.detach(|| engine::Load::launch(&driver, plain(sources), plan, share))
         }
-        (DriverArgument::Http(driver), Asked::Http(pages)) => {
+        (DriverArgument::Http(driver), Asked::Pages(pages)) => {
             let driver = &driver.get().driver;
             let sources = pages.sources(driver)?;
             py.detach(|| engine::Load::launch(driver, sources, plan, share))
         }
+        (DriverArgument::Http(driver), Asked::Site(site)) => {
+            let driver = &driver.get().driver;
+            let sources = site.sources(driver)?;
+            py.detach(|| engine::Load::launch(driver, sources, plan, share))
+        }
         (DriverArgument::Http(_), Asked::Sql(_)) => Err(wrong_pair("a web server", "statements")),
-        (_, Asked::Http(_)) => Err(wrong_pair("a database server", "pages")),
+        (_, Asked::Pages(_) | Asked::Site(_)) => Err(wrong_pair("a database server", "pages")),
     };
     launched.map_err(python_error)
 }

@@ -9,6 +9,7 @@ use trimtab_load::fixed::FixedSources;
 use trimtab_load::source::SqlSources;
 use trimtab_load::sql::SqlCommand;
 
+use crate::browser::Site;
 use crate::http::Pages;
 use crate::scripts::Scripts;
 use crate::seconds;
@@ -22,12 +23,14 @@ pub(crate) enum SourceArgument<'py> {
     YcsbRows(Bound<'py, YcsbRows>),
     Scripts(Bound<'py, Scripts>),
     Pages(Bound<'py, Pages>),
+    Site(Bound<'py, Site>),
 }
 
 /// What is asked, by the language that it is asked in.
 pub(crate) enum Asked<'py> {
     Sql(Arc<dyn SqlSources>),
-    Http(&'py Pages),
+    Pages(&'py Pages),
+    Site(&'py Site),
 }
 
 impl SourceArgument<'_> {
@@ -37,7 +40,8 @@ impl SourceArgument<'_> {
             Self::Ycsb(ycsb) => Arc::clone(&ycsb.get().sources) as _,
             Self::YcsbRows(rows) => Arc::clone(&rows.get().sources) as _,
             Self::Scripts(scripts) => Arc::clone(&scripts.get().sources) as _,
-            Self::Pages(pages) => return Asked::Http(pages.get()),
+            Self::Pages(pages) => return Asked::Pages(pages.get()),
+            Self::Site(site) => return Asked::Site(site.get()),
         })
     }
 }

@@ -7,7 +7,21 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trimtab._native import Cql, Http, Load, Model, Mysql, Page, Pages, Postgres, Script, Scripts, Ycsb, YcsbRows
+    from trimtab._native import (
+        Cql,
+        Http,
+        Load,
+        Model,
+        Mysql,
+        Page,
+        Pages,
+        Postgres,
+        Script,
+        Scripts,
+        Site,
+        Ycsb,
+        YcsbRows,
+    )
 
 __all__ = ["LoadPlan", "Part", "build_driver", "build_model", "build_source", "launch"]
 
@@ -19,7 +33,7 @@ class LoadPlan:
     Attributes:
         protocol: "postgresql", "mysql", "cql" or "http".
         access: how the server is entered, as the engine's driver of that protocol takes it; never printed.
-        source: the operations: `kind` is "ycsb", "ycsb rows", "scripts" or "pages", and the rest its arguments.
+        source: the operations: `kind` is "ycsb", "ycsb rows", "scripts", "pages" or "site", and the rest its arguments.
         model: when they are due: `kind` is "closed" or "open", and the rest its arguments.
         users: connections of all generators together.
         duration_s: the load ends by itself after this time.
@@ -95,13 +109,13 @@ def build_driver(protocol: str, access: Mapping[str, Any]) -> Postgres | Mysql |
     return drivers[protocol](**{**access, "settings": _pairs(access.get("settings", ()))})
 
 
-def build_source(source: Mapping[str, Any]) -> Ycsb | YcsbRows | Scripts | Pages:
+def build_source(source: Mapping[str, Any]) -> Ycsb | YcsbRows | Scripts | Pages | Site:
     """The engine's source of operations.
 
     Raises:
         ValueError: a script or a page that cannot be read, or a number that cannot be.
     """
-    from trimtab._native import Pages, Scripts, Ycsb, YcsbRows
+    from trimtab._native import Pages, Scripts, Site, Ycsb, YcsbRows
 
     values = {name: value for name, value in source.items() if name != "kind"}
     if source["kind"] == "ycsb":
@@ -110,6 +124,8 @@ def build_source(source: Mapping[str, Any]) -> Ycsb | YcsbRows | Scripts | Pages
         return YcsbRows(**values)
     if source["kind"] == "pages":
         return Pages([_page(page) for page in values.pop("pages")], **values)
+    if source["kind"] == "site":
+        return Site(**_site(values))
     scripts = [_script(script) for script in values.pop("scripts")]
     return Scripts(scripts, **{**values, "variables": _pairs(values["variables"])})
 
@@ -118,6 +134,38 @@ def _page(page: Mapping[str, Any]) -> Page:
     from trimtab._native import Page
 
     return Page(**{**page, "headers": _pairs(page["headers"])})
+
+
+def _site(values: Mapping[str, Any]) -> dict[str, Any]:
+    """With pairs in place of JSON's lists."""
+    session = values["session"]
+    return {
+        **values,
+        "transitions": [_pairs(row) for row in values["transitions"]],
+        "session": {**session, "lasts": None if session["lasts"] is None else tuple(session["lasts"])},
+        "think": None if values["think"] is None else tuple(values["think"]),
+        "always": _pairs(values["always"]),
+        "states": [{**state, "asks": [_ask(ask) for ask in state["asks"]]} for state in values["states"]],
+        "values": [_value(value) for value in values["values"]],
+    }
+
+
+def _ask(ask: Mapping[str, Any]) -> dict[str, Any]:
+    return {**ask, "when": None if ask["when"] is None else tuple(ask["when"]), "pairs": _pairs(ask["pairs"])}
+
+
+def _value(value: Mapping[str, Any]) -> dict[str, Any]:
+    number, one_of, letters = value["number"], value["one_of"], value["letters"]
+    if number is not None:
+        ends = {end: tuple(number[end]) if isinstance(number[end], list) else number[end] for end in ("low", "high")}
+        number = {**number, **ends}
+    return {
+        **value,
+        "number": number,
+        "one_of": None if one_of is None else _pairs(one_of),
+        "letters": None if letters is None else tuple(letters),
+        "finds": _pairs(value["finds"]),
+    }
 
 
 def _script(script: Mapping[str, Any]) -> Script:

@@ -51,6 +51,8 @@ pub enum ErrorClass {
     Validation = 11,
     /// Anything else.
     Other = 12,
+    /// A page in which the application says that it failed, with a status of success.
+    ErrorPage = 13,
 }
 
 impl ErrorClass {

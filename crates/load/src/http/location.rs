@@ -49,7 +49,7 @@ pub fn redirect(origin: &Origin, from: &str, location: &str, target: &mut String
     let base = from.split('?').next().unwrap_or("/");
     target.clear();
     if path.starts_with('/') {
-        push_path(path, target);
+        push_path("", path, target);
     } else if rest.is_some() {
         target.push('/');
         target.push_str(path);
@@ -57,19 +57,17 @@ pub fn redirect(origin: &Origin, from: &str, location: &str, target: &mut String
         target.push_str(if path.is_empty() { from } else { base });
         target.push_str(path);
     } else {
-        target.push_str(&base[..base.rfind('/').map_or(0, |end| end + 1)]);
-        let whole = format!("{target}{path}");
-        target.clear();
-        push_path(&whole, target);
+        push_path(&base[..base.rfind('/').unwrap_or(0)], path, target);
     }
     true
 }
 
-/// Appends a path without its dots (RFC 3986, section 5.2.4), and its query as it is.
-fn push_path(path: &str, target: &mut String) {
+/// Appends a path below `directory` without its dots (RFC 3986, section 5.2.4), and its query as it is.
+fn push_path(directory: &str, path: &str, target: &mut String) {
     let (path, query) = path.find('?').map_or((path, ""), |start| path.split_at(start));
     let start = target.len();
-    let mut parts = path.split('/').skip(1).peekable();
+    let own = path.strip_prefix('/').unwrap_or(path).split('/');
+    let mut parts = directory.split('/').skip(1).chain(own).peekable();
     while let Some(part) = parts.next() {
         let is_last = parts.peek().is_none();
         match part {

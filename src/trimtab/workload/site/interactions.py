@@ -1,0 +1,79 @@
+"""What a run of browsers showed, as TPC-W asks for it: WIPS, WIRT of each interaction, and limits of its 90th percentile."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from trimtab.measure import SecondLog
+from trimtab.workload.site.file import SiteFile
+
+__all__ = ["Interaction", "interactions", "interactions_per_s", "within_band"]
+
+_P90 = 90.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interaction:
+    """One state in one window.
+
+    Attributes:
+        n: successes.
+        share: of all successes.
+        mean_s, p90_s: of the response times (WIRT): from when the page was due to the last byte of its last
+            image; NaN without any.
+        limit_s: what `p90_s` should not exceed; 0: no limit.
+    """
+
+    state: str
+    n: int
+    share: float
+    mean_s: float
+    p90_s: float
+    limit_s: float
+
+    @property
+    def is_within(self) -> bool:
+        """Whether the limit is kept; true without one or without an interaction."""
+        return self.limit_s == 0 or self.n == 0 or self.p90_s <= self.limit_s
+
+
+def interactions(log: SecondLog, site: SiteFile, low: int, high: int) -> tuple[Interaction, ...]:
+    """Each state of `site` in the seconds `low` (inclusive) to `high` (exclusive) of a run."""
+    window = log.response.within(low, high)
+    total = window.total
+    found = []
+    for state in site.states:
+        label = log.labels.index(state.name) if state.name in log.labels else -1
+        own = window.where(window.label == label)
+        n = own.total
+        found.append(
+            Interaction(
+                state=state.name,
+                n=n,
+                share=n / total if total else 0.0,
+                mean_s=float(np.dot(own.value_us, own.count)) / n / 1e6 if n else math.nan,
+                p90_s=_percentile(own.value_us, own.count) / 1e6 if n else math.nan,
+                limit_s=state.limit_s,
+            )
+        )
+    return tuple(found)
+
+
+def _percentile(value_us: np.ndarray, count: np.ndarray) -> float:
+    order = np.argsort(value_us, kind="stable")
+    so_far = np.cumsum(count[order])
+    return float(value_us[order][np.searchsorted(so_far, math.ceil(so_far[-1] * _P90 / 100.0))])
+
+
+def interactions_per_s(log: SecondLog, low: int, high: int) -> float:
+    """WIPS: successful interactions that ended within the seconds, per second."""
+    return log.response.within(low, high).total / (high - low)
+
+
+def within_band(wips: float, users: int, think_s: float) -> bool:
+    """Whether so many browsers can have made so many interactions and were kept busy: TPC-W's EBS / 14 < WIPS <= EBS / 7, for any
+    mean think time."""
+    return users / (2 * think_s) < wips <= users / think_s

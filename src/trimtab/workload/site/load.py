@@ -1,0 +1,259 @@
+"""SiteLoad: emulated browsers on a site, in a closed or an open loop; what the workloads of web applications are made of."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from trimtab.errors import LoadError, UsageError
+from trimtab.load import LoadPlan, build_driver, build_source
+from trimtab.records import Context, Endpoint
+from trimtab.workload.base import LoadRun
+from trimtab.workload.engine_run import cannot_connect
+from trimtab.workload.engine_workload import start_plan
+from trimtab.workload.http.settings import Site, site_of
+from trimtab.workload.load_model import LoadModel
+from trimtab.workload.site.file import SiteFile
+from trimtab.workload.site.plan import plain_site
+from trimtab.workload.site.shares import stationary_shares
+from trimtab.workload.table import Table
+
+__all__ = ["ANY_TARGET", "SITE_KEYS", "SiteLoad"]
+
+SITE_KEYS = (
+    "mix",
+    "url",
+    "think_scale",
+    "reading",
+    "rate_of",
+    "images",
+    "tls",
+    "root_certificates",
+    "operation_timeout",
+    "load",
+)
+"""Keys of a [workload] table that `SiteLoad.from_table` reads."""
+
+ANY_TARGET = ("http", "program", "postgresql", "mysql")
+"""A site whose address is known can be asked whatever is tuned."""
+
+_ONCE_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteLoad:
+    """Browsers on a site.
+
+    Attributes:
+        site: its file.
+        mix: which of its transition tables.
+        address: None: the target's own.
+        numbers: in place of the file's.
+        think_scale: all think times are multiplied with it.
+        is_literal: how tables are read whose rows do not add up to 1.
+        counts_sessions: in an open loop sessions come by the schedule, not interactions.
+        reads_images: whether browsers read images.
+        tls, root_certificates: of an https site.
+        operation_timeout_s: an interaction that takes longer is cut off.
+        load: users and load model.
+    """
+
+    site: SiteFile
+    mix: str
+    address: Site | None = None
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    think_scale: float = 1.0
+    is_literal: bool = False
+    counts_sessions: bool = False
+    reads_images: bool = True
+    tls: str = "verify-full"
+    root_certificates: str = ""
+    operation_timeout_s: float = 30.0
+    load: LoadModel
+
+    @classmethod
+    def from_table(cls, table: Table, site: SiteFile, directory: Path) -> Self:
+        """Reads the keys `SITE_KEYS` of a [workload] table.
+
+        Raises:
+            UsageError: a wrong value.
+        """
+        load = LoadModel.from_settings(table.values.get("load", {}))
+        if load.think_s:
+            raise UsageError(
+                f"[workload.load] think={load.think_s:g}s cannot be set: browsers think as their site says",
+                hint="remove it; think_scale in [workload] makes all think times shorter or longer",
+            )
+        counts_sessions = table.choice("rate_of", ("interactions", "sessions"), "interactions") == "sessions"
+        if counts_sessions and not load.is_open:
+            raise UsageError(
+                '[workload] rate_of="sessions" has no meaning in a closed loop', hint="add rate to [workload.load]"
+            )
+        roots = table.text("root_certificates") if "root_certificates" in table else ""
+        made = cls(
+            site=site,
+            mix=table.choice("mix", tuple(site.mixes), next(iter(site.mixes))),
+            address=site_of(table.text("url")) if "url" in table else None,
+            think_scale=table.number("think_scale", 1.0, 0.0, 1000.0),
+            is_literal=table.choice("reading", ("normalised", "literal"), "normalised") == "literal",
+            counts_sessions=counts_sessions,
+            reads_images=table.flag("images", True),
+            tls=table.choice("tls", ("verify-full", "verify-ca", "require"), "verify-full"),
+            root_certificates=str(directory / roots) if roots else "",
+            operation_timeout_s=table.seconds("operation_timeout", "30s"),
+            load=load,
+        )
+        made.check()
+        return made
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """Endpoint protocols that it can drive."""
+        return ("http",) if self.address is None else ANY_TARGET
+
+    def check(self) -> None:
+        """Raises UsageError when the site does not fit together."""
+        try:
+            build_source(self.source())
+            self._driver(self.address or Site(host="localhost", port=80))
+        except ValueError as error:
+            raise UsageError(f"site={self.site.name}: {error}", hint="see docs/reference/site.md") from error
+
+    def with_numbers(self, numbers: Mapping[str, int]) -> Self:
+        """The same with other numbers, for instance of items and users."""
+        return replace(self, numbers={**self.numbers, **numbers})
+
+    def with_rate(self, rate_per_s: float) -> Self:
+        """The same in an open loop of that rate.
+
+        Raises:
+            UsageError: the rate is out of reach.
+        """
+        return replace(self, load=self.load.with_rate(rate_per_s))
+
+    def shares(self) -> dict[str, float]:
+        """State -> share of all interactions in the long run."""
+        return stationary_shares(self.site.mix(self.mix), self.site.start)
+
+    def context(self, name: str) -> Context:
+        """For the searcher: `name` with the mix, users, share of interactions that only read, and each state's share."""
+        shares = self.shares()
+        writes = sum(shares[state.name] for state in self.site.states if state.writes)
+        features = {f"share_{state}": share for state, share in shares.items()} | self.load.features
+        features["think_scale"] = self.think_scale
+        reading = " literal" if self.is_literal else ""
+        return Context(f"{name} {self.mix}{reading}", self.load.users, 1.0 - writes, features)
+
+    def digest(self) -> str:
+        """Eight characters that differ where what is asked for differs."""
+        return hashlib.sha256(repr(self.source()).encode()).hexdigest()[:8]
+
+    def source(self) -> dict[str, Any]:
+        """What browsers do, as a `LoadPlan` holds it."""
+        return plain_site(
+            self.site,
+            self.mix,
+            numbers=self.numbers,
+            think_scale=self.think_scale,
+            is_literal=self.is_literal,
+            reads_images=self.reads_images,
+            counts_sessions=self.counts_sessions,
+        )
+
+    def try_pages(self, endpoint: Endpoint) -> None:
+        """Asks for the first page of a session, with its images.
+
+        Raises:
+            LoadError: the site cannot be reached, or the page is not as it must be.
+        """
+        from trimtab._native import Load, Model
+
+        there = self.endpoint(endpoint)
+        try:
+            load = Load(
+                driver=self._driver(_site_at(there)),
+                source=build_source({**self.source(), "think": [_ONCE_S, _ONCE_S], "think_scale": 1e3}),
+                users=1,
+                model=Model.closed(_ONCE_S),
+                duration_s=_ONCE_S,
+                operation_timeout_s=self.operation_timeout_s,
+            )
+        except ConnectionError as error:
+            raise cannot_connect(there, 1, str(error)) from error
+        while not _has_ended(log := load.log()):
+            load.frame(0.02)
+        load.stop()
+        if np.frombuffer(log.seconds().timed_out, dtype="<i8").any():
+            words = f"it took longer than operation_timeout={self.operation_timeout_s:g}s"
+        elif log.errors:
+            words = log.errors[0].removeprefix(f"{self.site.start}: ")
+        else:
+            return
+        raise LoadError(
+            f"state={self.site.start} of site={self.site.name} at {_site_at(there)} cannot be used: {words}",
+            hint="open the page by hand; the site file says what it must be",
+        )
+
+    def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
+        """Starts the load.
+
+        Raises:
+            LoadError: the site cannot be reached.
+        """
+        there = self.endpoint(endpoint)
+        plan = LoadPlan(
+            protocol="http",
+            access=self._access(_site_at(there)),
+            source=self.source(),
+            model=self.load.plain(),
+            users=self.load.users,
+            duration_s=duration_s,
+            operation_timeout_s=self.operation_timeout_s,
+            seed=seed,
+        )
+        return start_plan(plan, self.load, there)
+
+    def endpoint(self, endpoint: Endpoint) -> Endpoint:
+        """Where the pages are: as the study file says, or the target itself.
+
+        Raises:
+            LoadError: the target serves no pages.
+        """
+        if self.address is not None:
+            options = {"scheme": "https" if self.address.is_encrypted else "http"}
+            host, port = self.address.host, self.address.port
+            return Endpoint(
+                protocol="http", host=host, port=port, user="", database="", options=options, data=endpoint.data
+            )
+        if endpoint.protocol != "http":
+            raise LoadError(
+                f"site={self.site.name} cannot be asked of protocol={endpoint.protocol}",
+                hint='give the address of the site: [workload] url = "http://HOST:PORT"',
+            )
+        return endpoint
+
+    def _access(self, site: Site) -> dict[str, Any]:
+        return {
+            "host": site.host,
+            "port": site.port,
+            "headers": [],
+            "tls": self.tls if site.is_encrypted else "disable",
+            "root_certificates": self.root_certificates or None,
+        }
+
+    def _driver(self, site: Site) -> Any:
+        return build_driver("http", self._access(site))
+
+
+def _site_at(endpoint: Endpoint) -> Site:
+    return Site(host=endpoint.host, port=endpoint.port, is_encrypted=endpoint.options.get("scheme") == "https")
+
+
+def _has_ended(log: Any) -> bool:
+    seconds = log.seconds()
+    return any(np.frombuffer(count, dtype="<i8").any() for count in (seconds.ok, seconds.error, seconds.timed_out))

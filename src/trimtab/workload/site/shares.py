@@ -1,0 +1,58 @@
+"""How often browsers come to each state in the long run: from the transition table alone, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.workload.site.file import BACK, END
+
+__all__ = ["stationary_shares"]
+
+# Notation: P[s, t] goes on from s to t, b[s] goes back, each row normalised; what is left ends the session.
+# Whoever goes on keeps the page that was left, and going back pops it. For one who has come to s by going on:
+#   g[s]     it goes back below s at last      g = b + (P g) g         (after a return to s all begins anew)
+#   V[s, k]  visits of k before that           V = I + P V + (P g) V
+# g is the least solution: the iteration from 0 rises to it. A session begins with nothing below its start, so that a step
+# back from there ends it as well; its expected visits are the row V[start], and the shares that row over its sum.
+
+_LEAK = 1e-9
+"""Chance of each step to end the session, so that endless ones have a mean too."""
+
+_STEPS = 100_000
+_CLOSE = 1e-15
+
+
+def stationary_shares(table: Mapping[str, Mapping[str, float]], start: str) -> dict[str, float]:
+    """State -> share of all interactions, when each session begins at `start` and rows are normalised.
+
+    Sessions that only a number of interactions or a time ends count as endless.
+    """
+    names = list(table)
+    place = {name: i for i, name in enumerate(names)}
+    onward, back = np.zeros((len(names), len(names))), np.zeros(len(names))
+    for name, row in table.items():
+        whole = sum(row.values()) * (1.0 + _LEAK)
+        for to, weight in row.items():
+            if to == BACK:
+                back[place[name]] += weight / whole
+            elif to != END:
+                onward[place[name], place[to]] += weight / whole
+    visits = _visits(onward, _returns(onward, back))[place[start]]
+    return dict(zip(names, map(float, visits / visits.sum()), strict=True))
+
+
+def _returns(onward: NDArray[np.float64], back: NDArray[np.float64]) -> NDArray[np.float64]:
+    returns = np.zeros_like(back)
+    for _ in range(_STEPS):
+        following = back / (1.0 - np.minimum(onward @ returns, 1.0 - 1e-12))
+        if np.abs(following - returns).max() < _CLOSE:
+            break
+        returns = following
+    return returns
+
+
+def _visits(onward: NDArray[np.float64], returns: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.linalg.inv(np.diag(1.0 - onward @ returns) - onward).astype(np.float64)

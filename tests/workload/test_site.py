@@ -1,0 +1,195 @@
+"""Emulated browsers as a workload: the site file, and runs against a small site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.servers.web import Site, site
+from tests.workload.runs import counts, quiet, to_the_end
+from trimtab.errors import LoadError, UsageError
+from trimtab.measure import SecondLog
+from trimtab.measure.second_log import Buckets
+from trimtab.records import Endpoint
+from trimtab.workload.base import RatedWorkload, Workload
+from trimtab.workload.site import SiteWorkload, builtin_site, interactions
+from trimtab.workload.site.interactions import interactions_per_s, within_band
+
+PROGRAM = Endpoint(protocol="program", host="localhost", port=0, user="", database="")
+
+SHOP = Path(__file__).with_name("shop.toml").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def web() -> Iterator[Site]:
+    with site() as mine:
+        yield mine
+
+
+def made(folder: Path, text: str = SHOP, **table: Any) -> SiteWorkload:
+    (folder / "shop.toml").write_text(text, encoding="utf-8")
+    settings = {"kind": "site", "site": "shop.toml", "think_scale": 0.001, "load": {"users": 4}, **table}
+    return SiteWorkload.from_settings(settings, directory=folder)
+
+
+def at(web: Site) -> Endpoint:
+    return Endpoint(protocol="http", host="127.0.0.1", port=web.port, user="", database="")
+
+
+def run(workload: SiteWorkload, web: Site, duration_s: float = 1.0) -> SecondLog:
+    return to_the_end(workload.start(at(web), seed=1, duration_s=duration_s))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("[numbers]", "[numbrs]"), "unknown key in the site file: numbrs="),
+        (("[numbers]", "[numbers"), "shop.toml: "),
+        (('"GET /"', '"FETCH /"'), "[states.home] request='FETCH /' is not a request"),
+        (('"GET /"', '"GET home"'), "request='GET home' is not a request"),
+        (('form = { user = "me" }', 'query = { user = "me" }'), "request='POST /login' cannot have a query"),
+        (('request = "GET /"', 'form = { a = "b" }'), "[states.home] needs either request or requests"),
+        (("{item}", "{itm}"), "[states.view] names value='itm'"),
+        (('pick = ["item"]', 'pick = ["itm"]'), "[states.view] names value='itm', which [values] does not have"),
+        (('find = "/item/", ', ""), "[states.view] pick='item' has no find"),
+        (
+            ('[1, "items"]', '[1, "users"]'),
+            "[values.item] names 'users', which is neither a number nor a value before it",
+        ),
+        (('[1, "items"]', '[99, "items"]'), "[values.item] number=[99, 'items'] is 99 to 50"),
+        (('number = [1, "items"]', 'number = [1, "items"], text = "a"'), "[values.item] has number and text"),
+        (('find = "/item/", number = [1, "items"]', "width = 3"), "says nothing about where it comes from"),
+        (('find = "/item/"', 'find = { after = "a", until = "bc" }'), "until='bc' is not a character"),
+        (("item = {", "Item = {"), "[values.Item] is not a name"),
+        (("login = { home", "logn = { home"), "unknown key in [mixes.all]: logn="),
+        (("view = { view = 1, Back = 1 }\n", ""), "[mixes.all] lacks what follows state='view'"),
+        (("view = 1, Back", "viw = 1, Back"), "unknown key in [mixes.all] view: viw=1"),
+        (("view = 1, Back = 1", "view = 0"), "[mixes.all] view={'view': 0} has no weight above 0"),
+        (('start = "home"', 'start = "hom"'), "[site] start='hom' is not known"),
+        (("[states.login]", "[states.Back]"), "[states.Back] names a step, not a state"),
+        (('limit = "3s"', 'limit = "soon"'), "duration='soon' is not"),
+    ],
+)
+def test_a_wrong_site_file_is_refused(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    assert change[0] in SHOP
+    with pytest.raises(UsageError) as refused:
+        made(tmp_path, SHOP.replace(*change))
+    assert message in str(refused.value)
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"site": "none.toml"}, "none.toml: "),
+        ({"mix": "bidding"}, "mix='bidding' is not known"),
+        ({"numbers": {"itms": 3}}, "unknown key in [workload.numbers]: itms=3"),
+        ({"load": {"think": "1s"}}, "[workload.load] think=1s cannot be set: browsers think as their site says"),
+        ({"rate_of": "sessions"}, 'rate_of="sessions" has no meaning in a closed loop'),
+        ({"think_scale": -1}, "think_scale=-1 is out of range"),
+        ({"url": "shop"}, "url='shop' is not the address of a web server"),
+    ],
+)
+def test_a_wrong_table_is_refused(tmp_path: Path, table: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        made(tmp_path, **table)
+    assert message in str(refused.value)
+    assert refused.value.hint
+
+
+def test_what_a_searcher_is_told(tmp_path: Path) -> None:
+    workload = made(tmp_path)
+    assert isinstance(workload, Workload)
+    assert isinstance(workload, RatedWorkload)
+    context = workload.context
+    assert context.workload.startswith("site shop ")
+    assert context.workload.endswith(" all")
+    assert context.clients == 4
+    assert context.read_share == pytest.approx(1 - context.features["share_login"])
+    assert context.features["think_scale"] == 0.001
+    other = made(tmp_path, numbers={"items": 51}).context
+    assert other.workload != context.workload
+    assert made(tmp_path).protocols == ("http",)
+    assert "postgresql" in made(tmp_path, url="http://localhost:8080").protocols
+    with pytest.raises(LoadError, match="site=shop cannot be asked of protocol=program"):
+        made(tmp_path).start(PROGRAM, seed=1, duration_s=1.0)
+
+
+def test_browsers_walk_through_a_site(tmp_path: Path, web: Site) -> None:
+    workload = made(tmp_path)
+    assert workload.prepare(at(web), quiet).note == "the pages are the server's own"
+    assert web.asked == {"GET /": 1, "GET /logo.png": 1}
+    web.asked.clear()
+    log = run(workload, web)
+    assert (log.errors, log.error_classes) == ((), {})
+    n = counts(log)
+    assert set(n) == {"home", "view", "login"}
+    # At the end of the run some were on their way.
+    assert 0 <= web.asked["GET /logo.png"] - n["home"] <= 4
+    assert 0 <= web.asked["POST /login"] - n["login"] <= 4
+    items = {path for path in web.asked if path.startswith("GET /item/")}
+    assert items <= {f"GET /item/{number}" for number in range(1, 51)}
+    found = interactions(log, workload.browsers.site, 0, len(log.credited))
+    assert [row.state for row in found] == ["home", "view", "login"]
+    assert sum(row.n for row in found) == sum(n.values())
+    assert all(row.mean_s > 0 for row in found)
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "kind"),
+    [
+        (('"GET /"', '"GET /broken"'), "500 for GET /broken", "http_5xx"),
+        (('["Welcome"]', '["Goodbye"]'), "is not in the page", "validation"),
+        (('start = "home"', 'start = "home"\nerror = ["<p>"]'), "200 Welcome for GET /", "error_page"),
+        (('"/logo.png"', '"/missing"'), "404 for GET /missing", "http_4xx"),
+    ],
+)
+def test_failures_are_counted_by_kind(
+    tmp_path: Path, web: Site, change: tuple[str, str], words: str, kind: str
+) -> None:
+    # Each browser asks once, and then thinks.
+    workload = made(tmp_path, SHOP.replace(*change), think_scale=1000)
+    log = run(workload, web)
+    assert log.error_classes.get(kind, 0) > 0, log.error_classes
+    assert any(words in text for text in log.errors), log.errors
+    with pytest.raises(LoadError, match=r"state=home of site=shop at http://127.0.0.1:\d+ cannot be used: ") as refused:
+        workload.prepare(at(web), quiet)
+    assert words in str(refused.value)
+
+
+def test_sessions_can_come_by_a_schedule(tmp_path: Path, web: Site) -> None:
+    """The schedule brings sessions; what belongs to one comes after its user's thinking and is not shed."""
+    load = {"users": 16, "rate": 20}
+    by_session = run(made(tmp_path, rate_of="sessions", load=load), web)
+    by_interaction = run(made(tmp_path, load=load), web)
+    assert by_session.is_open
+    n_sessions = counts(by_session)["home"]
+    assert by_session.offered.sum() > by_interaction.offered.sum() > 0
+    assert by_session.offered.sum() >= sum(counts(by_session).values()) > n_sessions
+
+
+def test_interactions_are_judged_by_their_limits() -> None:
+    shop = builtin_site("tpcw")
+    assert {state.name: state.limit_s for state in shop.states}["SearchResults"] == 10.0
+    labels = tuple(state.name for state in shop.states)
+    # Home: nine of 1 s and one of 4 s; NewProducts: nine of 1 s and two of 6 s.
+    seconds, values = np.array([0, 0, 0, 0, 9]), np.array([1_000_000, 4_000_000, 1_000_000, 6_000_000, 9_000_000])
+    response = Buckets(seconds, np.array([0, 0, 1, 1, 0]), values, np.array([9, 1, 9, 2, 5]))
+    none, zero = np.zeros(2), np.zeros(2, dtype=np.int64)
+    log = SecondLog(
+        labels=labels, duration_s=2.0, credited=none, response=response, offered=zero, shed=zero, timed_out=zero,
+        client_cpu_s=none, steal_s=none,
+    )  # fmt: skip
+    home, new, *others = interactions(log, shop, 0, 2)
+    assert (home.n, home.p90_s, home.is_within) == (10, 1.0, True)
+    assert home.mean_s == pytest.approx(1.3)
+    assert (new.n, new.p90_s, new.is_within) == (11, 6.0, False)
+    assert all(row.n == 0 and row.is_within for row in others)
+    assert interactions_per_s(log, 0, 2) == 10.5
+    assert within_band(10.5, 100, 7.0)
+    assert not within_band(15.0, 100, 7.0)
+    assert not within_band(7.0, 100, 7.0)
