@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
@@ -11,6 +12,7 @@ import pytest
 
 from trimtab.errors import LoadError
 from trimtab.measure import BaselineTrack
+from trimtab.measure import drift as drift_module
 
 NOISE = 0.03
 
@@ -221,3 +223,37 @@ def test_failed_baseline(value: float) -> None:
 def test_bad_noise() -> None:
     with pytest.raises(LoadError, match="noise_sd=-1 must be 0 or more"):
         BaselineTrack(-1)
+
+
+def by_matrices(t: np.ndarray, y: np.ndarray, q: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """The restricted log-likelihoods as textbooks have them; the track's own are quicker."""
+    walk = np.minimum(t[:, None], t[None, :]) - t[0]
+    found = []
+    for each, own in zip(q, noise, strict=True):
+        covariance = each * walk + np.diag(own)
+        inverse = np.linalg.inv(covariance)
+        information = inverse.sum()
+        rest = y - inverse.sum(axis=0) @ y / information
+        found.append(-0.5 * (np.linalg.slogdet(covariance)[1] + math.log(information) + rest @ inverse @ rest))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("level", [still, rising, step])
+@pytest.mark.parametrize("n", [2, 3, 7, 25])  # for one repeat all pairs are as likely, but for rounding
+def test_the_quick_fit_is_that_of_the_matrices(
+    level: Callable[[float], float], n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick, plain = (track_of(np.random.default_rng(5), n, level) for _ in range(2))
+    times = (-1.0, 0.5, n + 3.0)
+    found, summary = [quick.at(time) for time in times], quick.summary()
+    monkeypatch.setattr(drift_module, "_likelihoods", by_matrices)
+    assert np.allclose(found, [plain.at(time) for time in times], rtol=1e-9, equal_nan=True)
+    assert dataclasses.asdict(summary) == pytest.approx(dataclasses.asdict(plain.summary()), rel=1e-9, nan_ok=True)
+
+
+def test_a_summary_is_made_once_for_each_repeat() -> None:
+    track = track_of(np.random.default_rng(1), 4, still)
+    first = track.summary()
+    assert track.summary() is first
+    track.add(9.0, 120.0)
+    assert track.summary() != first

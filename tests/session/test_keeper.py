@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.errors import HistoryError
+from trimtab.errors import HistoryError, InternalError
 from trimtab.history import Event
 from trimtab.session import Keeper
 
@@ -18,11 +18,14 @@ class Disk:
     def __init__(self) -> None:
         self.kept: list[tuple[list[Any], bool]] = []
         self.n_syncs = 0
+        self.cursed = 0
         self.synced, self.go = threading.Event(), threading.Event()
         self.go.set()
 
     def add_many(self, trials: Any, events: Any, *, is_synced: bool) -> None:
         self.go.wait()
+        if any(study_id == self.cursed for study_id, _ in events):
+            raise TypeError("what nobody foresaw")
         self.kept.append((list(events), is_synced))
 
     def sync(self) -> None:
@@ -58,4 +61,25 @@ def test_what_is_being_written_is_waited_for() -> None:
     disk.go.set()
     second.result()
     assert len(disk.kept) == 1
+    keeper.close()
+
+
+def test_an_error_that_nobody_foresaw_is_told_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    disk = Disk()
+    keeper = Keeper(disk, 0.0)  # type: ignore[arg-type]
+    disk.cursed = 1
+    keeper.add(1, Event("asked", "1", 0.0))
+    keeper.add(2, Event("asked", "2", 0.0))
+    with pytest.raises(
+        InternalError, match="what was reported of study_id=1 cannot be kept: TypeError: what nobody foresaw"
+    ):
+        keeper.durable(1).result(60)
+    assert "rows of study_id=1 cannot be written" in caplog.text
+    keeper.add(2, Event("asked", "3", 0.0))
+    keeper.durable(2).result(60)  # others go on
+    kept = [event for events, _ in disk.kept for study_id, event in events if study_id == 2]
+    assert [event.text for event in kept] == ["2", "3"]
+    disk.cursed = 0
+    keeper.durable().result(60)
+    assert [event.text for events, _ in disk.kept for study_id, event in events if study_id == 1] == ["1"]
     keeper.close()

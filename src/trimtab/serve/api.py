@@ -161,13 +161,13 @@ def _fetch_answer(found: Fetched, session: Session) -> dict[str, Any]:
 async def _report(hub: Hub, request: Request, body: ReportBody) -> Any:
     name = request.path_params["name"]
 
-    def reported() -> dict[str, Any]:
+    def reported() -> tuple[int, dict[str, Any]]:
         with hub.sessions.use(name) as session:
             outcome = session.report(body.client, body.ticket, body.report())
-            return {"outcome": outcome, "state": session.state, "best": _best(session)}
+            return session.study_id, {"outcome": outcome, "state": session.state, "best": _best(session)}
 
-    answer = await run_in_threadpool(reported)
-    await asyncio.wrap_future(hub.sessions.keeper.durable())  # what is acknowledged is kept
+    study_id, answer = await run_in_threadpool(reported)
+    await asyncio.wrap_future(hub.sessions.keeper.durable(study_id))  # what is acknowledged is kept
     hub.n_reports += 1
     hub.changed(name)
     return answer

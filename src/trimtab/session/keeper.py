@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -10,13 +11,16 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from trimtab.errors import HistoryError
+from trimtab.errors import HistoryError, InternalError, TrimtabError
 from trimtab.history import Event, History, RefusedError
 from trimtab.records import Trial, Verdict
 
 __all__ = ["Keeper"]
 
 Ending: TypeAlias = tuple[str, Verdict]
+_Waiting: TypeAlias = tuple[int | None, Future[None]]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,8 @@ class Keeper:
     """One thread that writes, in the order in which it was given.
 
     What nobody waits for (which points went out) is written after a moment, so that a crash loses little of it. What could not be
-    written (a full disk) stays at the head of the queue and is tried again; whoever waited for it is told.
+    written (a full disk) stays at the head of the queue and is tried again; whoever waited for it is told. So it is with an error
+    that nobody foresaw, a bug: it is logged, and the rows of the studies that it does not concern are kept.
 
     What is written survives the end of this process at once. A disk takes 5 to 20 ms to have it for good, so with `sync_s`
     above 0 nobody waits for that: the disk is asked for it at most `sync_s` later, once for all that came in between. Only a
@@ -52,8 +57,9 @@ class Keeper:
         self._unsynced_since: float | None = None
         self.refused: dict[int, HistoryError] = {}
         self._history = history
+        self._logged: set[int] = set()
         self._rows: deque[_Row] = deque()
-        self._waiting: list[Future[None]] = []
+        self._waiting: list[_Waiting] = []
         self._is_writing = False
         self._changed = threading.Condition()
         self._is_closed = False
@@ -67,14 +73,18 @@ class Keeper:
             if len(self._rows) == 1:
                 self._changed.notify()
 
-    def durable(self) -> Future[None]:
-        """Done when everything added before is kept; its exception says why it is not."""
+    def durable(self, study_id: int | None = None) -> Future[None]:
+        """Done when everything added before is kept; its exception says why it is not.
+
+        Args:
+            study_id: whose errors are of interest; None: everybody's.
+        """
         future: Future[None] = Future()
         with self._changed:
             if not self._rows and not self._waiting and not self._is_writing:
                 future.set_result(None)
                 return future
-            self._waiting.append(future)
+            self._waiting.append((study_id, future))
             self._changed.notify()
         return future
 
@@ -118,37 +128,61 @@ class Keeper:
         self._unsynced_since = None
         try:
             self._history.sync()
-        except HistoryError:
+        except Exception as error:  # noqa: BLE001 - a thread of all sessions: whatever it is, they are told
             self._unsynced_since = now
+            if not isinstance(error, HistoryError):
+                _log.exception("a bug: the disk cannot be asked to keep what was written")
 
-    def _keep(self, rows: Sequence[_Row], waiting: Sequence[Future[None]]) -> None:
-        try:
-            self._write(rows)
-        except HistoryError as error:
-            with self._changed:
-                self._rows.extendleft(reversed(rows))
-                self._is_writing = False
-            for future in waiting:
-                future.set_exception(error)
-            return
+    def _keep(self, rows: Sequence[_Row], waiting: Sequence[_Waiting]) -> None:
+        failed = self._write(rows)
         with self._changed:
+            self._rows.extendleft(reversed([row for row in rows if row.study_id in failed]))
             self._is_writing = False
-        for future in waiting:
-            future.set_result(None)
+        for study_id, future in waiting:
+            error = next(iter(failed.values()), None) if study_id is None else failed.get(study_id)
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
 
-    def _write(self, rows: Sequence[_Row]) -> None:
+    def _write(self, rows: Sequence[_Row]) -> dict[int, TrimtabError]:
+        """Study id -> why its rows could not be written; those of the others are."""
         wanted = [row for row in rows if row.study_id not in self.refused]
+        ids = list(dict.fromkeys(row.study_id for row in wanted))
         try:
             self._write_all(wanted)
         except RefusedError:
-            for study_id in {row.study_id for row in wanted}:
-                try:
-                    self._write_all([row for row in wanted if row.study_id == study_id])
-                except RefusedError as error:
-                    self.refused[study_id] = HistoryError(
-                        f"another process has written trials of study_id={study_id}: {error.message}",
-                        hint="end one of the two servers; this one goes on with the session after it is started again",
-                    )
+            pass
+        except HistoryError as error:
+            return dict.fromkeys(ids, error)
+        except Exception:  # noqa: BLE001 - a bug: the study that it concerns is found below
+            pass
+        else:
+            return {}
+        tried = [
+            (study_id, self._write_one(study_id, [r for r in wanted if r.study_id == study_id])) for study_id in ids
+        ]
+        return {study_id: error for study_id, error in tried if error is not None}
+
+    def _write_one(self, study_id: int, rows: Sequence[_Row]) -> TrimtabError | None:
+        """Why they could not be written, if they are to be tried again."""
+        try:
+            self._write_all(rows)
+        except RefusedError as error:
+            self.refused[study_id] = HistoryError(
+                f"another process has written trials of study_id={study_id}: {error.message}",
+                hint="end one of the two servers; this one goes on with the session after it is started again",
+            )
+        except HistoryError as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - a thread of all sessions: whatever it is, they are told
+            if study_id not in self._logged:
+                self._logged.add(study_id)
+                _log.exception("a bug: rows of study_id=%d cannot be written and will be tried again", study_id)
+            return InternalError(
+                f"what was reported of study_id={study_id} cannot be kept: {type(error).__name__}: {error}"
+            )
+        return None
 
     def _write_all(self, rows: Sequence[_Row]) -> None:
         trials = [(row.study_id, row.value) for row in rows if isinstance(row.value, Trial)]
