@@ -25,7 +25,7 @@ rest is text. Where the commit that measured is unknown, `recorded_in` may name 
 
 UNKNOWN = "unknown"
 
-_SERVERS = ("postgres", "mariadbd", "mysqld")
+_SERVERS = ("postgres", "mariadbd", "mysqld", "apache2")
 """Processes of these names are the run's own: the server under test outlives the process that started it."""
 
 

@@ -205,3 +205,32 @@ def go_ycsb(program: Path, server: Server, workload: str, records: int, connecti
         return Sample.of(rate, cpu.minus(start), operations)
 
     return measure
+
+
+def wrk(url: str, connections: int, seconds: int) -> Client:
+    """wrk with one thread: it looks at status and length only. Its start is not taken off: it connects within a millisecond."""
+    command = ["wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds}s", url]
+
+    def measure() -> Sample:
+        said, cpu = finished(command)
+        if "Socket errors" in said or "Non-2xx" in said:
+            raise RuntimeError(f"wrk: requests failed: {said[-1000:]}")
+        n_done = number(r"(\d+) requests in", said)
+        return Sample.of(number(r"Requests/sec: +([\d.]+)", said), cpu, n_done)
+
+    return measure
+
+
+def ab(url: str, connections: int, seconds: int) -> Client:
+    """ApacheBench with kept connections; it speaks HTTP/1.0 and parses less than wrk."""
+    command = ["ab", "-q", "-k", "-c", str(connections), "-t", str(seconds), "-n", "100000000", url]
+
+    def measure() -> Sample:
+        said, cpu = finished(command)
+        if number(r"Failed requests: +(\d+)", said):
+            raise RuntimeError(f"ab: requests failed: {said[-1000:]}")
+        return Sample.of(
+            number(r"Requests per second: +([\d.]+)", said), cpu, number(r"Complete requests: +(\d+)", said)
+        )
+
+    return measure

@@ -16,18 +16,23 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from trimtab._native import Load, Model, Mysql, Postgres, RunLog, Script, Scripts, Ycsb, YcsbRows
+from trimtab._native import Http, Load, Model, Mysql, Postgres, RunLog, Script, Scripts, Ycsb, YcsbRows
+from trimtab.load import build_source
 
 _LONG_US = 500_000
 _SHARES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
 
-def _driver(spec: dict[str, Any]) -> Postgres | Mysql:
+def _driver(spec: dict[str, Any]) -> Postgres | Mysql | Http:
     options = {name: value for name, value in spec.items() if name != "kind"}
+    if spec["kind"] == "http":
+        return Http(**options)
     return Mysql(**options) if spec["kind"] == "mysql" else Postgres(**options)
 
 
-def _source(spec: dict[str, Any], dialect: str, users: int) -> Scripts | Ycsb | YcsbRows:
+def _source(spec: dict[str, Any], dialect: str, users: int) -> Any:
+    if dialect == "http":
+        return build_source(spec)
     if "script" in spec:
         return Scripts([Script.pgbench("read", 1.0, "read.sql", spec["script"])], dialect=dialect, users=users)
     return Ycsb(dialect=dialect, **spec["ycsb"]) if "ycsb" in spec else YcsbRows(dialect=dialect, **spec["rows"])
@@ -60,7 +65,9 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
     """What the run measured."""
     driver = _driver(spec["driver"])
     source = _source(spec["source"], spec["driver"]["kind"], spec["users"])
-    model = Model.open(spec["rate"], backlog_max=1_000_000) if spec.get("rate") else None
+    model = Model.closed(start_s=spec.get("start_s", 0.0))
+    if spec.get("rate"):
+        model = Model.open(spec["rate"], backlog_max=1_000_000)
     rss = _rss_bytes()
     load = Load(
         driver=driver, source=source, users=spec["users"], model=model, duration_s=spec["duration_s"],
@@ -76,7 +83,7 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
     cpu = {"user_s": after.ru_utime - before.ru_utime, "system_s": after.ru_stime - before.ru_stime}
     seconds = log.seconds()
     total = {name: sum(array("q", getattr(seconds, name))) for name in ("ok", "error", "timed_out", "shed", "offered")}
-    times = {what: _summary(log, what) for what in ("response", "service", "queue", "lateness")}
+    times = {what: _summary(log, what) for what in ("response", "service", "queue", "lateness", "wakeup")}
     found = {"duration_s": log.duration_s, "engine_cpu_s": log.client_cpu_s, "errors": log.errors[:3]}
     return {**found, **cpu, **total, **times, "memory_bytes": log.memory_bytes, "rss_growth_bytes": grown}
 

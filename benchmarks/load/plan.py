@@ -19,13 +19,16 @@ class Plan:
     stalls: int
     rows: int
     go_ycsb: Path | None
+    browsers: int
+    browsers_s: int
+    browsers_start_s: float
 
     @classmethod
     def of(cls, is_quick: bool, go_ycsb: Path | None) -> Plan:
         """The whole benchmark, or a short one that only shows that everything works."""
         if is_quick:
-            return cls(1, 2, QUICK_OPEN_S, 1, 20_000, go_ycsb)
-        return cls(2, 11, OPEN_S, 3, 100_000, go_ycsb)
+            return cls(1, 2, QUICK_OPEN_S, 1, 20_000, go_ycsb, 500, 10, 4.0)
+        return cls(2, 11, OPEN_S, 3, 100_000, go_ycsb, 2_000, 60, 20.0)
 
     @property
     def has_sysbench(self) -> bool:

@@ -1,10 +1,10 @@
-"""The load engine beside pgbench, sysbench and go-ycsb: CPU per operation, throughput, punctuality and memory.
+"""The load engine beside pgbench, sysbench, go-ycsb and wrk: CPU per operation, throughput, punctuality and memory.
 
     python benchmarks/load/run.py [--part PART ...] [--quick] [--go-ycsb PROGRAM] [--results FILE]
 
 Ours and the peer load the same private server turn by turn; medians and ranges go to results.json, and its tables to
 docs/measurements/load-speed.md. `--quick` only shows that everything works: it writes a file only where --results says so.
-go-ycsb comes from --go-ycsb or the environment variable GO_YCSB. Under 25 minutes on two cores.
+go-ycsb comes from --go-ycsb or the environment variable GO_YCSB. Under 30 minutes on two cores.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import browsers
 import drivers
 import memory
 import open_loop
+import pages
 import point_read
 import psutil
 import stamp
@@ -35,7 +37,8 @@ from plan import Plan
 from trimtab._native import __version__ as engine_version
 
 PARTS: dict[str, Callable[[Plan], dict[str, Any]]] = {
-    "select": point_read.run, "drivers": drivers.run, "ycsb": ycsb.run, "open": open_loop.run, "memory": memory.run
+    "select": point_read.run, "drivers": drivers.run, "ycsb": ycsb.run, "open": open_loop.run, "memory": memory.run,
+    "pages": pages.run, "browsers": browsers.run,
 }  # fmt: skip
 _LOOK_S = 3.0
 RESULTS = Path(__file__).parent / "results.json"

@@ -1,4 +1,4 @@
-"""Private servers for the benchmark: PostgreSQL 18 from the wheel and Debian's MariaDB, in a folder that is thrown away."""
+"""Private servers of the benchmark: PostgreSQL 18 from the wheel, Debian's MariaDB and httpd, in a folder of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -219,3 +219,71 @@ def mariadb() -> Iterator[Server]:
             for host in ("localhost", LOOPBACK):
                 server.sql(f"CREATE USER bench@'{host}' IDENTIFIED BY 'bench'; GRANT ALL ON *.* TO bench@'{host}';")
             yield server
+
+
+@dataclass(frozen=True, slots=True)
+class Web:
+    """A running httpd: the product with its version, and its port."""
+
+    name: str
+    port: int
+
+    def driver(self) -> dict[str, Any]:
+        """How the load engine enters it."""
+        return {"kind": "http", "host": LOOPBACK, "port": self.port}
+
+
+_HTTPD = """ServerRoot {home}
+ServerName localhost
+PidFile {home}/httpd.pid
+DefaultRuntimeDir {home}
+ErrorLog {home}/error.log
+TypesConfig /dev/null
+AddType text/html .html
+AddType image/png .png
+Listen {address}:{port}
+ListenBacklog 4096
+DocumentRoot {home}/pages
+StartServers 2
+ServerLimit 4
+ThreadsPerChild 64
+MaxRequestWorkers 256
+AsyncRequestWorkerFactor 16
+"""
+
+
+@contextmanager
+def httpd(files: Mapping[str, bytes], settings: str = "") -> Iterator[Web]:
+    """Debian's Apache httpd with the event MPM, which serves these files (path -> content) and writes no access log.
+
+    Raises:
+        AbsentError: it is not installed.
+    """
+    program = shutil.which("apache2", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if program is None:
+        raise AbsentError("Apache httpd is not installed: apt-get install apache2")
+    modules = Path(program).resolve().parents[1] / "lib" / "apache2" / "modules"
+    loads = [f"LoadModule {name}_module {modules}/mod_{name}.so" for name in ("mpm_event", "authz_core", "mime")]
+    loads += ["User nobody\nGroup nogroup"] if os.geteuid() == 0 else []
+    port = _free_port()
+    with _folder(None) as home:
+        home.chmod(0o755)
+        for path, content in files.items():
+            file = home / "pages" / path.lstrip("/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        conf = [*loads, _HTTPD.format(home=home, address=LOOPBACK, port=port), settings]
+        (home / "httpd.conf").write_text("\n".join(conf), encoding="utf-8")
+        command: Arguments = [program, "-DFOREGROUND", "-f", home / "httpd.conf"]
+        said = subprocess.run([program, "-v"], capture_output=True, text=True, check=True).stdout
+        with _running(command, None, home, signal.SIGTERM) as process:
+            _wait(process, home, lambda: _listens(port))
+            yield Web(f"httpd {said.split('Apache/')[1].split()[0]}", port)
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection((LOOPBACK, port), 1.0).close()
+    except OSError:
+        return False
+    return True

@@ -26,6 +26,8 @@ _TITLES = {
     "ycsb": "YCSB compared with go-ycsb, a point select with sysbench",
     "open": "10,000 operations per second in an open loop",
     "memory": "Memory",
+    "pages": "A page of 1 kB, compared with wrk",
+    "browsers": "Emulated browsers with think time",
 }
 
 
@@ -123,13 +125,47 @@ def _memory(found: Record) -> list[str]:
     return [f"Closed loop of {found['seconds']} s, {found['server']}.", "", *_table(head, rows)]
 
 
+def _browsers(found: Record) -> list[str]:
+    if "missing" in found:
+        return [f"Not taking part: {found['missing']}."]
+    p99_us, goal_us = found["lateness_p99_us"], found["goal_us"]
+    judged = "met" if p99_us["median"] <= goal_us else "**missed**"
+    rows = [
+        [str(i), f"{run['rate']:,.0f}", *(_ms(run["lateness"][p]) for p in ("p50", "p99", "max")), _ms(run["wakeup"]["p99"]),
+         *(_ms(run["response"][p]) for p in ("p50", "p99")), f"{run['client_cpu_us']:.1f}", f"{run['memory_bytes'] / 2**20:.1f}"]
+        for i, run in enumerate(found["runs"], 1)
+    ]  # fmt: skip
+    head = [
+        "run", "interactions/s", "lateness ms: p50", "p99", "max", "woken late ms: p99", "response ms: p50", "p99",
+        "client CPU µs/interaction", "engine's memory, MiB",
+    ]  # fmt: skip
+    low, high = _ms(p99_us["low"]), _ms(p99_us["high"])
+    return [
+        f"{found['users']:,} browsers in one thread on {found['server']}, {found['run_s']} s, "
+        f"all there after {found['start_s']:g} s; a page has two images. p99 of the lateness "
+        f"{_ms(p99_us['median'])} ms ({low}–{high}); "
+        f"goal ≤ {_ms(goal_us)} ms: {judged}.",
+        "",
+        *_table(head, rows),
+    ]
+
+
 def part(name: str, found: Record, made: stamp.Stamp) -> list[str]:
     """One part as lines of Markdown."""
-    shown = {"select": _pairs, "drivers": _pairs, "ycsb": _pairs, "open": _open, "memory": _memory}[name](found)
+    shown = {
+        "select": _pairs,
+        "drivers": _pairs,
+        "ycsb": _pairs,
+        "open": _open,
+        "memory": _memory,
+        "pages": _pairs,
+        "browsers": _browsers,
+    }[name](found)
     before, after = found["busy_before_and_after"]
     how = f"Others took {100 * before:.0f} % of the machine's CPU just before and {100 * after:.0f} % just after"
     if "absent" in found:
-        how += f"; {found['pairs']} pairs of {found['seconds']} s, {found['table_rows']:,} rows"
+        rows = "" if name == "pages" else f", {found['table_rows']:,} rows"
+        how += f"; {found['pairs']} pairs of {found['seconds']} s{rows}"
     return [f"### {_TITLES[name]}", "", stamp.line(made), f"{how}.", "", *shown, ""]
 
 

@@ -31,7 +31,7 @@ def test_the_page_shows_the_results(bench: dict[str, Any]) -> None:
     text = table.PAGE.read_text(encoding="utf-8")
     assert table.BEGIN in text
     assert text == table.page(text, found)
-    assert set(found["parts"]) == {"select", "ycsb", "open", "memory"}
+    assert {"select", "ycsb", "open", "memory"} <= set(found["parts"]) <= set(table._TITLES)
 
 
 def test_clients_take_turns_and_neighbours_are_compared(bench: dict[str, Any]) -> None:

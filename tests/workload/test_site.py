@@ -71,6 +71,14 @@ def run(workload: SiteWorkload, web: Site, duration_s: float = 1.0) -> SecondLog
         (("view = 1, Back = 1", "view = 0"), "[mixes.all] view={'view': 0} has no weight above 0"),
         (('start = "home"', 'start = "hom"'), "[site] start='hom' is not known"),
         (("[states.login]", "[states.Back]"), "[states.Back] names a step, not a state"),
+        (
+            ('"POST /login"', '"POST /login"\nrequests = [{ after = "hom" }]'),
+            "[states.login] needs either request or requests",
+        ),
+        (
+            ('request = "POST /login"', 'requests = [{ request = "POST /login", after = "hom" }]'),
+            "[states.login] after='hom' is not a state",
+        ),
         (('limit = "3s"', 'limit = "soon"'), "duration='soon' is not"),
     ],
 )
@@ -144,7 +152,7 @@ def test_browsers_walk_through_a_site(tmp_path: Path, web: Site) -> None:
     [
         (('"GET /"', '"GET /broken"'), "500 for GET /broken", "http_5xx"),
         (('["Welcome"]', '["Goodbye"]'), "is not in the page", "validation"),
-        (('start = "home"', 'start = "home"\nerror = ["<p>"]'), "200 Welcome for GET /", "error_page"),
+        (('start = "home"', 'start = "home"\nerror = ["<p>"]'), "200 Welcome for GET /", "error_page Welcome"),
         (('"/logo.png"', '"/missing"'), "404 for GET /missing", "http_4xx"),
     ],
 )

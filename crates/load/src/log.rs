@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::counts;
 use crate::cpu::Priority;
-use crate::driver::ErrorClass;
+use crate::driver::Failure;
 
 /// How one operation ended. The numbers are part of the Python interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,8 +119,15 @@ pub struct Second {
 }
 
 /// How often each class of failure came; the engine's own time-outs are counted elsewhere.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ErrorCounts([u64; 14]);
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErrorCounts {
+    plain: [u64; 14],
+    /// By class those that the application has a word for.
+    named: BTreeMap<(usize, Box<str>), u64>,
+}
+
+/// Failures with further words count as those without one.
+const WORDS_MAX: usize = 64;
 
 impl ErrorCounts {
     /// Names in the order of the classes' numbers.
@@ -141,19 +148,36 @@ impl ErrorCounts {
         "error_page",
     ];
 
-    pub(crate) fn add(&mut self, class: ErrorClass) {
-        self.0[class as usize] += 1;
-    }
-
-    pub(crate) fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
-            *mine += theirs;
+    pub(crate) fn add(&mut self, failure: &Failure) {
+        let class = failure.class as usize;
+        match &failure.word {
+            Some(word) => self.add_named((class, word.clone()), 1),
+            None => self.plain[class] += 1,
         }
     }
 
-    /// (name, count) of those that came.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Self::NAMES.into_iter().zip(self.0).filter(|&(_, count)| count > 0)
+    fn add_named(&mut self, name: (usize, Box<str>), count: u64) {
+        if self.named.len() < WORDS_MAX || self.named.contains_key(&name) {
+            *self.named.entry(name).or_default() += count;
+        } else {
+            self.plain[name.0] += count;
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.plain.iter_mut().zip(other.plain) {
+            *mine += theirs;
+        }
+        for (name, count) in &other.named {
+            self.add_named(name.clone(), *count);
+        }
+    }
+
+    /// (name, count) of those that came; behind the name of the class stands the application's word, where there is one.
+    pub fn iter(&self) -> impl Iterator<Item = (String, u64)> {
+        let plain = Self::NAMES.into_iter().zip(self.plain).map(|(name, count)| (name.to_owned(), count));
+        let named = self.named.iter().map(|((class, word), count)| (format!("{} {word}", Self::NAMES[*class]), *count));
+        plain.chain(named).filter(|&(_, count)| count > 0)
     }
 }
 

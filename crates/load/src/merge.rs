@@ -128,7 +128,7 @@ impl Merge {
             priority: self.workers.iter().map(|worker| worker.priority).min().unwrap_or_default(),
             seconds: self.seconds[..self.n_seconds(duration_s)].to_vec(),
             errors: self.errors.iter().map(|(_, text)| text.clone()).collect(),
-            error_counts: self.error_counts,
+            error_counts: self.error_counts.clone(),
             duration_s,
             client_cpu_s: self.seconds.iter().map(|second| second.client_cpu_s).sum(),
             memory_bytes: self.memory_bytes(),

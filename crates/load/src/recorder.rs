@@ -311,7 +311,7 @@ impl Recorder {
             }
             Err(Ending::Failed(failure)) => {
                 self.open.n_error += 1;
-                self.batch.error_counts.add(failure.class);
+                self.batch.error_counts.add(failure);
                 self.count(What::Error, label, response_us);
                 self.keep_error(label, end_ns, failure);
                 (0, Outcome::Error)

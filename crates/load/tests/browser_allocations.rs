@@ -50,7 +50,16 @@ fn state(label: &str, method: Method, path: Vec<Piece>, pairs: Vec<Pair>) -> Sta
     let sends_hidden = method == Method::Post;
     State {
         label: label.to_owned(),
-        asks: vec![Ask { share: 1.0, when: None, method, path, pairs, sends_hidden, needs: Vec::new() }],
+        asks: vec![Ask {
+            share: 1.0,
+            when: None,
+            after: Vec::new(),
+            method,
+            path,
+            pairs,
+            sends_hidden,
+            needs: Vec::new(),
+        }],
         contains: vec!["right".to_owned()],
         nothing: vec!["sorry".to_owned()],
         picks: vec![0],

@@ -23,6 +23,7 @@ type Pair = (Vec<Piece>, Vec<Piece>);
 struct Ask {
     share: f64,
     when: Option<(u16, bool)>,
+    after: Vec<u16>,
     method: String,
     path: Vec<Piece>,
     pairs: Vec<Pair>,
@@ -190,6 +191,7 @@ impl Ask {
         Ok(browser::Ask {
             share: self.share,
             when: self.when,
+            after: self.after,
             method: Method::from_name(&self.method).ok_or_else(unknown)?,
             path: pieces(self.path),
             pairs: self.pairs.into_iter().map(pair).collect(),

@@ -106,7 +106,7 @@ impl RunLog {
     }
 
     #[getter]
-    fn error_classes(&self) -> BTreeMap<&'static str, u64> {
+    fn error_classes(&self) -> BTreeMap<String, u64> {
         self.log.error_counts.iter().collect()
     }
 

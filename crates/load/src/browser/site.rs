@@ -58,6 +58,8 @@ pub struct Ask {
     pub share: f64,
     /// Asked only if this value is there (true) or is not (false).
     pub when: Option<(u16, bool)>,
+    /// Asked only behind a page of one of these states, and there in place of those that name none; empty: behind any page.
+    pub after: Vec<u16>,
     /// What is done.
     pub method: Method,
     /// Path and query; its values must be there.
@@ -164,6 +166,10 @@ impl Site {
         let in_paths = state.asks.iter().flat_map(|ask| &ask.path);
         let used = in_pairs.chain(in_paths).filter_map(Piece::value);
         let named = state.asks.iter().flat_map(|ask| ask.needs.iter().copied().chain(ask.when.map(|(value, _)| value)));
+        let after = state.asks.iter().flat_map(|ask| &ask.after);
+        if let Some(wrong) = after.into_iter().find(|&&before| usize::from(before) >= self.states.len()) {
+            return Err(format!("there is no state number {wrong}"));
+        }
         match used.chain(named).chain(state.picks.iter().copied()).find(|&n| usize::from(n) >= self.values.len()) {
             Some(wrong) => Err(format!("there is no value number {wrong}")),
             None => Ok(()),
@@ -198,6 +204,8 @@ pub(super) struct Pen<'a> {
     pub(super) random: &'a mut Random,
     /// The hidden fields of the page before.
     pub(super) hidden: &'a str,
+    /// The state of the page before.
+    pub(super) from: Option<u16>,
 }
 
 impl Compiled {
@@ -255,23 +263,27 @@ impl Compiled {
     /// The values are drawn once for an interaction, so it does not matter how often they are asked for.
     fn choose(&self, state: u16, pen: &mut Pen<'_>) -> Option<&Ask> {
         let asks = &self.site.states[usize::from(state)].asks;
-        if let [ask] = &asks[..] {
+        if let [ask] = &asks[..]
+            && ask.after.is_empty()
+        {
             return self.can(ask, pen).then_some(ask);
         }
-        let mut whole = 0.0;
-        for ask in asks {
-            whole += if self.can(ask, pen) { ask.share } else { 0.0 };
-        }
-        let mut rest = whole * pen.random.unit();
-        for ask in asks {
-            if self.can(ask, pen) {
-                rest -= ask.share;
-                if rest < 0.0 {
-                    return Some(ask);
-                }
+        let from = pen.from;
+        let is_behind = |ask: &&Ask| from.is_some_and(|from| ask.after.contains(&from));
+        let mut choose = |is_in: &dyn Fn(&&Ask) -> bool| {
+            let mut whole = 0.0;
+            for ask in asks.iter().filter(is_in) {
+                whole += if self.can(ask, pen) { ask.share } else { 0.0 };
             }
-        }
-        None
+            let mut rest = whole * if whole > 0.0 { pen.random.unit() } else { 0.0 };
+            asks.iter().filter(is_in).find(|ask| {
+                self.can(ask, pen) && {
+                    rest -= ask.share;
+                    rest < 0.0
+                }
+            })
+        };
+        choose(&is_behind).or_else(|| choose(&|ask| ask.after.is_empty()))
     }
 
     fn can(&self, ask: &Ask, pen: &mut Pen<'_>) -> bool {

@@ -118,7 +118,7 @@ impl Visitor {
             }
             let Self { shared, walk, memory, choices, asked, hidden, .. } = self;
             let compiled = &shared.compiled;
-            let mut pen = Pen { memory, random: choices, hidden };
+            let mut pen = Pen { memory, random: choices, hidden, from: walk.before() };
             if turn == Turn::Again || compiled.write(walk.at, &mut pen, asked) {
                 break;
             }
@@ -183,7 +183,8 @@ impl Visitor {
                 let (code, word) = (answer.status.to_string(), shared.compiled.word(&answer.body));
                 let gap = if word.is_empty() { "" } else { " " };
                 let message = format!("{word}{gap}for {} {path}", self.asked.method.name());
-                self.failure = Some(Failure { class, code: Some(code), message });
+                let word = (!word.is_empty() && class != ErrorClass::Validation).then(|| word.into());
+                self.failure = Some(Failure { class, code: Some(code), message, word });
             }
         }
         self.stage = Stage::Image(0);

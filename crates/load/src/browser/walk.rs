@@ -103,6 +103,11 @@ impl<P: Default + Clone> Walk<P> {
         Turn::Again
     }
 
+    /// The state whose page was left for this one; none at a session's first.
+    pub(super) fn before(&self) -> Option<u16> {
+        self.depth.checked_sub(1).map(|last| self.seen[last].0)
+    }
+
     /// Some of the session's time is over.
     pub(super) fn spend(&mut self, time_s: f64) {
         self.rest_s -= time_s;

@@ -116,7 +116,7 @@ impl Session for FakeSession {
             }
             FakeRequest::Fail(ms) => {
                 sleep(Duration::from_millis(ms)).await;
-                Err(Failure { class: ErrorClass::Other, code: Some("F0001".to_owned()), message: "failed".to_owned() })
+                Err(Failure { code: Some("F0001".to_owned()), ..Failure::without_code(ErrorClass::Other, "failed") })
             }
             FakeRequest::Lose(ms) => {
                 sleep(Duration::from_millis(ms)).await;

@@ -71,6 +71,8 @@ pub struct Failure {
     pub code: Option<String>,
     /// The server's or the system's words.
     pub message: String,
+    /// What the application itself calls it, where it does: such failures are counted by it too.
+    pub word: Option<Box<str>>,
 }
 
 impl Failure {
@@ -95,7 +97,7 @@ impl Failure {
 
     /// A failure that no server gave a code for.
     pub fn without_code(class: ErrorClass, message: impl Into<String>) -> Self {
-        Self { class, code: None, message: message.into() }
+        Self { class, code: None, message: message.into(), word: None }
     }
 }
 

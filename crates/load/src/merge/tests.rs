@@ -37,7 +37,8 @@ fn played(seed: u64, n_workers: usize, n_users: usize) -> (Vec<Frame>, Log) {
         let (label, fate, rows) = (below(&mut dice, 3) as u32, below(&mut dice, 8), below(&mut dice, 9));
         let (worker, slot) = (user % n_workers, user / n_workers);
         let recorder = &mut recorders[worker];
-        let failure = Failure::without_code(ErrorClass::Other, format!("error {step}"));
+        let word = (step % 3 > 0).then(|| format!("kind{}", step % 3).into());
+        let failure = Failure { word, ..Failure::without_code(ErrorClass::Other, format!("error {step}")) };
         let ending = match fate {
             0 => Err(Ending::Failed(&failure)),
             1 => Err(Ending::TimedOut),

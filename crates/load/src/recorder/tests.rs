@@ -59,9 +59,33 @@ fn the_four_times_give_response_service_and_queue() {
 }
 
 #[test]
+fn failures_are_counted_by_class_and_by_the_applications_word() {
+    let mut counts = ErrorCounts::default();
+    let failure =
+        |class, word: Option<String>| Failure { word: word.map(Into::into), ..Failure::without_code(class, "oops") };
+    for (class, word) in [(ErrorClass::Http5xx, "pool"), (ErrorClass::Http4xx, "pool"), (ErrorClass::Http5xx, "pool")] {
+        counts.add(&failure(class, Some(word.to_owned())));
+    }
+    counts.add(&failure(ErrorClass::Http5xx, None));
+    let named = |counts: &ErrorCounts| counts.iter().map(|(name, n)| format!("{name}: {n}")).collect::<Vec<_>>();
+    assert_eq!(named(&counts), ["http_5xx: 1", "http_4xx pool: 1", "http_5xx pool: 2"]);
+    // Whatever a server says, what is kept of it is bounded.
+    for n in 0..1_000 {
+        counts.add(&failure(ErrorClass::ErrorPage, Some(n.to_string())));
+    }
+    assert!(counts.iter().count() <= 66, "{}", counts.iter().count());
+    assert_eq!(counts.iter().map(|(_, n)| n).sum::<u64>(), 1_004);
+}
+
+#[test]
 fn failures_and_cut_offs_earn_no_credit_and_have_a_histogram_of_their_own() {
     let mut recorder = recorder(1);
-    let failed = Failure { class: ErrorClass::Statement, code: Some("42601".to_owned()), message: "oops".to_owned() };
+    let failed = Failure {
+        class: ErrorClass::Statement,
+        code: Some("42601".to_owned()),
+        message: "oops".to_owned(),
+        word: None,
+    };
     for (start, ending) in [(0, Ending::Failed(&failed)), (200, Ending::TimedOut)] {
         recorder.begin(0, 0, start * MS);
         recorder.finish(0, start * MS, (start + 1) * MS, Err(ending));
@@ -71,7 +95,7 @@ fn failures_and_cut_offs_earn_no_credit_and_have_a_histogram_of_their_own() {
     let part = &batch.parts[0];
     assert_eq!((part.n_ok, part.n_error, part.n_timed_out, part.credit), (0, 1, 1, 0.0));
     assert_eq!(batch.errors, [(MS, "q: 42601 oops".to_owned())]);
-    assert_eq!(batch.error_counts.iter().collect::<Vec<_>>(), [("statement", 1)]);
+    assert_eq!(batch.error_counts.iter().collect::<Vec<_>>(), [("statement".to_owned(), 1)]);
     assert_eq!(histogram(&batch, What::Error), [(1_000, 2)]);
     assert_eq!(histogram(&batch, What::Response), []);
     let outcomes: Vec<_> = batch.rows.iter().map(|row| row.outcome).collect();

@@ -264,7 +264,7 @@ async fn tries_are_bounded_and_only_conflicts_are_tried_again() {
     let outcomes: Vec<_> = log.rows.iter().map(|row| row.outcome).collect();
     assert_eq!(outcomes, [Outcome::Error, Outcome::Error, Outcome::Ok]);
     assert_eq!(fake.n_requests.load(Ordering::SeqCst), 2 + 1 + 1);
-    assert_eq!(log.error_counts.iter().collect::<Vec<_>>(), [("serialization", 1), ("other", 1)]);
+    assert_eq!(log.error_counts.iter().collect::<Vec<_>>(), [("serialization".to_owned(), 1), ("other".to_owned(), 1)]);
     assert_eq!(histogram_ms(&log, What::Error).iter().map(|bucket| bucket.1).sum::<u64>(), 2);
 }
 

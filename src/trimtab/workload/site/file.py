@@ -35,7 +35,7 @@ _STATE_KEYS = (
     "needs",
     "request",
 )
-_REQUEST_KEYS = ("request", "share", "when", "unless", "form", "query", "hidden", "needs")
+_REQUEST_KEYS = ("request", "share", "when", "unless", "after", "form", "query", "hidden", "needs")
 _METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD")
 _MAX_STATES = 1000
 
@@ -48,6 +48,7 @@ class Request:
         method, path: `path` with its query.
         share: how often, relative to the others that can be asked.
         when, unless: only if this value is there, or is not; "" for always.
+        after: states; only behind one of their pages, and there instead of those that name none.
         pairs: fields of its form, or further pairs of its query.
         sends_hidden: the hidden fields of the page before are sent, and must be there.
         needs: values that must be there.
@@ -58,6 +59,7 @@ class Request:
     share: float = 1.0
     when: str = ""
     unless: str = ""
+    after: tuple[str, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
     sends_hidden: bool = False
     needs: tuple[str, ...] = ()
@@ -306,6 +308,7 @@ def _request(table: Table) -> Request:
         share=table.number("share", 1.0, 1e-9, 1e9),
         when=table.text("when", "") if "when" in table else "",
         unless=table.text("unless", "") if "unless" in table else "",
+        after=texts(table, "after"),
         pairs=form or query,
         sends_hidden=table.flag("hidden", False),
         needs=texts(table, "needs"),
@@ -352,6 +355,12 @@ def _check_names(site: SiteFile) -> None:
                     hint=f"the values are: {', '.join(known)}"
                     if known
                     else f"add it to [values]: keys are {', '.join(VALUE_KEYS)}",
+                )
+        for name in (name for request in state.requests for name in request.after):
+            if name not in {other.name for other in site.states}:
+                raise UsageError(
+                    f"[states.{state.name}] after={name!r} is not a state",
+                    hint=f"the states are: {', '.join(other.name for other in site.states)}",
                 )
         for name in state.pick:
             if not known[name].finds:

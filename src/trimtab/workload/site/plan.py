@@ -76,6 +76,7 @@ def _state(site: SiteFile, state: State, known: Mapping[str, int], *, reads_imag
 
 
 def _ask(site: SiteFile, request: Request, known: Mapping[str, int], where: str) -> dict[str, Any]:
+    states = [state.name for state in site.states]
     when: list[Any] | None = None
     if request.when:
         when = [known[request.when], True]
@@ -86,6 +87,7 @@ def _ask(site: SiteFile, request: Request, known: Mapping[str, int], where: str)
     return {
         "share": request.share,
         "when": when,
+        "after": [states.index(name) for name in request.after],
         "method": request.method,
         "path": pieces(site.root + request.path, known, where, is_link=True),
         "pairs": _pairs(request.pairs, known, where),

@@ -14,7 +14,16 @@ fn text(text: &str) -> Vec<Piece> {
 }
 
 fn ask(path: Vec<Piece>) -> Ask {
-    Ask { share: 1.0, when: None, method: Method::Get, path, pairs: Vec::new(), sends_hidden: false, needs: Vec::new() }
+    Ask {
+        share: 1.0,
+        when: None,
+        after: Vec::new(),
+        method: Method::Get,
+        path,
+        pairs: Vec::new(),
+        sends_hidden: false,
+        needs: Vec::new(),
+    }
 }
 
 fn state(label: &str, asks: Vec<Ask>) -> State {
@@ -36,6 +45,10 @@ fn value(kind: Kind) -> Value {
 
 fn number(low: i64, high: i64) -> Kind {
     Kind::Number { low: Bound::Number(low), high: Bound::Number(high), skew: 0, plus: None, width: 0 }
+}
+
+fn one_of(texts: &[(&str, f64)]) -> Kind {
+    Kind::OneOf(texts.iter().map(|&(text, weight)| (text.to_owned(), weight)).collect())
 }
 
 const SESSION: Session = Session { start: 0, steps_max: 1_000, lasts: None };
@@ -91,7 +104,8 @@ fn interact(source: &mut dyn Source<Http>, mut site: impl FnMut(&HttpRequest) ->
                 let failure = source.failure();
                 source.end(false);
                 let code = failure.code.map_or(String::new(), |code| format!("{code} "));
-                return (lines, format!("{:?} {code}{}", failure.class, failure.message));
+                let word = failure.word.map_or(String::new(), |word| format!("[{word}]"));
+                return (lines, format!("{:?}{word} {code}{}", failure.class, failure.message));
             }
             step => {
                 source.end(true);

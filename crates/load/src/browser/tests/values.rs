@@ -8,10 +8,6 @@ fn drawn(values: Vec<Value>, n: usize) -> Vec<String> {
     (0..n).map(|_| interact(&mut *source, |_| ok("")).0[0].split_once('/').expect("a path").1.to_owned()).collect()
 }
 
-fn one_of(texts: &[(&str, f64)]) -> Kind {
-    Kind::OneOf(texts.iter().map(|&(text, weight)| (text.to_owned(), weight)).collect())
-}
-
 #[test]
 fn numbers_lie_in_their_range_and_are_filled_up() {
     let Kind::Number { low, high, .. } = number(7, 12) else { unreachable!() };

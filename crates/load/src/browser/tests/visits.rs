@@ -54,11 +54,11 @@ fn failures_are_told_apart() {
     for (answer, expected) in [
         (ok("right and whole"), "End"),
         (ok("right"), "Validation \"whole\" is not in the page (5 bytes)"),
-        (ok("<!-- error kind=pool state=x --> right whole"), "ErrorPage 200 pool for GET /x"),
+        (ok("<!-- error kind=pool state=x --> right whole"), "ErrorPage[pool] 200 pool for GET /x"),
         (ok("ERROR: right whole"), "ErrorPage 200 for GET /x"),
-        (with(503, "<!-- error kind=pool -->"), "Http5xx 503 pool for GET /x"),
+        (with(503, "<!-- error kind=pool -->"), "Http5xx[pool] 503 pool for GET /x"),
         (with(500, ""), "Http5xx 500 for GET /x"),
-        (with(404, "<!-- error kind=missing"), "Http4xx 404 missing for GET /x"),
+        (with(404, "<!-- error kind=missing"), "Http4xx[missing] 404 missing for GET /x"),
         (with(304, "right whole"), "Validation 304 for GET /x"),
         (
             HttpAnswer { location: "http://other/".to_owned(), ..with(302, "") },
@@ -190,6 +190,35 @@ fn ways_to_ask_depend_on_what_is_known() {
 }
 
 #[test]
+fn ways_to_ask_depend_on_the_page_before() {
+    let cart = vec![
+        Ask { after: vec![0], method: Method::Post, sends_hidden: true, ..ask(text("/add")) },
+        Ask { after: vec![1], when: Some((0, true)), ..ask(text("/change")) },
+        ask(text("/look")),
+    ];
+    let line = value(one_of(&[("7", 0.5), ("", 0.5)]));
+    let site = Site {
+        chain: chain(vec![vec![(Move::To(1), 1.0)], vec![(Move::To(1), 1.0)]]),
+        session: Session { steps_max: 3, ..SESSION },
+        ..ring(vec![state("product", vec![ask(text("/product"))]), state("cart", cart)], vec![line])
+    };
+    let mut source = browser(site);
+    let (mut n_changed, mut n_looked) = (0, 0);
+    for _ in 0..200 {
+        let mut next = |body: &str| interact(&mut *source, |_| ok(body)).0.remove(0);
+        assert!(next("<input type=hidden name=item value=4>").ends_with("GET /product"));
+        assert_eq!(next(""), "POST /add item=4");
+        match &next("")[..] {
+            "GET /change" => n_changed += 1,
+            "GET /look" => n_looked += 1,
+            other => panic!("{other}"),
+        }
+    }
+    // Where what is for this page cannot be asked, the others are.
+    assert!(n_changed > 50 && n_looked > 50, "{n_changed} {n_looked}");
+}
+
+#[test]
 fn in_an_open_loop_of_sessions_only_a_sessions_first_page_waits_for_the_schedule() {
     for counts_sessions in [true, false] {
         let site = Site {
@@ -236,6 +265,7 @@ fn sites_that_do_not_fit_together_are_refused() {
         (single(state("a", vec![])), "a: nothing is asked for"),
         (single(state("a", vec![ask(text("x"))])), "a: a path does not begin with /"),
         (single(state("a", vec![Ask { share: 0.0, ..ask(text("/")) }])), "a: share=0 is not above 0"),
+        (single(state("a", vec![Ask { after: vec![1], ..ask(text("/")) }])), "a: there is no state number 1"),
         (single(State { picks: vec![3], ..page() }), "a: there is no value number 3"),
         (single(State { wait_s: -1.0, ..page() }), "-1 is not a time in seconds"),
         (Site { session: Session { start: 4, ..SESSION }, ..single(page()) }, "session: there is no state number 4"),

@@ -25,7 +25,8 @@ impl ServerError {
             return Self { code: PROTOCOL, failure: Failure::protocol("an error without a number") };
         };
         let message = fields.short().map(|text| String::from_utf8_lossy(text).into_owned()).unwrap_or_default();
-        Self { code, failure: Failure { class: class_of(code), code: Some(format!("{code:#06x}")), message } }
+        let text = Some(format!("{code:#06x}"));
+        Self { code, failure: Failure { class: class_of(code), code: text, message, word: None } }
     }
 
     /// Whether the server ends the connection after it.

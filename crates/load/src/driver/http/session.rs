@@ -203,5 +203,5 @@ fn judge(request: &HttpRequest, answer: &HttpAnswer) -> Result<u64, Failure> {
     // Without its query, which may hold what is nobody's business.
     let path = request.target.split('?').next().unwrap_or("/");
     let message = format!("for {} {path}", request.method.name());
-    Err(Failure { class, code: Some(answer.status.to_string()), message })
+    Err(Failure { class, code: Some(answer.status.to_string()), message, word: None })
 }

@@ -17,6 +17,7 @@ pub(super) fn read_error(payload: &[u8]) -> Failure {
         class: class_of(number, state),
         code: Some(number.to_string()),
         message: String::from_utf8_lossy(message).into_owned(),
+        word: None,
     }
 }
 

@@ -27,7 +27,10 @@ impl ServerError {
             }
         }
         let class = code.as_deref().map_or(ErrorClass::Other, class_of);
-        Self { failure: Failure { class, code, message }, is_fatal: matches!(severity.as_str(), "FATAL" | "PANIC") }
+        Self {
+            failure: Failure { class, code, message, word: None },
+            is_fatal: matches!(severity.as_str(), "FATAL" | "PANIC"),
+        }
     }
 }
 
