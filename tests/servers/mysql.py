@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.fetch_servers import MYSQL_8_0, require_server
 from tests.servers.run import copy_folder, free_port, made, template
+from trimtab.records import Endpoint
 from trimtab.systems.account import Account, server_account
 from trimtab.systems.mysql.program import ENVIRONMENT
 
@@ -29,6 +30,13 @@ class Mysql80:
     port: int
     user: str = "tester"
     password: str = "correct horse"
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Over TCP, as its user."""
+        return Endpoint(
+            protocol="mysql", host="127.0.0.1", port=self.port, user=self.user, database="mysql", password=self.password
+        )
 
 
 def _run(home: Path, account: Account, *options: str) -> subprocess.Popen[bytes]:

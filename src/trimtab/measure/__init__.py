@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trimtab.measure.mix import mix_shift
     from trimtab.measure.noise import NoiseFloor, noise_floor
     from trimtab.measure.percentile import percentile_interval
-    from trimtab.measure.second_log import Buckets, SecondLog, merge_seconds
+    from trimtab.measure.second_log import Buckets, Latencies, SecondLog, merge_seconds
     from trimtab.measure.sequential import EarlyStop, NoisePool, PairedSequence, Verdict, anytime_interval
     from trimtab.measure.spread import relative_range, spread_evidence, spread_ratio
     from trimtab.measure.steady import SteadyDetector, warmup_end
@@ -34,7 +34,7 @@ else:
             "mix": "mix_shift",
             "noise": "NoiseFloor noise_floor",
             "percentile": "percentile_interval",
-            "second_log": "Buckets SecondLog merge_seconds",
+            "second_log": "Buckets Latencies SecondLog merge_seconds",
             "sequential": "EarlyStop NoisePool PairedSequence Verdict anytime_interval",
             "spread": "relative_range spread_evidence spread_ratio",
             "steady": "SteadyDetector warmup_end",
@@ -49,6 +49,7 @@ __all__ = [
     "EarlyStop",
     "Interval",
     "LabelStats",
+    "Latencies",
     "Measurement",
     "NoiseFloor",
     "NoisePool",

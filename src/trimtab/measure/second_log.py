@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.errors import LoadError
 
-__all__ = ["HISTOGRAMS", "Buckets", "SecondLog", "merge_seconds"]
+__all__ = ["HISTOGRAMS", "Buckets", "Latencies", "SecondLog", "merge_seconds"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 HISTOGRAMS = ("response", "service", "error", "queue", "lateness", "attempts", "wakeup")
 """As the load engine names them."""
+
+Latencies = Literal["each", "means", "none"]
 
 PRIORITIES = ("", "normal", "short slices", "real-time")
 """From the least to the most that is known of a generator's threads."""
@@ -113,6 +115,8 @@ class SecondLog:
         memory_bytes: what the generator's buffers and histograms held.
         generators: of each generator in a process of its own, where it ran, with how many threads, how far its clock was ahead,
             and how long after the first it started; empty when the load came from this process.
+        latencies: what is known of them: of each operation; only the mean of each second, which stands for all of its
+            operations in `response`; or nothing, and `response` only counts.
     """
 
     labels: tuple[str, ...]
@@ -139,6 +143,7 @@ class SecondLog:
     errors: tuple[str, ...] = ()
     memory_bytes: int = 0
     generators: tuple[str, ...] = ()
+    latencies: Latencies = "each"
 
     def check(self) -> None:
         """Raises LoadError when columns that belong together differ in length or a label has no name."""

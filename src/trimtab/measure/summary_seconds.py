@@ -40,6 +40,7 @@ def summarise_seconds(
       is a ratio over seconds; percentiles lie between order statistics, with the number of operations over the
       design effect of the seconds. Where that number does not bound a percentile, its end is infinite.
     * In an open loop that the server did not keep up with, latencies are infinite: they grow with the length of the run.
+    * Of latencies of which only means are known there are no percentiles; of those of which nothing is known, the mean is NaN.
 
     Args, Raises: as `summarise`; a LoadError too when the window does not consist of whole seconds.
     """
@@ -66,7 +67,7 @@ def summarise_seconds(
         is_steady=is_steady,
         warmup_s=float(low) if warmup_s is None else warmup_s,
         series_per_s=tuple(log.credited[: math.floor(log.duration_s + 1e-9)].tolist()),
-        histogram=encode_counts(window.ok.value_us, window.ok.count),
+        histogram=encode_counts(window.ok.value_us, window.ok.count) if log.latencies == "each" else b"",
         by_label=window.by_label(),
         client_cpu_share=cpu_share,
         errors=log.errors,
@@ -130,7 +131,9 @@ class _Window:
         return positive(batch_means_interval(credited, self._level, max_dof=max(n - 1, 0)))
 
     def mean_ms(self) -> Interval:
-        """Mean response time of successful and timed-out operations."""
+        """Mean response time of successful and timed-out operations; NaN when it is not known."""
+        if self._log.latencies == "none":
+            return Interval(math.nan, math.nan, math.nan, self._level)
         counts, sums = np.zeros(self.n_seconds), np.zeros(self.n_seconds)
         for part in (self.ok, self.censored):
             counts += np.bincount(part.second, part.count, minlength=self.n_seconds)
@@ -138,7 +141,9 @@ class _Window:
         return floored(ratio_interval(sums, counts, self._level), 0.0)
 
     def percentiles(self, label: int | None = None) -> dict[str, Interval]:
-        """Response times in ms, of one label or of all."""
+        """Response times in ms, of one label or of all; {} when they are not known."""
+        if self._log.latencies != "each":
+            return {}
         parts = [self.ok, self.censored]
         if label is not None:
             parts = [part.where(part.label == label) for part in parts]
@@ -180,17 +185,19 @@ class _Window:
         return result
 
     def _label_stats(self, index: int, ok: Buckets, throughput: Interval) -> LabelStats:
-        percentiles = self.percentiles(index)
+        percentiles, known = self.percentiles(index), self._log.latencies
         n = ok.total
         return LabelStats(
             n_ok=n,
             n_error=int(self.failed.count[self.failed.label == index].sum()),
             n_timed_out=int(self.censored.count[self.censored.label == index].sum()),
             throughput_per_s=throughput.estimate,
-            latency_mean_ms=float((ok.count * ok.value_us).sum()) / n / _US_PER_MS if n else math.nan,
-            latency_p50_ms=value_at(ok.value_us, ok.count, 0.50) / _US_PER_MS,
-            latency_p95_ms=value_at(ok.value_us, ok.count, 0.95) / _US_PER_MS,
-            latency_max_ms=float(ok.value_us.max()) / _US_PER_MS if n else math.nan,
+            latency_mean_ms=float((ok.count * ok.value_us).sum()) / n / _US_PER_MS
+            if n and known != "none"
+            else math.nan,
+            latency_p50_ms=value_at(ok.value_us, ok.count, 0.50) / _US_PER_MS if known == "each" else math.nan,
+            latency_p95_ms=value_at(ok.value_us, ok.count, 0.95) / _US_PER_MS if known == "each" else math.nan,
+            latency_max_ms=float(ok.value_us.max()) / _US_PER_MS if n and known == "each" else math.nan,
             throughput=throughput,
             latency_ms=percentiles,
         )

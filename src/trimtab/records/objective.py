@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from trimtab.errors import UsageError
-from trimtab.measure import Interval, Measurement
+from trimtab.measure import Interval, Measurement, SecondLog
 
 __all__ = ["FIGURES", "METRICS", "MetricConstraint", "Objective"]
 
@@ -47,7 +47,7 @@ def metric_of(measurement: Measurement, metric: str) -> Interval:
     its own unit.
 
     Raises:
-        UsageError: it is a figure, and the measurement has none.
+        UsageError: the measurement does not have it.
     """
     if metric in FIGURES:
         if measurement.figure is None:
@@ -56,8 +56,14 @@ def metric_of(measurement: Measurement, metric: str) -> Interval:
     if metric == "throughput":
         return measurement.throughput
     if metric == "latency_mean":
+        if isinstance(measurement.log, SecondLog) and measurement.log.latencies == "none":
+            raise UsageError("latency_mean was not measured: this workload knows no times", hint="use throughput")
         return measurement.latency_mean_ms
-    return measurement.latency_ms[metric.removeprefix("latency_")]
+    if (percentile := metric.removeprefix("latency_")) not in measurement.latency_ms:
+        raise UsageError(
+            f"{metric} was not measured: this workload knows means only", hint="use latency_mean or throughput"
+        )
+    return measurement.latency_ms[percentile]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,334 @@
+"""Observed traffic: what the counters say, second by second; a real server whose traffic somebody else makes."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import psycopg
+import pytest
+
+from tests.servers.mariadb import private_mariadb
+from tests.servers.mysql import private_mysql
+from tests.servers.postgresql import TRUST, started
+from trimtab.errors import LoadError, UsageError
+from trimtab.measure import Measurement, summarise
+from trimtab.records import Endpoint, Objective
+from trimtab.testing.workload_suite import WorkloadSuite
+from trimtab.workload.observe import ObserveWorkload
+from trimtab.workload.observe.counters import (
+    Counted,
+    MysqlQuestions,
+    MysqlStatements,
+    PostgresStatements,
+    PostgresTransactions,
+    counters_of,
+)
+from trimtab.workload.observe.run import ObserveRun
+from trimtab.workload.server import server_of
+
+
+class Told:
+    """A session, and counters, that say what they are told; the last of it again and again."""
+
+    what, source = "statement", "a list"
+
+    def __init__(self, *counted: Counted | LoadError) -> None:
+        self.counted = list(counted)
+        self.connected = self.closed = 0
+
+    def connect(self) -> Any:
+        self.connected += 1
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        self.closed += 1
+
+    def read(self, session: Any) -> Counted:
+        said = self.counted.pop(0) if len(self.counted) > 1 else self.counted[0]
+        if isinstance(said, LoadError):
+            raise said
+        return said
+
+    def run(self, duration_s: float) -> ObserveRun:
+        return ObserveRun(self.connect, self, clients=4, duration_s=duration_s)
+
+
+def ended(run: ObserveRun) -> ObserveRun:
+    while not run.is_done:
+        time.sleep(0.02)
+    return run
+
+
+def test_means_give_a_mean_and_no_percentiles() -> None:
+    told = Told(Counted(1000, 50.0), Counted(1100, 50.5), Counted(1300, 53.5))
+    log = ended(told.run(2.0)).log()
+    assert log.response.total == 300
+    assert sorted(zip(log.response.value_us, log.response.count, strict=True)) == [(5_000, 100), (15_000, 200)]
+    assert told.connected == told.closed == 1
+    measured = summarise(log, (0.0, 2.0))
+    assert measured.latency_mean_ms.estimate == pytest.approx(11.667, abs=0.01)
+    assert measured.latency_ms == {}
+    assert measured.n_ok == 300
+    with pytest.raises(UsageError, match="latency_p99 was not measured"):
+        Objective.parse("latency_p99").value(measured)
+
+
+def test_without_times_only_throughput_is_measured() -> None:
+    log = ended(Told(Counted(0), Counted(100), Counted(200)).run(2.0)).log()
+    measured = summarise(log, (0.0, 2.0))
+    assert measured.n_ok == 200
+    assert measured.throughput.estimate > 0
+    assert math.isnan(measured.latency_mean_ms.estimate)
+    assert measured.latency_ms == {}
+    assert math.isnan(measured.by_label["statement"].latency_p50_ms)
+
+
+def test_a_distribution_gives_percentiles() -> None:
+    told = Told(Counted(10, 1.0, {100: 10}), Counted(20, 2.0, {100: 19, 900: 1}), Counted(30, 3.0, {100: 28, 900: 2}))
+    log = ended(told.run(2.0)).log()
+    assert sorted(zip(log.response.value_us, log.response.count, strict=True)) == [
+        (100, 9),
+        (100, 9),
+        (900, 1),
+        (900, 1),
+    ]
+    measured = summarise(log, (0.0, 2.0))
+    assert measured.latency_ms["p50"].estimate == pytest.approx(0.1, rel=0.01)
+
+
+def test_a_reset_of_the_counters_is_no_negative_traffic() -> None:
+    log = ended(Told(Counted(1000, 9.0), Counted(5, 0.1), Counted(105, 0.2)).run(2.0)).log()
+    assert log.response.total == 100
+    assert (log.credited >= 0).all()
+
+
+def test_a_server_that_does_not_answer_is_an_error_of_its_second_and_is_asked_again() -> None:
+    told = Told(Counted(0, 0.0), LoadError("the server is gone"), Counted(100, 1.0))
+    run = ended(told.run(2.0))
+    frames = [run.frame(0.1), run.frame(0.1)]
+    log = run.log()
+    assert [frame.n_error for frame in frames if frame is not None] == [1, 0]
+    assert (log.error.total, log.response.total) == (1, 100)
+    assert log.errors == ("observe: the server is gone",)
+    assert (told.connected, told.closed) == (2, 2)
+
+
+def test_what_cannot_be_read_at_the_start_is_refused() -> None:
+    told = Told(LoadError("no right to read"))
+    with pytest.raises(LoadError, match="no right"):
+        told.run(1.0)
+    assert told.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"statistics": "texts"}, "statistics='texts' is not known"),
+        ({"clients": 0}, "clients=0 is out of range"),
+        ({"read_share": 2}, "read_share=2 is out of range"),
+        ({"patience": "soon"}, "patience|soon"),
+        ({"rate": 5}, "unknown key in .workload.: rate=5"),
+    ],
+)
+def test_wrong_tables_are_refused(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        ObserveWorkload.from_settings({"kind": "observe", **table})
+
+
+def test_a_server_without_such_counters_is_refused() -> None:
+    other = Endpoint(protocol="http", host="127.0.0.1", port=1, user="", database="")
+    with pytest.raises(LoadError, match="cannot read the counters of protocol=http") as refused:
+        ObserveWorkload.from_settings({}).prepare(other, print)
+    assert "postgresql, mysql" in str(refused.value.hint)
+
+
+class Answers:
+    """A session that knows answers by a word of the statement; to all else it is an error."""
+
+    def __init__(self, **rows: list[tuple[Any, ...]]) -> None:
+        self.rows = rows
+
+    def execute(self, statement: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
+        for word, rows in self.rows.items():
+            if word in statement:
+                return rows
+        raise LoadError("there is no such table")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "statistics", "rows", "kind"),
+    [
+        ("postgresql", "auto", {"pg_stat_statements": []}, PostgresStatements),
+        ("postgresql", "auto", {"server_version": [("130004",)]}, PostgresTransactions),
+        ("postgresql", "transactions", {"server_version": [("180000",)], "pg_stat_statements": []}, PostgresTransactions),
+        ("mysql", "auto", {"@@": [(1,)], "summary_global": [], "histogram": []}, MysqlStatements),
+        ("mysql", "auto", {"@@": [(1,)]}, MysqlQuestions),
+        ("mysql", "auto", {"@@": [(0,)]}, MysqlQuestions),
+    ],
+)  # fmt: skip
+def test_the_best_counters_are_chosen(protocol: str, statistics: Any, rows: dict[str, Any], kind: type) -> None:
+    assert type(counters_of(Answers(**rows), protocol, statistics)) is kind  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "statistics", "rows"),
+    [
+        ("postgresql", "statements", {"server_version": [("180000",)]}),
+        ("mysql", "transactions", {"@@": [(1,)]}),
+        ("mysql", "statements", {"@@": [(0,)]}),
+    ],
+)
+def test_counters_that_are_asked_for_and_missing_are_an_error(
+    protocol: str, statistics: Any, rows: dict[str, Any]
+) -> None:
+    with pytest.raises(LoadError, match="does not count") as refused:
+        counters_of(Answers(**rows), protocol, statistics)  # type: ignore[arg-type]
+    assert "observe.md" in str(refused.value.hint)
+
+
+def test_old_servers_count_no_time_and_our_looks_are_not_counted() -> None:
+    answers = Answers(server_version=[("130004",)], pg_stat_database=[(100.0, None)])
+    counters = counters_of(answers, "postgresql", "auto")  # type: ignore[arg-type]
+    assert [counters.read(answers) for _ in range(2)] == [Counted(100.0), Counted(99.0)]  # type: ignore[arg-type]
+
+
+@contextmanager
+def traffic(endpoint: Endpoint) -> Iterator[None]:
+    """Somebody who asks the server something all the time; of a table: else no session of PostgreSQL tells of its work."""
+    ends = threading.Event()
+
+    def ask() -> None:
+        place = f"host={endpoint.host} port={endpoint.port} user={endpoint.user} dbname={endpoint.database}"
+        with psycopg.connect(place, autocommit=True) as connection:
+            while not ends.wait(0.002):
+                connection.execute("SELECT pg_sleep(0.003) FROM pg_class LIMIT 1")
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()
+
+
+@contextmanager
+def traffic_of_mysql(endpoint: Endpoint) -> Iterator[None]:
+    """As `traffic`, on a server that speaks MySQL's protocol."""
+    ends = threading.Event()
+
+    def ask() -> None:
+        with server_of(endpoint).connect() as session:
+            while not ends.wait(0.002):
+                session.execute("SELECT SLEEP(0.005)")
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def busy_mysql() -> Iterator[Endpoint]:
+    with private_mysql() as mine, traffic_of_mysql(mine.endpoint):
+        yield mine.endpoint
+
+
+@pytest.mark.service
+class TestObserve(WorkloadSuite):
+    """On MySQL, which counts at once."""
+
+    kind = "observe"
+    settings: ClassVar[dict[str, Any]] = {"clients": 2}
+
+    @pytest.fixture
+    def endpoint(self, busy_mysql: Endpoint) -> Endpoint:
+        return busy_mysql
+
+    def test_times_are_the_statements_own(self, endpoint: Endpoint) -> None:
+        """A statement sleeps for 5 ms, so it takes that at least; how much more depends on the machine."""
+        told: list[str] = []
+        self.make().prepare(endpoint, told.append)
+        assert told == ["reading statements from performance_schema"]
+        measured = self.measured(endpoint)
+        assert measured.latency_ms["p99"].estimate > 4.0
+        assert measured.latency_mean_ms.estimate > 1.0
+
+    def measured(self, endpoint: Endpoint) -> Measurement:
+        return summarise(self.finished(self.make().start(endpoint, seed=1, duration_s=3.0))[1], (1.0, 3.0))
+
+
+@pytest.mark.service
+def test_transactions_of_a_database_are_read_without_an_extension(server: Endpoint) -> None:
+    workload = ObserveWorkload.from_settings({})
+    with pytest.raises(LoadError, match="fewer than 5 transactions per second came within patience=1s") as refused:
+        ObserveWorkload.from_settings({"patience": "1s"}).prepare(server, print)
+    assert "start the application" in str(refused.value.hint)
+    with traffic(server):
+        workload.prepare(server, print)
+        measured = watched(workload, server, duration_s=5.0)
+    assert measured.latency_mean_ms.estimate > 2.0
+    assert measured.throughput.estimate > 5.0
+
+
+def watched(workload: ObserveWorkload, endpoint: Endpoint, *, duration_s: float = 3.0) -> Measurement:
+    """All but the first second."""
+    run = workload.start(endpoint, seed=1, duration_s=duration_s)
+    while not run.is_done:
+        time.sleep(0.05)
+    log = run.stop()
+    assert log.errors == ()
+    return summarise(log, (1.0, duration_s))
+
+
+@pytest.mark.service
+def test_statements_of_the_database_are_read_where_they_are_counted() -> None:
+    """Debian's PostgreSQL with pg_stat_statements: what the other database does is not in it."""
+    settings = "fsync = off\nshared_preload_libraries = 'pg_stat_statements'\n"
+    with started("debian", settings=settings, hba=TRUST) as mine:
+        other = Endpoint(protocol="postgresql", host="127.0.0.1", port=mine.port, user="postgres", database="postgres")
+        with psycopg.connect(
+            f"host=127.0.0.1 port={mine.port} user=postgres dbname=postgres", autocommit=True
+        ) as admin:
+            admin.execute("CREATE DATABASE shop")
+        shop = other.with_database("shop")
+        with psycopg.connect(f"host=127.0.0.1 port={mine.port} user=postgres dbname=shop", autocommit=True) as admin:
+            admin.execute("CREATE EXTENSION pg_stat_statements")
+        told: list[str] = []
+        workload = ObserveWorkload.from_settings({"patience": "1s"})
+        with traffic(other), pytest.raises(LoadError, match="fewer than 5 statements per second"):
+            workload.prepare(shop, told.append)
+        assert told == ["reading statements from pg_stat_statements"]
+        with traffic(shop):
+            workload.prepare(shop, print)
+            measured = watched(workload, shop)
+        assert measured.latency_mean_ms.estimate > 2.0
+        assert measured.latency_ms == {}
+
+
+@pytest.mark.service
+@pytest.mark.parametrize(
+    ("options", "source", "has_times"),
+    [
+        pytest.param(("--performance-schema=ON",), "performance_schema", True, id="schema"),
+        pytest.param((), "the status variable Questions", False, id="questions", marks=pytest.mark.full),
+    ],
+)
+def test_mariadb_counts_without_a_distribution(options: tuple[str, ...], source: str, has_times: bool) -> None:
+    with private_mariadb(*options) as mine, traffic_of_mysql(mine.endpoint):
+        told: list[str] = []
+        workload = ObserveWorkload.from_settings({})
+        workload.prepare(mine.endpoint, told.append)
+        assert told[0] == f"reading statements from {source}"
+        measured = watched(workload, mine.endpoint)
+    assert measured.throughput.estimate > 5.0
+    assert measured.latency_ms == {}
+    assert math.isnan(measured.latency_mean_ms.estimate) is not has_times
