@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.servers import apache
 from tests.servers.web import Site, site
 from tests.workload.runs import counts, quiet, to_the_end
 from trimtab.errors import LoadError, UsageError
@@ -169,6 +170,13 @@ def test_failures_are_counted_by_kind(
     assert words in str(refused.value)
 
 
+def test_browsers_connect_when_they_come(tmp_path: Path, web: Site) -> None:
+    log = run(made(tmp_path, load={"users": 60, "start": "60s"}), web)
+    assert log.users == 60
+    assert log.error_classes == {}
+    assert web.n_connections < 30
+
+
 def test_sessions_can_come_by_a_schedule(tmp_path: Path, web: Site) -> None:
     """The schedule brings sessions; what belongs to one comes after its user's thinking and is not shed."""
     load = {"users": 16, "rate": 20}
@@ -178,6 +186,30 @@ def test_sessions_can_come_by_a_schedule(tmp_path: Path, web: Site) -> None:
     n_sessions = counts(by_session)["home"]
     assert by_session.offered.sum() > by_interaction.offered.sum() > 0
     assert by_session.offered.sum() >= sum(counts(by_session).values()) > n_sessions
+
+
+@pytest.mark.service
+@pytest.mark.full
+@pytest.mark.needs("apache2")
+def test_thousands_of_browsers_come_from_one_process(tmp_path: Path) -> None:
+    """The quick form has a few."""
+    site = """
+    [site]
+    contains = ["Welcome"]
+    [states.home]
+    request = "GET /index.html"
+    [mixes.all]
+    home = { home = 1 }
+    """
+    # So that each of them may keep its connection.
+    settings = "ServerLimit 4\nThreadsPerChild 25\nMaxRequestWorkers 100\nAsyncRequestWorkerFactor 40"
+    with apache.started(settings) as port:
+        browsers = made(tmp_path, site, think_scale=0.5, load={"users": 3000, "start": "5s"})
+        there = Endpoint(protocol="http", host="127.0.0.1", port=port, user="", database="")
+        log = to_the_end(browsers.start(there, seed=1, duration_s=15.0))
+    assert (log.errors, log.error_classes) == ((), {})
+    assert log.users == 3000
+    assert log.offered.sum() >= 3000
 
 
 def test_interactions_are_judged_by_their_limits() -> None:

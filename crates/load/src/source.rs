@@ -19,6 +19,16 @@ pub trait Sources<P: Protocol>: Send + Sync + 'static {
     fn n_users(&self) -> Option<u32> {
         None
     }
+
+    /// Whether users connect with their first requests, as people do, and not before the run.
+    fn connects_late(&self) -> bool {
+        false
+    }
+
+    /// Whether users do what is due at moments of their own also in a closed loop, so that a late generator is not their doing.
+    fn keeps_time(&self) -> bool {
+        false
+    }
 }
 
 /// Sources whose statements the driver prepares on every connection before the run.

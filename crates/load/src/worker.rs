@@ -122,9 +122,10 @@ impl Drop for Outbox {
 const CONNECTS_AT_ONCE: usize = 16;
 
 /// How long users think, in an open loop the requests that wait for them, and the priority with which the thread drives them.
-fn paced(model: &Model, place: Place, seed: u64) -> (Think, Option<Queue>, Priority) {
+fn paced(model: &Model, place: Place, seed: u64, keeps_time: bool) -> (Think, Option<Queue>, Priority) {
     match model {
-        Model::Closed(think) => (*think, None, Priority::Normal),
+        // People who think come when they have thought, however busy the server is.
+        Model::Closed(think) => (*think, None, if keeps_time { take_precedence() } else { Priority::Normal }),
         Model::Open(open) => {
             // A closed loop competes with the server as its clients would; a schedule must be kept whatever the server does.
             let priority = take_precedence();
@@ -140,7 +141,7 @@ pub(crate) async fn run<D: Driver>(job: Job<D>, mut commands: mpsc::UnboundedRec
     let seed = job.plan.seed;
     let sources: Vec<_> = users.iter().map(|&user| job.sources.source(user, seed)).collect();
     let sessions = tokio::select! {
-        result = connect_all(&job.driver, &users, job.plan.limits.connect_timeout) => match result {
+        result = connect_all(&job, &users) => match result {
             Ok(sessions) => sessions,
             Err(failure) => return outbox.send(Event::Connected(Err(failure))),
         },
@@ -151,8 +152,8 @@ pub(crate) async fn run<D: Driver>(job: Job<D>, mut commands: mpsc::UnboundedRec
     let Some(Command::Start(start)) = commands.recv().await else {
         return close_all(sessions).await;
     };
-    let Job { driver, labels, plan, place, reads_steal, timer, .. } = job;
-    let (think, queue, priority) = paced(&plan.model, place, seed);
+    let Job { driver, sources: all, labels, plan, place, reads_steal, timer } = job;
+    let (think, queue, priority) = paced(&plan.model, place, seed, all.keeps_time());
     let extras = Extras { keeps_rows: plan.keeps_rows, reads_steal, priority };
     let recorder = Recorder::new(&users, labels, extras);
     let Limits { duration, operation_timeout, connect_timeout, cancel_grace } = plan.limits;
@@ -227,8 +228,16 @@ fn resume_panic(ended: Result<(), tokio::task::JoinError>) {
     }
 }
 
-async fn connect_all<D: Driver>(driver: &D, users: &[u32], limit: Duration) -> Result<Vec<D::Session>, ConnectFailure> {
-    let connect = async |&user: &u32| connect(driver, limit).await.map_err(|failure| ConnectFailure { user, failure });
+async fn connect_all<D: Driver>(job: &Job<D>, users: &[u32]) -> Result<Vec<D::Session>, ConnectFailure> {
+    let (limit, comes_late) = (job.plan.limits.connect_timeout, job.sources.connects_late());
+    let connect = async |&user: &u32| {
+        // The first one shows whether the server can be reached.
+        let late = if comes_late && Some(&user) != users.first() { job.driver.late() } else { None };
+        match late {
+            Some(session) => Ok(session),
+            None => connect(&job.driver, limit).await.map_err(|failure| ConnectFailure { user, failure }),
+        }
+    };
     futures_util::stream::iter(users).map(connect).buffered(CONNECTS_AT_ONCE).try_collect().await
 }
 

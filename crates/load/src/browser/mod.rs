@@ -46,6 +46,14 @@ impl Sources<Http> for SiteSources {
     fn source(&self, user: u32, seed: u64) -> Box<dyn Source<Http>> {
         Box::new(Visitor::new(Arc::clone(&self.0), seed, user))
     }
+
+    fn connects_late(&self) -> bool {
+        true
+    }
+
+    fn keeps_time(&self) -> bool {
+        self.0.compiled.site.think.scale > 0.0
+    }
 }
 
 /// How often one browser comes to each state within so many interactions, and how many sessions it begins, when all pages are

@@ -131,6 +131,11 @@ pub trait Driver: Clone + Send + 'static {
     /// Opens one connection, ready for requests. The engine bounds the time it may take.
     fn connect(&self) -> impl Future<Output = Result<Self::Session, Failure>>;
 
+    /// A session that connects with its first request, where the driver has such.
+    fn late(&self) -> Option<Self::Session> {
+        None
+    }
+
     /// Opens what this worker needs besides its users' connections; called once, when all users of the run are connected, and
     /// while they work. What cannot be had must not be needed.
     fn attend(&self) -> impl Future<Output = ()> {

@@ -25,6 +25,20 @@ const LIMITS: Limits = Limits {
     cancel_grace: Duration::from_millis(500),
 };
 
+#[test]
+fn what_is_due_at_a_moment_takes_precedence_where_that_is_allowed() {
+    let place = Place { worker: 0, n_workers: 1, n_users: 1 };
+    let closed = || Model::Closed(Think::default());
+    let priority = |keeps_time| {
+        // On a thread of its own: it keeps its priority.
+        let paced = std::thread::spawn(move || (paced(&closed(), place, 1, keeps_time).2, take_precedence()));
+        paced.join().expect("no panic")
+    };
+    assert_eq!(priority(false).0, Priority::Normal);
+    let (had, possible) = priority(true);
+    assert_eq!(had, possible);
+}
+
 fn once(requests: &[FakeRequest]) -> Stream<FakeRequest> {
     let operation = |&request| Arc::new(Operation { label: format!("{request:?}"), commands: vec![request] });
     Stream { operations: requests.iter().map(operation).collect(), repeat: false, think: Duration::ZERO }

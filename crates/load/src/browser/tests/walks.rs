@@ -81,6 +81,15 @@ fn wrong_tables_are_refused() {
 }
 
 #[test]
+fn browsers_that_think_keep_time() {
+    let keeps_time = |scale| {
+        let site = plain(chain(vec![vec![(Move::To(0), 1.0)]]), SESSION);
+        SiteSources::new(Site { think: Think { scale, ..THINK }, ..site }, origin()).expect("legal").keeps_time()
+    };
+    assert_eq!([1.0, 0.1, 0.0].map(keeps_time), [true, true, false]);
+}
+
+#[test]
 fn thinking_is_exponential_up_to_its_cap_and_scaled() {
     let site = Site {
         think: Think { exponential_s: Some((7.0, 14.0)), scale: 0.1 },

@@ -50,6 +50,10 @@ impl Driver for HttpDriver {
         session.open().await?;
         Ok(session)
     }
+
+    fn late(&self) -> Option<HttpSession> {
+        Some(HttpSession::new(Arc::clone(&self.site)))
+    }
 }
 
 #[cfg(test)]
