@@ -12,7 +12,7 @@ from tests.workload.runs import Leftovers, counts, execute, load, quiet, row, to
 from trimtab.errors import LoadError, UsageError
 from trimtab.records import Endpoint
 from trimtab.workload.server import postgresql, server_of
-from trimtab.workload.sql import SqlWorkload
+from trimtab.workload.sql import SqlWorkload, samples
 from trimtab.workload.sql.generators import parse_generators
 from trimtab.workload.sql.samples import native_generators
 
@@ -191,8 +191,9 @@ def test_a_sample_has_each_value_as_often_as_the_table(shop: Endpoint, monkeypat
         assert server._pages(session, '"of_orders"', 100) == ""  # type: ignore[attr-defined]
 
 
-def test_a_key_is_asked_for_in_its_whole_range(shop: Endpoint) -> None:
-    """A sample of the keys of a large table would fit into a cache that the table does not fit into."""
+def test_a_key_is_asked_for_in_its_whole_range(shop: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample of the keys of a large table would fit into a cache that the table does not fit into; of other columns of
+    large tables the sample is larger."""
     execute(
         shop,
         SHOP,
@@ -208,6 +209,12 @@ def test_a_key_is_asked_for_in_its_whole_range(shop: Endpoint) -> None:
     made = {each["name"]: each for each in native_generators(shop.with_database(SHOP), parse_generators(given))}
     assert {key: made["id"][key] for key in ("type", "low", "high")} == {"type": "int", "low": 1, "high": 3000}
     assert [made[name]["type"] for name in ("sparse", "customer", "all")] == ["rows"] * 3
+    for name, number in {"_FEWEST": 100, "_MOST": 250, "_SHARE": 0.05}.items():
+        monkeypatch.setattr(samples, name, number)
+    generators = parse_generators({"c": {"type": "column", "table": "bills", "column": "customer"}})
+    for share, n in ((0.05, 150), (0.5, 250), (0.01, 100)):
+        monkeypatch.setattr(samples, "_SHARE", share)
+        assert len(native_generators(shop.with_database(SHOP), generators)[0]["values"]) == n
 
 
 def test_columns_are_sampled_once_for_all_runs(

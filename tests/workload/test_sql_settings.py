@@ -12,7 +12,7 @@ from trimtab.errors import UsageError
 from trimtab.workload.pgbench import PgbenchWorkload
 from trimtab.workload.pgbench.settings import parse_settings as parse_pgbench
 from trimtab.workload.sql import SqlWorkload
-from trimtab.workload.sql.generators import parse_generators
+from trimtab.workload.sql.generators import AUTO_LIMIT, parse_generators
 from trimtab.workload.sql.settings import parse_settings as parse_sql
 
 
@@ -96,7 +96,7 @@ def test_generators_are_read_whole() -> None:
     assert generators["c"].options == {"values": ["x", "2", "true"], "weights": [1.0, 2.0, 0.0]}
     assert generators["d"].options["to"] == datetime.date(2024, 12, 31)
     assert generators["e"].options["to"] == datetime.datetime(2024, 1, 1, 12)
-    assert generators["f"].options == {"table": "public.t", "column": "id", "limit": 10_000}
+    assert generators["f"].options == {"table": "public.t", "column": "id", "limit": AUTO_LIMIT}
     assert generators["g"].options == {"start": 1, "step": 1}
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from trimtab.errors import UsageError
 from trimtab.workload.table import Table
 
-__all__ = ["DISTRIBUTIONS", "UNKNOWN", "Generator", "parse_generators"]
+__all__ = ["AUTO_LIMIT", "DISTRIBUTIONS", "UNKNOWN", "Generator", "parse_generators"]
 
 UNKNOWN = "?"
 """Type of a generator that `trimtab profile` could not know; the user has to fill it in."""
@@ -46,6 +46,9 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _INT64 = 2**63 - 1
 _LONGEST_TEXT = 1_000_000
 _MOST_SAMPLES = 1_000_000
+
+AUTO_LIMIT = 0
+"""Of a column's sample: by the size of its table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +196,7 @@ def _column(table: Table) -> dict[str, Any]:
     return {
         "table": table.text("table"),
         "column": table.text("column"),
-        "limit": table.integer("limit", 10_000, 1, _MOST_SAMPLES),
+        "limit": table.integer("limit", 0, 1, _MOST_SAMPLES) if "limit" in table else AUTO_LIMIT,
     }
 
 

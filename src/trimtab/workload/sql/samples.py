@@ -8,7 +8,7 @@ from typing import Any
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
 from trimtab.workload.server import ServerError, Session, SqlServer, server_of
-from trimtab.workload.sql.generators import Generator
+from trimtab.workload.sql.generators import AUTO_LIMIT, Generator
 
 __all__ = ["native_generators"]
 
@@ -31,8 +31,9 @@ def _native(generator: Generator, source: tuple[SqlServer, Session] | None) -> d
     skewed = {"distribution": generator.distribution, "skew": generator.skew}
     options = dict(generator.options)
     if generator.type == "column" and source is not None:
-        values = _sample(*source, generator)
-        whole = _range(*source, generator, values)
+        limit = _limit(*source, generator)
+        values = _sample(*source, generator, limit)
+        whole = _range(*source, generator, values) if len(values) == limit else None
         if whole is not None:
             return shared | skewed | {"type": "int", "low": whole[0], "high": whole[1]}
         return shared | skewed | {"type": "rows", "values": values}
@@ -42,12 +43,24 @@ def _native(generator: Generator, source: tuple[SqlServer, Session] | None) -> d
     return shared | skewed | options | {"type": generator.type}
 
 
-def _sample(server: SqlServer, session: Session, generator: Generator) -> list[str]:
-    """Values of the column as text, in an order that the next call repeats on unchanged data."""
+_FEWEST, _MOST, _SHARE = 10_000, 200_000, 0.01
+"""Values of a sample, and the share of a table's rows between these limits: a sample that is too small fits into a cache
+that the values do not fit into."""
+
+
+def _limit(server: SqlServer, session: Session, generator: Generator) -> int:
+    """How many values to draw: what the study file says, or by the size of the table."""
+    if (limit := int(generator.options["limit"])) != AUTO_LIMIT:
+        return limit
+    return round(min(_MOST, max(_FEWEST, _SHARE * server.n_rows(session, _parts(generator.options["table"])))))
+
+
+def _sample(server: SqlServer, session: Session, generator: Generator, limit: int) -> list[str]:
+    """At most `limit` values of the column as text, in an order that the next call repeats on unchanged data."""
     options = generator.options
     where = f"parameter={generator.name} table={options['table']} column={options['column']}"
     try:
-        values = server.sample(session, _parts(options["table"]), options["column"], options["limit"])
+        values = server.sample(session, _parts(options["table"]), options["column"], limit)
     except ServerError as error:
         raise LoadError(
             f"cannot sample {where}: {error.message.splitlines()[0]}",
@@ -67,8 +80,7 @@ def _range(server: SqlServer, session: Session, generator: Generator, values: Se
 
     The whole range is then what users ask for; a sample of it would fit into a cache that the keys do not fit into.
     """
-    is_part = len(values) == generator.options["limit"] and len(set(values)) == len(values)
-    if not is_part or not all(value.lstrip("-").isdecimal() for value in values):
+    if len(set(values)) < len(values) or not all(value.lstrip("-").isdecimal() for value in values):
         return None
     table = _parts(generator.options["table"])
     n_rows = server.n_rows(session, table)
