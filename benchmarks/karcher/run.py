@@ -111,9 +111,11 @@ def summary(default: Sequence[float], ours: Sequence[float]) -> dict[str, Any]:
 def found(session: Session) -> dict[str, Any]:
     """What the server has learnt of the classes with most calls."""
     rows = session.execute(
-        "SELECT settings, probes, gain, left_alone FROM trimtab_sections ORDER BY total_ms DESC LIMIT 1"
+        "SELECT settings, probes, gain, left_alone, plans_compared, same_plan FROM trimtab_sections "
+        "ORDER BY total_ms DESC LIMIT 1"
     ).fetchall()
-    return dict(zip(("settings", "probes", "gain", "left_alone"), rows[0], strict=True)) if rows else {}
+    names = ("settings", "probes", "gain", "left_alone", "plans_compared", "same_plan")
+    return dict(zip(names, rows[0], strict=True)) if rows else {}
 
 
 class Run:

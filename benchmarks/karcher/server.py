@@ -80,5 +80,7 @@ def connection(endpoint: Endpoint, database: str) -> psycopg.Connection[tuple[ob
 def views(session: psycopg.Connection[tuple[object, ...]], folder: Path) -> None:
     """The extension's views and functions, without an installation."""
     text = (EXTENSION / "trimtab--1.0.sql").read_text(encoding="utf-8")
-    if not session.execute("SELECT FROM pg_proc WHERE proname = 'trimtab_export'").fetchall():
-        session.execute(text.replace("MODULE_PATHNAME", str(folder / "trimtab.so")).encode())
+    made = "SELECT oid::regprocedure::text FROM pg_proc WHERE proname LIKE 'trimtab\\_%'"
+    for (function,) in session.execute(made.encode()).fetchall():  # of an earlier build
+        session.execute(f"DROP FUNCTION {function} CASCADE".encode())
+    session.execute(text.replace("MODULE_PATHNAME", str(folder / "trimtab.so")).encode())

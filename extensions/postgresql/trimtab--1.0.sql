@@ -3,7 +3,8 @@ CREATE FUNCTION trimtab_sections(
     OUT id bigint, OUT query_id bigint, OUT database oid, OUT role oid, OUT size_class integer, OUT phase text,
     OUT left_alone text, OUT calls bigint, OUT probes bigint, OUT own_ms double precision, OUT settings text,
     OUT gain double precision, OUT gain_low double precision, OUT gain_high double precision, OUT total_ms double precision,
-    OUT loss_ms double precision, OUT gained_ms double precision, OUT headroom_ms double precision, OUT last_at timestamptz
+    OUT loss_ms double precision, OUT gained_ms double precision, OUT headroom_ms double precision, OUT last_at timestamptz,
+    OUT plans_compared integer, OUT same_plan integer, OUT planning_ms double precision
 ) RETURNS SETOF record AS 'MODULE_PATHNAME', 'trimtab_sections' LANGUAGE C STRICT VOLATILE;
 CREATE VIEW trimtab_sections AS SELECT * FROM trimtab_sections();
 

@@ -10,6 +10,11 @@
 
 #define BANDIT_POINTS 8
 #define BANDIT_ROUNDS 3
+/* What a point of equal estimate may lose all the same. Estimates are wrong by a factor of their own size (Leis et al. 2015, PVLDB 9:3): one
+   that says 4 times is taken for 2 times. */
+#define CHANGE_RISK 0.1
+/* An end to looking at points. */
+#define MAX_SCREENED 400
 
 double tt_random(tt_tuner *t)
 {
@@ -49,20 +54,49 @@ tt_record *tt_find(tt_tuner *t, const tt_point *p)
     return NULL;
 }
 
-tt_record *tt_remember(tt_tuner *t, const tt_point *p, double value)
+/* The record of `p`, new if it has none: then the slowest that is no warning makes room, one that was only looked at first. */
+tt_record *tt_room(tt_tuner *t, const tt_point *p)
 {
     tt_record *r = tt_find(t, p);
-    if (r == NULL && t->n_records < TT_MAX_RECORDS) r = &t->record[t->n_records++];
-    if (r == NULL) { /* full: the slowest that is not a warning makes room */
-        for (int i = 0; i < t->n_records; i++)
-            if (!t->record[i].is_banned && (r == NULL || t->record[i].value > r->value)) r = &t->record[i];
-        if (r == NULL) r = &t->record[0];
+    if (r != NULL) return r;
+    if (t->n_records < TT_MAX_RECORDS) r = &t->record[t->n_records++];
+    for (int i = 0; r != &t->record[t->n_records - 1] && i < t->n_records; i++) {
+        const tt_record *each = &t->record[i];
+        if (each->is_banned) continue;
+        if (r == NULL || (each->n == 0 && r->n > 0) || ((each->n == 0) == (r->n == 0) && each->value > r->value)) r = &t->record[i];
     }
-    if (!tt_same(&t->space, p, &r->point) || r->n == 0) memset(r, 0, sizeof *r);
+    if (r == NULL) r = &t->record[0];
+    memset(r, 0, sizeof *r);
     r->point = *p;
+    return r;
+}
+
+tt_record *tt_remember(tt_tuner *t, const tt_point *p, double value)
+{
+    tt_record *r = tt_room(t, p);
     r->n++;
     r->value += (value - r->value) / r->n;
     return r;
+}
+
+bool tt_is_measured(const tt_tuner *t, const tt_point *p)
+{
+    const tt_record *r = tt_find((tt_tuner *)t, p);
+    return r != NULL && r->n > 0;
+}
+
+/* What does the same as `p` and was measured; NULL: nothing. The default is not among the records. */
+static const tt_record *twin_of(const tt_tuner *t, const tt_record *r)
+{
+    for (int i = 0; i < t->n_records; i++)
+        if (&t->record[i] != r && t->record[i].n > 0 && t->record[i].mark == r->mark) return &t->record[i];
+    return NULL;
+}
+
+bool tt_is_twin(const tt_tuner *t, const tt_point *p)
+{
+    const tt_record *r = t->options.is_screened ? tt_find((tt_tuner *)t, p) : NULL;
+    return r != NULL && r->mark != 0 && (r->mark == TT_AS_DEFAULT || twin_of(t, r) != NULL);
 }
 
 static double n_points(const tt_space *space)
@@ -72,10 +106,17 @@ static double n_points(const tt_space *space)
     return n;
 }
 
-/* The loss to expect of `p` before it was ever measured, as a share of the default's time: each change by its risk and its length. */
+/* The loss to expect of `p` before it was ever measured, as a share of the default's time: by its estimate where there is one, else each
+   change by its risk and its length. */
 double tt_risk(const tt_tuner *t, const tt_point *p)
 {
+    const tt_record *seen = t->options.is_screened ? tt_find((tt_tuner *)t, p) : NULL;
+    const tt_record *best = tt_find((tt_tuner *)t, &t->best);
     double risk = 0;
+    if (seen != NULL && seen->mark != 0) {
+        double cost = seen->cost / (best != NULL && best->mark != 0 ? best->cost : 1);
+        return CHANGE_RISK + (cost > 1 ? sqrt(cost) - 1 : 0);
+    }
     for (int i = 0; i < t->space.n_params; i++) {
         const tt_param_space *param = &t->space.param[i];
         double length = abs(p->level[i] - t->best.level[i]) / (param->n_levels > 3 ? (param->n_levels - 1) / 2.0 : 1.0);
@@ -84,18 +125,66 @@ double tt_risk(const tt_tuner *t, const tt_point *p)
     return risk;
 }
 
+/* The hint laid over the best so far. */
+static void lay_hint(const tt_tuner *t, int h, tt_point *p)
+{
+    *p = t->best;
+    for (int i = 0; i < t->space.n_params; i++)
+        if (t->hint[h].level[i] != t->space.param[i].default_level) p->level[i] = t->hint[h].level[i];
+}
+
+static bool is_hint_open(const tt_tuner *t, int h, tt_point *p)
+{
+    if ((t->hints_used >> h & 1) != 0) return false;
+    lay_hint(t, h, p);
+    return !tt_same(&t->space, p, &t->best) && !tt_is_banned(t, p) && !tt_is_measured(t, p) && !tt_is_twin(t, p);
+}
+
+/* As they come; where points were looked at, the least risky first. */
 static bool propose_hint(tt_tuner *t)
 {
-    while (t->next_hint < t->n_hints) {
-        const tt_point *hint = &t->hint[t->next_hint++];
-        tt_point p = t->best;
-        for (int i = 0; i < t->space.n_params; i++)
-            if (hint->level[i] != t->space.param[i].default_level) p.level[i] = hint->level[i];
-        if (tt_same(&t->space, &p, &t->best) || tt_is_banned(t, &p) || tt_find(t, &p) != NULL) continue;
-        t->candidate = p;
-        return true;
+    double least = 0;
+    int found = -1;
+    for (int h = 0; h < t->n_hints && (found < 0 || t->options.is_screened); h++) {
+        tt_point p;
+        if (!is_hint_open(t, h, &p)) continue;
+        double risk = tt_risk(t, &p);
+        if (found >= 0 && risk >= least) continue;
+        least = risk;
+        found = h;
     }
-    return false;
+    if (found < 0) return false;
+    lay_hint(t, found, &t->candidate);
+    t->hints_used |= 1u << found;
+    return true;
+}
+
+/* The candidate, a hint, waits for better times; it still is the candidate. */
+void tt_reopen_hint(tt_tuner *t)
+{
+    for (int h = 0; h < t->n_hints; h++) {
+        tt_point p;
+        lay_hint(t, h, &p);
+        if (tt_same(&t->space, &p, &t->candidate)) t->hints_used &= ~(1u << h);
+    }
+    t->has_candidate = 0;
+}
+
+/* Of the points that were tried once and looked good the best, for its proof. */
+bool tt_take_finalist(tt_tuner *t)
+{
+    const tt_record *best = NULL;
+    double noise = sqrt(tt_variance(&t->own));
+    for (int i = 0; t->options.is_screened && i < t->n_records; i++) {
+        const tt_record *r = &t->record[i];
+        if (r->n == 0 || r->is_banned || r->is_refuted || r->value > t->best_value - t->options.min_gain - noise) continue;
+        if (!tt_same(&t->space, &r->point, &t->best) && (best == NULL || r->value < best->value)) best = r;
+    }
+    if (best == NULL) return false;
+    t->candidate = best->point;
+    t->has_candidate = 1;
+    tt_begin_proof(t);
+    return true;
 }
 
 /* Moves one parameter at random, at first not far: how far grows with the probes that were made. */
@@ -116,7 +205,7 @@ static bool propose_random(tt_tuner *t)
         tt_point p = t->best;
         step(t, &p);
         if (tt_random(t) < 0.5) step(t, &p);
-        if (tt_same(&t->space, &p, &t->best) || tt_is_default(t, &p) || tt_is_banned(t, &p) || tt_find(t, &p) != NULL) continue;
+        if (tt_same(&t->space, &p, &t->best) || tt_is_default(t, &p) || tt_is_banned(t, &p) || tt_is_measured(t, &p) || tt_is_twin(t, &p)) continue;
         double risk = tt_risk(t, &p);
         if (!found || risk < least) t->candidate = p;
         least = found && least < risk ? least : risk;
@@ -124,6 +213,14 @@ static bool propose_random(tt_tuner *t)
         kept++;
     }
     return found;
+}
+
+/* The simplex is told what is known of a point that does the same. */
+static void tell_twin(tt_tuner *t, const tt_point *p)
+{
+    const tt_record *twin = twin_of(t, tt_find(t, p));
+    t->misses++;
+    tt_simplex_tell(t, twin != NULL ? twin->value : 0);
 }
 
 static bool propose_simplex(tt_tuner *t)
@@ -135,6 +232,7 @@ static bool propose_simplex(tt_tuner *t)
         else if (tt_same(&t->space, &p, &t->best)) tt_simplex_tell(t, t->best_value);
         else if (known != NULL && known->n > 0) tt_simplex_tell(t, known->value);
         else if (tt_is_banned(t, &p)) tt_simplex_tell(t, TT_BANNED_VALUE);
+        else if (tt_is_twin(t, &p)) tell_twin(t, &p);
         else {
             t->candidate = p;
             return true;
@@ -157,8 +255,10 @@ static bool propose_arm(tt_tuner *t)
             p.level[i] = (int16_t)(rest % t->space.param[i].n_levels);
         if (tt_is_default(t, &p) || tt_same(&t->space, &p, &t->best) || tt_is_banned(t, &p)) continue;
         const tt_record *known = tt_find(t, &p);
-        double score = known == NULL ? -1e6 + tt_risk(t, &p) : known->value - noise * sqrt(2 * log(drawn + 2.0) / known->n);
-        if (known != NULL && score > t->best_value - t->options.min_gain) continue;
+        if (tt_is_twin(t, &p)) continue;
+        bool is_new = known == NULL || known->n == 0;
+        double score = is_new ? -1e6 + tt_risk(t, &p) : known->value - noise * sqrt(2 * log(drawn + 2.0) / known->n);
+        if (!is_new && score > t->best_value - t->options.min_gain) continue;
         if (!found || score < best_score) {
             best_score = score;
             t->candidate = p;
@@ -173,7 +273,7 @@ static void start_simplex(tt_tuner *t)
     tt_point start = t->best;
     double value = t->best_value;
     for (int i = 0; i < t->n_records; i++)
-        if (!t->record[i].is_banned && t->record[i].value < value) {
+        if (!t->record[i].is_banned && t->record[i].n > 0 && t->record[i].value < value) {
             start = t->record[i].point;
             value = t->record[i].value;
         }
@@ -192,7 +292,7 @@ bool tt_propose(tt_tuner *t)
         case TT_BANDIT: found = propose_arm(t); break;
         default: return false;
         }
-        if (found) return true;
+        if (found || tt_take_finalist(t)) return true;
         if (t->source == TT_HINTS) {
             t->source = n_points(&t->space) <= BANDIT_POINTS ? TT_BANDIT : TT_RANDOM;
         } else if (t->source == TT_RANDOM && t->n_drawn >= t->options.n_random) {
@@ -202,4 +302,42 @@ bool tt_propose(tt_tuner *t)
             t->source = TT_DONE;
         }
     }
+}
+
+static bool is_seen(const tt_tuner *t, const tt_point *p)
+{
+    const tt_record *r = tt_find((tt_tuner *)t, p);
+    return r != NULL && r->mark != 0;
+}
+
+bool tt_to_screen(tt_tuner *t, tt_point *point)
+{
+    if (!t->options.is_screened || t->phase != TT_SEARCHING || t->lease > 0) return false;
+    for (;;) {
+        if (t->has_candidate && !is_seen(t, &t->candidate)) {
+            *point = t->candidate;
+            return true;
+        }
+        if (t->has_candidate && !tt_is_twin(t, &t->candidate)) return false;
+        if (t->has_candidate && t->source == TT_SIMPLEX) tell_twin(t, &t->candidate);
+        t->has_candidate = 0;
+        if (t->n_screened >= MAX_SCREENED) t->source = TT_DONE;
+        for (int h = 0; t->source == TT_HINTS && h < t->n_hints; h++)
+            if (is_hint_open(t, h, point) && !is_seen(t, point)) return true;
+        if (!tt_propose(t) || t->phase != TT_SEARCHING) return false;
+        t->has_candidate = 1;
+    }
+}
+
+void tt_screen(tt_tuner *t, const tt_point *point, uint64_t mark, double cost, double time)
+{
+    tt_record *r = tt_room(t, point);
+    r->mark = mark;
+    r->cost = cost > 0 ? cost : 1;
+    t->n_screened++;
+    t->n_same += tt_is_twin(t, point);
+    if (!(time > 0) || isinf(time)) return;
+    t->account.total += time;
+    t->account.probe_loss += time;
+    t->account.screening += time;
 }

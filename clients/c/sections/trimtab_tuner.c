@@ -13,6 +13,9 @@
 #define CUSUM_ALARM 12.0
 #define CUSUM_CLIP 4.0
 #define MAX_CAUTION 64.0
+/* Where points are looked at first, a gain of this factor is proven at once; a smaller one when each point was tried, or none can be paid. */
+#define GREAT_GAIN 1.2
+#define PLAIN_GAIN 1.5
 /* A gain that was looked for and whose proof stopped when it looked good is a little too good: its interval is so much wider, until
    so many runs of the default beside the settled best have measured it anew. */
 #define SELECTION 2.0
@@ -74,9 +77,10 @@ double tt_headroom(const tt_tuner *t)
 static bool can_pay(const tt_tuner *t, double work)
 {
     const tt_record *known = tt_find((tt_tuner *)t, &t->candidate);
-    double loss = known == NULL ? tt_risk(t, &t->candidate) * t->caution : exp(known->value) - 1;
+    bool is_known = known != NULL && known->n > 0;
+    double loss = !is_known ? tt_risk(t, &t->candidate) * t->caution : exp(known->value) - 1;
     double once = exp(t->base.mean) * (work > 0 ? work : t->account.total / ((double)t->account.n_runs + 1e-9) / exp(t->own.mean));
-    if (loss <= 0) return tt_headroom(t) >= 0 || known != NULL;
+    if (loss <= 0) return tt_headroom(t) >= 0 || is_known;
     return tt_headroom(t) >= loss * once;
 }
 
@@ -84,6 +88,20 @@ static void drop_candidate(tt_tuner *t)
 {
     t->has_candidate = 0;
     t->phase = TT_SEARCHING;
+}
+
+static void refute(tt_tuner *t)
+{
+    tt_room(t, &t->candidate)->is_refuted = 1;
+    t->misses++;
+    drop_candidate(t);
+}
+
+void tt_begin_proof(tt_tuner *t)
+{
+    t->phase = TT_PROVING;
+    memset(&t->proof_best, 0, sizeof t->proof_best);
+    memset(&t->proof_candidate, 0, sizeof t->proof_candidate);
 }
 
 static void promote(tt_tuner *t, double difference, double error)
@@ -99,19 +117,32 @@ static void promote(tt_tuner *t, double difference, double error)
     drop_candidate(t);
 }
 
+/* A gain that no drift between two runs explains needs fewer turns; its noise is the largest that was seen. */
+static bool is_plain(const tt_tuner *t, double difference, double *error)
+{
+    const tt_stats *b = &t->proof_best, *c = &t->proof_candidate;
+    double noise = fmax(tt_variance(&t->own), fmax(tt_variance(b), tt_variance(c)));
+    if (!t->options.is_screened || b->n < 1 || c->n < 2 || difference > -log(PLAIN_GAIN)) return false;
+    *error = sqrt(noise * (1 / b->n + 1 / c->n));
+    return difference + student(fmin(t->own.n - 1, 8)) * *error < 0;
+}
+
 /* After each run of a proof: proven, hopeless, or go on. Only runs made for the proof count, in turns. */
 static void look_at_proof(tt_tuner *t)
 {
     const tt_stats *b = &t->proof_best, *c = &t->proof_candidate;
+    double plain_error, plain = c->mean - b->mean;
+    if (is_plain(t, plain, &plain_error)) {
+        promote(t, plain, plain_error);
+        return;
+    }
     if (b->n < 3 || c->n < 3) return;
     double df = b->n + c->n - 2, pooled = (b->m2 + c->m2) / df;
     if (pooled < NOISE_FLOOR * NOISE_FLOOR) pooled = NOISE_FLOOR * NOISE_FLOOR;
     double error = sqrt(pooled * (1 / b->n + 1 / c->n)), difference = c->mean - b->mean;
     if (difference <= -t->options.min_gain && difference + student(df) * error < 0) promote(t, difference, error);
-    else if (difference - 2 * error > -t->options.min_gain || c->n >= t->options.max_proof) {
-        t->misses++;
-        drop_candidate(t);
-    }
+    /* What was looked at has rivals that wait: a proof without prospects ends sooner. */
+    else if (difference - (t->options.is_screened ? 1 : 2) * error > -t->options.min_gain || c->n >= t->options.max_proof) refute(t);
 }
 
 /* The risks that were declared are a guess: a probe that lost more makes all further ones wait until more can be lost. */
@@ -128,8 +159,7 @@ static void judge(tt_tuner *t, double y)
     if (t->phase == TT_PROVING) {
         tt_remember(t, &t->candidate, difference + t->best_value);
         if (difference > log(t->options.max_ratio)) {
-            t->misses++;
-            drop_candidate(t);
+            refute(t);
             return;
         }
         add(&t->proof_candidate, y);
@@ -140,10 +170,8 @@ static void judge(tt_tuner *t, double y)
     tt_record *r = tt_remember(t, &t->candidate, difference + t->best_value);
     if (t->source == TT_SIMPLEX) tt_simplex_tell(t, r->value);
     if (difference > log(t->options.max_ratio)) r->is_banned = 1;
-    if (difference < -t->options.min_gain / 2) {
-        t->phase = TT_PROVING;
-        memset(&t->proof_best, 0, sizeof t->proof_best);
-        memset(&t->proof_candidate, 0, sizeof t->proof_candidate);
+    if (difference < -(t->options.is_screened ? log(GREAT_GAIN) : t->options.min_gain / 2)) {
+        tt_begin_proof(t);
         return;
     }
     t->misses++;
@@ -272,7 +300,8 @@ void tt_restart(tt_tuner *t)
     t->source = TT_HINTS;
     t->epoch++;
     t->n_restarts++;
-    t->lease = t->has_candidate = t->n_drawn = t->misses = t->next_hint = t->n_records = 0;
+    t->lease = t->has_candidate = t->n_drawn = t->misses = t->n_records = t->n_screened = t->n_same = 0;
+    t->hints_used = 0;
     t->since_probe = t->since_check = t->since_restart = t->n_checks = 0;
     tt_default(&t->space, &t->best);
     t->best_value = t->best_error = t->cusum_up = t->cusum_down = 0;
@@ -301,6 +330,8 @@ static void give(const tt_tuner *t, tt_ticket *ticket, int kind)
 static bool is_probe_due(tt_tuner *t, double work)
 {
     if (t->lease > 0 && --t->lease > 0) return false; /* one is under way */
+    tt_point unseen;
+    if (tt_to_screen(t, &unseen)) return false;
     if (!t->has_candidate) {
         if (!tt_propose(t)) {
             t->phase = TT_SETTLED;
@@ -310,7 +341,17 @@ static bool is_probe_due(tt_tuner *t, double work)
         t->has_candidate = 1;
     }
     if (t->phase == TT_PROVING ? t->proof_candidate.n > t->proof_best.n : t->since_probe < 1) return false;
-    return can_pay(t, work);
+    if (can_pay(t, work)) return true;
+    /* Too risky for now: meanwhile what looked good is proven. */
+    if (!t->options.is_screened || t->phase != TT_SEARCHING || t->source != TT_HINTS) return false;
+    tt_reopen_hint(t);
+    return tt_take_finalist(t) && can_pay(t, work);
+}
+
+bool tt_still_fits(const tt_tuner *t, const tt_ticket *ticket)
+{
+    if (ticket->kind != TT_PROBE || ticket->epoch != t->epoch || ticket->serial != t->serial || t->phase != TT_SEARCHING) return true;
+    return !tt_is_twin(t, &ticket->point) && can_pay(t, 1);
 }
 
 void tt_next(tt_tuner *t, double work, tt_ticket *ticket)
@@ -414,7 +455,7 @@ bool tt_is_sane(const tt_tuner *t)
     for (int i = 0; i < t->n_hints && i < TT_MAX_HINTS; i++)
         if (!is_inside(s, &t->hint[i])) return false;
     return t->phase >= TT_WATCHING && t->phase <= TT_PINNED && t->n_hints >= 0 && t->n_hints <= TT_MAX_HINTS &&
-           t->next_hint >= 0 && t->n_records >= 0 && t->n_records <= TT_MAX_RECORDS && t->simplex.n >= 0 &&
+           t->n_records >= 0 && t->n_records <= TT_MAX_RECORDS && t->simplex.n >= 0 &&
            t->simplex.n <= s->n_params && t->simplex.at >= 0 && t->simplex.at <= t->simplex.n + 1 && t->options.n_watch > 0 &&
            t->options.n_watch < 1 << 20 && t->n_restarts >= 0;
 }

@@ -22,10 +22,10 @@ extern "C" {
 #endif
 
 #define TT_MAX_PARAMS 16
-#define TT_MAX_HINTS 12
-#define TT_MAX_RECORDS 40
+#define TT_MAX_HINTS 20
+#define TT_MAX_RECORDS 96
 /* Changes with every change of the structs below: a block or file of another layout is refused. */
-#define TT_LAYOUT 1
+#define TT_LAYOUT 2
 
 /* A level for each parameter, counted from 0. */
 typedef struct tt_point {
@@ -57,6 +57,8 @@ typedef struct tt_options {
     int32_t max_proof;  /* runs of a candidate in its proof; 16 */
     int32_t recheck;    /* once settled, one in so many runs is the default, to see whether it still is slower; 32 */
     int32_t lease;      /* a probe that was not told after so many other runs is lost; 256 */
+    int32_t is_screened; /* 1: the caller looks at each point before it is tried, see tt_to_screen; 0 */
+    int32_t padding;
     uint64_t seed;      /* of the random probes; 1 */
 } tt_options;
 
@@ -83,6 +85,9 @@ typedef struct tt_record {
     double value; /* log of its time over the default's */
     int32_t n;
     int32_t is_banned;
+    int32_t is_refuted, padding; /* its proof found no gain */
+    uint64_t mark; /* of what it does, as the caller told; 0: not looked at */
+    double cost;   /* its estimate over the default's */
 } tt_record;
 
 /* Where the time went. All sums in the unit of the times told. */
@@ -91,6 +96,7 @@ typedef struct tt_account {
     double probe_loss; /* probes slower than the default would have been */
     double kept_loss;  /* runs with the best point slower than the default would have been */
     double gained;     /* runs faster than the default would have been */
+    double screening;  /* what looking at points took; in total and probe_loss too */
     uint64_t n_runs, n_probes, n_lost;
 } tt_account;
 
@@ -110,7 +116,8 @@ typedef struct tt_tuner {
     int32_t phase, source;
     uint32_t epoch, serial;
     int32_t lease, has_candidate, n_drawn, misses;
-    int32_t n_hints, next_hint, n_records, since_probe, since_check, n_restarts, n_promoted, since_restart, n_checks, padding;
+    int32_t n_hints, n_records, since_probe, since_check, n_restarts, n_promoted, since_restart, n_checks, n_screened, n_same;
+    uint32_t hints_used, padding;
     tt_point hint[TT_MAX_HINTS];
     tt_point best, candidate;
     double best_value;          /* log of the best's time over the default's, as proven; 0: the default is the best */
@@ -143,6 +150,19 @@ void tt_abandon(tt_tuner *tuner, const tt_ticket *ticket, double time);
 /* The run never began, or ran with other values: nothing was lost and nothing learnt. */
 void tt_return(tt_tuner *tuner, const tt_ticket *ticket);
 
+/* Where a look at a point shows what it does before it runs (the plan of a query), points that do the same are tried once, and the risk of
+   the others is known better; each is tried once, and then the best of them are proven. With options.is_screened: the next point to
+   look at; no probe is due before. False: none now. */
+bool tt_to_screen(tt_tuner *tuner, tt_point *point);
+
+/* What a look at `point` showed, and the `time` it took, which counts as lost. Points of equal `mark` do the same; `mark` 0 is for none and
+   TT_AS_DEFAULT for what the default does. `cost` is an estimate of its time over the default's (above 0). */
+#define TT_AS_DEFAULT 1
+void tt_screen(tt_tuner *tuner, const tt_point *point, uint64_t mark, double cost, double time);
+
+/* Whether the candidate that was handed out, after another look at it, still is worth its risk. */
+bool tt_still_fits(const tt_tuner *tuner, const tt_ticket *ticket);
+
 /* The environment changed: measures anew; the best so far is the first to be tried again. */
 void tt_restart(tt_tuner *tuner);
 
@@ -169,6 +189,12 @@ bool tt_propose(tt_tuner *tuner);
 double tt_risk(const tt_tuner *tuner, const tt_point *point);
 tt_record *tt_find(tt_tuner *tuner, const tt_point *point);
 tt_record *tt_remember(tt_tuner *tuner, const tt_point *point, double value);
+tt_record *tt_room(tt_tuner *tuner, const tt_point *point);
+bool tt_is_measured(const tt_tuner *tuner, const tt_point *point);
+bool tt_is_twin(const tt_tuner *tuner, const tt_point *point);
+void tt_reopen_hint(tt_tuner *tuner);
+bool tt_take_finalist(tt_tuner *tuner);
+void tt_begin_proof(tt_tuner *tuner);
 void tt_simplex_begin(tt_tuner *tuner, const tt_point *start, double value);
 bool tt_simplex_ask(tt_tuner *tuner, tt_point *point);
 void tt_simplex_tell(tt_tuner *tuner, double value);

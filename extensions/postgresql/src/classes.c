@@ -122,6 +122,7 @@ void trimtab_new_tuner(Class *class)
     options.min_gain = trimtab_min_gain / 100;
     options.max_ratio = trimtab_max_ratio;
     options.seed = class->key.query_id | 1;
+    options.is_screened = trimtab_test_cost[0] == '\0' || trimtab_test_plan_ms() > 0;
     trimtab_knob_levels(class->base_values, class->levels);
     trimtab_make_space(class->base_values, &space);
     tt_tuner_init(&class->tuner, &space, &options);
@@ -188,6 +189,17 @@ void trimtab_release(void)
     shared->memory_kb -= reserved_kb;
     reserved_kb = 0;
     LWLockRelease(&shared->lock);
+}
+
+/* Notes that plans were made for candidates; the caller holds the lock. */
+void trimtab_record_looks(Shared *s, const Class *class, int n, int n_same, double ms)
+{
+    tt_point own;
+    Event *event = &s->event[s->n_events % N_EVENTS];
+    tt_default(&class->tuner.space, &own);
+    trimtab_record(s, class, EVENT_LOOKED, &own, ms);
+    event->n_looks = n;
+    event->n_same = n_same;
 }
 
 /* Notes what happened; the caller holds the lock. */

@@ -20,6 +20,7 @@ static struct {
     uint64 query_id;
     bool has_class, is_reused, is_told, is_complete;
     Planned plan;
+    BufferUsage before;
     double ms;
     int runs;
 } now;
@@ -78,6 +79,7 @@ static void begin(QueryDesc *desc)
     if (mark == 0 && f->n >= N_FIRST && !trimtab_is_class(f) && ++f->skipped % SHORT_SAMPLE != 0) return;
     now.query_id = f->query_id;
     now.desc = desc;
+    now.before = pgBufferUsage;
     if (mark == 0) return;
     if (p->tag != mark || p->key.query_id != now.query_id || !is_as_planned(p)) { /* its record made room, or the session changed */
         trimtab_throw_away(mark);
@@ -212,6 +214,14 @@ static bool is_plan_stale(Class *class)
     return trimtab_choose_again(class, &now.plan);
 }
 
+/* What a run with the session's own values shows besides its time. */
+static void note_default(Class *class)
+{
+    class->base_cost = now.desc->plannedstmt->planTree->total_cost;
+    if (!now.is_reused) class->plan_ms = trimtab_test_cost[0] != '\0' ? trimtab_test_plan_ms() : now.plan.plan_ms;
+    trimtab_note_io(class, &now.before);
+}
+
 static void conclude_class(double ms)
 {
     Shared *shared = trimtab_shared();
@@ -221,7 +231,7 @@ static void conclude_class(double ms)
     class = trimtab_find(&now.plan.key, now.plan.base, false);
     if (class != NULL) {
         class->calls++;
-        if (now.plan.ticket.kind == TT_DEFAULT) class->base_cost = now.desc->plannedstmt->planTree->total_cost;
+        if (now.plan.ticket.kind == TT_DEFAULT) note_default(class);
         class->last_at = GetCurrentTimestamp();
         if (now.is_complete && now.is_told) tell(shared, class, ms);
         else if (now.is_told) tt_return(&class->tuner, &now.plan.ticket);

@@ -65,7 +65,7 @@ static void open_section(void)
     tt_point point;
     tt_next(&section.inside->tuner, 0, &section.ticket);
     point = to_point(section.inside, &section.ticket.point);
-    section.level = trimtab_apply(section.inside->base, &point, true);
+    section.level = trimtab_apply(section.inside->base, &point, true, 0);
     section.tuples = 0;
     section.is_open = true;
     INSTR_TIME_SET_CURRENT(section.began);

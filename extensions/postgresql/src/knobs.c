@@ -199,8 +199,10 @@ void trimtab_add_hints(tt_tuner *tuner, const double *base)
         {{MEMOIZE, -1, -1}, {0}},
         {{HASHAGG, -1, -1}, {0}},
         {{MERGEJOIN, -1, -1}, {0}},
+        {{HASHJOIN, -1, -1}, {0}},
+        {{BITMAP, -1, -1}, {0}},
         {{NESTLOOP, -1, -1}, {0}},
-            };
+    };
     KnobLevels levels[N_KNOBS];
     tt_point told;
     bool is_told = false;
@@ -227,11 +229,33 @@ static void set(int knob, double value)
     (void)set_config_option(knobs[knob].name, text, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, WARNING, false);
 }
 
+/* Whether a value of `point` is one that PostgreSQL multiplies what it estimates with. */
+bool trimtab_has_costs(const double *base, const tt_point *point)
+{
+    KnobLevels levels[N_KNOBS];
+    trimtab_knob_levels(base, levels);
+    return point->level[PAGE_COST] != levels[PAGE_COST].base || point->level[SETUP] != levels[SETUP].base;
+}
+
+/* Adds the values that act while a plan runs to a hash, where they can matter: memory to what has written temporary files or counts on
+   memory for more than its files, reading ahead to what has read. */
+uint64 trimtab_mix_running(uint64 hash, const double *base, const tt_point *point, bool has_spilled, bool has_read)
+{
+    KnobLevels levels[N_KNOBS];
+    double values[3];
+    trimtab_knob_levels(base, levels);
+    values[0] = has_spilled ? levels[WORK_MEM].value[point->level[WORK_MEM]] : 0;
+    values[1] = has_spilled ? levels[HASH_MEM].value[point->level[HASH_MEM]] : 0;
+    values[2] = has_read ? levels[IO].value[point->level[IO]] : 0;
+    return hash_combine64(hash, hash_bytes_extended((const unsigned char *)values, sizeof values, 0));
+}
+
 /*
- * Sets what differs from the base, within a level of settings of its own; 0 when nothing does. trimtab_unapply takes it back; so
+ * Sets what differs from the base, within a level of settings of its own; 0 when nothing does. `nudge`: a share of the way back to the
+ * base for costs, 0 but for a look at a plan. trimtab_unapply takes it back; so
  * does the end of the (sub)transaction on an error: PostgreSQL's own way for functions with SET.
  */
-int trimtab_apply(const double *base, const tt_point *point, bool executing)
+int trimtab_apply(const double *base, const tt_point *point, bool executing, double nudge)
 {
     KnobLevels levels[N_KNOBS];
     int level = 0;
@@ -240,7 +264,8 @@ int trimtab_apply(const double *base, const tt_point *point, bool executing)
         if (point->level[i] == levels[i].base || point->level[i] >= levels[i].n || guc_of(&knobs[i]) == NULL) continue;
         if (executing ? !knobs[i].in_run : !knobs[i].in_plan) continue;
         if (level == 0) level = NewGUCNestLevel();
-        set(i, levels[i].value[point->level[i]]);
+        double value = levels[i].value[point->level[i]];
+        set(i, i == PAGE_COST || i == SETUP ? value + nudge * (base[i] - value) : value);
     }
     return level;
 }

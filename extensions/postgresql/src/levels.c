@@ -16,15 +16,26 @@ bool trimtab_is_ours(void)
     return trimtab_mode != MODE_OFF && trimtab_nesting == 0 && !IsParallelWorker() && !trimtab_is_in_force && trimtab_shared() != NULL;
 }
 
-/* Opens a level of settings; the values stand until close_level, or until the transaction fails. */
-int trimtab_open_level(const Planned *p, bool executing)
+static int open_level(const Planned *p, bool executing, double nudge)
 {
-    int level = trimtab_apply(p->base, &p->ticket.point, executing);
+    int level = trimtab_apply(p->base, &p->ticket.point, executing, nudge);
     if (level > 0) {
         trimtab_is_in_force = is_statement_in_force = true;
         memcpy(force_base, p->base, sizeof force_base);
     }
     return level;
+}
+
+/* Opens a level of settings; the values stand until close_level, or until the transaction fails. */
+int trimtab_open_level(const Planned *p, bool executing)
+{
+    return open_level(p, executing, 0);
+}
+
+/* For a look at a plan: costs are a little nearer to the session's own. */
+int trimtab_open_nudged(const Planned *p, double nudge)
+{
+    return open_level(p, false, nudge);
 }
 
 void trimtab_close_level(int level)

@@ -57,10 +57,17 @@ double trimtab_test_ms(const double *base, const tt_point *point)
             *factor++ = '\0';
             if (knob >= 0 && point->level[knob] != levels[knob].base && (here == atof(value) || (atof(value) > 1 && here > atof(value))))
                 ms *= atof(factor);
-        } else if (factor == NULL) ms *= atof(value);
+        } else if (factor == NULL && strcmp(entry, "plan") != 0) ms *= atof(value);
     }
     pfree(copy);
     return ms;
+}
+
+/* For tests: what planning "took", from the entry `plan=2`; without one no plans are compared, because only values have a price then. */
+double trimtab_test_plan_ms(void)
+{
+    const char *entry = strstr(trimtab_test_cost, "plan=");
+    return entry != NULL ? atof(entry + 5) : 0;
 }
 
 static void define_limits(void)

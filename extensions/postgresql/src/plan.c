@@ -60,7 +60,7 @@ void trimtab_throw_away(uint32 tag)
     if (tag != 0) CallSyscacheCallbacks(PROCOID, tag);
 }
 
-static PlannedStmt *call_planner(Query *parse, const char *text, int options, ParamListInfo params)
+PlannedStmt *trimtab_call_planner(Query *parse, const char *text, int options, ParamListInfo params)
 {
     PlannedStmt *plan;
     trimtab_nesting++;
@@ -111,9 +111,12 @@ static void return_unused(Planned *p)
     if (class != NULL) tt_return(&class->tuner, &p->ticket);
 }
 
-/* The next ticket of a plan that PostgreSQL keeps, for its next planning; whether it wants other values than the plan has. */
+/* The next ticket of a plan that PostgreSQL keeps, for its next planning; whether it wants other values than the plan has, or a look at
+   the plans of other values, which only a planning gives. */
 bool trimtab_choose_again(Class *class, const Planned *p)
 {
+    tt_point point;
+    if (trimtab_wants_look(class, &point)) return true;
     if (has_kept) return_unused(&kept);
     kept = *p;
     choose(trimtab_shared(), class, &kept);
@@ -124,34 +127,6 @@ bool trimtab_choose_again(Class *class, const Planned *p)
 Planned *trimtab_planned(uint32 tag)
 {
     return &planned[tag % N_PLANNED];
-}
-
-static bool decide(Query *parse, Planned *p)
-{
-    Shared *shared = trimtab_shared();
-    LeftAlone left = trimtab_inspect(parse);
-    Class *class;
-    if (left == LEFT_NOT) left = trimtab_situation();
-    trimtab_key(parse, p->base, &p->key);
-    LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
-    class = trimtab_find(&p->key, p->base, !trimtab_in_explain);
-    if (class != NULL) {
-        class->left = left;
-        p->is_free = left == LEFT_NOT;
-        p->base_cost = class->base_cost;
-        ticket_of(class, TT_DEFAULT, &p->ticket);
-        if (left == LEFT_NOT && trimtab_mode == MODE_TUNE && trimtab_inside != INSIDE_ALONE) {
-            bool is_kept = has_kept && memcmp(&kept.key, &p->key, sizeof kept.key) == 0;
-            if (has_kept && !is_kept) return_unused(&kept);
-            has_kept = false;
-            if (!planned[last_probe % N_PLANNED].is_used) return_unused(&planned[last_probe % N_PLANNED]);
-            last_probe = 0;
-            if (is_kept) p->ticket = kept.ticket;
-            else choose(shared, class, p);
-        }
-    }
-    LWLockRelease(&shared->lock);
-    return class != NULL;
 }
 
 /* Gives a ticket back that will not be used, and takes the default instead; `for_good`: its values never fit. */
@@ -168,6 +143,55 @@ void trimtab_give_back(Planned *p, LeftAlone why, bool for_good)
         class->left = why;
     }
     LWLockRelease(&shared->lock);
+}
+
+/* The ticket of a class that may be touched. */
+static void draw(Planned *p, const Statement *s)
+{
+    Shared *shared = trimtab_shared();
+    Class *class;
+    if (!trimtab_in_explain) trimtab_screen(p, s);
+    LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
+    class = trimtab_find(&p->key, p->base, false);
+    if (class != NULL) {
+        bool is_kept = has_kept && memcmp(&kept.key, &p->key, sizeof kept.key) == 0;
+        if (has_kept && !is_kept) return_unused(&kept);
+        has_kept = false;
+        if (!planned[last_probe % N_PLANNED].is_used) return_unused(&planned[last_probe % N_PLANNED]);
+        last_probe = 0;
+        if (is_kept) p->ticket = kept.ticket;
+        else choose(shared, class, p);
+    }
+    LWLockRelease(&shared->lock);
+    if (p->ticket.kind != TT_PROBE || trimtab_is_worth_it(p, s)) return;
+    LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
+    return_unused(p);
+    class = trimtab_find(&p->key, p->base, false);
+    if (class != NULL) ticket_of(class, TT_BEST, &p->ticket);
+    LWLockRelease(&shared->lock);
+}
+
+/* Whether the statement is of a class, and what it is planned with. */
+static bool decide(const Statement *s, Planned *p)
+{
+    Shared *shared = trimtab_shared();
+    LeftAlone left = trimtab_inspect(s->parse);
+    bool is_tuned = false;
+    Class *class;
+    if (left == LEFT_NOT) left = trimtab_situation();
+    trimtab_key(s->parse, p->base, &p->key);
+    LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
+    class = trimtab_find(&p->key, p->base, !trimtab_in_explain);
+    if (class != NULL) {
+        class->left = left;
+        p->is_free = left == LEFT_NOT;
+        p->base_cost = class->base_cost;
+        ticket_of(class, TT_DEFAULT, &p->ticket);
+        is_tuned = left == LEFT_NOT && trimtab_mode == MODE_TUNE && trimtab_inside != INSIDE_ALONE;
+    }
+    LWLockRelease(&shared->lock);
+    if (is_tuned) draw(p, s);
+    return class != NULL;
 }
 
 static void tag(PlannedStmt *plan, Planned *p)
@@ -189,7 +213,7 @@ static PlannedStmt *plan_with(Planned *p, Query *parse, const char *text, int op
     int level;
     INSTR_TIME_SET_CURRENT(began);
     level = trimtab_open_level(p, false);
-    plan = call_planner(parse, text, options, params);
+    plan = trimtab_call_planner(parse, text, options, params);
     trimtab_close_level(level);
     p->plan_ms = trimtab_elapsed_ms(began);
     return plan;
@@ -198,12 +222,13 @@ static PlannedStmt *plan_with(Planned *p, Query *parse, const char *text, int op
 static PlannedStmt *plan_class(Query *parse, const char *text, int options, ParamListInfo params)
 {
     Planned p;
+    Statement s = {parse, text, options, params};
     PlannedStmt *plan;
     Query *again;
     memset(&p, 0, sizeof p);
     trimtab_knob_values(p.base);
     p.rules = trimtab_rules();
-    if (!decide(parse, &p)) return call_planner(parse, text, options, params);
+    if (!decide(&s, &p)) return trimtab_call_planner(parse, text, options, params);
     again = p.ticket.kind == TT_DEFAULT ? NULL : copyObject(parse); /* the planner scribbles on it */
     plan = plan_with(&p, parse, text, options, params);
     p.extra_kb = trimtab_extra_memory_kb(plan, p.base, &p.ticket.point);
@@ -230,7 +255,7 @@ PlannedStmt *trimtab_plan(Query *parse, const char *text, int options, ParamList
     if (!trimtab_is_in_force)
         return trimtab_next_planner != NULL ? trimtab_next_planner(parse, text, options, params) : standard_planner(parse, text, options, params);
     level = trimtab_open_base(&was_in_force);
-    plan = call_planner(parse, text, options, params);
+    plan = trimtab_call_planner(parse, text, options, params);
     trimtab_close_base(level, was_in_force);
     return plan;
 }

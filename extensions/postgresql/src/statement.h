@@ -6,6 +6,7 @@
 
 #include "trimtab.h"
 
+#include "executor/instrument.h"
 #include "optimizer/planner.h"
 #include "portability/instr_time.h"
 
@@ -26,6 +27,21 @@ typedef struct Planned {
     double base_cost;
 } Planned;
 
+/* What the planner is called with. */
+typedef struct Statement {
+    Query *parse;
+    const char *text;
+    int options;
+    ParamListInfo params;
+} Statement;
+
+/* What a look at a plan showed. */
+typedef struct Look {
+    uint64 mark; /* equal for plans that do the same */
+    double cost; /* estimated with the session's own costs; below 0: not known */
+    double ms;   /* what the look took */
+} Look;
+
 /* What this backend knows of a query id without asking shared memory. */
 typedef struct Front {
     uint64 query_id;
@@ -38,6 +54,7 @@ typedef struct Front {
 extern int trimtab_nesting;
 extern bool trimtab_is_in_force;
 extern bool trimtab_is_ours(void);
+extern int trimtab_open_nudged(const Planned *p, double nudge);
 extern int trimtab_open_level(const Planned *p, bool executing);
 extern void trimtab_close_level(int level);
 extern int trimtab_open_base(bool *was_in_force);
@@ -47,6 +64,7 @@ extern double trimtab_elapsed_ms(instr_time began);
 
 /* plan.c */
 extern PlannedStmt *trimtab_plan(Query *parse, const char *text, int options, ParamListInfo params);
+extern PlannedStmt *trimtab_call_planner(Query *parse, const char *text, int options, ParamListInfo params);
 extern planner_hook_type trimtab_next_planner;
 extern Front *trimtab_front_of(uint64 query_id);
 extern uint32 trimtab_rules(void);
@@ -56,5 +74,11 @@ extern Planned *trimtab_planned(uint32 tag);
 extern void trimtab_throw_away(uint32 tag);
 extern void trimtab_give_back(Planned *p, LeftAlone why, bool for_good);
 extern bool trimtab_choose_again(Class *class, const Planned *p);
+
+/* screen.c */
+extern void trimtab_screen(Planned *p, const Statement *s);
+extern bool trimtab_wants_look(Class *class, tt_point *point);
+extern bool trimtab_is_worth_it(Planned *p, const Statement *s);
+extern void trimtab_note_io(Class *class, const BufferUsage *before);
 
 #endif

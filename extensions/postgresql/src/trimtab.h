@@ -4,6 +4,7 @@
  *   module.c    settings and hooks            inspect.c  which statements may be touched, and their class
  *   knobs.c     the parameters and values     classes.c  what is known, in shared memory; budget and memory
  *   plan.c      what a statement is planned with   levels.c  whose values stand
+ *   screen.c    which candidates have a plan of their own, and what PostgreSQL estimates of it
  *   hooks.c     execution, and what it took   inside.c   sections within a running query
  *   store.c     the file                      views.c    SQL functions          explain.c  EXPLAIN's line
  */
@@ -72,18 +73,20 @@ typedef struct Class {
     double base_values[N_KNOBS];
     KnobLevels levels[N_KNOBS]; /* as the session had them that made it: others may allow other parameters */
     TimestampTz first_at, last_at;
+    double plan_ms;   /* what planning takes with them */
+    bool has_spilled, has_read; /* such a run has written temporary files; has read what was not in memory */
     double base_cost; /* PostgreSQL's estimate of the newest plan with the session's own values */
     tt_tuner tuner;
 } Class;
 
-typedef enum { EVENT_PROBE, EVENT_FASTER, EVENT_KEPT_BASE, EVENT_RESTART, EVENT_FAILED, EVENT_PINNED, EVENT_SLOW } EventKind;
+typedef enum { EVENT_PROBE, EVENT_FASTER, EVENT_KEPT_BASE, EVENT_RESTART, EVENT_FAILED, EVENT_PINNED, EVENT_LOOKED } EventKind;
 
 typedef struct Event {
     TimestampTz at;
     ClassKey key;
     int32 kind;
-    int32 padding;
     double time_ms, base_ms;
+    int32 n_looks, n_same; /* EVENT_LOOKED: candidates whose plans were made; those whose plan was known */
     int32 n_changed;
     int32 knob[TT_MAX_PARAMS];
     double value[TT_MAX_PARAMS];
@@ -109,6 +112,7 @@ extern double trimtab_budget, trimtab_server_budget, trimtab_min_duration, trimt
 extern int trimtab_memory_limit_kb, trimtab_inside_tuples, trimtab_inside;
 extern bool trimtab_allow_locks, trimtab_allow_volatile, trimtab_allow_order;
 extern char *trimtab_parameters, *trimtab_hints, *trimtab_file, *trimtab_test_cost;
+extern double trimtab_test_plan_ms(void);
 extern double trimtab_test_ms(const double *base, const tt_point *point);
 
 /* knobs.c */
@@ -121,7 +125,9 @@ extern const char *trimtab_knob_name(int knob);
 extern char *trimtab_knob_text(int knob, double value);
 extern int trimtab_knob_index(const char *name);
 extern bool trimtab_knob_parse(int knob, const char *text, double *value);
-extern int trimtab_apply(const double *base, const tt_point *point, bool executing);
+extern int trimtab_apply(const double *base, const tt_point *point, bool executing, double nudge);
+extern bool trimtab_has_costs(const double *base, const tt_point *point);
+extern uint64 trimtab_mix_running(uint64 hash, const double *base, const tt_point *point, bool has_spilled, bool has_read);
 extern int trimtab_apply_base(const double *base);
 extern void trimtab_unapply(int level);
 extern int trimtab_work_mem_factor(const double *base, const tt_point *point, double *work_mem_kb, double *multiplier);
@@ -148,6 +154,7 @@ extern bool trimtab_server_can_pay(const Shared *shared);
 extern bool trimtab_reserve(int64 kb);
 extern void trimtab_release(void);
 extern void trimtab_record(Shared *shared, const Class *class, EventKind kind, const tt_point *point, double time_ms);
+extern void trimtab_record_looks(Shared *shared, const Class *class, int n, int n_same, double ms);
 extern void trimtab_new_tuner(Class *class);
 
 /* hooks.c */

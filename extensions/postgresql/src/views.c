@@ -27,7 +27,7 @@ PG_FUNCTION_INFO_V1(trimtab_export);
 PG_FUNCTION_INFO_V1(trimtab_save_now);
 
 static const char *const phases[] = {"watching", "searching", "proving", "settled", "pinned"};
-static const char *const kinds[] = {"probe", "faster", "kept own values", "environment changed", "probe failed", "pinned", "slow"};
+static const char *const kinds[] = {"probe", "faster", "kept own values", "environment changed", "probe failed", "pinned", "plans compared"};
 
 static Shared *must_share(void)
 {
@@ -71,8 +71,8 @@ Datum trimtab_sections(PG_FUNCTION_ARGS)
         const tt_account *a = &c->tuner.account;
         double low, high, gain = tt_gain(&c->tuner, &low, &high);
         bool is_measured = c->tuner.base.n > 0;
-        Datum values[19];
-        bool nulls[19] = {false};
+        Datum values[22];
+        bool nulls[22] = {false};
         int n = 0;
         if (!c->is_used) continue;
         values[n++] = Int64GetDatum(i);
@@ -95,6 +95,9 @@ Datum trimtab_sections(PG_FUNCTION_ARGS)
         values[n++] = Float8GetDatum(a->gained);
         values[n++] = Float8GetDatum(tt_headroom(&c->tuner));
         values[n++] = TimestampTzGetDatum(c->last_at);
+        values[n++] = Int32GetDatum(c->tuner.n_screened);
+        values[n++] = Int32GetDatum(c->tuner.n_same);
+        values[n++] = Float8GetDatum(a->screening);
         tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
     }
     return (Datum)0;
@@ -117,6 +120,7 @@ Datum trimtab_history(PG_FUNCTION_ARGS)
         Datum values[6];
         bool nulls[6] = {false};
         initStringInfo(&text);
+        if (e->kind == EVENT_LOOKED) appendStringInfo(&text, "%d of %d: same plan", e->n_same, e->n_looks);
         for (int k = 0; k < e->n_changed; k++)
             appendStringInfo(&text, "%s%s=%s", k > 0 ? ", " : "", trimtab_knob_name(e->knob[k]), trimtab_knob_text(e->knob[k], e->value[k]));
         values[0] = TimestampTzGetDatum(e->at);
@@ -259,6 +263,7 @@ static void add_class(StringInfo out, const Class *c)
     appendStringInfo(out, "{\"query_id\": \"%lld\", \"database\": %u, \"role\": %u, \"size\": %u, \"phase\": \"%s\", \"left_alone\": \"%s\", ",
                      (long long)c->key.query_id, c->key.database, c->key.role, c->key.size, phases[c->tuner.phase],
                      trimtab_left_text(c->left));
+    appendStringInfo(out, "\"plans_compared\": %d, \"same_plan\": %d, \"planning_ms\": %.6g, ", c->tuner.n_screened, c->tuner.n_same, a->screening);
     appendStringInfo(out, "\"calls\": %lld, \"probes\": %llu, \"base_ms\": %.6g, \"gain\": %.6g, \"gain_low\": %.6g, \"gain_high\": %.6g, ",
                      (long long)c->calls, (unsigned long long)a->n_probes, c->tuner.base.n > 0 ? exp(c->tuner.base.mean) : 0.0, gain, low, high);
     appendStringInfo(out, "\"total_ms\": %.6g, \"loss_ms\": %.6g, \"gained_ms\": %.6g, \"settings\": {", a->total,

@@ -1,0 +1,87 @@
+"""Before a probe the plans are compared: what PostgreSQL would do anyway is not tried, and the least risky plan comes first."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.conftest import QUERY, Session
+from tests.servers.postgresql import Server
+
+pytestmark = [pytest.mark.service, pytest.mark.needs("c-compiler", "postgresql-embedded")]
+
+JOIN = "SELECT a.k, count(*) FROM t a JOIN t b ON a.g = b.r GROUP BY a.k ORDER BY a.k"
+
+
+def looked(session: Session) -> list[str]:
+    return [row[0] for row in session.rows("SELECT settings FROM trimtab_history WHERE event = 'plans compared'")]
+
+
+def test_settings_that_change_no_plan_cost_no_probe(tuned: tuple[Server, Session], session: Session) -> None:
+    """A count of a small table has one way to be done, whatever the settings say."""
+    session.tune("base=100;plan=0.01;work_mem=16384:0.2;random_page_cost=1.1:0.2;enable_nestloop=0:0.2")
+    found = session.learn("SELECT count(*) FROM t", 60)
+    assert (found["probes"], found["settings"]) == (0, "")
+    assert found["plans_compared"] >= 14
+    assert found["same_plan"] == found["plans_compared"]
+    assert found["planning_ms"] == pytest.approx(0.01 * found["plans_compared"], rel=1.5)
+    assert found["phase"] == "settled"
+    n_same, n = (int(word) for word in looked(session)[0].removesuffix(": same plan").split(" of "))
+    assert n_same == n >= 14
+
+
+def test_a_planted_gain_is_found_within_few_probes(session: Session) -> None:
+    """A join that is five times as fast without hash joins; what leaves the plan as it is would be as fast, but is not tried."""
+    session.rows("SET trimtab.mode = off")
+    expected = session.rows(JOIN)
+    assert any("Hash Join" in row[0] for row in session.rows(f"EXPLAIN {JOIN}"))
+    session.tune("base=100;plan=0.01;enable_hashjoin=0:0.2")
+    for _ in range(80):
+        assert session.rows(JOIN) == expected
+    found = session.classes()[0]
+    assert found["settings"] == "enable_hashjoin=off"
+    assert found["probes"] <= 12
+    assert found["gain_low"] <= 5 <= found["gain_high"]
+    assert found["loss_ms"] <= 0.02 * found["total_ms"] + 0.25 * found["gained_ms"]
+    tried = {row[0] for row in session.rows("SELECT settings FROM trimtab_history WHERE event = 'probe'")}
+    assert "jit=off" not in tried
+
+
+def test_plans_are_tried_by_what_they_are_estimated_to_cost(session: Session) -> None:
+    """A plan that is estimated to take many times as long waits until the budget covers it."""
+    session.tune("base=100;plan=0.01")
+    session.rows("CREATE INDEX IF NOT EXISTS t_g ON t (g); ANALYZE t")
+    found = session.learn("SELECT r FROM t WHERE g = 77 ORDER BY r", 60)
+    assert found["settings"] == ""
+    tried = {row[0] for row in session.rows("SELECT settings FROM trimtab_history WHERE event = 'probe'")}
+    assert found["loss_ms"] <= 0.02 * found["total_ms"]
+    session.rows("DROP INDEX t_g")
+    assert len(tried) <= 3
+
+
+def test_time_of_planning_counts_as_lost(session: Session) -> None:
+    """Plans that take as long to make as the statement to run are looked at as the budget allows, and no faster."""
+    session.tune("base=100;plan=50;enable_hashjoin=0:0.5")
+    found = session.learn(JOIN, 100)
+    assert 0 < found["planning_ms"] <= 0.02 * found["total_ms"] + 200
+    assert found["loss_ms"] >= found["planning_ms"]
+    assert found["probes"] == 0, "all of the budget went into planning"
+
+
+def test_prepared_statements_are_looked_at_too(session: Session) -> None:
+    session.tune("base=100;plan=0.01;enable_hashjoin=0:0.2")
+    session.rows(f"PREPARE joined AS {JOIN}")
+    for _ in range(80):
+        session.rows("EXECUTE joined")
+    assert session.classes()[0]["settings"] == "enable_hashjoin=off"
+
+
+def test_memory_is_tried_where_something_was_written_to_temporary_files(session: Session) -> None:
+    big = "SELECT g, r FROM big ORDER BY r, g"
+    session.rows(
+        "CREATE TABLE IF NOT EXISTS big AS SELECT g, (g * 7919) % 100003 AS r FROM generate_series(1, 100000) g; ANALYZE big"
+    )
+    session.tune("base=100;plan=0.01;work_mem=16384:0.5")
+    session.rows("SET trimtab.parameters = 'work_mem'")
+    assert session.learn(big, 50)["settings"].startswith("work_mem=")
+    session.rows("SELECT trimtab_reset()")
+    assert session.learn(QUERY, 50)["probes"] == 0, "this one fits into what it has"
