@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tests.apps.conftest import target
+from tests.workload.runs import to_the_end
+from trimtab.measure import SecondLog
 from trimtab.records import Endpoint
 from trimtab.study.deploy import kept
 from trimtab.workload.database import Dataset, ensure
 from trimtab.workload.run_database import RunDatabase
 from trimtab.workload.server import SqlServer, server_of
+from trimtab.workload.site import SITE_KEYS, SiteLoad, builtin_site
+from trimtab.workload.table import Table
 from trimtab.workload.webapp import Answer, ask, built
 from trimtab.workload.webapp.deploy import deployment
 
@@ -42,6 +46,12 @@ class Site:
     def data(self) -> SqlServer:
         """The database that the application uses."""
         return server_of(self.database.endpoint().with_database(self.name))
+
+    def browse(self, numbers: Mapping[str, int], mix: str, duration_s: float) -> SecondLog:
+        """What browsers that do not think meet on a walk."""
+        table = Table({"mix": mix, "think_scale": 0, "load": {"users": 8}}, "[workload]", SITE_KEYS)
+        load = SiteLoad.from_table(table, builtin_site(self.name), Path()).with_numbers(dict(numbers))
+        return to_the_end(load.start(self.endpoint, seed=1, duration_s=duration_s))
 
     def renew(self) -> None:
         """Everything as it was prepared."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.apps.sites import Site, site
+from tests.workload.runs import counts
 from trimtab.workload.rubis.settings import RubisData
 from trimtab.workload.rubis.tables import dataset, tables
+from trimtab.workload.site import builtin_site, stationary_shares
 from trimtab.workload.webapp import Answer
 
 pytestmark = [pytest.mark.service, pytest.mark.slow, pytest.mark.needs("tomcat", "java", "applications")]
@@ -189,3 +192,17 @@ def test_the_next_run_finds_what_was_prepared(rubis: Site) -> None:
         assert session.execute("SELECT COUNT(*) FROM users WHERE nickname = %s", (nickname,)) == [(0,)]
     assert counts == {table.name: table.n_rows for table in tables(DATA)}
     assert int(ok(rubis.post("register", **form), "RegisterUser").facts["user"]) == USERS + 1
+
+
+# The other mixes show the same.
+@pytest.mark.parametrize("mix", ["bidding", pytest.param("browsing", marks=pytest.mark.full)])
+def test_browsers_meet_no_error(rubis: Site, mix: str) -> None:
+    rubis.renew()
+    log = rubis.browse(DATA.numbers, mix, 3.0)
+    # Transactions may meet; nothing else goes wrong.
+    assert set(log.error_classes) <= {"http_5xx conflict"}, log.errors
+    shares, n = stationary_shares(builtin_site("rubis").mix(mix), "Home"), counts(log)
+    total = sum(n.values())
+    # Hellinger distance of what was asked from the table; browsers that find nothing go where they can.
+    alike = sum(math.sqrt(share * n.get(state, 0) / total) for state, share in shares.items())
+    assert math.sqrt(max(0.0, 1.0 - alike)) < 0.1 + math.sqrt(len(n) / total), n

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.apps.sites import Site, site
+from tests.workload.runs import counts
+from trimtab.workload.site import builtin_site, stationary_shares
 from trimtab.workload.tpcw.names import SUBJECTS, spelled
 from trimtab.workload.tpcw.settings import TpcwData
 from trimtab.workload.tpcw.tables import dataset
@@ -126,3 +129,20 @@ def test_each_failure_has_its_kind(tpcw: Site) -> None:
     assert (tpcw.get("product/99999").outcome, tpcw.get("cart?cart=99999").outcome) == ("missing", "missing")
     assert tpcw.post("order", uname="BA", passwd="no").outcome == "login"
     assert tpcw.post("confirm", cart=1).outcome == "request"
+
+
+# The other mixes show the same.
+@pytest.mark.parametrize(
+    "mix",
+    ["ordering", pytest.param("browsing", marks=pytest.mark.full), pytest.param("shopping", marks=pytest.mark.full)],
+)
+def test_browsers_meet_no_error(tpcw: Site, mix: str) -> None:
+    tpcw.renew()
+    log = tpcw.browse(DATA.numbers, mix, 3.0)
+    # Transactions may meet; nothing else goes wrong.
+    assert set(log.error_classes) <= {"http_5xx conflict"}, log.errors
+    shares, n = stationary_shares(builtin_site("tpcw").mix(mix), "Home"), counts(log)
+    total = sum(n.values())
+    # Hellinger distance of what was asked from the table; browsers that find nothing go where they can.
+    alike = sum(math.sqrt(share * n.get(state, 0) / total) for state, share in shares.items())
+    assert math.sqrt(max(0.0, 1.0 - alike)) < 0.1 + math.sqrt(len(n) / total), n

@@ -51,6 +51,11 @@ impl Chain {
         self.0.len()
     }
 
+    /// Whether going back is one of the moves from `state`.
+    pub fn leads_back(&self, state: u16) -> bool {
+        self.0[usize::from(state)].moves.contains(&Move::Back)
+    }
+
     /// What comes after `state`.
     pub fn next(&self, state: u16, random: &mut Random) -> Move {
         let row = &self.0[usize::from(state)];

@@ -17,8 +17,8 @@ use crate::source::{Source, Step};
 /// A browser gives up after about as many.
 const REDIRECTS_MAX: u32 = 10;
 
-/// Whoever finds nothing that fits goes back; a site where that never ends is wrong.
-const DETOURS_MAX: u32 = 100;
+/// Who cannot go where he wants goes elsewhere; who finds no way after so many draws goes back.
+const DRAWS_MAX: u32 = 50;
 
 const FORM: &str = "Content-Type: application/x-www-form-urlencoded\r\n";
 
@@ -98,17 +98,18 @@ impl Visitor {
         let turn = if !is_ok {
             walk.begin(&site.session, choices);
             Turn::New
-        } else if std::mem::take(&mut self.has_nothing) {
+        } else if self.has_nothing && site.chain.leads_back(walk.at) {
             walk.back(&site.session, choices, asked)
         } else {
             walk.next(&site.chain, &site.session, choices, asked)
         };
+        self.has_nothing = false;
         self.memory.turn();
         self.write(turn);
     }
 
     fn write(&mut self, turn: Turn) {
-        let (mut turn, mut n_detours) = (turn, 0);
+        let (mut turn, mut n_draws) = (turn, 0);
         loop {
             self.is_new = turn == Turn::New;
             if self.is_new {
@@ -122,14 +123,21 @@ impl Visitor {
             if turn == Turn::Again || compiled.write(walk.at, &mut pen, asked) {
                 break;
             }
-            n_detours += 1;
-            if n_detours > DETOURS_MAX || (self.is_new && n_detours > 1) {
+            if self.is_new {
                 let label = &compiled.site.states[usize::from(walk.at)].label;
                 let message = format!("{label}: what its request is made of is nowhere to be found");
                 self.failure = Some(Failure::without_code(ErrorClass::Other, message));
                 break;
             }
-            turn = walk.back(&compiled.site.session, choices, asked);
+            let site = &compiled.site;
+            // The page at hand was left for one that it does not lead to.
+            walk.stay(asked);
+            n_draws += 1;
+            turn = if n_draws > DRAWS_MAX {
+                walk.back(&site.session, choices, asked)
+            } else {
+                walk.next(&site.chain, &site.session, choices, asked)
+            };
         }
         self.restart();
     }

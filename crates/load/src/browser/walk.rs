@@ -103,6 +103,16 @@ impl<P: Default + Clone> Walk<P> {
         Turn::Again
     }
 
+    /// Takes the last step back that [`Self::next`] made: nothing was asked there.
+    pub(super) fn stay(&mut self, page: &mut P) {
+        if let Some(last) = self.depth.checked_sub(1) {
+            self.depth = last;
+            self.n_steps -= 1;
+            self.at = self.seen[last].0;
+            page.clone_from(&self.seen[last].1);
+        }
+    }
+
     /// The state whose page was left for this one; none at a session's first.
     pub(super) fn before(&self) -> Option<u16> {
         self.depth.checked_sub(1).map(|last| self.seen[last].0)

@@ -141,10 +141,25 @@ fn whoever_finds_nothing_goes_back_to_the_very_page_before() {
     // The page says that there is nothing.
     assert_eq!(interact(&mut *source, |_| ok("Sorry")), (vec!["GET /item/7".to_owned()], "End".to_owned()));
     assert_eq!(interact(&mut *source, |_| list.clone()).0, ["GET /list"]);
-    // There is no form to send: back to the item, which is the same.
+    // There is no form to send, and nothing else to do: back to the list, which is the same.
     assert_eq!(interact(&mut *source, |_| ok("")).0, ["GET /item/7"]);
+    assert_eq!(interact(&mut *source, |_| list.clone()).0, ["GET /list"]);
     assert_eq!(interact(&mut *source, |_| ok("<input type=hidden name=a value=b>")).0, ["GET /item/7"]);
     assert_eq!(interact(&mut *source, |_| ok("")).0[0].split(' ').nth(1), Some("/buy"));
+}
+
+#[test]
+fn whoever_cannot_go_there_goes_elsewhere_and_the_page_is_not_asked_for_again() {
+    let Site { states, values, .. } = shop();
+    // From the item to the form nearly always, which it does not have; no way leads back.
+    let rows = vec![vec![(Move::To(1), 1.0)], vec![(Move::To(2), 9.0), (Move::To(0), 1.0)], vec![(Move::To(0), 1.0)]];
+    let mut source = browser(Site { chain: chain(rows), session: SESSION, ..ring(states, values) });
+    let list = ok("<a href=\"/item/7\">");
+    for n in 0..20 {
+        assert_eq!(interact(&mut *source, |_| list.clone()).0, ["GET /list"], "{n}");
+        let body = if n % 2 == 0 { "" } else { "Sorry" };
+        assert_eq!(interact(&mut *source, |_| ok(body)).0, ["GET /item/7"], "{n}");
+    }
 }
 
 #[test]
