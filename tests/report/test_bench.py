@@ -140,6 +140,16 @@ def test_json_has_everything() -> None:
                                      "steal_share", "memory_bytes", "limited"}  # fmt: skip
     assert run["series_per_s"] == [990.0] * 5
     assert run["cost_s"] == {"measure": 5.0, "reset": 0.25}
+    assert run["remarks"] == []
+
+
+def test_what_the_workload_remarks_is_shown() -> None:
+    m = measured()
+    noise, lines, out = noise_floor([m.throughput.estimate]), (("WIPS=12, within the band",),), io.StringIO()
+    print_bench([trial(0, m)], OBJECTIVE, m.throughput, noise, Console(file=out), remarks=lines)
+    assert "  WIPS=12, within the band\n" in out.getvalue()
+    data = bench_to_json(Config({}), [trial(0, m)], OBJECTIVE, m.throughput, noise, lines)
+    assert data["runs"][0]["remarks"] == ["WIPS=12, within the band"]
 
 
 FRAME = Frame(4, 90, 6, 89.5, 4, 3, 1500, 9000, 20_000, 120, 7, 0.25)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from trimtab.measure import SecondLog
 from trimtab.measure.second_log import Buckets
 from trimtab.records import Endpoint
 from trimtab.workload.base import RatedWorkload, Workload
-from trimtab.workload.site import SiteWorkload, builtin_site, interactions
+from trimtab.workload.site import SITE_KEYS, SiteLoad, SiteWorkload, builtin_site, interactions
 from trimtab.workload.site.interactions import interactions_per_s, within_band
+from trimtab.workload.table import Table
 
 PROGRAM = Endpoint(protocol="program", host="localhost", port=0, user="", database="")
 
@@ -230,6 +232,16 @@ def test_interactions_are_judged_by_their_limits() -> None:
     assert (new.n, new.p90_s, new.is_within) == (11, 6.0, False)
     assert all(row.n == 0 and row.is_within for row in others)
     assert interactions_per_s(log, 0, 2) == 10.5
+    browsers = SiteLoad.from_table(Table({"load": {"users": 100}}, "[workload]", SITE_KEYS), shop, Path())
+    assert browsers.remarks(replace(log, users=100), (0.0, 2.0)) == (
+        "WIPS=10.5, within TPC-W's band of 7.143 to 14.29 for users=100 that think for 7 s",
+        "p90 above its limit: NewProducts 6 s > 5 s",
+    )
+    hurried = replace(browsers, think_scale=0.1).remarks(replace(log, users=10), (0.0, 1.0))
+    assert hurried[0] == "WIPS=21, outside TPC-W's band of 7.143 to 14.29 for users=10 that think for 0.7 s"
+    assert browsers.with_rate(10).remarks(replace(log, response=response.within(9, 10)), (0.0, 2.0)) == (
+        "p90 of each interaction is within its limit",
+    )
     assert within_band(10.5, 100, 7.0)
     assert not within_band(15.0, 100, 7.0)
     assert not within_band(7.0, 100, 7.0)

@@ -94,8 +94,8 @@ def _measured(
 
     r = bench(file, state_dir, settings=settings, n_runs=runs, listener=progress, say=progress.say)
     if as_json:
-        return lambda: print_json(bench_to_json(r.config, r.trials, r.objective, r.value, r.noise))
-    return lambda: print_bench(r.trials, r.objective, r.value, r.noise)
+        return lambda: print_json(bench_to_json(r.config, r.trials, r.objective, r.value, r.noise, r.remarks))
+    return lambda: print_bench(r.trials, r.objective, r.value, r.noise, remarks=r.remarks)
 
 
 def _rate_found(

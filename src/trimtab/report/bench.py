@@ -27,9 +27,14 @@ _ROOM = "give it free cores, or compare throughput only"
 
 
 def print_bench(
-    trials: Sequence[Trial], objective: Objective, value: Interval, noise: NoiseFloor, console: Console | None = None
+    trials: Sequence[Trial],
+    objective: Objective,
+    value: Interval,
+    noise: NoiseFloor,
+    console: Console | None = None,
+    remarks: Sequence[Sequence[str]] = (),
 ) -> None:
-    """Prints the objective's value over all runs, each run's table, and the noise between them; on stdout."""
+    """Prints the objective's value over all runs, each run's table, the workload's remarks, and the noise; on stdout."""
     out = console or Console()
     out.width = max(out.width, _WIDTH)
     out.print(
@@ -40,9 +45,9 @@ def print_bench(
         ),
         soft_wrap=True,
     )
-    for trial in trials:
+    for trial, own in zip(trials, remarks or [()] * len(trials), strict=True):
         if trial.measurement is not None:
-            _print_run(out, trial.number + 1, trial.measurement)
+            _print_run(out, trial.number + 1, trial.measurement, own)
     if noise.n >= 2:
         out.print(
             f"noise of this machine: {format_percent(noise.relative_sd, 1)} from run to run (standard deviation)",
@@ -50,7 +55,7 @@ def print_bench(
         )
 
 
-def _print_run(out: Console, number: int, m: Measurement) -> None:
+def _print_run(out: Console, number: int, m: Measurement, remarks: Sequence[str]) -> None:
     steady = "" if m.is_steady else ", which did not become steady"
     model = ""
     if m.users:
@@ -58,7 +63,7 @@ def _print_run(out: Console, number: int, m: Measurement) -> None:
         model = f", {kind} over {counted(m.users, 'user')}"
     out.print(f"\nrun {number}: {m.duration_s:g} s after {m.warmup_s:g} s of warm-up{steady}{model}", soft_wrap=True)
     out.print(_table(m))
-    for line in _lines(m):
+    for line in (*remarks, *_lines(m)):
         out.print(Text(f"  {line}"), soft_wrap=True)
 
 
@@ -141,7 +146,12 @@ def _number(value: float | None) -> str:
 
 
 def bench_to_json(
-    config: Mapping[str, Any], trials: Sequence[Trial], objective: Objective, value: Interval, noise: NoiseFloor
+    config: Mapping[str, Any],
+    trials: Sequence[Trial],
+    objective: Objective,
+    value: Interval,
+    noise: NoiseFloor,
+    remarks: Sequence[Sequence[str]] = (),
 ) -> dict[str, Any]:
     """Everything that `print_bench` shows, and the series of each run; NaN and infinite values become null when printed."""
     return {
@@ -150,7 +160,11 @@ def bench_to_json(
         "unit": objective.unit,
         "value": asdict(value),
         "noise": {"relative_sd": noise.relative_sd, "floor": noise.floor, "n": noise.n},
-        "runs": [measurement_to_json(t.measurement) | {"cost_s": dict(t.cost_s)} for t in trials if t.measurement],
+        "runs": [
+            measurement_to_json(trial.measurement) | {"cost_s": dict(trial.cost_s), "remarks": list(own)}
+            for trial, own in zip(trials, remarks or [()] * len(trials), strict=True)
+            if trial.measurement
+        ],
     }
 
 

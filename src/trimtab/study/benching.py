@@ -12,7 +12,7 @@ from trimtab.errors import UsageError
 from trimtab.flow import Scorer, Steps, Study
 from trimtab.flow.bench import repeated
 from trimtab.history import BENCHED, History, open_history_at
-from trimtab.measure import Interval, NoiseFloor, noise_floor, pooled_interval, positive
+from trimtab.measure import Interval, NoiseFloor, SecondLog, noise_floor, pooled_interval, positive
 from trimtab.records import BenchSummary, GainInterval, Objective, Role, Trial, Verdict
 from trimtab.space import Config, Value
 from trimtab.study.begin import new_record
@@ -23,6 +23,7 @@ from trimtab.study.stage import Stage, open_stage, require_one_context
 from trimtab.study.task import task_of
 from trimtab.study.verdict import wall_of
 from trimtab.trial import TrialListener, TrialRoom
+from trimtab.workload import RemarkingWorkload, Workload
 
 __all__ = ["BenchResult", "bench", "parse_settings", "run_bench"]
 
@@ -39,6 +40,7 @@ class BenchResult:
         trials: one a run.
         value: mean over the runs with an interval from their scatter.
         noise: noise floor from the same runs.
+        remarks: what the workload says of each run.
     """
 
     config: Config
@@ -46,6 +48,7 @@ class BenchResult:
     trials: tuple[Trial, ...]
     value: Interval
     noise: NoiseFloor
+    remarks: tuple[tuple[str, ...], ...] = ()
 
 
 def parse_settings(stage: Stage, texts: dict[str, str]) -> Config:
@@ -186,7 +189,15 @@ def bench(
             stage, repeated(config, n_runs), concluded, history, state_dir, name=name, objective=objective,
             listener=listener, say=say,
         )  # fmt: skip
-    return BenchResult(changes, objective, trials, _value(objective, trials), _noise(objective, trials))
+        remarks = tuple(_remarks(stage.workload, trial) for trial in trials)
+    return BenchResult(changes, objective, trials, _value(objective, trials), _noise(objective, trials), remarks)
+
+
+def _remarks(workload: Workload, trial: Trial) -> tuple[str, ...]:
+    m = trial.measurement
+    if m is None or not isinstance(m.log, SecondLog) or not isinstance(workload, RemarkingWorkload):
+        return ()
+    return workload.remarks(m.log, m.window_s)
 
 
 def _values(objective: Objective, trials: Sequence[Trial]) -> list[Interval]:

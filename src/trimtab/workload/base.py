@@ -16,6 +16,7 @@ __all__ = [
     "LoadRun",
     "Preparation",
     "RatedWorkload",
+    "RemarkingWorkload",
     "ResettableWorkload",
     "RightsWorkload",
     "ScriptedWorkload",
@@ -131,7 +132,7 @@ class Workload(Protocol):
       It ends by itself after `duration_s` (the cap), or by `stop`.
 
     What only some workloads can do is in protocols of their own: `RightsWorkload`, `ScriptedWorkload`, `ResettableWorkload`,
-    `RatedWorkload`, `DeployedWorkload`.
+    `RatedWorkload`, `RemarkingWorkload`, `DeployedWorkload`.
     """
 
     kind: str
@@ -191,6 +192,14 @@ class RatedWorkload(Workload, Protocol):
         Raises:
             UsageError: its settings allow no open loop, or the rate is not positive or out of reach.
         """
+
+
+@runtime_checkable
+class RemarkingWorkload(Workload, Protocol):
+    """A workload with rules of its own for what a run shows, such as limits for single operations."""
+
+    def remarks(self, log: SecondLog, window_s: tuple[float, float]) -> tuple[str, ...]:
+        """What these rules say of the whole seconds of a window, a line each; they change no figure."""
 
 
 @runtime_checkable

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from trimtab.measure import SecondLog
+from trimtab.units import format_figure
 from trimtab.workload.site.file import SiteFile
 
-__all__ = ["Interaction", "interactions", "interactions_per_s", "within_band"]
+__all__ = ["Interaction", "interactions", "interactions_per_s", "remarks", "within_band"]
 
 _P90 = 90.0
 
@@ -77,3 +78,25 @@ def within_band(wips: float, users: int, think_s: float) -> bool:
     """Whether so many browsers can have made so many interactions and were kept busy: TPC-W's EBS / 14 < WIPS <= EBS / 7, for any
     mean think time."""
     return users / (2 * think_s) < wips <= users / think_s
+
+
+def remarks(log: SecondLog, site: SiteFile, low: int, high: int, think_s: float) -> tuple[str, ...]:
+    """What TPC-W's rules say of the seconds `low` (inclusive) to `high` (exclusive), for people.
+
+    Args:
+        think_s: the browsers' mean think time; 0 in an open loop, and where they do not think: there is no band then.
+    """
+    lines = []
+    if think_s > 0:
+        wips = interactions_per_s(log, low, high)
+        ends = (format_figure(log.users / (2 * think_s)), format_figure(log.users / think_s))
+        judged = "within" if within_band(wips, log.users, think_s) else "outside"
+        lines.append(
+            f"WIPS={format_figure(wips)}, {judged} TPC-W's band of {ends[0]} to {ends[1]} for users={log.users} that think for "
+            f"{format_figure(think_s)} s"
+        )
+    if any(state.limit_s for state in site.states):
+        slow = [row for row in interactions(log, site, low, high) if not row.is_within]
+        shown = ", ".join(f"{row.state} {format_figure(row.p90_s)} s > {format_figure(row.limit_s)} s" for row in slow)
+        lines.append(f"p90 above its limit: {shown}" if slow else "p90 of each interaction is within its limit")
+    return tuple(lines)

@@ -12,6 +12,7 @@ import numpy as np
 
 from trimtab.errors import LoadError, UsageError
 from trimtab.load import LoadPlan, build_driver, build_source
+from trimtab.measure import SecondLog
 from trimtab.records import Context, Endpoint
 from trimtab.workload.base import LoadRun
 from trimtab.workload.engine_run import cannot_connect
@@ -19,6 +20,7 @@ from trimtab.workload.engine_workload import start_plan
 from trimtab.workload.http.settings import Site, site_of
 from trimtab.workload.load_model import LoadModel
 from trimtab.workload.site.file import SiteFile
+from trimtab.workload.site.interactions import remarks
 from trimtab.workload.site.plan import plain_site
 from trimtab.workload.site.shares import stationary_shares
 from trimtab.workload.table import Table
@@ -164,6 +166,12 @@ class SiteLoad:
             reads_images=self.reads_images,
             counts_sessions=self.counts_sessions,
         )
+
+    def remarks(self, log: SecondLog, window_s: tuple[float, float]) -> tuple[str, ...]:
+        """What TPC-W's rules say of a window: WIPS with its band, and the limits of the interactions."""
+        is_paced = not self.load.is_open and self.site.think.is_exponential
+        think_s = self.site.think.mean_s * self.think_scale if is_paced else 0.0
+        return remarks(log, self.site, int(window_s[0]), int(window_s[1]), think_s)
 
     def try_pages(self, endpoint: Endpoint) -> None:
         """Asks for the first page of a session, with its images.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from trimtab.measure import SecondLog
 from trimtab.records import Context, Endpoint
 from trimtab.workload.base import LoadRun, Preparation
 from trimtab.workload.site.file import load_site
@@ -59,6 +60,10 @@ class SiteWorkload:
             UsageError: the rate is out of reach.
         """
         return type(self)(self.browsers.with_rate(rate_per_s))
+
+    def remarks(self, log: SecondLog, window_s: tuple[float, float]) -> tuple[str, ...]:
+        """See `SiteLoad.remarks`."""
+        return self.browsers.remarks(log, window_s)
 
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
         """Asks for the first page once; changes nothing.
