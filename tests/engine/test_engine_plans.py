@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from tests.engine.conftest import QUERY, Session
@@ -85,3 +86,52 @@ def test_memory_is_tried_where_something_was_written_to_temporary_files(session:
     assert session.learn(big, 50)["settings"].startswith("work_mem=")
     session.rows("SELECT trimtab_reset()")
     assert session.learn(QUERY, 50)["probes"] == 0, "this one fits into what it has"
+
+
+def test_a_slow_probe_is_stopped_before_its_first_row(session: Session) -> None:
+    """The statement then runs as without us: the same answer, no error, and no more lost than the limit."""
+    expected = session.rows(JOIN)
+    session.tune("stop=1;base=100;plan=0.01;enable_hashjoin=0:50")
+    for _ in range(80):
+        assert session.rows(JOIN) == expected
+        assert session.value("SHOW enable_hashjoin") == "on"
+    stopped = session.rows("SELECT settings, time_ms FROM trimtab_history WHERE event = 'probe stopped'")
+    assert "enable_hashjoin=off" in dict(stopped)
+    assert all(0 < ms <= 150 for _, ms in stopped)
+    found = session.classes()[0]
+    assert found["loss_ms"] <= 0.02 * found["total_ms"] + 150, "what is not covered may run as long as the budget lasts"
+    assert found["calls"] >= 76, "the statement counts as one with its own settings"
+    assert session.value("SELECT memory_kb FROM trimtab_status()") == 0
+    session.rows("BEGIN")
+    session.rows("SAVEPOINT a")
+    assert session.rows(JOIN) == expected
+    session.rows("ROLLBACK TO a")
+    session.rows("COMMIT")
+
+
+def test_a_fast_probe_is_not_stopped(session: Session) -> None:
+    session.rows("SET trimtab.mode = off")
+    expected = session.rows(JOIN)
+    session.tune("stop=1;base=100;plan=0.01;enable_hashjoin=0:0.2")
+    for _ in range(80):
+        assert session.rows(JOIN) == expected
+    found = session.classes()[0]
+    assert (found["settings"], found["loss_ms"] <= 0.02 * found["total_ms"] + 0.25 * found["gained_ms"]) == (
+        "enable_hashjoin=off",
+        True,
+    )
+    stopped = session.rows("SELECT settings FROM trimtab_history WHERE event = 'probe stopped'")
+    assert ("enable_hashjoin=off",) not in stopped
+
+
+def test_a_probe_whose_statement_fails_fails_it_once(session: Session) -> None:
+    """An error of the statement's own is its own, whichever plan meets it first."""
+    bad = "SELECT a.k, count(*), sum(1 / (a.g - 500)) FROM t a JOIN t b ON a.g = b.r GROUP BY a.k"
+    session.tune("stop=1;base=100;plan=0.01;enable_hashjoin=0:0.2")
+    for _ in range(30):
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            session.rows(bad)
+        assert session.value("SHOW enable_hashjoin") == "on"
+    session.rows("BEGIN")
+    session.rows(JOIN)
+    session.rows("COMMIT")

@@ -181,6 +181,7 @@ bool tt_take_finalist(tt_tuner *t)
         if (!tt_same(&t->space, &r->point, &t->best) && (best == NULL || r->value < best->value)) best = r;
     }
     if (best == NULL) return false;
+    if (t->has_candidate) tt_reopen_hint(t);
     t->candidate = best->point;
     t->has_candidate = 1;
     tt_begin_proof(t);

@@ -16,6 +16,11 @@
 /* Where points are looked at first, a gain of this factor is proven at once; a smaller one when each point was tried, or none can be paid. */
 #define GREAT_GAIN 1.2
 #define PLAIN_GAIN 1.5
+/* A probe that can be stopped may run max_ratio times as long as what is used, if its risk is covered. If not, it may run as long as what may
+   be lost, once that is such a share: it then shows great gains only, and loses no more than there is. */
+#define GLIMPSE 0.2
+/* A smaller risk is waited for instead: its budget comes soon. */
+#define LONG_WAIT 0.5
 /* A gain that was looked for and whose proof stopped when it looked good is a little too good: its interval is so much wider, until
    so many runs of the default beside the settled best have measured it anew. */
 #define SELECTION 2.0
@@ -82,6 +87,16 @@ static bool can_pay(const tt_tuner *t, double work)
     double once = exp(t->base.mean) * (work > 0 ? work : t->account.total / ((double)t->account.n_runs + 1e-9) / exp(t->own.mean));
     if (loss <= 0) return tt_headroom(t) >= 0 || is_known;
     return tt_headroom(t) >= loss * once;
+}
+
+/* How long a first probe may run, 0 for as long as it takes; false if it may not. */
+static bool is_covered(const tt_tuner *t, double work, double *limit)
+{
+    double once = exp(t->own.mean) * (work > 0 ? work : 1), room = tt_headroom(t);
+    bool pays = can_pay(t, work), may_stop = t->options.can_stop && t->phase == TT_SEARCHING;
+    *limit = !may_stop ? 0 : pays ? fmax(room, t->options.max_ratio * once) : room;
+    if (pays || !may_stop || t->source != TT_HINTS) return pays;
+    return room >= GLIMPSE * once && tt_risk(t, &t->candidate) * t->caution > LONG_WAIT;
 }
 
 static void drop_candidate(tt_tuner *t)
@@ -327,7 +342,7 @@ static void give(const tt_tuner *t, tt_ticket *ticket, int kind)
     else ticket->point = kind == TT_PROBE ? t->candidate : t->best;
 }
 
-static bool is_probe_due(tt_tuner *t, double work)
+static bool is_probe_due(tt_tuner *t, double work, double *limit)
 {
     if (t->lease > 0 && --t->lease > 0) return false; /* one is under way */
     tt_point unseen;
@@ -341,17 +356,17 @@ static bool is_probe_due(tt_tuner *t, double work)
         t->has_candidate = 1;
     }
     if (t->phase == TT_PROVING ? t->proof_candidate.n > t->proof_best.n : t->since_probe < 1) return false;
-    if (can_pay(t, work)) return true;
+    if (can_pay(t, work)) return is_covered(t, work, limit);
     /* Too risky for now: meanwhile what looked good is proven. */
-    if (!t->options.is_screened || t->phase != TT_SEARCHING || t->source != TT_HINTS) return false;
-    tt_reopen_hint(t);
-    return tt_take_finalist(t) && can_pay(t, work);
+    if (t->phase == TT_SEARCHING && t->source == TT_HINTS) (void)tt_take_finalist(t);
+    return is_covered(t, work, limit);
 }
 
 bool tt_still_fits(const tt_tuner *t, const tt_ticket *ticket)
 {
+    double limit;
     if (ticket->kind != TT_PROBE || ticket->epoch != t->epoch || ticket->serial != t->serial || t->phase != TT_SEARCHING) return true;
-    return !tt_is_twin(t, &ticket->point) && can_pay(t, 1);
+    return !tt_is_twin(t, &ticket->point) && is_covered(t, 1, &limit);
 }
 
 void tt_next(tt_tuner *t, double work, tt_ticket *ticket)
@@ -359,6 +374,7 @@ void tt_next(tt_tuner *t, double work, tt_ticket *ticket)
     ticket->epoch = t->epoch;
     ticket->serial = 0;
     ticket->padding = 0;
+    ticket->limit = 0;
     switch (t->phase) {
     case TT_PINNED:
         give(t, ticket, TT_BEST);
@@ -373,7 +389,8 @@ void tt_next(tt_tuner *t, double work, tt_ticket *ticket)
         } else give(t, ticket, TT_BEST);
         return;
     default:
-        if (!is_probe_due(t, work)) {
+        if (!is_probe_due(t, work, &ticket->limit)) {
+            ticket->limit = 0;
             give(t, ticket, TT_BEST);
             return;
         }

@@ -25,7 +25,7 @@ extern "C" {
 #define TT_MAX_HINTS 20
 #define TT_MAX_RECORDS 96
 /* Changes with every change of the structs below: a block or file of another layout is refused. */
-#define TT_LAYOUT 2
+#define TT_LAYOUT 3
 
 /* A level for each parameter, counted from 0. */
 typedef struct tt_point {
@@ -58,7 +58,7 @@ typedef struct tt_options {
     int32_t recheck;    /* once settled, one in so many runs is the default, to see whether it still is slower; 32 */
     int32_t lease;      /* a probe that was not told after so many other runs is lost; 256 */
     int32_t is_screened; /* 1: the caller looks at each point before it is tried, see tt_to_screen; 0 */
-    int32_t padding;
+    int32_t can_stop;    /* 1: the caller stops a probe at its ticket's limit, and runs the work with what is used; 0 */
     uint64_t seed;      /* of the random probes; 1 */
 } tt_options;
 
@@ -73,6 +73,7 @@ typedef struct tt_ticket {
     uint32_t epoch;
     uint32_t serial;
     int32_t padding;
+    double limit; /* of a probe's time, after which it is to be stopped and abandoned; 0: none */
 } tt_ticket;
 
 /* Mean and spread of log(time / work). */

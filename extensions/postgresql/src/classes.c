@@ -123,6 +123,7 @@ void trimtab_new_tuner(Class *class)
     options.max_ratio = trimtab_max_ratio;
     options.seed = class->key.query_id | 1;
     options.is_screened = trimtab_test_cost[0] == '\0' || trimtab_test_plan_ms() > 0;
+    options.can_stop = options.is_screened && (trimtab_test_cost[0] == '\0' || strstr(trimtab_test_cost, "stop=1") != NULL);
     trimtab_knob_levels(class->base_values, class->levels);
     trimtab_make_space(class->base_values, &space);
     tt_tuner_init(&class->tuner, &space, &options);

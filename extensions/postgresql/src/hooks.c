@@ -152,6 +152,15 @@ static void call_run(RUN_ARGUMENTS)
     PG_END_TRY();
 }
 
+/* Whether a probe may be tried before this run, and stopped: all rows are wanted, and they go to where nothing is kept of them. */
+static bool may_peek(QueryDesc *desc, ScanDirection direction, uint64 count)
+{
+    CommandDest to = desc->dest->mydest;
+    return now.has_class && now.is_told && !now.is_reused && now.runs == 0 && trimtab_has_peek(now.plan.tag) && count == 0 &&
+           direction == ForwardScanDirection && desc->operation == CMD_SELECT && desc->instrument_options == 0 && !IsInParallelMode() &&
+           (to == DestRemote || to == DestRemoteExecute || to == DestNone);
+}
+
 static void run(RUN_ARGUMENTS)
 {
     instr_time began;
@@ -164,6 +173,11 @@ static void run(RUN_ARGUMENTS)
         call_run(RUN_VALUES);
         trimtab_close_base(level, was_in_force);
     } else {
+        if (may_peek(desc, direction, count) && trimtab_peek(desc, &now.plan, &now.ms)) {
+            now.runs++;
+            now.is_complete = true;
+            return;
+        }
         INSTR_TIME_SET_CURRENT(began);
         level = now.has_class ? trimtab_open_level(&now.plan, true) : 0;
         trimtab_inside_run();

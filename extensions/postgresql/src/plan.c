@@ -150,7 +150,10 @@ static void draw(Planned *p, const Statement *s)
 {
     Shared *shared = trimtab_shared();
     Class *class;
-    if (!trimtab_in_explain) trimtab_screen(p, s);
+    if (!trimtab_in_explain) {
+        trimtab_return_peek();
+        trimtab_screen(p, s);
+    }
     LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
     class = trimtab_find(&p->key, p->base, false);
     if (class != NULL) {
@@ -219,6 +222,21 @@ static PlannedStmt *plan_with(Planned *p, Query *parse, const char *text, int op
     return plan;
 }
 
+/* A probe that is to be stopped in time: its plan is set aside, and the statement is planned as without it. */
+static void plan_peek(Planned *p, const Statement *s)
+{
+    Shared *shared = trimtab_shared();
+    Class *class;
+    PlannedStmt *plan = plan_with(p, copyObject(s->parse), s->text, s->options, s->params);
+    p->extra_kb = trimtab_extra_memory_kb(plan, p->base, &p->ticket.point);
+    if (p->extra_kb > trimtab_memory_limit_kb) trimtab_give_back(p, LEFT_MEMORY, true);
+    else trimtab_keep_peek(p, plan);
+    LWLockAcquire(&shared->lock, LW_SHARED);
+    class = trimtab_find(&p->key, p->base, false);
+    if (class != NULL) ticket_of(class, TT_BEST, &p->ticket);
+    LWLockRelease(&shared->lock);
+}
+
 static PlannedStmt *plan_class(Query *parse, const char *text, int options, ParamListInfo params)
 {
     Planned p;
@@ -229,6 +247,7 @@ static PlannedStmt *plan_class(Query *parse, const char *text, int options, Para
     trimtab_knob_values(p.base);
     p.rules = trimtab_rules();
     if (!decide(&s, &p)) return trimtab_call_planner(parse, text, options, params);
+    if (p.ticket.limit > 0) plan_peek(&p, &s);
     again = p.ticket.kind == TT_DEFAULT ? NULL : copyObject(parse); /* the planner scribbles on it */
     plan = plan_with(&p, parse, text, options, params);
     p.extra_kb = trimtab_extra_memory_kb(plan, p.base, &p.ticket.point);
@@ -238,7 +257,10 @@ static PlannedStmt *plan_class(Query *parse, const char *text, int options, Para
         plan = plan_with(&p, again, text, options, params);
     }
     if (trimtab_in_explain) trimtab_explain(&p.key, p.base);
-    else tag(plan, &p);
+    else {
+        tag(plan, &p);
+        trimtab_tag_peek(p.tag);
+    }
     /* What a plan of other costs is worth must not sway PostgreSQL's choice between a custom and a generic plan. */
     if (params != NULL && again != NULL && p.base_cost > 0) plan->planTree->total_cost = p.base_cost;
     return plan;

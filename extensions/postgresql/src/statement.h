@@ -75,6 +75,13 @@ extern void trimtab_throw_away(uint32 tag);
 extern void trimtab_give_back(Planned *p, LeftAlone why, bool for_good);
 extern bool trimtab_choose_again(Class *class, const Planned *p);
 
+/* peek.c */
+extern void trimtab_keep_peek(const Planned *p, const PlannedStmt *plan);
+extern void trimtab_tag_peek(uint32 tag);
+extern bool trimtab_has_peek(uint32 tag);
+extern void trimtab_return_peek(void);
+extern bool trimtab_peek(QueryDesc *desc, Planned *p, double *ms);
+
 /* screen.c */
 extern void trimtab_screen(Planned *p, const Statement *s);
 extern bool trimtab_wants_look(Class *class, tt_point *point);

@@ -5,6 +5,7 @@
  *   knobs.c     the parameters and values     classes.c  what is known, in shared memory; budget and memory
  *   plan.c      what a statement is planned with   levels.c  whose values stand
  *   screen.c    which candidates have a plan of their own, and what PostgreSQL estimates of it
+ *   peek.c      probes that are stopped in time
  *   hooks.c     execution, and what it took   inside.c   sections within a running query
  *   store.c     the file                      views.c    SQL functions          explain.c  EXPLAIN's line
  */
@@ -79,7 +80,7 @@ typedef struct Class {
     tt_tuner tuner;
 } Class;
 
-typedef enum { EVENT_PROBE, EVENT_FASTER, EVENT_KEPT_BASE, EVENT_RESTART, EVENT_FAILED, EVENT_PINNED, EVENT_LOOKED } EventKind;
+typedef enum { EVENT_PROBE, EVENT_FASTER, EVENT_KEPT_BASE, EVENT_RESTART, EVENT_FAILED, EVENT_PINNED, EVENT_LOOKED, EVENT_STOPPED } EventKind;
 
 typedef struct Event {
     TimestampTz at;

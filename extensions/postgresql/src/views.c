@@ -27,7 +27,7 @@ PG_FUNCTION_INFO_V1(trimtab_export);
 PG_FUNCTION_INFO_V1(trimtab_save_now);
 
 static const char *const phases[] = {"watching", "searching", "proving", "settled", "pinned"};
-static const char *const kinds[] = {"probe", "faster", "kept own values", "environment changed", "probe failed", "pinned", "plans compared"};
+static const char *const kinds[] = {"probe", "faster", "kept own values", "environment changed", "probe failed", "pinned", "plans compared", "probe stopped"};
 
 static Shared *must_share(void)
 {
