@@ -102,6 +102,7 @@ def test_a_wrong_site_file_is_refused(tmp_path: Path, change: tuple[str, str], m
         ({"load": {"think": "1s"}}, "[workload.load] think=1s cannot be set: browsers think as their site says"),
         ({"rate_of": "sessions"}, 'rate_of="sessions" has no meaning in a closed loop'),
         ({"think_scale": -1}, "think_scale=-1 is out of range"),
+        ({"think_law": "fixed"}, "[workload] think_law='fixed' cannot be set: no state of site=shop has a wait"),
         ({"url": "shop"}, "url='shop' is not the address of a web server"),
     ],
 )
@@ -128,6 +129,16 @@ def test_what_a_searcher_is_told(tmp_path: Path) -> None:
     assert "postgresql" in made(tmp_path, url="http://localhost:8080").protocols
     with pytest.raises(LoadError, match="site=shop cannot be asked of protocol=program"):
         made(tmp_path).start(PROGRAM, seed=1, duration_s=1.0)
+
+
+def test_how_long_browsers_think_is_a_law_of_the_site_or_of_the_study() -> None:
+    def thinking(**table: Any) -> Any:
+        return SiteLoad.from_table(Table(table, "[workload]", SITE_KEYS), builtin_site("rubis"), Path()).source()
+
+    assert thinking()["think"] == [7.0, 70.0]
+    fixed = thinking(think_law="fixed")
+    assert fixed["think"] is None
+    assert {state["label"]: state["wait_s"] for state in fixed["states"]}["SellItemForm"] == 7.0
 
 
 def test_browsers_walk_through_a_site(tmp_path: Path, web: Site) -> None:

@@ -30,6 +30,7 @@ __all__ = ["ANY_TARGET", "SITE_KEYS", "SiteLoad"]
 SITE_KEYS = (
     "mix",
     "url",
+    "think_law",
     "think_scale",
     "reading",
     "rate_of",
@@ -98,7 +99,7 @@ class SiteLoad:
             )
         roots = table.text("root_certificates") if "root_certificates" in table else ""
         made = cls(
-            site=site,
+            site=_thinking(table, site),
             mix=table.choice("mix", tuple(site.mixes), next(iter(site.mixes))),
             address=site_of(table.text("url")) if "url" in table else None,
             think_scale=table.number("think_scale", 1.0, 0.0, 1000.0),
@@ -256,6 +257,16 @@ class SiteLoad:
 
     def _driver(self, site: Site) -> Any:
         return build_driver("http", self._access(site))
+
+
+def _thinking(table: Table, site: SiteFile) -> SiteFile:
+    law = table.choice("think_law", ("exponential", "fixed"), "exponential" if site.think.is_exponential else "fixed")
+    if law == "fixed" and not any(state.wait_s for state in site.states):
+        raise UsageError(
+            f"[workload] think_law={law!r} cannot be set: no state of site={site.name} has a wait",
+            hint='add wait = "3s" to its states, or remove think_law',
+        )
+    return replace(site, think=replace(site.think, is_exponential=law == "exponential"))
 
 
 def _site_at(endpoint: Endpoint) -> Site:
