@@ -18,6 +18,7 @@ import pytest
 
 from tests.engine.conftest import OWN, QUERY, Session, engine, library
 from tests.engine.test_engine_faults import killed
+from tests.engine.test_engine_plans import JOIN
 from tests.servers import new_folder
 from tests.servers.postgresql import Server
 
@@ -52,6 +53,11 @@ def everything(server: Server, session: Session) -> None:
     session.rows("SET trimtab.parameters = 'all'; SET trimtab.inside = on; SET trimtab.inside_tuples = 1000")
     session.learn("SELECT count(*) FROM t a JOIN t b ON a.r = b.r", 60)
     session.rows("SET trimtab.inside = off")
+    for gain in ("50", "0.2"):  # a probe that is stopped, and one that is not; both compare plans
+        session.tune(f"stop=1;base=100;plan=0.01;enable_hashjoin=0:{gain}")
+        session.learn(JOIN, 60)
+        session.rows("SELECT trimtab_reset()")
+    session.tune()
     session.rows("PREPARE p(int) AS SELECT k, count(*) FROM t WHERE g > $1 GROUP BY k ORDER BY 1")
     for n in range(60):
         session.rows(f"EXECUTE p({n})")

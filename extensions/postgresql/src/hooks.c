@@ -5,6 +5,7 @@
 #include "statement.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
 #include "utils/plancache.h"
@@ -158,7 +159,7 @@ static bool may_peek(QueryDesc *desc, ScanDirection direction, uint64 count)
     CommandDest to = desc->dest->mydest;
     return now.has_class && now.is_told && !now.is_reused && now.runs == 0 && trimtab_has_peek(now.plan.tag) && count == 0 &&
            direction == ForwardScanDirection && desc->operation == CMD_SELECT && desc->instrument_options == 0 && !IsInParallelMode() &&
-           (to == DestRemote || to == DestRemoteExecute || to == DestNone);
+           !RecoveryInProgress() && (to == DestRemote || to == DestRemoteExecute || to == DestNone);
 }
 
 static void run(RUN_ARGUMENTS)

@@ -82,6 +82,8 @@ static void gate_destroy(DestReceiver *self)
 void trimtab_keep_peek(const Planned *p, const PlannedStmt *plan)
 {
     MemoryContext own = CurrentMemoryContext;
+    if (!has_timer) timer = RegisterTimeout(USER_TIMEOUT, at_limit);
+    has_timer = true;
     if (peek.context == NULL) peek.context = AllocSetContextCreate(TopMemoryContext, "trimtab peek", ALLOCSET_DEFAULT_SIZES);
     MemoryContextSwitchTo(peek.context);
     peek.plan = copyObject((PlannedStmt *)plan);
@@ -139,8 +141,6 @@ static void give_up(double ms, EventKind why)
 static void start_timer(void)
 {
     double limit = peek.with.ticket.limit;
-    if (!has_timer) timer = RegisterTimeout(USER_TIMEOUT, at_limit);
-    has_timer = true;
     is_over = false;
     if (trimtab_test_cost[0] == '\0') enable_timeout_after(timer, Max(1, (int)Min(limit, INT_MAX / 2)));
     else if (trimtab_test_ms(peek.with.base, &peek.with.ticket.point) > limit) at_limit();
@@ -169,11 +169,14 @@ static uint64 run_plan(QueryDesc *desc, Gate *gate)
     return n;
 }
 
-/* An error before the first row is the probe's own, unless the user has cancelled. */
+/* Before the first row, our own stop, and errors that may be those of the probe's plan: of values (22...), memory or space (53...). All
+   others stand, a cancel by the user among them. */
 static void after_error(ErrorData *error, const Gate *gate, bool was_over)
 {
-    bool is_cancel = error->sqlerrcode == ERRCODE_QUERY_CANCELED;
-    if (gate->is_open || (is_cancel && !was_over)) {
+    int kind = ERRCODE_TO_CATEGORY(error->sqlerrcode);
+    bool is_stop = error->sqlerrcode == ERRCODE_QUERY_CANCELED && was_over;
+    bool is_plans = kind == ERRCODE_DATA_EXCEPTION || kind == ERRCODE_INSUFFICIENT_RESOURCES;
+    if (gate->is_open || !(is_stop || is_plans)) {
         give_up(0, EVENT_FAILED);
         drop();
         ReThrowError(error);
@@ -185,13 +188,14 @@ static bool try_plan(QueryDesc *desc)
 {
     Gate gate = {{gate_receive, gate_startup, gate_shutdown, gate_destroy, DestNone}, desc->dest, NULL, 0, false};
     MemoryContext own = CurrentMemoryContext;
+    MemoryContext scratch = AllocSetContextCreate(own, "trimtab probe", ALLOCSET_DEFAULT_SIZES);
     ResourceOwner owner = CurrentResourceOwner;
     volatile bool is_done = false;
     trimtab_nesting++;
     PG_TRY();
     {
         BeginInternalSubTransaction(NULL);
-        MemoryContextSwitchTo(own);
+        MemoryContextSwitchTo(scratch);
         PG_TRY();
         {
             desc->estate->es_processed = run_plan(desc, &gate);
@@ -215,6 +219,7 @@ static bool try_plan(QueryDesc *desc)
         PG_END_TRY();
         MemoryContextSwitchTo(own);
         CurrentResourceOwner = owner;
+        MemoryContextDelete(scratch); /* before the statement itself needs its memory */
     }
     PG_FINALLY();
     {
