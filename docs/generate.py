@@ -162,7 +162,10 @@ def study_file_page() -> str:
     ]
     lines += _table("[stack]", StackTable)
     lines += ["## [workload]", "", "| kind | keys |", "| --- | --- |"]
-    lines += [f"| `{name}` | see [its page]({name}.md) |" for name in plugins.names("workloads")] + [""]
+    pages = {"rubis": "web-applications", "tpcw": "web-applications"}
+    lines += [f"| `{name}` | see [its page]({pages.get(name, name)}.md) |" for name in plugins.names("workloads")] + [
+        ""
+    ]
     lines += [
         'In a study with several targets, `target = "NAME"` says which of them the load drives;',
         "it is required where the load could drive more than one.",

@@ -20,6 +20,7 @@ from typing import ClassVar
 from trimtab.redact import hide_literals, redact
 
 __all__ = [
+    "AnswerError",
     "ApplyError",
     "ForeignChangeError",
     "HistoryError",
@@ -107,6 +108,10 @@ class LoadError(TrimtabError):
     """The workload could not be prepared or run, or what was measured is invalid."""
 
     exit_code = 4
+
+
+class AnswerError(LoadError):
+    """The target serves, but not what the workload asks before a run: the config under test may be why."""
 
 
 class HistoryError(TrimtabError):

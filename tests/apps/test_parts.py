@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import trimtab
-from trimtab.errors import LoadError, UsageError
+from trimtab.errors import AnswerError, LoadError, UsageError
 from trimtab.records import Endpoint
 from trimtab.study.deploy import with_application
 from trimtab.systems import Tier
@@ -183,7 +183,7 @@ def test_pages_that_are_not_as_they_should_be() -> None:
             "the database must be up, and let in as many connections as the pool of the application server has"
         )
     with site_that_says(404, "Not Found") as there:
-        with pytest.raises(LoadError, match="application=rubis is not deployed at 127.0.0.1:") as caught:
+        with pytest.raises(AnswerError, match="application=rubis is not deployed at 127.0.0.1:") as caught:
             require_page(there, "rubis", "/rubis/categories")
         assert "/rubis/categories has status=404" in caught.value.message
         assert caught.value.hint is not None

@@ -163,6 +163,8 @@ def test_study_files_of_the_repository_are_read(file: Path, tmp_path: Path) -> N
         "zstd": "program",
         "httpd": "httpd",
         "httpd-tomcat": "httpd",
+        "rubis": "httpd",
+        "tpcw": "httpd",
         "ycsb-a-cassandra": "cassandra",
         "cassandra": "cassandra",
     }

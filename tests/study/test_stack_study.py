@@ -158,6 +158,8 @@ def test_a_tier_that_fails_while_a_winner_is_applied_takes_all_back(three: Three
         ('needs = ["db"]', 'needs = ["web"]', "need each other in a circle"),
         ("[target.web]", '[target."../x"]', "cannot be named so"),
         ('target = "db"', 'target = "os"', "workload.target='os' is not a target of this study"),
+        ("[stack]\n", "[stack]\nclients = { os = 3 }\n", r"\[stack\] clients names 'os': there is no such target"),
+        ("[stack]\n", "[stack]\nclients = { db = 0 }\n", "db has one client at least"),
         ("[target.db]\n", '[target.db]\nmemory = "1GiB"\n', r"\[target.db\] memory='1GiB': targets of one study share"),
         ('"800MiB"', '"much"', "stack.memory='much' in study.toml: size='much' is not a number"),
         ('"800MiB"', '"0B"', "must be more than nothing"),

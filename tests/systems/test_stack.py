@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from trimtab.errors import ApplyError, LockedError, SpaceError, TargetError, UsageError
 from trimtab.host import VolumeUse
 from trimtab.records import Context, Fault
-from trimtab.space import Config, Space
-from trimtab.systems import Evidence, Stack, Symptom, Tier, Vitals, bottom_first
+from trimtab.space import Config, Knob, KnobKind, Space
+from trimtab.systems import Evidence, MemoryModel, Stack, Symptom, Tier, Vitals, bottom_first
 from trimtab.systems.stack_watch import joined_vitals
 from trimtab.testing.fake_target import Disk, FakeTarget
 
@@ -61,6 +61,35 @@ def test_the_load_finds_the_data_behind_the_tier_that_it_drives() -> None:
     assert stack.endpoint().data == stack.tier("db").target.endpoint()
     with pytest.raises(UsageError, match="there is no target 'os'"):
         three().driving("web", "os")
+
+
+def test_the_clients_of_a_tier_are_those_that_another_lets_through() -> None:
+    """A setting in the place of a number: the search sees that more workers need more memory below them."""
+    limited = {"db": "app.workers"}
+    plain, stack = three(memory=800 * MIB), three(memory=800 * MIB, clients=limited)
+    seen: list[int] = []
+    database = stack.tier("db").target
+    database.advise = lambda context: seen.append(context.clients) or Config({})  # type: ignore[attr-defined]
+    stack.advise(CONTEXT)
+    assert seen == [database.states()["workers"].running] != [CONTEXT.clients]
+    names = ("db.cache", "app.workers")
+    assert "stack.constraints[0]" in {each.label for each in stack.constraints(names, CONTEXT)}
+    assert not [each for each in plain.constraints(names, CONTEXT) if each.label == "stack.constraints[0]"]
+    assert three(clients={"db": 17}).models(CONTEXT).keys() == {"db", "app", "web"}
+    with pytest.raises(
+        UsageError, match=r"\[stack\] clients of 'db' names 'app.pool': there is no such setting"
+    ) as caught:
+        three(clients={"db": "app.pool"}).constraints(names, CONTEXT)
+    assert caught.value.hint == "write TARGET.knob, with one of the targets: db, app, web"
+
+
+def test_a_knob_takes_the_place_of_the_number_of_clients() -> None:
+    model = MemoryModel(terms={"sorts": "work * clients"}, constants={"clients": 4.0}, budget_bytes=100).prefixed("db")
+    pool = Knob(name="app.pool", kind=KnobKind.INTEGER, low=1, high=50, default=8)
+    linked = model.with_knob_for("db.clients", pool, 8)
+    assert linked.terms == {"db.sorts": "db.work * app.pool"}
+    assert (dict(linked.constants), linked.running) == ({}, {"app.pool": 8})
+    assert model.with_knob_for("db.users", pool, 8) is model
 
 
 @pytest.mark.parametrize("name", ["cache", "os.cache", "db."])

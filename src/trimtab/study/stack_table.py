@@ -40,6 +40,12 @@ class StackTable(BaseModel):
         (), description='constraints between targets, such as "app.pool_size + 10 <= db.max_connections"'
     )
 
+    clients: dict[str, int | str] = Field(
+        default_factory=dict,
+        description="clients of a target that the load does not drive: a number, or the setting that limits "
+        'them: { db = "app.maxTotal" }; default: the users of the load',
+    )
+
     @field_validator("memory", mode="before")
     @classmethod
     def _memory(cls, value: Any) -> Any:
@@ -49,6 +55,14 @@ class StackTable(BaseModel):
             return int(parse_size(value))
         except UsageError as error:
             raise ValueError(error.message) from error
+
+    @field_validator("clients")
+    @classmethod
+    def _are_clients(cls, value: dict[str, int | str]) -> dict[str, int | str]:
+        for tier, clients in value.items():
+            if isinstance(clients, int) and clients < 1:
+                raise ValueError(f"{tier} has one client at least")
+        return value
 
     @field_validator("memory")
     @classmethod
@@ -103,6 +117,12 @@ def check_targets(targets: Tables, workload: Mapping[str, Any], stack: StackTabl
         if stack is not None:
             raise UsageError("[stack] has no effect on a single target", hint="its memory is [target.NAME] memory")
         return
+    for name in stack.clients if stack is not None else ():
+        if name not in targets:
+            raise UsageError(
+                f"[stack] clients names {name!r}: there is no such target",
+                hint=f"the targets are: {', '.join(targets)}",
+            )
     lowest = next(iter(tiers_of(targets)))
     for name, table in targets.items():
         if not isinstance(table.get("follows", False), bool):

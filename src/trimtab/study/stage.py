@@ -73,7 +73,8 @@ def build_stack(file: StudyFile, state_dir: Path) -> Stack:
         target: Target = plugin.from_settings(name, table, state_dir=state_dir, directory=file.directory)
         tiers.append(Tier(name=name, target=target, needs=needs, follows=follows))
     rules = file.stack or StackTable()
-    return Stack(tiers, memory=rules.memory, constraints=rules.constraints, driven=file.workload.get("target", ""))
+    return Stack(tiers, memory=rules.memory, constraints=rules.constraints, driven=file.workload.get("target", ""),
+                 clients=rules.clients)  # fmt: skip
 
 
 def build_target(file: StudyFile, state_dir: Path) -> Target:

@@ -226,6 +226,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def _shown_values(self) -> Mapping[str, tuple[str, str]]:
         if self.settings.read is None and not any(table.read for table in self.catalog.channel.values()):
             return {}
+        if self._reach.runs and self._reach.pid is None:
+            return {}  # one that has died uses none: what its files leave open is not known
         return {name: (state.knob.format(state.running), "in use") for name, state in self.states().items()}
 
     def _version(self) -> str:

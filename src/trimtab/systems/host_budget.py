@@ -16,15 +16,30 @@ from trimtab.units import format_size
 __all__ = ["between_tiers", "budgets", "joined"]
 
 
-def joined(tiers: Sequence[Tier], models: Mapping[str, MemoryModel], memory: int | None) -> dict[str, MemoryModel]:
-    """Host -> the model of all its tiers, whose budget is the least of `memory` and what the machine has."""
+def joined(
+    tiers: Sequence[Tier],
+    models: Mapping[str, MemoryModel],
+    memory: int | None,
+    limits: Mapping[str, KnobState] | None = None,
+) -> dict[str, MemoryModel]:
+    """Host -> the model of all its tiers, whose budget is the least of `memory` and what the machine has.
+
+    `limits`: tier -> the setting of another tier that says how many clients it has.
+    """
     found = {}
     for host in dict.fromkeys(model.host for model in models.values()):
         mine = [tier for tier in tiers if models[tier.name].host == host]
-        whole = reduce(MemoryModel.joined, (models[tier.name].prefixed(tier.name) for tier in mine))
+        whole = reduce(MemoryModel.joined, (_whole(tier, models[tier.name], limits or {}) for tier in mine))
         most = max(_limit(tier, models[tier.name]) for tier in mine)
         found[host] = replace(whole, budget_bytes=min(most, memory) if memory is not None else most)
     return found
+
+
+def _whole(tier: Tier, model: MemoryModel, limits: Mapping[str, KnobState]) -> MemoryModel:
+    """The model of a tier under the names of the stack."""
+    named = model.prefixed(tier.name)
+    limit = limits.get(tier.name)
+    return named if limit is None else named.with_knob_for(f"{tier.name}.clients", limit.knob, limit.running)
 
 
 def _limit(tier: Tier, model: MemoryModel) -> int:
@@ -33,18 +48,22 @@ def _limit(tier: Tier, model: MemoryModel) -> int:
 
 
 def budgets(
-    tiers: Sequence[Tier], models: Mapping[str, MemoryModel], memory: int | None, names: Collection[str]
+    tiers: Sequence[Tier],
+    models: Mapping[str, MemoryModel],
+    memory: int | None,
+    names: Collection[str],
+    limits: Mapping[str, KnobState],
 ) -> tuple[Constraint, ...]:
     """One constraint for each host, and one for each tier that a cgroup holds to less; over those of `names` that matter."""
     found = []
-    hosts = joined(tiers, models, memory)
+    hosts = joined(tiers, models, memory, limits)
     for host, model in hosts.items():
         label = f"memory budget of host={host}" if len(hosts) > 1 and host else "memory budget"
         found.append(model.constraint(names, label=label))
     for tier in tiers:
         model, limit = models[tier.name], _limit(tier, models[tier.name])
         if limit < hosts[model.host].budget_bytes:
-            part = replace(model.prefixed(tier.name), budget_bytes=limit)
+            part = replace(_whole(tier, model, limits), budget_bytes=limit)
             found.append(part.constraint(names, label=f"memory limit of {tier.name} ({format_size(limit)})"))
     return tuple(constraint for constraint in found if constraint is not None)
 

@@ -71,6 +71,18 @@ class MemoryModel:
             running={rename(name): value for name, value in self.running.items()},
         )
 
+    def with_knob_for(self, constant: str, knob: Knob, running: Value) -> MemoryModel:
+        """The same with a knob in the place of a constant; nothing changes where no term speaks of it."""
+        if constant not in self.constants:
+            return self
+        terms = {
+            consumer: renamed(text, lambda name: knob.name if name == constant else name)
+            for consumer, text in self.terms.items()
+        }
+        constants = {name: value for name, value in self.constants.items() if name != constant}
+        knobs, values = {**self.knobs, knob.name: knob}, {**self.running, knob.name: running}
+        return replace(self, terms=terms, constants=constants, knobs=knobs, running=values)
+
     def joined(self, other: MemoryModel) -> MemoryModel:
         """Both, on one host: consumers and reserves add up, and the smaller budget is that of both."""
         return MemoryModel(

@@ -27,6 +27,7 @@ from trimtab.systems.memory import MemoryModel
 from trimtab.systems.same_server import is_same_server, shared_file
 from trimtab.systems.stack_watch import StackWatch
 from trimtab.systems.tier import Step, Tier, ordered
+from trimtab.systems.tier_clients import TierClients
 
 if TYPE_CHECKING:
     from trimtab.records import Context, Endpoint, Machine, Play
@@ -64,6 +65,7 @@ class Stack:
         constraints: Sequence[str] = (),
         driven: str = "",
         data: str = "",
+        clients: Mapping[str, int | str] | None = None,
     ) -> None:
         if not tiers:
             raise UsageError("a stack has at least one target", hint="add a [target.NAME] table")
@@ -71,6 +73,7 @@ class Stack:
         self.tiers = tuple(replace(tier, prefix="" if is_one else f"{tier.name}.") for tier in tiers)
         self._memory = memory
         self._constraints = tuple(constraints)
+        self._clients = TierClients(clients or {}, self.name)
         self.driven = self.tier(driven) if driven else self.tiers[-1]
         self._data = self.tier(data) if data else self.driven
         self.follows = follows_of(self.tiers)
@@ -98,7 +101,8 @@ class Stack:
 
     def driving(self, name: str, data: str = "") -> Stack:
         """The same targets, with the load on the tier of that name, and its data on that of the other."""
-        return Stack(self.tiers, memory=self._memory, constraints=self._constraints, driven=name, data=data)
+        return Stack(self.tiers, memory=self._memory, constraints=self._constraints, driven=name, data=data,
+                     clients=self._clients.by_tier)  # fmt: skip
 
     def tier(self, name: str) -> Tier:
         """A tier by its name.
@@ -236,7 +240,7 @@ class Stack:
         found: list[str] = []
         for tier in self.tiers:
             with tier.asked():
-                names = tier.target.selection(context)
+                names = tier.target.selection(self._context(tier, context))
                 require_open(names, tier.target.states())
             found += [tier.full(name) for name in names]
         return tuple(found)
@@ -246,7 +250,9 @@ class Stack:
         found: dict[str, Value] = {}
         for tier in self.tiers:
             with tier.asked():
-                found |= {tier.full(name): value for name, value in tier.target.advise(context).items()}
+                found |= {
+                    tier.full(name): value for name, value in tier.target.advise(self._context(tier, context)).items()
+                }
         return Config(found)
 
     def plays(self, context: Context, latency_s: float) -> tuple[Play, ...] | None:
@@ -262,7 +268,7 @@ class Stack:
                 settings={tier.full(name): value for name, value in play.settings.items()},
             )
             for tier, target in playing
-            for play in target.plays(context, latency_s)
+            for play in target.plays(self._context(tier, context), latency_s)
         )
 
     def constraints(self, names: Sequence[str], context: Context) -> tuple[Constraint, ...]:
@@ -279,10 +285,12 @@ class Stack:
             mine = [name.removeprefix(tier.prefix) for name in names if name.startswith(tier.prefix)]
             own_budget = models[tier.name].constraint(mine)
             with tier.asked():
-                each = tier.target.constraints(mine, context)
+                each = tier.target.constraints(mine, self._context(tier, context))
             found += [constraint.renamed(tier.full) for constraint in each if constraint != own_budget]
-        found += budgets(self.tiers, models, self._memory, names)
-        return (*found, *between_tiers(self._constraints, self.states(), names))
+        states, limits = self.states(), self._limits()
+        found += budgets(self.tiers, models, self._memory, names, limits)
+        at_least = tuple(f"{state.knob.name} >= 1" for state in limits.values())  # -1 would be any number
+        return (*found, *between_tiers((*self._constraints, *at_least), states, names))
 
     def models(self, context: Context) -> Mapping[str, MemoryModel]:
         """What each tier takes of its machine's memory, by tier and under its own names; {} in a stack of one.
@@ -295,14 +303,20 @@ class Stack:
         found = {}
         for tier in self.tiers:
             with tier.asked():
-                found[tier.name] = tier.target.memory(context)
+                found[tier.name] = tier.target.memory(self._context(tier, context))
         return found
+
+    def _limits(self) -> Mapping[str, KnobState]:
+        return self._clients.limits(self.states) if self._clients else {}
+
+    def _context(self, tier: Tier, context: Context) -> Context:
+        return self._clients.seen_by(tier, context, self._limits())
 
     def memory(self, context: Context) -> MemoryModel:
         """What the stack takes, and its budget; over several machines their sum."""
         if self.is_one:
             return self.tiers[0].target.memory(context)
-        hosts = list(joined(self.tiers, self.models(context), self._memory).values())
+        hosts = list(joined(self.tiers, self.models(context), self._memory, self._limits()).values())
         whole, total = hosts[0], sum(host.budget_bytes for host in hosts)
         for host in hosts[1:]:
             whole = whole.joined(host)

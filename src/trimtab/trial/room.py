@@ -20,7 +20,7 @@ from typing import Self
 
 import scipy.special  # noqa: F401 - the measuring modules' own, loaded now: in the middle of a run it would take CPU from it
 
-from trimtab.errors import ApplyError, ForeignChangeError, LoadError, RestoreError, TargetError
+from trimtab.errors import AnswerError, ApplyError, ForeignChangeError, LoadError, RestoreError, TargetError
 from trimtab.measure import EarlyStop
 from trimtab.records import Fault, Objective, Role, Status, Trial
 from trimtab.space import Config, Space, Value
@@ -386,6 +386,8 @@ class TrialRoom:
                 n_failed += 1
                 if n_failed <= _MAX_INFRASTRUCTURE_RETRIES:
                     continue
+                if isinstance(error, AnswerError) and not is_baseline:
+                    return Status.FAILED_LOAD, error.message, None
                 self.restore()
                 raise LoadError(f"the load cannot be run although the target is well: {error}") from error
             except BaseException:

@@ -14,7 +14,18 @@ public final class PageException extends Exception {
     }
 
     PageException(Kind kind, Exception cause) {
-        super(String.valueOf(cause.getMessage()), cause);
+        super(words(cause), cause);
         this.kind = kind;
+    }
+
+    /** The message, and that of the first cause where it says something else: a pool or a container only wraps what the driver has said. */
+    private static String words(Throwable error) {
+        Throwable first = error;
+        while (first.getCause() != null) {
+            first = first.getCause();
+        }
+        String outer = String.valueOf(error.getMessage());
+        String inner = first.getMessage();
+        return inner == null || outer.contains(inner) ? outer : outer + ": " + inner;
     }
 }
