@@ -230,7 +230,7 @@ def test_D3_mariadb_one_kill_is_forgotten_and_the_trial_made_again(maria: MariaP
         bench.on_second = lambda: killed(maria.server.pid, signal.SIGKILL)
         trial = bench.run(**CHANGES)
     assert (trial.status, trial.fault) == (Status.OK, Fault.NONE), (trial.reason, bench.said)
-    assert "ended by signal 9, sent by somebody else" in bench.said[0]
+    assert any("ended by signal 9, sent by somebody else" in said for said in bench.said), bench.said
     check_invariants(maria, before)
 
 
@@ -335,7 +335,7 @@ def test_D8_mariadb_a_server_that_hangs_is_brought_back_without_sql(
         bench.on_second = lambda: kill(place, signal.SIGSTOP)
         trial = bench.run(**CHANGES)
     assert (trial.status, trial.fault) == (Status.OK, Fault.NONE), (trial.reason, bench.said)
-    assert "its process was stopped (SIGSTOP)" in bench.said[0]
+    assert any("its process was stopped (SIGSTOP)" in said for said in bench.said), bench.said
     check_invariants(place, before)
 
 
@@ -346,7 +346,7 @@ def test_D9_mariadb_a_restart_by_somebody_else_makes_the_trial_invalid(own_maria
         trial = bench.run(**CHANGES)
     assert (trial.status, trial.fault) == (Status.OK, Fault.NONE), (trial.reason, bench.said)
     assert bench.n_loads >= 2, "it was made once more"
-    assert bench.said[0].startswith("trial 0: environment fault: ")
+    assert any(said.startswith("trial 0: environment fault: ") for said in bench.said), bench.said
     check_invariants(own_maria, before)
 
 

@@ -121,7 +121,8 @@ class AlwaysThere:
         age_s = process_started_s(pid) if pid is not None else None
         if age_s is None:
             return False
-        began = time.time() - age_s
+        # The kernel tells the start in whole ticks, rounded down: a file of the same tick was written before it.
+        began = time.time() - age_s + 1.0 / os.sysconf("SC_CLK_TCK")
         return all((path if path.exists() else path.parent).stat().st_mtime <= began for path in paths)
 
     def was_stopped(self) -> bool:

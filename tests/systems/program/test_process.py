@@ -9,6 +9,8 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -16,6 +18,7 @@ from tests.systems.program.conftest import CATALOG, CONF, PROGRAM, conf, made
 from trimtab.errors import ApplyError, ForeignChangeError, TargetError, UsageError
 from trimtab.space import Config
 from trimtab.systems import Stack, Tier, command_lifecycle, own_lifecycle
+from trimtab.systems.command_lifecycle import CommandLifecycle
 from trimtab.systems.program import ProgramTarget
 from trimtab.systems.progress import LogProgress
 
@@ -229,3 +232,19 @@ def test_two_targets_over_one_process_are_one_server(folder: Path) -> None:
                 Stack([Tier(name="zip", target=one), Tier(name="other", target=other)]).open()
         finally:
             process.kill()
+
+
+def test_files_that_were_written_just_before_the_start_were_read(tmp_path: Path) -> None:
+    """The kernel rounds the start of a process down to whole ticks: it would seem to be older than the file."""
+    file = tmp_path / "conf"
+    for _ in range(20):
+        file.write_text("level = 1")
+        child = subprocess.Popen(["sleep", "60"])
+        try:
+            assert CommandLifecycle.began_after(cast(CommandLifecycle, SimpleNamespace(pid=child.pid)), [file])
+        finally:
+            child.kill()
+            child.wait()
+    assert not CommandLifecycle.began_after(cast(CommandLifecycle, SimpleNamespace(pid=child.pid)), [file])
+    os.utime(file, (time.time() + 5, time.time() + 5))
+    assert not CommandLifecycle.began_after(cast(CommandLifecycle, SimpleNamespace(pid=os.getpid())), [file])
