@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import time
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from tests.cli.conftest import Ran, Run, run
-from tests.engine.conftest import OWN, Session, engine
+from tests.engine.conftest import EXTENSION, OWN, Session, engine, library
+from tests.servers import new_folder
 from tests.servers.postgresql import Server, started
 from trimtab.history import History
 from trimtab.records import QueryClass
@@ -133,9 +136,66 @@ def test_what_is_missing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with started("18") as server:
         ask = Asked(run, tmp_path, server, monkeypatch)
         doctor = ask("doctor")
-        missing = "the extension is not loaded: it is not installed: make -C extensions/postgresql install; then add trimtab to"
-        assert f"FAIL  in-engine tuning: {missing} shared_preload_libraries and restart the server" in doctor.out
+        missing = (
+            "the extension is not loaded: it is not installed: make -C extensions/postgresql install; a superuser may"
+        )
+        assert f"FAIL  in-engine tuning: {missing}" in doctor.out
         shown = ask("engine")
         assert (shown.code, f"error: in-engine tuning: {missing}" in shown.err) == (3, True)
         switched = ask("engine", "--mode", "tune")
-        assert (switched.code, "error: the extension is not loaded\nhint: add trimtab to" in switched.err) == (3, True)
+        assert switched.code == 3
+        assert "error: the extension is not installed\nhint: make -C extensions/postgresql install" in switched.err
+
+
+def installed(folder: Path) -> str:
+    """The settings of a server that finds the extension in `folder`, as after `make install`."""
+    (folder / "extension").mkdir(parents=True)
+    for path in EXTENSION.glob("trimtab*"):
+        shutil.copy(path, folder / "extension")
+    shutil.copy(library("18"), folder / "trimtab.so")
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755)
+    return f"fsync = off\ndynamic_library_path = '{folder}:$libdir'\nextension_control_path = '{folder}:$system'\n"
+
+
+@pytest.mark.service
+def test_what_is_installed_is_loaded_when_it_is_switched_on(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = new_folder("trimtab-installed")
+    try:
+        with started("18", settings=f"{installed(folder)}session_preload_libraries = 'plpgsql'\n") as server:
+            ask = Asked(run, tmp_path, server, monkeypatch)
+            says = "the extension is not loaded: it is installed, and `trimtab engine --mode observe` loads it; a superuser may"
+            assert says in ask("doctor").out
+            switched = ask("engine", "--mode", "observe")
+            assert switched.out == (
+                "trimtab.mode = observe\nsession_preload_libraries has trimtab: new sessions load it\n"
+            ), switched.err
+            with server.admin() as connection:
+                session = Session(connection)
+                assert session.value("SHOW session_preload_libraries") == "plpgsql, trimtab", "nothing is taken out"
+                assert session.value("SELECT knowledge_in FROM trimtab_status()") == "a shared segment"
+            assert ask("engine", "--mode", "tune").out == "trimtab.mode = tune\n", "it is loaded already"
+            with server.admin() as connection:
+                connection.execute("ALTER SYSTEM RESET ALL")
+                connection.execute("SELECT pg_reload_conf()")
+                wait_for(server)
+            (folder / "trimtab.so").unlink()
+            (folder / "trimtab.so").write_bytes(b"no library")
+            refused = ask("engine", "--mode", "tune")
+            assert (refused.code, "error: the extension cannot be loaded: " in refused.err) == (3, True)
+            with server.admin() as connection:
+                assert Session(connection).value("SHOW session_preload_libraries") == "plpgsql", "nothing was set"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for(server: Server) -> None:
+    """Until new sessions have read that the library is not to be loaded."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        with server.admin() as connection:
+            if Session(connection).value("SHOW session_preload_libraries") == "plpgsql":
+                return
+        time.sleep(0.05)

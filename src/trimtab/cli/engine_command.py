@@ -22,7 +22,7 @@ __all__ = ["command"]
 @click.option(
     "--mode",
     type=click.Choice(["off", "observe", "tune"]),
-    help="Set the extension's mode for the whole server, permanently.",
+    help="Set the extension's mode for the whole server, permanently; loads it where it is installed and not loaded.",
 )
 @click.option(
     "--sql",
@@ -58,8 +58,10 @@ def command(
     if sum((as_json, as_sql, as_advice, mode is not None, winner is not None)) > 1:
         raise click.UsageError("use only one of --json, --sql, --advice, --mode and --hints")
     if mode is not None:
-        switch_engine(file, state_dir, mode)
+        says = switch_engine(file, state_dir, mode)
         click.echo(f"trimtab.mode = {mode}")
+        if says:
+            click.echo(says)
         return 0
     if winner is not None:
         _hint(file, state_dir, winner)

@@ -94,7 +94,11 @@ def keep_classes(stage: Stage, history: History, record: StudyRecord, say: Calla
                 history.add_event(record.id, CLASSES_KEPT, classes_to_json(found[:_MOST_KEPT]), time.time())
 
 
-def switch_engine(file: StudyFile, state_dir: Path, mode: str) -> None:
-    """Sets the mode off, observe or tune, for good; see `engine_classes`."""
+def switch_engine(file: StudyFile, state_dir: Path, mode: str) -> str:
+    """Sets the mode off, observe or tune, for good, and loads the extension; says when it is in use, "" if it is already.
+
+    Raises:
+        see `engine_classes`.
+    """
     with _engine(file, state_dir) as (_, target):
-        target.switch_engine(mode)
+        return target.switch_engine(mode)

@@ -216,8 +216,11 @@ class SelfTuningTarget(Protocol):
             TargetError: it cannot be reached, does not tune its queries, or refuses.
         """
 
-    def switch_engine(self, mode: str) -> None:
-        """Sets "off", "observe" or "tune" for the whole system, for good.
+    def switch_engine(self, mode: str) -> str:
+        """Sets "off", "observe" or "tune" for the whole system, for good, and loads what it needs where that is not loaded.
+
+        Returns:
+            When that is in use, for people; "" if it is already.
 
         Raises:
             UsageError: another mode.

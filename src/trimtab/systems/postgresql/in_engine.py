@@ -23,6 +23,8 @@ __all__ = ["CHECK", "advice_sql", "hint", "lines", "query_classes", "switch"]
 CHECK = "in-engine tuning"
 MODES = ("off", "observe", "tune")
 _HINT = "see docs/how-to/tune-inside-postgresql.md"
+_SHARES_LATE = 17
+"""From this version on sessions share what they learn without the server's start."""
 _MAJORITY = 0.5
 """A setting that helps classes with less than this share of a role's time in a database is no default for it."""
 
@@ -44,9 +46,12 @@ def lines(connection: Connection) -> list[Line]:
     """What `trimtab doctor` says of it: the first thing that is missing, or the mode."""
     is_here, is_made, mode = _state(connection)
     if not mode:
-        where = "it is installed" if is_here else "it is not installed: make -C extensions/postgresql install"
-        missing = f"{where}; then add trimtab to shared_preload_libraries and restart the server"
-        return [(CHECK, False, f"the extension is not loaded: {missing}")]
+        missing = (
+            "it is installed, and `trimtab engine --mode observe` loads it"
+            if is_here
+            else "it is not installed: make -C extensions/postgresql install"
+        )
+        return [(CHECK, False, f"the extension is not loaded: {missing}; a superuser may")]
     if not is_made:
         return [(CHECK, False, "the extension is loaded; in this database run: CREATE EXTENSION trimtab")]
     says = "; while it is, trials measure its changes too" if mode == "tune" else ""
@@ -94,22 +99,51 @@ def _class(row: Mapping[str, Any], databases: Mapping[int, str], roles: Mapping[
     )
 
 
-def switch(connection: Connection, mode: str) -> None:
-    """Sets the mode for the whole server, for good; makes the views where they are missing.
+def switch(connection: Connection, mode: str) -> str:
+    """Sets the mode for the whole server, for good; loads the library and makes the views where they are missing.
+
+    Returns:
+        When the library is in use, for people; "" if it is already.
 
     Raises:
         UsageError: an unknown mode.
-        TargetError: it is not loaded, or this user may not.
+        TargetError: it is not installed, or this user may not.
     """
     if mode not in MODES:
         raise UsageError(f"mode={mode!r} is unknown", hint=f"one of {', '.join(MODES)}")
+    is_here, _, now = _state(connection)
+    if not now and not is_here:
+        raise TargetError("the extension is not installed", hint=f"make -C extensions/postgresql install; {_HINT}")
+    says = "" if now else _load(connection)
     _set(connection, "mode", mode)
+    return says
+
+
+def _load(connection: Connection) -> str:
+    """Has the server load the library, for good: in new sessions, or with the next restart where only that shares knowledge."""
+    try:
+        connection.rows("LOAD 'trimtab'")  # a library that cannot be loaded would keep the server from starting
+        major = int(connection.value("SELECT current_setting('server_version_num')")) // 10000
+        name = "session_preload_libraries" if major >= _SHARES_LATE else "shared_preload_libraries"
+        in_files = (
+            f"SELECT setting FROM pg_file_settings WHERE name = '{name}' AND error IS NULL ORDER BY seqno DESC LIMIT 1"
+        )
+        found = connection.value(f"SELECT coalesce(({in_files}), current_setting('{name}'))")
+        names = [each.strip().strip('"') for each in str(found).split(",") if each.strip()]
+        if "trimtab" not in names:
+            listed = ", ".join(_literal(each) for each in [*names, "trimtab"])
+            connection.rows(f"ALTER SYSTEM SET {name} = {listed}")
+    except StatementError as error:
+        raise TargetError(
+            f"the extension cannot be loaded: {error.message}", hint=f"a superuser may; {_HINT}"
+        ) from error
+    return f"{name} has trimtab: {'new sessions load it' if major >= _SHARES_LATE else 'restart the server'}"
 
 
 def _set(connection: Connection, name: str, value: str) -> None:
     is_here, is_made, now = _state(connection)
     if not now:
-        raise TargetError("the extension is not loaded", hint=f"add trimtab to shared_preload_libraries; {_HINT}")
+        raise TargetError("the extension is not loaded", hint=f"trimtab engine --mode observe loads it; {_HINT}")
     try:
         if is_here and not is_made:
             connection.rows("CREATE EXTENSION trimtab")
@@ -127,7 +161,7 @@ def hint(connection: Connection, settings: Mapping[str, str]) -> dict[str, str]:
         TargetError: it is not loaded, or this user may not.
     """
     if not _state(connection)[2]:
-        raise TargetError("the extension is not loaded", hint=f"add trimtab to shared_preload_libraries; {_HINT}")
+        raise TargetError("the extension is not loaded", hint=f"trimtab engine --mode observe loads it; {_HINT}")
     try:
         known = {str(name) for (name,) in connection.rows("SELECT name FROM trimtab_parameters")}
     except StatementError as error:

@@ -185,7 +185,7 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
         with self._reach.connect() as connection:
             return in_engine.hint(connection, settings)
 
-    def switch_engine(self, mode: str) -> None:
+    def switch_engine(self, mode: str) -> str:
         """See `SelfTuningTarget`."""
         with self._reach.connect() as connection:
-            in_engine.switch(connection, mode)
+            return in_engine.switch(connection, mode)
