@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml $(shell find crates -path '*/src/*' -name '*.rs' 2>/dev/null))
 
-.PHONY: demo demo-stack check code test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-zhou2013 bench-karcher bench-engine-overhead bench-live
+.PHONY: demo demo-stack check code test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-fernando bench-zhou2013 bench-karcher bench-engine-overhead bench-live
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
@@ -28,7 +28,7 @@ demo: $(STAMP)
 
 # A web site of three tiers on one machine: needs a JDK of Java 17 and Maven, not root.
 demo-stack: $(STAMP)
-	$(BIN)/trimtab tune examples/rubis.toml --state-dir .trimtab/demo-stack --budget 10m
+	$(BIN)/trimtab tune examples/rubis.toml --state-dir .trimtab/demo-stack --budget 14m
 
 # Where no bytecode is kept, each worker and each command that a test starts compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -150,6 +150,9 @@ bench-sampling: $(STAMP)
 
 # The six mixes of Zhou 2013, twice; half an hour each, alone on the machine, as root where a memory limit is to hold (cgroup).
 # In pieces: BENCH="--mix 12q6 --experiment paper".
+bench-fernando: $(STAMP)
+	$(BIN)/python benchmarks/fernando/run.py $(BENCH)
+
 bench-zhou2013: $(STAMP)
 	$(BIN)/python benchmarks/zhou2013/run.py $(BENCH)
 

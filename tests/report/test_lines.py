@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from tests.report.conftest import (
 )
 from tests.report.test_html import drawn, figures_of, read
 from trimtab.history import read_verdict
+from trimtab.measure import LabelStats
 from trimtab.records import Role, Trial, Verdict
 from trimtab.report import render_html, report_text, summarise, to_json
 from trimtab.report.lines import ablation_text, line_worths, path_points
@@ -208,6 +210,21 @@ def test_the_larger_of_two_proven_configs_is_the_one_compared() -> None:
     shown = summarise(record(verdict), trials)
     q13 = next(label for label in shown.labels if label.label == "q13")
     assert q13.times_faster > 3
+
+
+def test_operations_that_were_never_done_are_not_compared(better: Study) -> None:
+    study, trials = better
+    nothing = dict.fromkeys(("latency_mean_ms", "latency_p50_ms", "latency_p95_ms", "latency_max_ms"), math.nan)
+    never = LabelStats(n_ok=0, n_error=0, n_timed_out=0, throughput_per_s=0.0, **nothing)
+    trials = [
+        replace(t, measurement=replace(t.measurement, by_label={**t.measurement.by_label, "never": never}))
+        if t.measurement is not None
+        else t
+        for t in trials
+    ]
+    shown = [label.label for label in summarise(study, trials).labels]
+    assert shown
+    assert "never" not in shown
 
 
 def test_conditions_are_listed_with_their_figures(no_improvement: Study) -> None:

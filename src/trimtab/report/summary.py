@@ -344,7 +344,7 @@ def _failures(trials: Sequence[Trial], rows: Sequence[TrialRow]) -> tuple[Failur
 
 
 def _labels(before: Sequence[Trial], after: Sequence[Trial]) -> tuple[LabelChange, ...]:
-    names = sorted({label for t in before for label in _by_label(t)} & {label for t in after for label in _by_label(t)})
+    names = sorted(_seen(before) & _seen(after))
     return tuple(
         LabelChange(
             clean(name),
@@ -356,6 +356,12 @@ def _labels(before: Sequence[Trial], after: Sequence[Trial]) -> tuple[LabelChang
         )
         for name in names
     )
+
+
+def _seen(trials: Sequence[Trial]) -> set[str]:
+    """Operations that ended in any way; a state of a site that no browser came to is none."""
+    stats = [each for trial in trials for each in _by_label(trial).items()]
+    return {label for label, of in stats if of.n_ok + of.n_error + of.n_timed_out}
 
 
 def _by_label(trial: Trial) -> Mapping[str, Any]:
