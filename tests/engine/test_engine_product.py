@@ -172,15 +172,15 @@ def test_what_is_installed_is_loaded_when_it_is_switched_on(
             assert switched.out == (
                 "trimtab.mode = observe\nsession_preload_libraries has trimtab: new sessions load it\n"
             ), switched.err
+            wait_for(server, "plpgsql, trimtab")  # nothing is taken out
             with server.admin() as connection:
                 session = Session(connection)
-                assert session.value("SHOW session_preload_libraries") == "plpgsql, trimtab", "nothing is taken out"
                 assert session.value("SELECT knowledge_in FROM trimtab_status()") == "a shared segment"
             assert ask("engine", "--mode", "tune").out == "trimtab.mode = tune\n", "it is loaded already"
             with server.admin() as connection:
                 connection.execute("ALTER SYSTEM RESET ALL")
                 connection.execute("SELECT pg_reload_conf()")
-                wait_for(server)
+            wait_for(server, "plpgsql")
             (folder / "trimtab.so").unlink()
             (folder / "trimtab.so").write_bytes(b"no library")
             refused = ask("engine", "--mode", "tune")
@@ -191,11 +191,12 @@ def test_what_is_installed_is_loaded_when_it_is_switched_on(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def wait_for(server: Server) -> None:
-    """Until new sessions have read that the library is not to be loaded."""
+def wait_for(server: Server, libraries: str) -> None:
+    """Until new sessions load these, which is a moment after the reload."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         with server.admin() as connection:
-            if Session(connection).value("SHOW session_preload_libraries") == "plpgsql":
+            if Session(connection).value("SHOW session_preload_libraries") == libraries:
                 return
         time.sleep(0.05)
+    raise AssertionError(f"new sessions do not load {libraries!r}")
