@@ -89,14 +89,18 @@ static bool can_pay(const tt_tuner *t, double work)
     return tt_headroom(t) >= loss * once;
 }
 
+static bool is_for_glimpse(const tt_tuner *t)
+{
+    return t->options.can_stop && t->source == TT_HINTS && tt_risk(t, &t->candidate) * t->caution > LONG_WAIT;
+}
+
 /* How long a first probe may run, 0 for as long as it takes; false if it may not. */
 static bool is_covered(const tt_tuner *t, double work, double *limit)
 {
     double once = exp(t->own.mean) * (work > 0 ? work : 1), room = tt_headroom(t);
     bool pays = can_pay(t, work), may_stop = t->options.can_stop && t->phase == TT_SEARCHING;
     *limit = !may_stop ? 0 : pays ? fmax(room, t->options.max_ratio * once) : room;
-    if (pays || !may_stop || t->source != TT_HINTS) return pays;
-    return room >= GLIMPSE * once && tt_risk(t, &t->candidate) * t->caution > LONG_WAIT;
+    return pays || (may_stop && is_for_glimpse(t) && room >= GLIMPSE * once);
 }
 
 static void drop_candidate(tt_tuner *t)
@@ -181,7 +185,8 @@ static void judge(tt_tuner *t, double y)
         look_at_proof(t);
         return;
     }
-    learn_caution(t, exp(difference) - 1);
+    /* Where points were looked at, their risk is an estimate of its own, and what noise adds is no part of it. */
+    learn_caution(t, exp(difference - (t->options.is_screened ? sqrt(tt_variance(&t->own)) : 0)) - 1);
     tt_record *r = tt_remember(t, &t->candidate, difference + t->best_value);
     if (t->source == TT_SIMPLEX) tt_simplex_tell(t, r->value);
     if (difference > log(t->options.max_ratio)) r->is_banned = 1;
@@ -357,8 +362,8 @@ static bool is_probe_due(tt_tuner *t, double work, double *limit)
     }
     if (t->phase == TT_PROVING ? t->proof_candidate.n > t->proof_best.n : t->since_probe < 1) return false;
     if (can_pay(t, work)) return is_covered(t, work, limit);
-    /* Too risky for now: meanwhile what looked good is proven. */
-    if (t->phase == TT_SEARCHING && t->source == TT_HINTS) (void)tt_take_finalist(t);
+    /* Too risky for now: meanwhile what looked good is proven. What only a glimpse can show is waited for: the gain may be great. */
+    if (t->phase == TT_SEARCHING && t->source == TT_HINTS && !is_for_glimpse(t)) (void)tt_take_finalist(t);
     return is_covered(t, work, limit);
 }
 
