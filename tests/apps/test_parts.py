@@ -11,13 +11,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import trimtab
 from trimtab.errors import AnswerError, LoadError, UsageError
+from trimtab.measure import Buckets, SecondLog
 from trimtab.records import Endpoint
 from trimtab.study.deploy import with_application
 from trimtab.systems import Tier
+from trimtab.workload.base import RemarkingWorkload
 from trimtab.workload.rubis.settings import RubisData
 from trimtab.workload.rubis.settings import read_data as read_rubis
 from trimtab.workload.rubis.tables import tables as rubis_tables
@@ -25,6 +28,7 @@ from trimtab.workload.table import Table
 from trimtab.workload.tpcw.settings import TpcwData
 from trimtab.workload.tpcw.settings import read_data as read_tpcw
 from trimtab.workload.tpcw.tables import tables as tpcw_tables
+from trimtab.workload.tpcw.workload import TpcwWorkload
 from trimtab.workload.webapp import Answer, Application, ask, build, require_page
 from trimtab.workload.webapp.deploy import deployment
 
@@ -107,6 +111,19 @@ def test_what_the_pool_connects_to(endpoint: Endpoint, url: str) -> None:
     assert lines["trimtab.socket"] == ("/run/pg/.s.PGSQL.5433" if endpoint.host == "/run/pg" else "")
     assert (lines["trimtab.user"], lines["trimtab.password"], lines["rubis.option"]) == ("u", "p", "1")
     assert made.names["applications"] == "/apps/rubis"
+
+
+def test_runs_are_judged_by_the_rules_of_the_benchmark() -> None:
+    log = SecondLog(
+        labels=("Home",), duration_s=2.0, credited=np.full(2, 5.0), response=Buckets.of([(0, 0, 9_000_000, 10)]),
+        offered=np.zeros(2, dtype=np.int64), shed=np.zeros(2, dtype=np.int64), timed_out=np.zeros(2, dtype=np.int64),
+        client_cpu_s=np.zeros(2), steal_s=np.zeros(2), users=50,
+    )  # fmt: skip
+    workload = TpcwWorkload.from_settings({"mix": "shopping"})
+    assert isinstance(workload, RemarkingWorkload)
+    remarks = workload.remarks(log, (0.0, 2.0))
+    assert any("WIPS" in remark for remark in remarks)
+    assert any("Home" in remark for remark in remarks), remarks
 
 
 def test_a_database_that_the_applications_do_not_know() -> None:

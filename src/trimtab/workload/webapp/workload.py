@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 from trimtab.errors import LoadError
+from trimtab.measure import SecondLog
 from trimtab.records import Context, DataRights, Endpoint
 from trimtab.workload.base import Deployment, LoadRun, Preparation, StartState
 from trimtab.workload.database import Dataset, ensure
@@ -101,6 +102,10 @@ class AppWorkload(ABC):
             UsageError: the rate is out of reach.
         """
         return type(self)(self.data, self.load.with_rate(rate_per_s))
+
+    def remarks(self, log: SecondLog, window_s: tuple[float, float]) -> tuple[str, ...]:
+        """See `SiteLoad.remarks`."""
+        return self.load.remarks(log, window_s)
 
     def deployment(self, data: Endpoint, report: Callable[[str], None]) -> Deployment:
         """See `DeployedWorkload`."""
