@@ -59,7 +59,8 @@ def test_most_of_the_time_goes_to_the_search(fake: FakeStudy, budget_s: int) -> 
     # Its interleaved baselines are the drift's and belong to it; it may end early only when it has converged.
     share = (last - first + 1) * _COST_S / budget_s
     converged = budget_s == 900
-    assert share >= 0.6 - _COST_S / budget_s or converged
+    # A trial or two: the leaders that are thinned out next decide how many runs that takes.
+    assert share >= 0.6 - 2 * _COST_S / budget_s or converged
     assert len(trials) * _COST_S <= budget_s + _COST_S
 
 
