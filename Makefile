@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml $(RUST) | $(BIN)/python
 
 $(DEV): $(STAMP) constraints-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-dev.txt 'ConfigSpace>=1.2' 'httpx>=0.27' 'hypothesis>=6.100' 'maturin>=1.9.3,<2' 'mypy>=1.11' \
-	  'optuna>=5.0' 'psutil>=5.9' 'pytest>=8.2' 'pytest-randomly>=3.15' 'pytest-xdist>=3.5' 'ruff>=0.6' 'smac>=2.4' 'starlette>=0.40' 'uvicorn>=0.30' scipy-stubs types-defusedxml types-PyMySQL types-psutil
+	  'optuna>=5.0' 'psutil>=5.9' 'pytest>=8.2' 'pytest-randomly>=3.15' 'pytest-xdist>=3.5' 'pymongo>=4.6' 'ruff>=0.6' 'SecantusDB>=0.7.0b3; python_version < "3.14"' 'smac>=2.4' 'starlette>=0.40' 'uvicorn>=0.30' scipy-stubs types-defusedxml types-PyMySQL types-psutil
 	@touch $@
 
 demo: $(STAMP)

@@ -164,6 +164,12 @@ def _cpu_cgroup_v1() -> str | None:
     return None if cgroup_folder("cpu", 1) is not None else "no cpu controller of cgroup v1"
 
 
+def _mongod() -> str | None:
+    if os.environ.get("TRIMTAB_MONGODB_URL"):
+        return None
+    return _program("mongod")()
+
+
 def _sysctl() -> str | None:
     if not IS_CI:
         return "they change the kernel of this machine, which they do with CI=true only"
@@ -203,6 +209,10 @@ NEEDS: Mapping[str, Need] = {
     "starlette": Need("the package starlette", _module("starlette"), _EXTRAS),
     "uvicorn": Need("the package uvicorn", _module("uvicorn"), _EXTRAS),
     "httpx": Need("the package httpx", _module("httpx"), _EXTRAS),
+    "wiredtiger": Need("the module wiredtiger", _module("wiredtiger"), _EXTRAS),
+    "pymongo": Need("the package pymongo", _module("pymongo"), _EXTRAS),
+    "secantus": Need("the package SecantusDB", _module("secantus"), _EXTRAS),
+    "mongod": Need("a mongod", _mongod),
     "libcurl": Need("the headers of libcurl", _curl, _SERVERS),
     "configspace": Need("the package ConfigSpace", _module("ConfigSpace"), _EXTRAS),
 }

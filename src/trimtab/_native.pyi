@@ -161,6 +161,35 @@ class CqlConsole:
         """Ends the connection; idempotent."""
 
 @final
+class Mongodb:
+    """A server that speaks OP_MSG and how to enter it; the load's records are in `collection` of `database`."""
+
+    def __new__(
+        cls,
+        *,
+        host: str,
+        port: int,
+        user: str,
+        database: str,
+        collection: str,
+        password: str | None = None,
+        settings: Sequence[tuple[str, str]] = ...,
+        tls: str = "disable",
+        root_certificates: str | PathLike[str] | None = None,
+        certificate: str | PathLike[str] | None = None,
+        key: str | PathLike[str] | None = None,
+    ) -> Mongodb:
+        """`settings` may have authSource; raises ValueError for another one, and for a TLS mode that cannot be."""
+
+@final
+class WiredTiger:
+    """An engine that is open in this process, and one of its tables."""
+
+    def __new__(cls, *, cursors: Sequence[int], table: str) -> WiredTiger:
+        """`cursors` are the addresses of open WT_CURSORs of the table, one for each user, which must stay open while a load runs;
+        raises ValueError for what is no cursor of it."""
+
+@final
 class Http:
     """A web server and how to reach it; `headers` are those of every request, and a `Host` among them is its name.
 
@@ -379,7 +408,7 @@ class Load:
     def __new__(
         cls,
         *,
-        driver: Postgres | Mysql | Cql | Http,
+        driver: Postgres | Mysql | Cql | Mongodb | Http | WiredTiger,
         source: Streams | Ycsb | YcsbRows | Scripts | Pages | Site,
         users: int | None = None,
         model: Model | None = None,

@@ -27,6 +27,8 @@ EXTRAS = {
     "ConfigSpace": "configspace",
     "pyarrow": "parquet",
     "pymysql": "mysql",
+    "pymongo": "mongodb",
+    "wiredtiger": "wiredtiger",
     "pytest": "testing",
     "starlette": "serve",
     "uvicorn": "serve",

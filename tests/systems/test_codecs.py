@@ -35,6 +35,13 @@ SAMPLES = {
         added={"storage.wiredTiger.engineConfig.direct": "true", "storage.journal.commit": "5", "net.port": "27017"},
         kept=("# top", "  # here", "  - host: a", "    port: 1", "  port: 9", "name: '"),
     ),
+    "mongod": CodecSample(
+        codec=codec_of("mongod"),
+        text="net:\n  port: 1 # here\nstorage:\n  configString: 'eviction=(threads_min=4),cache_overhead=8'\n",
+        changes={"net.port": "2", "storage.configString#eviction.threads_min": "2"},
+        added={"storage.configString#eviction.threads_max": "6", "storage.configString#io_capacity.total": "7"},
+        kept=("# here", "cache_overhead=8"),
+    ),
     "directives (redis)": CodecSample(
         codec=codec_of("directives"),
         text='# redis\nport 6379\nsave 900 1\nrequirepass "a b"\nclient-output-buffer-limit normal 0 0 0\n',

@@ -26,7 +26,7 @@ fn ticks_per_second() -> f64 {
 }
 
 /// How long one thread, which makes this, was ready to run and had no core.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RunQueue {
     /// `None`: the system does not say.
     file: Option<std::fs::File>,

@@ -13,6 +13,7 @@ pub mod http;
 pub mod log;
 pub mod model;
 pub mod pages;
+pub mod pairs;
 pub mod protocol;
 pub mod random;
 pub mod script;

@@ -70,6 +70,8 @@ pub(crate) struct Extras {
     pub(crate) keeps_rows: bool,
     /// Read the machine's steal time every second: one worker does it for all.
     pub(crate) reads_steal: bool,
+    /// The server's own work is done on this thread: what it uses and waits for says nothing of the load.
+    pub(crate) works_here: bool,
     /// What the worker's thread has, for the log.
     pub(crate) priority: Priority,
 }
@@ -126,7 +128,7 @@ impl Recorder {
     pub(crate) fn new(users: &[u32], labels: Arc<[String]>, extras: Extras) -> Self {
         let mut counts = Vec::new();
         counts.resize_with(labels.len().max(1) * What::N, Counts::default);
-        let run_queue = RunQueue::of_this_thread();
+        let run_queue = if extras.works_here { RunQueue::default() } else { RunQueue::of_this_thread() };
         Self {
             slots: users.iter().map(|&user| Slot { user, running: None }).collect(),
             extras,
@@ -274,8 +276,10 @@ impl Recorder {
     }
 
     fn measure_machine(&mut self) {
-        let cpu_s = cpu::thread_cpu_s();
-        self.open.client_cpu_s += cpu_s - std::mem::replace(&mut self.cpu_s, cpu_s);
+        if !self.extras.works_here {
+            let cpu_s = cpu::thread_cpu_s();
+            self.open.client_cpu_s += cpu_s - std::mem::replace(&mut self.cpu_s, cpu_s);
+        }
         if let Some(wait_s) = self.run_queue.wait_s() {
             self.open.wait_s += wait_s - self.wait_s.replace(wait_s).unwrap_or(wait_s);
         }

@@ -154,7 +154,7 @@ pub(crate) async fn run<D: Driver>(job: Job<D>, mut commands: mpsc::UnboundedRec
     };
     let Job { driver, sources: all, labels, plan, place, reads_steal, timer } = job;
     let (think, queue, priority) = paced(&plan.model, place, seed, all.keeps_time());
-    let extras = Extras { keeps_rows: plan.keeps_rows, reads_steal, priority };
+    let extras = Extras { keeps_rows: plan.keeps_rows, reads_steal, works_here: D::WORKS_HERE, priority };
     let recorder = Recorder::new(&users, labels, extras);
     let Limits { duration, operation_timeout, connect_timeout, cancel_grace } = plan.limits;
     let room = Room::new(start, operation_timeout, users.len(), recorder, queue, timer);

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::{PyConnectionError, PyPermissionError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
-use trimtab_load::driver::{ErrorClass, Failure, TlsFiles, TlsMode, cql, mysql, postgresql};
+use trimtab_load::driver::{
+    Access, ErrorClass, Failure, TlsFiles, TlsMode, cql, mongodb, mysql, postgresql, wiredtiger,
+};
 
 use crate::seconds;
 
@@ -230,6 +232,70 @@ fn python_error(failure: &Failure) -> PyErr {
         ErrorClass::Permission => PyPermissionError::new_err(text),
         ErrorClass::Timeout => PyTimeoutError::new_err(text),
         _ => PyValueError::new_err(text),
+    }
+}
+
+/// A server that speaks OP_MSG and how to enter it; the load's records are in `collection` of `database`.
+#[pyclass(module = "trimtab._native", frozen)]
+pub(crate) struct Mongodb {
+    pub(crate) driver: mongodb::Mongodb,
+}
+
+#[pymethods]
+impl Mongodb {
+    #[new]
+    #[pyo3(signature = (
+        *,
+        host,
+        port,
+        user,
+        database,
+        collection,
+        password = None,
+        settings = Vec::new(),
+        tls = "disable",
+        root_certificates = None,
+        certificate = None,
+        key = None,
+    ))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        host: String,
+        port: u16,
+        user: String,
+        database: String,
+        collection: &str,
+        password: Option<String>,
+        settings: Vec<(String, String)>,
+        tls: &str,
+        root_certificates: Option<PathBuf>,
+        certificate: Option<PathBuf>,
+        key: Option<PathBuf>,
+    ) -> PyResult<Self> {
+        let tls_files = TlsFiles { roots: root_certificates, certificate, key };
+        let tls = tls_mode(tls)?;
+        let application_name = String::new();
+        let access = Access { host, port, user, database, password, application_name, settings, tls, tls_files };
+        mongodb::Mongodb::new(access, collection).map(|driver| Self { driver }).map_err(PyValueError::new_err)
+    }
+}
+
+/// An engine that is open in this process, and one of its tables.
+#[pyclass(module = "trimtab._native", frozen)]
+pub(crate) struct WiredTiger {
+    pub(crate) driver: wiredtiger::WiredTiger,
+}
+
+#[pymethods]
+impl WiredTiger {
+    /// `cursors` are the addresses of open `WT_CURSOR`s of the table, one for each user and each in a session of its own, as
+    /// `int(cursor.this)` of the engine's own module gives them; they must stay open as long as a load runs.
+    #[new]
+    #[pyo3(signature = (*, cursors, table))]
+    fn new(cursors: Vec<usize>, table: &str) -> PyResult<Self> {
+        // SAFETY: the caller vouches for them, as said above.
+        let driver = unsafe { wiredtiger::WiredTiger::new(cursors, table) };
+        driver.map(|driver| Self { driver }).map_err(PyValueError::new_err)
     }
 }
 

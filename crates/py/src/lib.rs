@@ -22,7 +22,7 @@ mod _native {
     #[pymodule_export]
     use crate::browser::Site;
     #[pymodule_export]
-    use crate::driver::{Cql, CqlConsole, Mysql, Postgres};
+    use crate::driver::{Cql, CqlConsole, Mongodb, Mysql, Postgres, WiredTiger};
     #[pymodule_export]
     use crate::histogram::Histogram;
     #[pymodule_export]

@@ -12,7 +12,7 @@ use trimtab_load::engine::{Limits, LoadError, Plan, Share};
 use trimtab_load::source::{Sources, SqlSources};
 use trimtab_load::sql::Sql;
 
-use crate::driver::{Cql, Mysql, Postgres};
+use crate::driver::{Cql, Mongodb, Mysql, Postgres, WiredTiger};
 use crate::http::Http;
 use crate::log::{Frame, RunLog};
 use crate::model::Model;
@@ -32,6 +32,8 @@ enum DriverArgument<'py> {
     Mysql(Bound<'py, Mysql>),
     Cql(Bound<'py, Cql>),
     Http(Bound<'py, Http>),
+    Mongodb(Bound<'py, Mongodb>),
+    WiredTiger(Bound<'py, WiredTiger>),
 }
 
 /// A load that runs on threads of its own.
@@ -166,6 +168,14 @@ fn launch(
             let driver = driver.get().prepared(sources.statements())?;
             py.detach(|| engine::Load::launch(&driver, plain(sources), plan, share))
         }
+        (DriverArgument::Mongodb(driver), Asked::Pairs(sources)) => {
+            let driver = &driver.get().driver;
+            py.detach(|| engine::Load::launch(driver, Arc::clone(sources), plan, share))
+        }
+        (DriverArgument::WiredTiger(driver), Asked::Pairs(sources)) => {
+            let driver = &driver.get().driver;
+            py.detach(|| engine::Load::launch(driver, Arc::clone(sources), plan, share))
+        }
         (DriverArgument::Http(driver), Asked::Pages(pages)) => {
             let driver = &driver.get().driver;
             let sources = pages.sources(driver)?;
@@ -177,7 +187,11 @@ fn launch(
             py.detach(|| engine::Load::launch(driver, sources, plan, share))
         }
         (DriverArgument::Http(_), Asked::Sql(_)) => Err(wrong_pair("a web server", "statements")),
+        (DriverArgument::Mongodb(_) | DriverArgument::WiredTiger(_), Asked::Sql(_)) => {
+            Err(wrong_pair("a store of records", "statements"))
+        }
         (_, Asked::Pages(_) | Asked::Site(_)) => Err(wrong_pair("a database server", "pages")),
+        (_, Asked::Pairs(_)) => Err(wrong_pair("another server", "records by key")),
     };
     launched.map_err(python_error)
 }

@@ -6,14 +6,15 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use trimtab_load::fixed;
 use trimtab_load::fixed::FixedSources;
-use trimtab_load::source::SqlSources;
+use trimtab_load::pairs::Pairs;
+use trimtab_load::source::{Sources, SqlSources};
 use trimtab_load::sql::SqlCommand;
 
 use crate::browser::Site;
 use crate::http::Pages;
 use crate::scripts::Scripts;
 use crate::seconds;
-use crate::ycsb::{Ycsb, YcsbRows};
+use crate::ycsb::{Inserts, Operations, Ycsb, YcsbRows};
 
 /// Any class that can be a load's `source`.
 #[derive(FromPyObject)]
@@ -29,6 +30,7 @@ pub(crate) enum SourceArgument<'py> {
 /// What is asked, by the language that it is asked in.
 pub(crate) enum Asked<'py> {
     Sql(Arc<dyn SqlSources>),
+    Pairs(Arc<dyn Sources<Pairs>>),
     Pages(&'py Pages),
     Site(&'py Site),
 }
@@ -37,8 +39,14 @@ impl SourceArgument<'_> {
     pub(crate) fn asked(&self) -> Asked<'_> {
         Asked::Sql(match self {
             Self::Streams(streams) => Arc::clone(&streams.get().sources) as _,
-            Self::Ycsb(ycsb) => Arc::clone(&ycsb.get().sources) as _,
-            Self::YcsbRows(rows) => Arc::clone(&rows.get().sources) as _,
+            Self::Ycsb(ycsb) => match &ycsb.get().sources {
+                Operations::Sql(sources) => Arc::clone(sources) as _,
+                Operations::Pairs(sources) => return Asked::Pairs(Arc::clone(sources) as _),
+            },
+            Self::YcsbRows(rows) => match &rows.get().sources {
+                Inserts::Sql(sources) => Arc::clone(sources) as _,
+                Inserts::Pairs(sources) => return Asked::Pairs(Arc::clone(sources) as _),
+            },
             Self::Scripts(scripts) => Arc::clone(&scripts.get().sources) as _,
             Self::Pages(pages) => return Asked::Pages(pages.get()),
             Self::Site(site) => return Asked::Site(site.get()),

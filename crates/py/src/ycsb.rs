@@ -6,6 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use trimtab_load::ycsb::distribution::{KeyDistribution, LengthDistribution};
 use trimtab_load::ycsb::key::KeyNaming;
+use trimtab_load::ycsb::pairs::{YcsbPairRows, YcsbPairSources};
 use trimtab_load::ycsb::rows::{Rows, YcsbLoadSources};
 use trimtab_load::ycsb::sql::{Dialect, YcsbSources};
 use trimtab_load::ycsb::{Proportions, Schema, Workload};
@@ -13,8 +14,23 @@ use trimtab_load::ycsb::{Proportions, Schema, Workload};
 /// The operations of a YCSB workload on an SQL server, for one run: it numbers the records that the run inserts.
 #[pyclass(module = "trimtab._native", frozen)]
 pub(crate) struct Ycsb {
-    pub(crate) sources: Arc<YcsbSources>,
+    pub(crate) sources: Operations,
 }
+
+/// The operations in the terms of a server.
+pub(crate) enum Operations {
+    Sql(Arc<YcsbSources>),
+    Pairs(Arc<YcsbPairSources>),
+}
+
+/// The load phase in the terms of a server.
+pub(crate) enum Inserts {
+    Sql(Arc<YcsbLoadSources>),
+    Pairs(Arc<YcsbPairRows>),
+}
+
+/// The dialect of stores of records by key, which have no tables.
+const PAIRS: &str = "pairs";
 
 #[pymethods]
 impl Ycsb {
@@ -85,15 +101,22 @@ impl Ycsb {
             scan_lengths: lengths(scan_lengths)?,
             is_validated: validated,
         };
+        if dialect == PAIRS {
+            let sources = YcsbPairSources::new(workload).map_err(PyValueError::new_err)?;
+            return Ok(Self { sources: Operations::Pairs(Arc::new(sources)) });
+        }
         let dialect = Dialect::from_name(dialect).map_err(PyValueError::new_err)?;
         let sources = YcsbSources::new(workload, dialect, table).map_err(PyValueError::new_err)?;
-        Ok(Self { sources: Arc::new(sources) })
+        Ok(Self { sources: Operations::Sql(Arc::new(sources)) })
     }
 
     /// (first, end) of the numbers of the records that the run has inserted or tried to.
     #[getter]
     fn inserted(&self) -> (u64, u64) {
-        let range = self.sources.inserted();
+        let range = match &self.sources {
+            Operations::Sql(sources) => sources.inserted(),
+            Operations::Pairs(sources) => sources.inserted(),
+        };
         (range.start, range.end)
     }
 }
@@ -101,7 +124,7 @@ impl Ycsb {
 /// The load phase: a range of records, inserted by several users in batches; each ends when its share is done.
 #[pyclass(module = "trimtab._native", frozen)]
 pub(crate) struct YcsbRows {
-    pub(crate) sources: Arc<YcsbLoadSources>,
+    pub(crate) sources: Inserts,
 }
 
 #[pymethods]
@@ -139,9 +162,13 @@ impl YcsbRows {
     ) -> PyResult<Self> {
         let schema = schema(fields, field_length, field_lengths, hashed, zero_padding)?;
         let rows = Rows { schema, start, n_records: records, batch_rows: batch, content_seed: seed };
+        if dialect == PAIRS {
+            let sources = YcsbPairRows::new(rows, users).map_err(PyValueError::new_err)?;
+            return Ok(Self { sources: Inserts::Pairs(Arc::new(sources)) });
+        }
         let dialect = Dialect::from_name(dialect).map_err(PyValueError::new_err)?;
         let sources = YcsbLoadSources::new(rows, users, dialect, table).map_err(PyValueError::new_err)?;
-        Ok(Self { sources: Arc::new(sources) })
+        Ok(Self { sources: Inserts::Sql(Arc::new(sources)) })
     }
 }
 

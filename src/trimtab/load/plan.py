@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         Http,
         Load,
         Model,
+        Mongodb,
         Mysql,
         Page,
         Pages,
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
         Script,
         Scripts,
         Site,
+        WiredTiger,
         Ycsb,
         YcsbRows,
     )
+    from trimtab.load.engine import Engine
 
 __all__ = ["LoadPlan", "Part", "build_driver", "build_model", "build_source", "launch"]
 
@@ -31,7 +34,7 @@ class LoadPlan:
     """What a load does; everything in it is JSON.
 
     Attributes:
-        protocol: "postgresql", "mysql", "cql" or "http".
+        protocol: "postgresql", "mysql", "cql", "mongodb", "wiredtiger" or "http".
         access: how the server is entered, as the engine's driver of that protocol takes it; never printed.
         source: the operations: `kind` is "ycsb", "ycsb rows", "scripts", "pages" or "site", and the rest its arguments.
         model: when they are due: `kind` is "closed" or "open", and the rest its arguments.
@@ -80,7 +83,7 @@ def launch(plan: LoadPlan, part: Part, *, is_held: bool = False) -> Load:
     from trimtab._native import Load
 
     return Load(
-        driver=build_driver(plan.protocol, plan.access),
+        driver=build_driver(plan.protocol, plan.access, plan.users),
         source=build_source(plan.source),
         model=build_model(plan.model),
         users=plan.users,
@@ -95,17 +98,32 @@ def launch(plan: LoadPlan, part: Part, *, is_held: bool = False) -> Load:
     )
 
 
-def build_driver(protocol: str, access: Mapping[str, Any]) -> Postgres | Mysql | Cql | Http:
-    """The engine's driver.
+engine_here: Engine | None = None
+"""The storage engine that is open in this process, for loads that call it as a library."""
+
+
+def build_driver(
+    protocol: str, access: Mapping[str, Any], users: int = 1
+) -> Postgres | Mysql | Cql | Mongodb | Http | WiredTiger:
+    """The engine's driver; `users` need connections of their own.
 
     Raises:
-        ValueError: an option that makes no sense.
+        ValueError: an option that makes no sense, or a library that is not open in this process.
     """
-    from trimtab._native import Cql, Http, Mysql, Postgres
+    from trimtab._native import Cql, Http, Mongodb, Mysql, Postgres
 
+    if protocol == "wiredtiger":
+        if engine_here is None:
+            raise ValueError("no WiredTiger is open in this process: the load runs in the engine's own")
+        return engine_here.driver(access["database"], users)
     if protocol == "http":
         return Http(**{**access, "headers": _pairs(access["headers"])})
-    drivers: dict[str, type[Postgres | Mysql | Cql]] = {"postgresql": Postgres, "mysql": Mysql, "cql": Cql}
+    drivers: dict[str, type[Postgres | Mysql | Cql | Mongodb]] = {
+        "postgresql": Postgres,
+        "mysql": Mysql,
+        "cql": Cql,
+        "mongodb": Mongodb,
+    }
     return drivers[protocol](**{**access, "settings": _pairs(access.get("settings", ()))})
 
 

@@ -15,9 +15,10 @@ class Endpoint:
     """Where and as whom a load connects.
 
     Attributes:
-        protocol: "postgresql", "mysql", "http" (a web server), "program" (no server at all); later "mongodb", "cql".
+        protocol: "postgresql", "mysql", "cql", "mongodb", "wiredtiger" (the process of an engine), "http" (a web server), or
+            "program" (no server at all).
         host: a host name, an address, or (starting with "/") the directory of a unix socket.
-        port: TCP port, or the number in the unix socket's name.
+        port: TCP port, or the number in the unix socket's name; 0 without one.
         user, database: as the protocol knows them.
         password: never printed; None lets the driver use the system's own files (.pgpass).
         options: further driver parameters by name: "sslmode" and others of databases, "scheme" ("https") of web servers.
@@ -44,4 +45,5 @@ class Endpoint:
         return replace(self, database=database)
 
     def __str__(self) -> str:
-        return f"{self.protocol}://{self.user}@{self.host}:{self.port}/{self.database}"
+        user, port = self.user and f"{self.user}@", f":{self.port}" if self.port else ""
+        return f"{self.protocol}://{user}{self.host}{port}/{self.database}"

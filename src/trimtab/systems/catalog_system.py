@@ -257,6 +257,10 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         values = {f"value.{name}": self._literal(state.knob, state.running) for name, state in self.states().items()}
         return replace(found, options={**found.options, **values})
 
+    def counters(self) -> Mapping[str, float]:
+        """What it counts of its own work, where a command tells."""
+        return self._reach.counters()
+
     def notes(self) -> tuple[str, ...]:
         """What people should know before tuning starts."""
         if not self._reach.runs or self.settings.read is not None or self._reach.began_after(self._files.files):

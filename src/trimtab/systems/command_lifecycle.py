@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import shlex
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,19 +27,18 @@ from trimtab.host import (
 from trimtab.records import Endpoint, Fault
 from trimtab.systems.account import Account, cache_root, owner_of
 from trimtab.systems.command_settings import CommandSettings
-from trimtab.systems.cql import cql_endpoint, cql_rows, is_cql
-from trimtab.systems.http_probe import http_get, is_http
+from trimtab.systems.cql import cql_endpoint, is_cql
 from trimtab.systems.log import log_bytes, tail
 from trimtab.systems.overlay import LogWords
 from trimtab.systems.placeholder import filled
 from trimtab.systems.progress import LogProgress
+from trimtab.systems.store_probe import STORES, printed_beside, printed_counters, require_service, store_at
 
 __all__ = ["AlwaysThere", "CommandLifecycle"]
 
 _POLL_S = 0.02
 _READ_S = 10.0
 _READY_LINES = 200
-_HTTP_FAULT = 500
 _STALE_S = 2.0
 """A pid file is written soon after its process began: one older than the process is of an earlier one."""
 
@@ -87,8 +87,8 @@ class AlwaysThere:
     @property
     def names(self) -> Mapping[str, str]:
         """What {NAME} means in its commands, beside the names of its table; of a private one also its folder and port."""
-        pid = self.pid
-        return {"pid": str(pid)} if pid is not None else {}
+        pid, python = self.pid, {"python": sys.executable}
+        return {**python, "pid": str(pid)} if pid is not None else python
 
     def words(self, command: str, more: Mapping[str, str] | None = None) -> list[str]:
         """A command as words, with each {NAME} that is known replaced; those of the table may be several words."""
@@ -149,6 +149,8 @@ class AlwaysThere:
         if is_cql(url):
             return cql_endpoint(url, options)
         parts = urlsplit(url)
+        if parts.scheme in STORES:
+            return store_at(parts, options)
         host, port, options = parts.hostname or "localhost", parts.port or 80, {**options, "url": url}
         return Endpoint(protocol="http", host=host, port=port, user="", database="", options=options)
 
@@ -200,11 +202,7 @@ class AlwaysThere:
             raise TargetError("the program is down", hint="see its log")
         if self.settings.health is None:
             return
-        if is_cql(health := self.filled(self.settings.health)):
-            cql_rows(health, "SELECT release_version FROM system.local")
-            return
-        if is_http(health):
-            self._answers(health)
+        if require_service(self.filled(self.settings.health)):
             return
         result = self._run(self.settings.health, timeout_s=_READ_S)
         if result.exit_code != 0:
@@ -213,11 +211,6 @@ class AlwaysThere:
                 f" {result.output[-500:]}",
                 hint="run it by hand to see why",
             )
-
-    def _answers(self, url: str) -> None:
-        status, _ = http_get(url, timeout_s=_READ_S)
-        if status >= _HTTP_FAULT:
-            raise TargetError(f"the program is not healthy: health={url!r} answers status={status}", hint="see its log")
 
     def ask(self, command: str, more: Mapping[str, str] | None = None) -> CommandResult:
         """Runs a command of the catalogue, with further {NAME}s.
@@ -239,7 +232,7 @@ class AlwaysThere:
         if "{addresses}" not in command:
             return {address: self._read([address])[-1] for address in addresses}
         lines = self._read(addresses)
-        found = {address: _beside(lines, address) for address in addresses}
+        found = {address: printed_beside(lines, address) for address in addresses}
         missing = next((address for address, value in found.items() if value is None), None)
         if missing is not None:
             raise TargetError(
@@ -262,6 +255,16 @@ class AlwaysThere:
                 hint="run it by hand; its last line must be the value",
             )
         return lines
+
+    def counters(self) -> dict[str, float]:
+        """What the `counters` command prints, a number and a name a line; nothing without one, or while it is down.
+
+        Raises:
+            TargetError: the command cannot be run.
+        """
+        if self.settings.counters is None or not self.is_up():
+            return {}
+        return printed_counters(self._run(self.settings.counters, timeout_s=_READ_S).stdout)
 
     def no_later_login(self) -> str:
         """ "": it asks for no password."""
@@ -434,14 +437,3 @@ class CommandLifecycle(AlwaysThere):
                     hint="the command must end it",
                 )
             time.sleep(_POLL_S)
-
-
-def _beside(lines: Sequence[str], address: str) -> str | None:
-    """The value of an address among lines such as "hz 10", "hz = 10", or "hz" with "10" on the next one."""
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        if line == address:
-            return following
-        match = re.match(rf"{re.escape(address)}[\s=:]+(.*)", line)
-        if match is not None:
-            return match[1].strip()
-    return None

@@ -13,7 +13,7 @@ from trimtab.systems.settings import ServerSettings, full_path
 
 __all__ = ["CommandSettings"]
 
-_COMMANDS = ("run", "start", "stop", "reload", "restart", "health", "read", "features")
+_COMMANDS = ("run", "start", "stop", "reload", "restart", "health", "read", "features", "counters")
 
 
 class CommandSettings(ServerSettings, ABC):
@@ -37,7 +37,8 @@ class CommandSettings(ServerSettings, ABC):
     reload: str | None = Field(None, description="command after which it has read its files again, without a restart")
     health: str | None = Field(
         None,
-        description="command with exit code 0 once it serves, or http://HOST:PORT/PATH to ask; without one it must only run",
+        description="command with exit code 0 once it serves, http://HOST:PORT/PATH or unix:SOCKET to ask; without one it "
+        "must only run",
     )
     read: str | None = Field(
         None,
@@ -46,6 +47,9 @@ class CommandSettings(ServerSettings, ABC):
     features: str | None = Field(
         None,
         description="command that prints what the program was built and started with, for settings that need some of it",
+    )
+    counters: str | None = Field(
+        None, description="command that prints what the program counts of its work: a number and its name a line"
     )
     url: str | None = Field(None, description="where a load reaches it: http://127.0.0.1:8080/")
     names: dict[str, str] = Field(

@@ -24,6 +24,9 @@ class EmbeddedTable(BaseModel):
         artifact: of a Maven repository instead, GROUP:ARTIFACT:VERSION:tar.gz, unpacked into the cache.
         sha512: of the artifact.
         jars: a list of catalog/jars instead: archives of a Maven repository with their checksums, kept in lib.
+        module: a Python module instead, which the interpreter that runs Trimtab must have; that interpreter is the program, and
+            runs as this user.
+        extra: of Trimtab's own, which installs the module.
         needs: programs that must be on the PATH besides, each with the Debian package that brings it; {NAME} is its path.
         ports: further free ports that it needs, by name; {port.NAME} is one.
         folders: made in the folder.
@@ -35,11 +38,13 @@ class EmbeddedTable(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    program: str
+    program: str = ""
     packages: tuple[str, ...] = ()
     artifact: str = ""
     sha512: str = ""
     jars: str = ""
+    module: str = ""
+    extra: str = ""
     needs: dict[str, str] = Field(default_factory=dict)
     ports: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
@@ -50,8 +55,10 @@ class EmbeddedTable(BaseModel):
 
     @model_validator(mode="after")
     def _has_source(self) -> Self:
-        if sum(map(bool, (self.packages, self.artifact, self.jars))) != 1:
-            raise ValueError("needs packages or artifact, or a list of jars")
+        if sum(map(bool, (self.packages, self.artifact, self.jars, self.module))) != 1:
+            raise ValueError("needs packages, artifact or module, or a list of jars")
+        if bool(self.module) == bool(self.program):
+            raise ValueError("needs the path of its program, unless it is a module")
         if bool(self.artifact) != bool(self.sha512):
             raise ValueError("artifact and sha512 go together")
         if self.lifecycle.run is None or self.lifecycle.url is None:

@@ -18,7 +18,7 @@ class LifecycleTable(BaseModel):
     Attributes:
         run, start, stop, restart, pid_file, process: how it is started, and its process; none of them counts where a study file
             has `run`, `start`, `stop`, `restart` or `pid_file`.
-        reload, health, read, log_file, features, url: each counts unless a study file has the same key.
+        reload, health, read, log_file, features, counters, url: each counts unless a study file has the same key.
         names: the same, one by one.
     """
 
@@ -35,6 +35,7 @@ class LifecycleTable(BaseModel):
     read: str | None = None
     log_file: str | None = None
     features: str | None = None
+    counters: str | None = None
     url: str | None = None
     names: dict[str, str] | None = None
 

@@ -117,12 +117,14 @@ class PrivateLifecycle(OwnLifecycle):
         label: str,
         table: EmbeddedTable,
     ) -> None:
+        self._is_module = bool(table.module)
         self._home = PrivatePlace(label, table, Path(settings.folder), settings.port, settings.names)
         super().__init__(name, settings, paths, words)
 
     @cached_property
     def _owner(self) -> Account:
-        return server_account()
+        # Another user may not reach the modules of this one's interpreter.
+        return Account(str(os.geteuid()), os.geteuid(), os.getegid()) if self._is_module else server_account()
 
     @property
     def account(self) -> Account | None:  # type: ignore[override]

@@ -7,9 +7,11 @@ import json
 import os
 import platform
 import socket
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 
 from trimtab.errors import TargetError
@@ -61,6 +63,9 @@ class PrivatePlace:
 
     @cached_property
     def _root(self) -> str:
+        if self._table.module:
+            _require_module(self._label, self._table)
+            return ""
         root = installation(self._label, self._table)
         return "" if root == Path("/") else str(root)
 
@@ -78,7 +83,7 @@ class PrivatePlace:
         return {
             "folder": str(self.folder),
             "root": self._root,
-            "program": f"{self._root}/{self._table.program.lstrip('/')}",
+            "program": sys.executable if self._table.module else f"{self._root}/{self._table.program.lstrip('/')}",
             "machine": platform.machine(),
             **self._programs,
             **({"port": str(port)} if port is not None else {}),
@@ -137,6 +142,14 @@ class PrivatePlace:
     def _write(self, name: str, text: str) -> None:
         copy = FileCopy(content=text.encode(), mode=_MODE, uid=os.geteuid(), gid=os.getegid())
         self._host.write_file(self.folder / name, copy)
+
+
+def _require_module(label: str, table: EmbeddedTable) -> None:
+    if find_spec(table.module) is None:
+        raise TargetError(
+            f"{label} needs the Python module {table.module}, which is not installed",
+            hint=f"pip install 'trimtab[{table.extra}]'" if table.extra else "install it with pip",
+        )
 
 
 def _is_free(port: int) -> bool:

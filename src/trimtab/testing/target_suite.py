@@ -385,9 +385,9 @@ class TargetSuite:
 
     def test_counters_only_grow(self, subject: Subject) -> None:
         target = subject.target
-        if not isinstance(target, CountingTarget):
+        first = target.counters() if isinstance(target, CountingTarget) else {}
+        if not isinstance(target, CountingTarget) or (not first and subject.work is None):
             pytest.skip("the target does not count")
-        first = target.counters()
         if subject.work is not None:
             subject.work()
         second = target.counters()

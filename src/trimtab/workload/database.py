@@ -91,7 +91,7 @@ def _failed(error: ServerError, database: str) -> LoadError:
         return _read_only(database)
     return LoadError(
         f"preparing database={database} failed: {error.message}",
-        hint="check the server's log and start again: the data is loaded again",
+        hint=error.hint or "check the server's log and start again: the data is loaded again",
     )
 
 

@@ -17,11 +17,12 @@ from trimtab.measure.second_log import HISTOGRAMS, Buckets, SecondLog
 from trimtab.records import Endpoint
 from trimtab.redact import hide_literals, hide_values
 from trimtab.workload.base import Frame
+from trimtab.workload.mongodb_access import mongodb_access
 from trimtab.workload.scripts import ScriptText
 from trimtab.workload.server import Session, SqlServer, store_of
 
 if TYPE_CHECKING:
-    from trimtab._native import Cql, Http, Load, Mysql, Postgres, RunLog, Scripts, Seconds
+    from trimtab._native import Cql, Http, Load, Mongodb, Mysql, Postgres, RunLog, Scripts, Seconds, WiredTiger
     from trimtab._native import Frame as NativeFrame
 
 __all__ = [
@@ -139,6 +140,10 @@ def access_of(endpoint: Endpoint, *, settings: Sequence[tuple[str, str]] = ()) -
     Raises:
         LoadError: no driver speaks the endpoint's protocol.
     """
+    if endpoint.protocol == "wiredtiger":
+        return {"database": endpoint.database}
+    if endpoint.protocol == "mongodb":
+        return mongodb_access(endpoint)
     if endpoint.protocol not in _PROTOCOLS:
         raise LoadError(
             f"the load engine does not speak protocol={endpoint.protocol}",
@@ -174,7 +179,7 @@ def _tls_mode(endpoint: Endpoint) -> str:
     return "prefer" if mode == "allow" else mode
 
 
-def driver_of(endpoint: Endpoint) -> Postgres | Mysql | Cql | Http:
+def driver_of(endpoint: Endpoint) -> Postgres | Mysql | Cql | Mongodb | Http | WiredTiger:
     """The native driver for `endpoint`.
 
     Raises:
@@ -205,13 +210,25 @@ def start_load(plan: LoadPlan, *, endpoint: Endpoint, threads: int = 1) -> Engin
     return EngineRun(load, is_open=plan.model["kind"] == "open")
 
 
+_CONNECT_HINTS = {
+    "http": "check that the server runs and serves so many connections at once",
+    "mongodb": "check its url, the user and the password in it, and that net.maxIncomingConnections leaves room for every user",
+    "wiredtiger": "see the target's log",
+}
+_START_HINTS = {
+    "http": "check the pages of the study file",
+    "mongodb": "see the server's log",
+    "wiredtiger": "see the target's log",
+}
+
+
 def cannot_connect(endpoint: Endpoint, users: int, words: str) -> LoadError:
     """A user could not connect; `words` say why."""
     return LoadError(
         f"the load cannot connect: endpoint={endpoint} users={users}: {words}",
-        hint="check that the server runs and serves so many connections at once"
-        if endpoint.protocol == "http"
-        else "check that the server runs and max_connections leaves room for every user",
+        hint=_CONNECT_HINTS.get(
+            endpoint.protocol, "check that the server runs and max_connections leaves room for every user"
+        ),
     )
 
 
@@ -219,9 +236,7 @@ def cannot_start(endpoint: Endpoint, words: str) -> LoadError:
     """The server refuses a statement, or the plan makes no sense; `words` say why."""
     return LoadError(
         f"the load cannot start: endpoint={endpoint}: {words}",
-        hint="check the pages of the study file"
-        if endpoint.protocol == "http"
-        else "try the statements by hand on this database",
+        hint=_START_HINTS.get(endpoint.protocol, "try the statements by hand on this database"),
     )
 
 

@@ -14,6 +14,7 @@ from trimtab.records import Endpoint
 from trimtab.workload.base import LoadRun, StartState
 from trimtab.workload.engine_run import access_of, start_load
 from trimtab.workload.load_model import LoadModel
+from trimtab.workload.remote.place import Place
 from trimtab.workload.remote.start import start_remote
 from trimtab.workload.run_database import RunDatabase
 
@@ -26,9 +27,27 @@ def start_plan(plan: LoadPlan, load: LoadModel, there: Endpoint) -> LoadRun:
     Raises:
         LoadError: a user could not connect, the server refuses a statement, or a generator cannot be used.
     """
+    if there.protocol == "wiredtiger":
+        return _start_in_engine(plan, load, there)
     if load.generators:
         return start_remote(plan, load.generators, threads=load.n_threads, endpoint=there, is_open=load.is_open)
     return start_load(plan, endpoint=there, threads=load.n_threads(len(os.sched_getaffinity(0))))
+
+
+_MOST_THREADS = 256
+
+
+def _start_in_engine(plan: LoadPlan, load: LoadModel, there: Endpoint) -> LoadRun:
+    """The engine works on the threads that call it: each user has one, so that they wait for each other as in a server."""
+    if load.generators:
+        raise LoadError(
+            "the load of a target of kind=wiredtiger runs in the engine's own process",
+            hint="leave `from` out of [workload.load]",
+        )
+    place = Place.of_engine(there.host)
+    return start_remote(
+        plan, (place,), threads=lambda cores: min(load.users, _MOST_THREADS), endpoint=there, is_open=load.is_open
+    )
 
 
 class EngineWorkload(ABC):

@@ -20,6 +20,10 @@ WRITTEN = {
         {"storage.cacheSizeGB": "2", "storage.journal.commit": "5"},
         "storage:\n  journal:\n    commit: 5\n  cacheSizeGB: 2\n",
     ),
+    "mongod": (
+        {"net.port": "27017", "storage.wiredTiger.engineConfig.configString#eviction.threads_min": "2"},
+        'net:\n  port: 27017\nstorage:\n  wiredTiger:\n    engineConfig:\n      configString: "eviction=(threads_min=2)"\n',
+    ),
     "directives": ({"maxmemory": "268435456", "save": "60 1000"}, "maxmemory 268435456\nsave 60 1000\n"),
     "nginx": ({"worker_processes": "4"}, "worker_processes 4;\n"),
     "jvm": ({"-Xmx": "2g", "-XX:UseG1GC": "false"}, "-Xmx2g\n-XX:-UseG1GC\n"),

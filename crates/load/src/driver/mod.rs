@@ -2,8 +2,10 @@
 
 pub mod cql;
 pub mod http;
+pub mod mongodb;
 pub mod mysql;
 pub mod postgresql;
+pub mod wiredtiger;
 
 mod access;
 mod channel;
@@ -121,6 +123,9 @@ pub trait Driver: Clone + Send + 'static {
     type Protocol: Protocol;
     /// One connection.
     type Session: Session<Protocol = Self::Protocol>;
+
+    /// Whether the server's work is done on the worker's own thread, so that what the thread uses is not the load's.
+    const WORKS_HERE: bool = false;
 
     /// A copy for one worker, which shares with those of other workers nothing that belongs to a thread.
     #[must_use]

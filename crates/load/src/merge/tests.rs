@@ -7,7 +7,7 @@ use crate::random::Random;
 use crate::recorder::{Ending, Extras, Recorder, Success};
 
 const MS: u64 = 1_000_000;
-const ROWS: Extras = Extras { keeps_rows: true, reads_steal: false, priority: Priority::Normal };
+const ROWS: Extras = Extras { keeps_rows: true, reads_steal: false, works_here: false, priority: Priority::Normal };
 
 fn labels() -> Arc<[String]> {
     vec!["a".to_owned(), "b".to_owned(), "c".to_owned()].into()

@@ -7,6 +7,7 @@ pub mod acknowledged;
 pub mod distribution;
 pub mod key;
 pub mod operation;
+pub mod pairs;
 pub mod rows;
 pub mod sql;
 pub mod value;

@@ -7,6 +7,7 @@ from trimtab.systems.codec.base import Codec, CodecError, Entry, Located
 from trimtab.systems.codec.directives import Directives, Nginx
 from trimtab.systems.codec.jvm_options import JvmOptions
 from trimtab.systems.codec.lines import Ini, KeyValue
+from trimtab.systems.codec.mongod_conf import MongodConf
 from trimtab.systems.codec.scalar import Scalar
 from trimtab.systems.codec.template import Template
 from trimtab.systems.codec.xml_attributes import XmlAttributes
@@ -16,7 +17,7 @@ __all__ = ["CODECS", "Codec", "CodecError", "Entry", "Located", "Template", "cod
 
 CODECS: dict[str, type[Codec]] = {
     codec.name: codec
-    for codec in (Directives, Ini, JvmOptions, KeyValue, Nginx, Scalar, Template, XmlAttributes, YamlLines)
+    for codec in (Directives, Ini, JvmOptions, KeyValue, MongodConf, Nginx, Scalar, Template, XmlAttributes, YamlLines)
 }
 
 

@@ -32,6 +32,7 @@ class Place:
         user: of ssh; "" for what ssh would take.
         python: the interpreter there that has Trimtab.
         is_listening: whether a generator listens there already, and nothing has to be started.
+        socket: of the process of an engine, which becomes a generator; "" for a generator alone.
     """
 
     text: str
@@ -40,6 +41,12 @@ class Place:
     user: str = ""
     python: str = "python3"
     is_listening: bool = False
+    socket: str = ""
+
+    @classmethod
+    def of_engine(cls, socket: str) -> Place:
+        """The process of a storage engine that is a library: the load runs in it."""
+        return cls("the engine's process", socket=socket)
 
     @classmethod
     def parse(cls, text: object) -> Place:

@@ -12,6 +12,7 @@ from typing import IO, Protocol
 from trimtab.errors import LoadError
 from trimtab.load.listen import TOKEN
 from trimtab.load.token import MIN_CHARACTERS, TokenError, enter
+from trimtab.load.wiredtiger import LOAD
 from trimtab.workload.remote.place import Place
 
 __all__ = ["Wire", "open_wire"]
@@ -123,6 +124,33 @@ class _Connection:
         self._socket.close()
 
 
+class _InEngine:
+    """The process of an engine, which becomes a generator."""
+
+    errors = None
+    fate = "the engine's process has ended"
+
+    def __init__(self, place: Place) -> None:
+        self.hint = "see the target's log"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket.connect(place.socket)
+            self._socket.sendall(LOAD)
+        except OSError as error:
+            self._socket.close()
+            raise LoadError(
+                f"the load cannot run in {place}: socket={place.socket}: {error.strerror or error}", hint=self.hint
+            ) from error
+        self.incoming, self.outgoing = self._socket.makefile("rb"), self._socket.makefile("wb")
+
+    def end(self, patience_s: float) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):
+            self.outgoing.close()
+        self._socket.close()
+
+
 def _entered(place: Place, token: str) -> socket.socket:
     connection = socket.create_connection((place.host, place.port), _CONNECT_S)
     try:
@@ -139,4 +167,6 @@ def open_wire(place: Place) -> Wire:
     Raises:
         LoadError: that is not possible.
     """
+    if place.socket:
+        return _InEngine(place)
     return _Connection(place) if place.is_listening else _Command(place)

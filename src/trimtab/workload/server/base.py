@@ -9,12 +9,22 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
 
-__all__ = ["MARKER_TABLE", "Reason", "ServerError", "Session", "SqlServer", "Store", "free_bytes_at", "is_local"]
+__all__ = [
+    "MARKER_TABLE",
+    "KeyedSession",
+    "Reason",
+    "ServerError",
+    "Session",
+    "SqlServer",
+    "Store",
+    "free_bytes_at",
+    "is_local",
+]
 
 MARKER_TABLE = "trimtab_data"
 """Of an SQL database of ours: one row of JSON."""
@@ -43,6 +53,14 @@ class Session(Protocol):
     ) -> None: ...
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows of one statement, [] when it has none; `%s` stands for a parameter (only when there are any)."""
+
+
+@runtime_checkable
+class KeyedSession(Session, Protocol):
+    """A session of a store of records by key: it has no statements."""
+
+    def n_records(self) -> int:
+        """How many records the session's database has."""
 
 
 class Store(ABC):

@@ -14,6 +14,8 @@ _CLASSES = {
     "postgresql": ("trimtab.workload.server.postgresql", "PostgresServer"),
     "mysql": ("trimtab.workload.server.mysql", "MysqlServer"),
     "cql": ("trimtab.workload.server.cassandra", "CassandraServer"),
+    "mongodb": ("trimtab.workload.server.mongodb", "MongoStore"),
+    "wiredtiger": ("trimtab.workload.server.wiredtiger", "WiredTigerStore"),
 }
 """Protocol -> module and class; loaded when asked for, so that nobody needs the client library of the other."""
 

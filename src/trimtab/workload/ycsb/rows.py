@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from trimtab.errors import LoadError
 from trimtab.load import LoadPlan
+from trimtab.measure import SecondLog
 from trimtab.records import Endpoint
 from trimtab.workload.database import Dataset
-from trimtab.workload.engine_run import access_of, start_load
+from trimtab.workload.engine_run import access_of
+from trimtab.workload.engine_workload import start_plan
 from trimtab.workload.load_model import LoadModel
-from trimtab.workload.server import Session, SqlServer, store_of
+from trimtab.workload.server import KeyedSession, Session, SqlServer, store_of
 from trimtab.workload.ycsb.settings import YcsbSettings
 
-__all__ = ["TABLE", "dataset", "schema_of"]
+__all__ = ["PAIRS", "TABLE", "dataset", "dialect_of", "schema_of"]
 
 TABLE = "usertable"
 
-_LOADERS = {"postgresql": 4, "mysql": 4, "cql": 32}
+_LOADERS = {"postgresql": 4, "mysql": 4, "cql": 32, "mongodb": 4, "wiredtiger": 4}
 """Where a statement writes one row only, more of them are on their way."""
 _LOAD_CAP_S = 86_400.0
 _BATCH_TIMEOUT_S = 120.0
 _WAL_AND_COPY = 3
 """The rows, their write-ahead log, and a copy for runs that write."""
 
-_QUICK = {"postgresql": (("synchronous_commit", "off"),), "mysql": (("unique_checks", "0"),), "cql": ()}
+PAIRS = ("mongodb", "wiredtiger")
+"""Protocols of stores of records by key: no table has to be made, and no statement is sent."""
+
+_QUICK: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "postgresql": (("synchronous_commit", "off"),),
+    "mysql": (("unique_checks", "0"),),
+}
 """Only for the loading sessions; a crash is recognised by the marker."""
+
+
+def dialect_of(there: Endpoint) -> str:
+    """In which terms the native sources speak to a server."""
+    return "pairs" if there.protocol in PAIRS else there.protocol
 
 
 def schema_of(settings: YcsbSettings) -> dict[str, Any]:
@@ -44,12 +57,18 @@ def dataset(settings: YcsbSettings) -> Dataset:
     """The rows that every run starts from."""
 
     def fill(there: Endpoint, report: Callable[[str], None]) -> None:
+        if there.protocol in PAIRS:
+            _insert(there, settings, report)
+            return
         _create(there, settings)
         _insert(there, settings, report)
         _finish(there)
 
     def check(session: Session) -> str:
-        found = int(session.execute(f"SELECT count(*) FROM {TABLE}")[0][0])
+        if isinstance(session, KeyedSession):
+            found = session.n_records()
+        else:
+            found = int(session.execute(f"SELECT count(*) FROM {TABLE}")[0][0])
         return "" if found == settings.records else f"{TABLE} has rows={found}, expected rows={settings.records}"
 
     return Dataset(
@@ -73,14 +92,14 @@ def _insert(there: Endpoint, settings: YcsbSettings, report: Callable[[str], Non
     users = min(_LOADERS[there.protocol], max(1, settings.records // batch))
     plan = LoadPlan(
         protocol=there.protocol,
-        access=access_of(there, settings=_QUICK[there.protocol]),
+        access=access_of(there, settings=_QUICK.get(there.protocol, ())),
         source=_source(there, settings, users, batch),
         model=LoadModel().plain(),
         users=users,
         duration_s=_LOAD_CAP_S,
         operation_timeout_s=_BATCH_TIMEOUT_S,
     )
-    run = start_load(plan, endpoint=there)
+    run = start_plan(plan, LoadModel(users=users), there)
     n_batches = 0
     try:
         while not run.is_done:
@@ -94,7 +113,7 @@ def _insert(there: Endpoint, settings: YcsbSettings, report: Callable[[str], Non
                 break
     finally:
         log = run.stop()
-    if log.errors or log.error.total:
+    if log.errors or (isinstance(log, SecondLog) and log.error.total):
         first = log.errors[0] if log.errors else "timed out"
         raise LoadError(
             f"loading {settings.records} records into {there.database} failed: {first}",
@@ -111,7 +130,7 @@ def _batch(there: Endpoint, settings: YcsbSettings) -> int:
 def _source(there: Endpoint, settings: YcsbSettings, users: int, batch: int) -> dict[str, Any]:
     return {
         "kind": "ycsb rows",
-        "dialect": there.protocol,
+        "dialect": dialect_of(there),
         "table": TABLE,
         "start": 0,
         "records": settings.records,

@@ -9,7 +9,7 @@ from typing import Any
 from trimtab.records import Context, Endpoint
 from trimtab.workload.database import Dataset
 from trimtab.workload.generated_workload import GeneratedWorkload
-from trimtab.workload.ycsb.rows import TABLE, dataset, schema_of
+from trimtab.workload.ycsb.rows import PAIRS, TABLE, dataset, dialect_of, schema_of
 from trimtab.workload.ycsb.settings import YcsbSettings, parse_settings
 
 __all__ = ["YcsbWorkload"]
@@ -26,7 +26,7 @@ class YcsbWorkload(GeneratedWorkload):
     """
 
     kind = "ycsb"
-    protocols = ("postgresql", "mysql", "cql")
+    protocols = ("postgresql", "mysql", "cql", *PAIRS)
     settings: YcsbSettings
 
     @classmethod
@@ -67,7 +67,7 @@ class YcsbWorkload(GeneratedWorkload):
         inserts = settings.proportions.get("insert", 0.0) * _LIKELY_RATE_PER_S * duration_s
         return {
             "kind": "ycsb",
-            "dialect": there.protocol,
+            "dialect": dialect_of(there),
             "table": TABLE,
             "records": settings.records,
             "expected_inserts": min(settings.records, int(inserts)),

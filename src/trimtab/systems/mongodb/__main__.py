@@ -1,0 +1,55 @@
+"""`python -m trimtab.systems.mongodb URL OPTION`: what the catalogue asks of a mongod, one option a question."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from trimtab.errors import TargetError
+from trimtab.systems.mongodb.client import Mongod
+from trimtab.systems.mongodb.values import as_conf, commands_of, counters_of, values_of
+
+_USAGE = "usage: python -m trimtab.systems.mongodb URL --ping | --values | --counters | --parameters | --reload FILE"
+
+
+def main(argv: list[str]) -> int:
+    """The exit code: 0 done, 1 the server refuses, 2 it was not meant."""
+    if len(argv) < 2 or argv[1] not in ("--ping", "--values", "--counters", "--parameters", "--reload"):
+        print(_USAGE, file=sys.stderr)
+        return 2
+    try:
+        server = Mongod(argv[0])
+        try:
+            _answer(server, argv[1], argv[2:])
+        finally:
+            server.close()
+    except (TargetError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _answer(server: Mongod, option: str, rest: list[str]) -> None:
+    if option == "--ping":
+        server.run({"ping": 1})
+    elif option == "--counters":
+        for name, count in counters_of(server.run({"serverStatus": 1})).items():
+            print(f"{count:.17g} {name}")
+    elif option == "--parameters":
+        for name in server.run({"getParameter": "*"}):
+            print(f"[{name}]")
+    elif option == "--values":
+        print(as_conf(_values(server)), end="")
+    else:
+        for command in commands_of(Path(rest[0]).read_text(encoding="utf-8"), _values(server)):
+            server.run(command)
+
+
+def _values(server: Mongod) -> dict[str, str]:
+    return values_of(
+        server.run({"getParameter": "*"}), server.run({"getCmdLineOpts": 1}), server.run({"serverStatus": 1})
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,58 @@
+"""A connection to a mongod for commands; the load has a driver of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trimtab.errors import TargetError
+
+__all__ = ["Mongod"]
+
+_TIMEOUT_MS = 10_000
+
+
+class Mongod:
+    """A mongod, by its URL.
+
+    Raises:
+        TargetError: it does not let us in, or the client library is missing.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            import pymongo
+            from pymongo.errors import ConfigurationError, PyMongoError
+        except ImportError as error:
+            raise TargetError(
+                "a target of kind=mongodb needs the package pymongo", hint="pip install 'trimtab[mongodb]'"
+            ) from error
+        self._error = PyMongoError
+        try:
+            self._client: Any = pymongo.MongoClient(
+                url, serverSelectionTimeoutMS=_TIMEOUT_MS, connectTimeoutMS=_TIMEOUT_MS, directConnection=True
+            )
+        except (ConfigurationError, ValueError) as error:
+            raise TargetError(
+                f"the address of the mongod cannot be read: {error}", hint="mongodb://HOST:PORT/"
+            ) from error
+
+    def run(self, command: Mapping[str, Any], database: str = "admin") -> dict[str, Any]:
+        """The server's answer.
+
+        Raises:
+            TargetError: it refuses, in its words, or cannot be reached.
+        """
+        try:
+            return dict(self._client[database].command(dict(command)))
+        except self._error as error:
+            what = next(iter(command))
+            name = next((key for key in command if key != what), "")
+            raise TargetError(
+                f"the mongod refuses {what}{f' {name}={command[name]!r}' if name else ''}: {error}"[:600],
+                hint="check its version and the rights of this user",
+            ) from error
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._client.close()

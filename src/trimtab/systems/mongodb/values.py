@@ -1,0 +1,160 @@
+"""The values in use of a mongod, and the commands that change them, as plain documents; nothing is connected here.
+
+Addresses are those of the catalogue: keys of mongod.conf with dots between, `setParameter.NAME` for parameters, and for settings
+of the storage engine the key of their text, "#", and their names there (see `trimtab.systems.codec.mongod_conf`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from trimtab.systems.codec.mongod_conf import MongodConf
+
+__all__ = ["ENGINE", "as_conf", "commands_of", "counters_of", "values_of"]
+
+ENGINE = "storage.wiredTiger.engineConfig.configString#"
+_PARAMETER = "setParameter."
+_AT_RUN_TIME = {
+    "storage.syncPeriodSecs": "syncdelay",
+    "storage.journal.commitIntervalMs": "journalCommitInterval",
+    "operationProfiling.slowOpThresholdMs": "slowOpThresholdMs",
+}
+"""Keys of the file -> the parameter that changes the same thing in a server that runs."""
+
+_COUNTED = re.compile(
+    r"opcounters\.|metrics\.(document|getLastError|operation|query\.(planCache|sort)|queryExecutor|record|ttl)\.|"
+    r"network\.(bytes(In|Out)|numRequests)|wiredTiger\.(block-manager\.(blocks|bytes) (read|written)|"
+    r"cache\.(bytes (read into|written from)|modified pages evicted|unmodified pages evicted|"
+    r"pages (read into|written from|requested from))"
+    r"|connection\.total (read|write|fsync) I/Os|log\.log (bytes|operations|records|sync|write)|"
+    r"transaction\.(transaction begins|transactions (committed|rolled back)))"
+)
+"""What of serverStatus only grows; the rest are states, maxima and averages."""
+
+_GB = 1 << 30
+
+
+def values_of(parameters: Mapping[str, Any], options: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, str]:
+    """Every value that a server shows, by address.
+
+    Args:
+        parameters: the answer to {getParameter: "*"}.
+        options: the answer to {getCmdLineOpts: 1}.
+        status: the answer to {serverStatus: 1}.
+    """
+    found = {f"{_PARAMETER}{name}": _text(value) for name, value in parameters.items() if _is_plain(value)}
+    found |= {path: _text(value) for path, value in _leaves(options.get("parsed", {}), "") if _is_plain(value)}
+    for path, name in _AT_RUN_TIME.items():
+        if name in parameters:
+            found[path] = _text(parameters[name])
+    cache = status.get("wiredTiger", {}).get("cache", {}).get("maximum bytes configured")
+    if cache is not None:
+        found["storage.wiredTiger.engineConfig.cacheSizeGB"] = f"{float(cache) / _GB:.4g}"
+    for text in (str(options.get("parsed", {}).get("storage", {}).get("wiredTiger", {}).get("engineConfig", {})
+                     .get("configString", "")), str(parameters.get("wiredTigerEngineRuntimeConfig", ""))):  # fmt: skip
+        # Later settings count; what was set at run time comes last.
+        found |= _engine_values(text)
+    found.pop("storage.wiredTiger.engineConfig.configString", None)
+    return found
+
+
+def _engine_values(text: str) -> dict[str, str]:
+    read = MongodConf().read(f'configString: "{text}"\n') if text else {}
+    return {f"{ENGINE}{address.partition('#')[2]}": located.value for address, located in read.items()}
+
+
+def _leaves(document: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in document.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, bool | int | float | str)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.17g}" if isinstance(value, float) else str(value)
+
+
+def as_conf(values: Mapping[str, str]) -> str:
+    """Values by address as text of a mongod.conf; those that it cannot hold on one line are left out."""
+    tree: dict[str, Any] = {}
+    engine = ""
+    for address, value in values.items():
+        if address.startswith(ENGINE):
+            engine = MongodConf().write(engine, {f"configString#{address.removeprefix(ENGINE)}": value})
+            continue
+        if "'" in value or not value.isprintable():
+            continue
+        *path, name = address.split(".")
+        branch = tree
+        for part in path:
+            branch = branch.setdefault(part, {}) if isinstance(branch.get(part, {}), dict) else {}
+        branch[name] = f"'{value}'"
+    text = engine.partition(" ")[2].strip()
+    if text:
+        own = tree.setdefault("storage", {}).setdefault("wiredTiger", {}).setdefault("engineConfig", {})
+        own["configString"] = text
+    return "".join(_lines(tree, ""))
+
+
+def _lines(tree: Mapping[str, Any], indent: str) -> Iterator[str]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield f"{indent}{name}:\n"
+            yield from _lines(value, f"{indent}  ")
+        else:
+            yield f"{indent}{name}: {value}\n"
+
+
+def commands_of(conf: str, now: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The commands that make a running server use what its file says, where it can without a restart.
+
+    Args:
+        conf: text of mongod.conf.
+        now: the values in use.
+
+    Returns:
+        One document for each parameter that differs; the settings of the engine go in one, which is a text.
+    """
+    wanted = {address: located.value for address, located in MongodConf().read(conf).items()}
+    commands: list[dict[str, Any]] = []
+    for address, value in wanted.items():
+        name = _AT_RUN_TIME.get(address) or (address.removeprefix(_PARAMETER) if address.startswith(_PARAMETER) else "")
+        if name and now.get(address) != value:
+            commands.append({"setParameter": 1, name: _typed(value)})
+    engine = {a.removeprefix(ENGINE): v for a, v in wanted.items() if a.startswith(ENGINE) and now.get(a) != v}
+    if engine:
+        codec, text = MongodConf(), ""
+        for path, value in engine.items():
+            text = codec.write(text, {f"wiredTigerEngineRuntimeConfig#{path}": value})
+        line = text.partition('"')[2].rpartition('"')[0]
+        commands.append({"setParameter": 1, "wiredTigerEngineRuntimeConfig": line})
+    return commands
+
+
+def _typed(text: str) -> bool | int | float | str:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def counters_of(status: Mapping[str, Any]) -> dict[str, float]:
+    """What serverStatus counts, by its own path."""
+    return {
+        path: float(value)
+        for path, value in _leaves(status, "")
+        if _COUNTED.match(path) and isinstance(value, int | float) and not isinstance(value, bool)
+    }

@@ -1,0 +1,301 @@
+"""MongoDB: its catalogue, the syntax of its file, values and commands; documents are shaped as MongoDB's reference shows them."""
+
+from __future__ import annotations
+
+import sys
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+import pytest
+
+from trimtab import plugins
+from trimtab.errors import TargetError
+from trimtab.systems.catalog import Catalog, parse_catalog
+from trimtab.systems.codec import CodecError, codec_of
+from trimtab.systems.codec.mongod_conf import MongodConf
+from trimtab.systems.dump import printed_values
+from trimtab.systems.mongodb.__main__ import main
+from trimtab.systems.mongodb.client import Mongod
+from trimtab.systems.mongodb.values import ENGINE, as_conf, commands_of, counters_of, values_of
+from trimtab.testing.codec_suite import CodecSample, CodecSuite
+
+CONF = """\
+# mongod.conf
+storage:
+  dbPath: /var/lib/mongodb
+  wiredTiger:
+    engineConfig:
+      cacheSizeGB: 2
+      configString: "eviction=(threads_min=4,threads_max=4),eviction_dirty_target=5"
+net:
+  port: 27017   # the usual one
+setParameter:
+  ttlMonitorSleepSecs: 60
+"""
+KEY = "storage.wiredTiger.engineConfig"
+
+
+class TestMongodConf(CodecSuite):
+    @pytest.fixture(params=["in a group", "beside it", "new text"])
+    def sample(self, request: pytest.FixtureRequest) -> CodecSample:
+        if request.param == "new text":
+            return CodecSample(
+                codec=MongodConf(),
+                text="storage:\n  dbPath: /data # here\n",
+                changes={"storage.dbPath": "/other"},
+                added={f"{KEY}.configString#cache_overhead": "9"},
+                kept=("# here",),
+            )
+        if request.param == "in a group":
+            return CodecSample(
+                codec=codec_of("mongod"),
+                text=CONF,
+                changes={f"{KEY}.configString#eviction.threads_max": "8", f"{KEY}.cacheSizeGB": "3"},
+                added={f"{KEY}.configString#eviction.evict_sample_inmem": "true"},
+                kept=("# mongod.conf", "# the usual one", "eviction_dirty_target=5"),
+            )
+        return CodecSample(
+            codec=MongodConf(),
+            text=CONF,
+            changes={"setParameter.ttlMonitorSleepSecs": "30"},
+            added={f"{KEY}.configString#io_capacity.total": "1000000", "setParameter.syncdelay": "20"},
+            kept=("threads_min=4,threads_max=4",),
+        )
+
+
+def test_settings_of_the_engine_have_addresses_of_their_own() -> None:
+    found = {address: located.value for address, located in MongodConf().read(CONF).items()}
+    assert found[f"{KEY}.configString#eviction.threads_min"] == "4"
+    assert found[f"{KEY}.configString#eviction_dirty_target"] == "5"
+    assert f"{KEY}.configString" not in found
+    assert found["net.port"] == "27017"
+
+
+def test_a_setting_of_the_engine_is_taken_out_again() -> None:
+    codec, address = MongodConf(), f"{KEY}.configString#cache_overhead"
+    with_it = codec.write(CONF, {address: "9"})
+    assert codec.write(with_it, {address: None}) == CONF
+    first = codec.write(CONF, {f"{KEY}.configString#eviction_dirty_target": None})
+    assert 'configString: "eviction=(threads_min=4,threads_max=4)"' in first
+
+
+@pytest.mark.parametrize("value", ["1,cache_size=1", "1)", 'a"b', "a b"])
+def test_a_value_brings_no_other_setting_in(value: str) -> None:
+    with pytest.raises(CodecError):
+        MongodConf().write(CONF, {f"{KEY}.configString#eviction_dirty_target": value})
+    with pytest.raises(CodecError, match="is not a setting of the engine"):
+        MongodConf().write(CONF, {f"{KEY}.configString#cache_overhead": value})
+
+
+def catalogue() -> Catalog:
+    text = (files("trimtab.catalog") / "kinds" / "mongodb.toml").read_text(encoding="utf-8")
+    return parse_catalog(text, name="mongodb.toml")
+
+
+def test_the_catalogue_has_many_knobs_and_locks_the_dangerous_ones() -> None:
+    known = catalogue()
+    assert len(known.knob) >= 50
+    safety = {name: str(knob.safety) for name, knob in known.knob.items()}
+    assert (safety["journal_enabled"], safety["commit_interval"]) == ("durability", "durability")
+    assert safety["flow_control"] == "replication"
+    assert not any(known.address_of(name).startswith("security.") for name in safety)
+
+
+def test_every_address_can_be_written_into_the_file_and_read_back() -> None:
+    known, codec = catalogue(), MongodConf()
+    values = {known.address_of(name): f"{i + 1}" for i, name in enumerate(known.knob)}
+    text = codec.write(CONF, dict(values))
+    found = codec.read(text)
+    assert {address: found[address].value for address in values} == values
+
+
+def test_parameters_that_a_version_lacks_are_locked_by_its_own_list() -> None:
+    known = catalogue()
+    for name, knob in known.knob.items():
+        address = known.address_of(name)
+        assert address.startswith("setParameter.") == bool(knob.needs), name
+        if knob.needs:
+            assert knob.needs == f"[{address.removeprefix('setParameter.')}]"
+
+
+PARAMETERS: dict[str, Any] = {
+    "ttlMonitorSleepSecs": 60,
+    "syncdelay": 60.0,
+    "journalCommitInterval": 100,
+    "slowOpThresholdMs": 100,
+    "wiredTigerEngineRuntimeConfig": "eviction_dirty_target=10",
+    "storageEngineConcurrencyAdjustmentAlgorithm": "throughputProbing",
+    "enableFlowControl": True,
+    "featureCompatibilityVersion": {"version": "7.0"},
+    "ok": 1.0,
+}
+OPTIONS = {
+    "argv": ["mongod", "--config", "/etc/mongod.conf"],
+    "parsed": {
+        "net": {"port": 27017, "bindIp": "127.0.0.1"},
+        "storage": {"dbPath": "/var/lib/mongodb", "wiredTiger": {"engineConfig": {
+            "cacheSizeGB": 2.0, "configString": "eviction=(threads_min=4),eviction_dirty_target=5"}}},
+        "systemLog": {"destination": "file"},
+    },
+    "ok": 1.0,
+}  # fmt: skip
+STATUS = {
+    "opcounters": {"insert": 5, "query": 7},
+    "wiredTiger": {
+        "cache": {"maximum bytes configured": 2147483648, "bytes read into cache": 12},
+        "uri": "statistics:",
+    },
+    "host": "db1",
+    "ok": 1.0,
+}
+
+
+def test_values_in_use_come_from_three_answers() -> None:
+    values = values_of(PARAMETERS, OPTIONS, STATUS)
+    assert values["setParameter.ttlMonitorSleepSecs"] == "60"
+    assert values["setParameter.enableFlowControl"] == "true"
+    assert values["storage.syncPeriodSecs"] == "60"
+    assert values[f"{KEY}.cacheSizeGB"] == "2"
+    # What was set at run time counts, not what the file says.
+    assert values[f"{ENGINE}eviction_dirty_target"] == "10"
+    assert values[f"{ENGINE}eviction.threads_min"] == "4"
+    assert not any("featureCompatibilityVersion" in address for address in values)
+
+
+def test_values_are_printed_as_a_file_and_read_back() -> None:
+    values = values_of(PARAMETERS, OPTIONS, STATUS)
+    text = as_conf(values)
+    known = catalogue()
+    wanted = [known.address_of(name) for name in known.knob]
+    printed = printed_values("mongod", text, wanted)
+    assert printed == {address: values[address] for address in wanted if address in values}
+    assert len(printed) >= 8
+
+
+def test_commands_change_what_differs_and_the_engine_in_one() -> None:
+    codec = MongodConf()
+    conf = codec.write(CONF, {
+        "setParameter.ttlMonitorSleepSecs": "30", "setParameter.enableFlowControl": "true", "storage.syncPeriodSecs": "20",
+        f"{ENGINE}eviction.threads_max": "8", f"{ENGINE}eviction_dirty_target": "15",
+    })  # fmt: skip
+    commands = commands_of(conf, values_of(PARAMETERS, OPTIONS, STATUS))
+    assert commands[-1]["setParameter"] == 1
+    assert sorted(commands[-1]["wiredTigerEngineRuntimeConfig"].split(",")) == [
+        "eviction=(threads_max=8)",
+        "eviction_dirty_target=15",
+    ]
+    plain = {name: value for command in commands[:-1] for name, value in command.items() if name != "setParameter"}
+    assert plain == {"ttlMonitorSleepSecs": 30, "syncdelay": 20}
+    assert next(iter(commands[0])) == "setParameter"
+
+
+def test_what_is_in_use_already_needs_no_command() -> None:
+    assert commands_of("setParameter:\n  ttlMonitorSleepSecs: 60\n", values_of(PARAMETERS, OPTIONS, STATUS)) == []
+
+
+def test_counters_are_numbers_by_their_path() -> None:
+    assert counters_of(STATUS) == {
+        "opcounters.insert": 5.0,
+        "opcounters.query": 7.0,
+        "wiredTiger.cache.bytes read into cache": 12.0,
+    }
+
+
+class FakeMongoError(Exception):
+    """As the client library raises it."""
+
+
+class FakeDatabase:
+    """Answers commands; refuses one parameter."""
+
+    def __init__(self, seen: list[dict[str, Any]]) -> None:
+        self.seen = seen
+
+    def command(self, command: dict[str, Any]) -> dict[str, Any]:
+        self.seen.append(command)
+        if command.get("ttlMonitorSleepSecs") == -1:
+            raise FakeMongoError("Invalid value for parameter ttlMonitorSleepSecs")
+        if "getParameter" in command:
+            return PARAMETERS
+        return OPTIONS if "getCmdLineOpts" in command else STATUS
+
+
+class FakeClient:
+    """A client that reaches nothing."""
+
+    seen: ClassVar[list[dict[str, Any]]] = []
+
+    def __init__(self, url: str, **options: Any) -> None:
+        if not url.startswith("mongodb://"):
+            raise ValueError("Invalid URI scheme")
+
+    def __getitem__(self, name: str) -> FakeDatabase:
+        return FakeDatabase(self.seen)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    library, errors = ModuleType("pymongo"), ModuleType("pymongo.errors")
+    library.MongoClient = FakeClient  # type: ignore[attr-defined]
+    errors.PyMongoError = errors.ConfigurationError = FakeMongoError  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pymongo", library)
+    monkeypatch.setitem(sys.modules, "pymongo.errors", errors)
+    FakeClient.seen.clear()
+    return FakeClient.seen
+
+
+def test_the_commands_of_the_catalogue(
+    client: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    url = "mongodb://127.0.0.1:27017/"
+    assert (
+        main([url, "--ping"])
+        == main([url, "--counters"])
+        == main([url, "--parameters"])
+        == main([url, "--values"])
+        == 0
+    )
+    shown = capsys.readouterr().out
+    assert "7 opcounters.query\n" in shown
+    assert "[ttlMonitorSleepSecs]\n" in shown
+    assert "ttlMonitorSleepSecs: '60'\n" in shown
+    conf = tmp_path / "mongod.conf"
+    conf.write_text("setParameter:\n  ttlMonitorSleepSecs: 5\n")
+    assert main([url, "--reload", str(conf)]) == 0
+    assert client[-1] == {"setParameter": 1, "ttlMonitorSleepSecs": 5}
+    assert main([]) == main([url]) == main([url, "--nonsense"]) == 2
+
+
+def test_a_parameter_that_the_mongod_refuses_is_told(
+    client: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    conf = tmp_path / "mongod.conf"
+    conf.write_text("setParameter:\n  ttlMonitorSleepSecs: -1\n")
+    assert main(["mongodb://h/", "--reload", str(conf)]) == 1
+    assert (
+        "the mongod refuses setParameter ttlMonitorSleepSecs=-1: Invalid value for parameter" in capsys.readouterr().err
+    )
+
+
+def test_a_wrong_address_is_told(client: list[dict[str, Any]]) -> None:
+    with pytest.raises(TargetError, match="the address of the mongod cannot be read: Invalid URI scheme"):
+        Mongod("http://x")
+
+
+def test_the_missing_client_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymongo", None)
+    with pytest.raises(TargetError, match="needs the package pymongo") as raised:
+        Mongod("mongodb://h/")
+    assert raised.value.hint == "pip install 'trimtab[mongodb]'"
+
+
+def test_the_target_is_found_by_its_name(tmp_path: Path) -> None:
+    target = plugins.load("targets", "mongodb").from_settings("db", {}, state_dir=tmp_path)
+    assert target.kind == "mongodb"
+    endpoint = target._reach.endpoint()
+    assert (endpoint.protocol, endpoint.host, endpoint.port, endpoint.database) == ("mongodb", "127.0.0.1", 27017, "")
