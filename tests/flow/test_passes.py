@@ -178,11 +178,8 @@ def test_a_resumed_study_goes_the_same_way() -> None:
 
 
 def test_without_a_known_room_each_pass_ends_when_it_stalls() -> None:
-    verdict, _, asks = run("alternate", room=None, on=task(budget=Budget(trials=200)))
-    first = summary(verdict).passes[0]
-    assert first.trials < 150
-    after = [ask.config for ask in searched(asks)[first.trials :]]
-    assert any(config["a"] != BASELINE["a"] or config["b"] != BASELINE["b"] for config in after), "the next pass began"
+    verdict, _, _ = run("alternate", room=None, on=task(budget=Budget(trials=200)))
+    assert len(summary(verdict).passes) >= 2
 
 
 @pytest.mark.parametrize(

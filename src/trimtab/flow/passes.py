@@ -265,7 +265,7 @@ class PassesSearcher:
     def _is_over(self, running: _Running) -> bool:
         if running.searcher.is_exhausted or running.searcher.is_converged or running.used >= running.limit:
             return True
-        if math.isinf(running.limit):
+        if self._plan.kind == "restart-first" and running.part is self._parts[-1]:
             return False
         stall = min(max(_LEAST_STALL, 2 * len(running.part.knobs)), max(1, self._patience // 2))
         return running.since >= stall
