@@ -15,7 +15,7 @@ import pytest
 
 from tests.report.conftest import BASELINE, Study, record, trial
 from trimtab.errors import UsageError
-from trimtab.records import Role
+from trimtab.records import QueryClass, Role
 from trimtab.report import render_html, write_html
 from trimtab.report.html import report_figures
 from trimtab.report.summary import summarise
@@ -188,3 +188,18 @@ def test_a_browser_draws_every_plot(better: Study, tmp_path: Path) -> None:
     )
     assert "<script" not in done.stdout
     assert re.findall(r'id="plot-(\w+)"><svg', done.stdout) == ["pairs", "drift", "progress", "latency"]
+
+
+def test_classes_that_the_server_tunes_itself(better: Study) -> None:
+    known = QueryClass(
+        query_id="-77", database="app", role="me", phase="settled", left_alone="", calls=9, probes=2, own_ms=10.0, gain=2.0,
+        gain_low=1.8, gain_high=2.2, total_ms=90.0, lost_ms=1000.0, gained_ms=3000.0, settings={"enable_hashjoin": "off"},
+    )  # fmt: skip
+    left = replace(known, query_id="78", settings={}, left_alone="it writes <now>")
+    text = " ".join(read(render_html(*better, [known, left])).text.split())
+    assert "Queries that the server tunes itself" in text
+    assert "2 classes, 2s lost to probing, 6s gained" in text
+    assert "-77 9 2 10 2.00 1.80 to 2.20 enable_hashjoin = off" in text
+    assert "left alone: it writes <now>" in text
+    assert "No statement took long enough" in read(render_html(*better, [])).text
+    assert "tunes itself" not in read(render_html(*better)).text

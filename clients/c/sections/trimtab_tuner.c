@@ -16,8 +16,10 @@
 /* Where points are looked at first, a gain of this factor is proven at once; a smaller one when each point was tried, or none can be paid. */
 #define GREAT_GAIN 1.2
 #define PLAIN_GAIN 1.5
-/* A probe that can be stopped may run max_ratio times as long as what is used, if its risk is covered. If not, it may run as long as what may
-   be lost, once that is such a share: it then shows great gains only, and loses no more than there is. */
+/* A probe that can be stopped may run so many times as long as what is used, noise apart, if its risk is covered: beyond, stopping it loses less
+   than its end would if it takes twice as long. If its risk is not covered, it may run as long as what may be lost, once that is such a
+   share: it then shows great gains only, and loses no more than there is. */
+#define FULL_LENGTH 1.1
 #define GLIMPSE 0.2
 /* A smaller risk is waited for instead: its budget comes soon. */
 #define LONG_WAIT 0.5
@@ -99,7 +101,7 @@ static bool is_covered(const tt_tuner *t, double work, double *limit)
 {
     double once = exp(t->own.mean) * (work > 0 ? work : 1), room = tt_headroom(t);
     bool pays = can_pay(t, work), may_stop = t->options.can_stop && t->phase == TT_SEARCHING;
-    *limit = !may_stop ? 0 : pays ? fmax(room, t->options.max_ratio * once) : room;
+    *limit = !may_stop ? 0 : pays ? fmax(room, FULL_LENGTH * exp(2 * sqrt(tt_variance(&t->own))) * once) : room;
     return pays || (may_stop && is_for_glimpse(t) && room >= GLIMPSE * once);
 }
 

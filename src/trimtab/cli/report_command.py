@@ -30,7 +30,7 @@ def command(
         trials = history.trials(record.id)
         classes = kept_classes(history.events(record.id))
     if html is not None:
-        write_html(record, trials, html)
+        write_html(record, trials, html, classes)
         say(f"wrote {html}")
     if as_json:
         print_json(to_json(record, trials) | ({} if classes is None else {"query_classes": classes}))

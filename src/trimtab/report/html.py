@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import UsageError
-from trimtab.records import Trial
+from trimtab.records import QueryClass, Trial
 from trimtab.report.charts import Figure, figures
 from trimtab.report.explain import Explanation, with_plots
 from trimtab.report.explain_charts import by_knobs, explanation_figures, worth_figure
@@ -31,13 +31,20 @@ _COLOURS = ("#3b82c4", "#2a9d6f", "#d08a1d", "#8a63d2", "#d1495b", "#4aa3a2", "#
 """Of the stacked bars, in order; the same middle tones as in the plots."""
 
 
-def write_html(study: StudyRecord, trials: Sequence[Trial], path: str | Path) -> None:
+def write_html(
+    study: StudyRecord, trials: Sequence[Trial], path: str | Path, classes: Sequence[QueryClass] | None = None
+) -> None:
     """Writes the report to `path` (some 100 kB: text, tables and plots as SVG, no script).
+
+    Args:
+        study, trials: what it is about.
+        path: of the file.
+        classes: what a server that tunes its own queries had learnt; None where it does not.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    _write(render_html(study, trials), path)
+    _write(render_html(study, trials, classes), path)
 
 
 def write_rank_html(study: StudyRecord, consensus: Consensus, trials: Sequence[Trial], path: str | Path) -> None:
@@ -64,12 +71,12 @@ def _write(page: str, path: str | Path) -> None:
         ) from error
 
 
-def render_html(study: StudyRecord, trials: Sequence[Trial]) -> str:
-    """The report as a whole HTML page."""
+def render_html(study: StudyRecord, trials: Sequence[Trial], classes: Sequence[QueryClass] | None = None) -> str:
+    """The report as a whole HTML page; `classes` as in `write_html`."""
     summary = summarise(study, trials)
     explanation = with_plots(study, trials, None)
     drawn = report_figures(study, trials, summary) | explanation_figures(explanation)
-    return _page("report.html.j2", study, explanation, drawn, summary=summary)
+    return _page("report.html.j2", study, explanation, drawn, summary=summary, classes=classes)
 
 
 def report_figures(study: StudyRecord, trials: Sequence[Trial], summary: Summary) -> dict[str, Figure]:

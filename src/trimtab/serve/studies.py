@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse
 from trimtab.history import StudyRecord
 from trimtab.jsonable import strict
 from trimtab.records import Role, Trial
-from trimtab.report import render_html, summarise
+from trimtab.report import kept_classes, render_html, summarise
 from trimtab.report.explain import with_plots
 from trimtab.report.explain_charts import explanation_figures
 from trimtab.report.html import report_figures
@@ -98,7 +98,10 @@ async def _charts(hub: Hub, request: Request, body: None) -> Any:
 
 
 async def _report(hub: Hub, request: Request, body: None) -> Any:
-    return HTMLResponse(await run_in_threadpool(lambda: hub.kept.made(_study_id(request), "report", render_html)))
+    def page(record: StudyRecord, trials: list[Trial]) -> str:
+        return render_html(record, trials, kept_classes(hub.sessions.history.events(record.id)))
+
+    return HTMLResponse(await run_in_threadpool(lambda: hub.kept.made(_study_id(request), "report", page)))
 
 
 async def _compare(hub: Hub, request: Request, body: None) -> Any:
