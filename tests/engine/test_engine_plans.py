@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from tests.engine.conftest import QUERY, Session
-from tests.servers.postgresql import Server
+from tests.engine.conftest import QUERY, Session, engine
+from tests.servers.postgresql import DEBIAN, Server
 
 pytestmark = [pytest.mark.service, pytest.mark.needs("c-compiler", "postgresql-embedded")]
 
@@ -135,3 +135,17 @@ def test_a_probe_whose_statement_fails_fails_it_once(session: Session) -> None:
     session.rows("BEGIN")
     session.rows(JOIN)
     session.rows("COMMIT")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("version", ["16", DEBIAN])
+def test_older_versions_compare_plans_and_stop_probes(version: str) -> None:
+    """Quick for 18: `test_a_slow_probe_is_stopped_before_its_first_row`, `test_a_planted_gain_is_found_within_few_probes`."""
+    with engine(version) as (_, session):
+        expected = session.rows(JOIN)
+        for gain, goal in (("50", ""), ("0.2", "enable_hashjoin=off")):
+            session.rows("SELECT trimtab_reset()")
+            session.tune(f"stop=1;base=100;plan=0.01;enable_hashjoin=0:{gain}")
+            for _ in range(80):
+                assert session.rows(JOIN) == expected
+            assert session.classes()[0]["settings"] == goal
