@@ -289,3 +289,9 @@ def test_a_report_in_a_pipe_has_no_blanks_at_the_ends_of_lines(
     printed = capsys.readouterr().out
     assert printed == report_text(*better, with_trials=True)
     assert not [line for line in printed.splitlines() if line != line.rstrip()]
+
+
+def test_baselines_of_different_contexts_are_not_compared(better: Study) -> None:
+    study, trials = better
+    apart = [replace(trial, context=replace(trial.context, workload=f"context {trial.number}")) for trial in trials]
+    assert "11 baseline measurements span 0 %" in squeezed(report_text(study, apart))

@@ -217,7 +217,10 @@ class TimeShare:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The baseline over time: (trial, seconds since the study's first, value, low, high) and what it means."""
+    """The baseline over time: (trial, seconds since the study's first, value, low, high) and what it means.
+
+    `relative_range` is the widest of those within one context.
+    """
 
     points: tuple[tuple[int, float, float, float, float], ...]
     relative_range: float | None

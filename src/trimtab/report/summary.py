@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.records import MemoryUse, Objective, Role, Status, Trial, Verdict, seconds_of
+from trimtab.records import Context, MemoryUse, Objective, Role, Status, Trial, Verdict, seconds_of
 from trimtab.report.against_advice import advice_line
 from trimtab.report.cycle import ContextRow, DifferingRow, context_rows, cycle_lines, differing_rows
 from trimtab.report.facts import (
@@ -319,14 +319,19 @@ def _advice(verdict: Verdict, trials: Sequence[Trial], objective: Objective) -> 
 def _drift(verdict: Verdict, trials: Sequence[Trial], objective: Objective) -> Drift:
     start = min((trial.started_at for trial in trials), default=0.0)
     points = []
+    contexts: list[tuple[Context, list[float]]] = []
     for trial in trials:
         if trial.role in BASELINE_ROLES and trial.measurement is not None:
             value = objective.value(trial.measurement)
             points.append((trial.number, trial.started_at - start, value.estimate, value.low, value.high))
-    values = [point[2] for point in points]
-    mean = _mean(values)
-    spread = (max(values) - min(values)) / mean if mean else None
-    return Drift(tuple(points), spread, None if verdict.drift is None else verdict.drift.is_beyond_noise)
+            known = next((values for context, values in contexts if context == trial.context), None)
+            if known is None:
+                contexts.append((trial.context, known := []))
+            known.append(value.estimate)
+    spreads = [(max(values) - min(values)) / mean for _, values in contexts if (mean := _mean(values))]
+    return Drift(
+        tuple(points), max(spreads, default=None), None if verdict.drift is None else verdict.drift.is_beyond_noise
+    )
 
 
 def _failures(trials: Sequence[Trial], rows: Sequence[TrialRow]) -> tuple[Failure, ...]:
