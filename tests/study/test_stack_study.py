@@ -96,6 +96,8 @@ def test_the_space_of_a_stack(three: ThreeFakes) -> None:
         assert stage.space.is_feasible(stage.advice)
         assert stage.stack.kind == "fake+fake+fake"
         assert [check.check for check in checks_of(stage)][:3] == ["db: server", "app: server", "web: server"]
+        stage.stack.doctor = lambda: [("app: memory use", False, "too much")]  # type: ignore[method-assign]
+        assert checks_of(stage)[0].verdict == "note", "the user's own config is measured as it is"
 
 
 def test_a_stack_is_tuned_applied_and_rolled_back(three: ThreeFakes) -> None:
