@@ -5,7 +5,7 @@
 For each system and workload: a Latin hypercube over 30 knobs, ranks by a random forest with their intervals, then a study of the
 first 3, 5 and 8 knobs and one of all 30 with as many trials, and last the best config of each in turns with the settings as
 found. Every step is a design or a study of the history: Ctrl-C stops it, and the same command goes on, so that it may be made in
-pieces. `trimtab history export --state-dir .trimtab/kanellis --to trials.jsonl` writes every trial. `--quick` only tries the
+pieces. `trimtab history export --state .trimtab/kanellis --to trials.jsonl` writes every trial. `--quick` only tries the
 script, and keeps its results apart. Run it alone on the machine.
 """
 

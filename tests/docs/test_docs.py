@@ -101,6 +101,16 @@ def test_commands_and_options_in_the_docs_exist(page: Path) -> None:
         assert _wrong(words) == "", f"{page.name} shows `trimtab {shlex.join(words)}`"
 
 
+def test_commands_and_options_in_recipes_and_benchmarks_exist() -> None:
+    texts = [(ROOT / "Makefile").read_text(encoding="utf-8").replace("$(BIN)/", "")]
+    texts += [path.read_text(encoding="utf-8") for path in (ROOT / "benchmarks").rglob("*.py")]
+    lines = [f"    {line.strip()}" for line in texts[0].splitlines() if line.strip().startswith("trimtab ")]
+    shown = [*_shown("\n".join(lines)), *(words for text in texts[1:] for words in _shown(text))]
+    assert ["demo"] in shown
+    for words in shown:
+        assert _wrong(words) == "", f"`trimtab {shlex.join(words)}`"
+
+
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
