@@ -12,7 +12,6 @@ on the machine.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -147,32 +146,26 @@ def main() -> None:
     arguments = _arguments()
     usual = arguments.state / "results-quick.json" if arguments.quick else HERE / "results.json"
     path = arguments.results or usual
-    document: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"rows": [], "made": {}}
-    rows: list[Row] = document["rows"]
+    rows: list[Row] = stamp.former(path).get("rows", [])
     if not arguments.list:
         for seed in range(1, arguments.seeds + 1):
             for system in arguments.system:
                 for method in arguments.method:
-                    _one(system, method, seed, arguments, document, path)
+                    _one(system, method, seed, arguments, rows, path)
     print(table(rows))
 
 
-def _one(
-    system: str, method: str, seed: int, arguments: argparse.Namespace, document: dict[str, Any], path: Path
-) -> None:
+def _one(system: str, method: str, seed: int, arguments: argparse.Namespace, rows: list[Row], path: Path) -> None:
     key: Mapping[str, Any] = {"system": system, "method": method, "seed": seed}
-    rows: list[Row] = document["rows"]
     if any(all(row[name] == value for name, value in key.items()) for row in rows):
         return
-    share = stamp.CpuShare()
+    making = stamp.Making()
     file = study_of(system, method, seed, is_quick=arguments.quick)
     with Progress(Console(stderr=True)) as progress:
         verdict, trials, names = searched(file, arguments.state, progress)
-    rows.append({**key, **row_of(verdict, trials, names)})
-    others = share.of_others()
-    document["made"][f"{system} {method} {seed}"] = {"load_of_others": others}
+    rows.append({**key, **row_of(verdict, trials, names), "made": making.stamp()})
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    stamp.write(path, {"rows": rows}, {"all": stamp.merged(row["made"] for row in rows)}, indent=1)
 
 
 if __name__ == "__main__":
