@@ -19,6 +19,7 @@ PAGES: dict[str, dict[str, tuple[str, ...]]] = {
         "reference/history.md": ("sqlite", "formats_10_studies", "postgresql"),
     },
     "importance": {"measurements/importance.md": ("planted", "recorded", "ycsb", "tpch")},
+    "karcher": {"measurements/in-engine.md": ("scale 1",)},
     "live": {"measurements/search.md": ("all",)},
     "load": {"measurements/load-speed.md": ("select", "ycsb", "open", "memory")},
     "search": {"measurements/search.md": ("replay", "surfaces (auto)", "surfaces (others)", "rugged", "context", "ask")},
