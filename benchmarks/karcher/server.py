@@ -31,7 +31,10 @@ max_worker_processes = 8
 
 def _compiled(install: Path, folder: Path) -> Path:
     include = install / "include" / "postgresql" / "server"
-    sources = [*EXTENSION.glob("src/*.c"), *(SECTIONS / f"trimtab_{name}.c" for name in ("tuner", "search", "simplex"))]
+    sources = [
+        *EXTENSION.glob("src/*.c"),
+        *(SECTIONS / f"trimtab_{name}.c" for name in ("tuner", "search", "simplex", "points")),
+    ]
     argv = ["cc", "-shared", "-fPIC", "-std=gnu99", "-O2", f"-I{SECTIONS}", f"-I{EXTENSION / 'src'}", f"-I{include}"]
     goal = folder / "trimtab.so"
     subprocess.run([*argv, *map(str, sources), "-lm", "-o", str(goal)], check=True)

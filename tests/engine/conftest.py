@@ -49,7 +49,7 @@ def library(version: str, name: str = "plain", flags: Sequence[str] = ()) -> Pat
     def make(folder: Path) -> None:
         sources = [
             *sorted(EXTENSION.glob("src/*.c")),
-            *(SECTIONS / f"trimtab_{n}.c" for n in ("tuner", "search", "simplex")),
+            *(SECTIONS / f"trimtab_{n}.c" for n in ("tuner", "search", "simplex", "points")),
         ]
         argv = [
             "cc", "-shared", "-fPIC", "-std=gnu99", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter",

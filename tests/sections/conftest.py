@@ -14,7 +14,7 @@ from tests.servers.run import template
 LIBRARY = Path(__file__).parents[2] / "clients" / "c" / "sections"
 STRICT = ["-std=c99", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wshadow", f"-I{LIBRARY}"]
 SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-SOURCES = [str(LIBRARY / f"trimtab_{name}.c") for name in ("sections", "tuner", "search", "simplex")]
+SOURCES = [str(LIBRARY / f"trimtab_{name}.c") for name in ("sections", "tuner", "search", "simplex", "points")]
 
 
 def compiled(name: str, words: list[str]) -> Path:

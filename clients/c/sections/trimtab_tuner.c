@@ -1,4 +1,4 @@
-/* Promises: see trimtab_tuner.h. The order here: numbers, points, the account, judging, the public calls. */
+/* Promises: see trimtab_tuner.h. The order here: numbers, the account, judging, the public calls. */
 #include "trimtab_tuner.h"
 
 #include <math.h>
@@ -47,31 +47,6 @@ static double student(double df)
 {
     static const double table[] = {636, 636, 31.6, 12.9, 8.61, 6.87, 5.96, 5.41, 5.04, 4.78, 4.59};
     return df <= 10 ? table[df < 1 ? 1 : (int)df] : 3.29 * (1 + 3.6 / (df - 1));
-}
-
-bool tt_same(const tt_space *space, const tt_point *a, const tt_point *b)
-{
-    return memcmp(a->level, b->level, sizeof(int16_t) * (size_t)space->n_params) == 0;
-}
-
-void tt_default(const tt_space *space, tt_point *point)
-{
-    memset(point, 0, sizeof *point);
-    for (int i = 0; i < space->n_params; i++) point->level[i] = (int16_t)space->param[i].default_level;
-}
-
-bool tt_is_default(const tt_tuner *t, const tt_point *p)
-{
-    for (int i = 0; i < t->space.n_params; i++)
-        if (p->level[i] != t->space.param[i].default_level) return false;
-    return true;
-}
-
-static bool is_inside(const tt_space *space, const tt_point *p)
-{
-    for (int i = 0; i < space->n_params; i++)
-        if (p->level[i] < 0 || p->level[i] >= space->param[i].n_levels) return false;
-    return true;
 }
 
 double tt_headroom(const tt_tuner *t)
@@ -304,7 +279,7 @@ bool tt_tuner_init(tt_tuner *t, const tt_space *space, const tt_options *options
 
 bool tt_hint(tt_tuner *t, const tt_point *point)
 {
-    if (t->n_hints >= TT_MAX_HINTS || !is_inside(&t->space, point)) return false;
+    if (t->n_hints >= TT_MAX_HINTS || !tt_is_inside(&t->space, point)) return false;
     t->hint[t->n_hints++] = *point;
     return true;
 }
@@ -333,7 +308,7 @@ void tt_restart(tt_tuner *t)
 
 bool tt_pin(tt_tuner *t, const tt_point *point)
 {
-    if (!is_inside(&t->space, point)) return false;
+    if (!tt_is_inside(&t->space, point)) return false;
     t->phase = TT_PINNED;
     t->best = *point;
     t->best_value = t->best_error = 0;
@@ -466,20 +441,4 @@ double tt_gain(const tt_tuner *t, double *low, double *high)
     if (low != NULL) *low = exp(value - error);
     if (high != NULL) *high = exp(value + error);
     return exp(value);
-}
-
-bool tt_is_sane(const tt_tuner *t)
-{
-    const tt_space *s = &t->space;
-    if (s->n_params < 1 || s->n_params > TT_MAX_PARAMS || !is_inside(s, &t->best) || !is_inside(s, &t->candidate)) return false;
-    for (int i = 0; i < s->n_params; i++)
-        if (s->param[i].n_levels < 1 || s->param[i].default_level < 0 || s->param[i].default_level >= s->param[i].n_levels) return false;
-    for (int i = 0; i < t->simplex.n && i < TT_MAX_PARAMS; i++)
-        if (t->simplex.param[i] < 0 || t->simplex.param[i] >= s->n_params) return false;
-    for (int i = 0; i < t->n_hints && i < TT_MAX_HINTS; i++)
-        if (!is_inside(s, &t->hint[i])) return false;
-    return t->phase >= TT_WATCHING && t->phase <= TT_PINNED && t->n_hints >= 0 && t->n_hints <= TT_MAX_HINTS &&
-           t->n_records >= 0 && t->n_records <= TT_MAX_RECORDS && t->simplex.n >= 0 &&
-           t->simplex.n <= s->n_params && t->simplex.at >= 0 && t->simplex.at <= t->simplex.n + 1 && t->options.n_watch > 0 &&
-           t->options.n_watch < 1 << 20 && t->n_restarts >= 0;
 }

@@ -185,6 +185,7 @@ void tt_default(const tt_space *space, tt_point *point);
 /* Between the files of this library; not for callers. */
 #define TT_BANNED_VALUE 2.0 /* what the simplex is told of a point that failed, or contains one that was far too slow */
 double tt_variance(const tt_stats *stats);
+bool tt_is_inside(const tt_space *space, const tt_point *point);
 bool tt_is_default(const tt_tuner *tuner, const tt_point *point);
 bool tt_propose(tt_tuner *tuner);
 double tt_risk(const tt_tuner *tuner, const tt_point *point);
