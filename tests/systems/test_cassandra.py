@@ -5,16 +5,16 @@ One node for the whole file: a start takes 10 seconds of CPU.
 
 from __future__ import annotations
 
-import os
-import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.needs import IS_FULL
+from tests.systems.private import killed, with_line
 from trimtab import plugins
 from trimtab.errors import ApplyError, InternalError, LoadError, TargetError
 from trimtab.records import Context, Endpoint, Fault
@@ -214,9 +214,7 @@ class TestNode:
         assert [line for line in changed.splitlines() if line.startswith("#")] == [
             line for line in before.splitlines() if line.startswith("#")
         ]
-        os.kill(node._reach.pid, signal.SIGKILL)
-        while node._reach.pid is not None:
-            time.sleep(0.01)
+        killed(node)
         node.restore(found)
         assert yaml.read_text() == before
         assert node.snapshot().files == found.files
@@ -235,16 +233,6 @@ class TestPrivate(TargetSuite):
         target.open()
         file = target._reach.folder / "conf" / "cassandra.yaml"
 
-        def meddle() -> Callable[[], None]:
-            before = file.read_bytes()
-            file.write_bytes(before + b"# by hand\n")
-            return lambda: file.write_bytes(before) and None
-
-        def crash() -> None:
-            os.kill(target._reach.pid, signal.SIGKILL)
-            while target._reach.pid is not None:
-                time.sleep(0.01)
-
         yield Subject(
             target=target,
             again=lambda: cassandra(state_dir / "other"),
@@ -253,8 +241,8 @@ class TestPrivate(TargetSuite):
             other=OTHER,
             refused=("concurrent_reads", 100_000_000),
             locked=("commitlog_sync", "batch"),
-            crash=crash,
-            meddle=meddle,
+            crash=partial(killed, target),
+            meddle=partial(with_line, file, b"# by hand\n"),
             state_dir=state_dir,
         )
         target.close()

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.needs import IS_FULL
+from tests.systems.private import killed
 from trimtab import plugins
 from trimtab.errors import ApplyError, TargetError, UsageError
 from trimtab.host import is_running
@@ -74,11 +73,6 @@ class TestPrivate(TargetSuite):
 
             return undo
 
-        def crash() -> None:
-            os.kill(target._reach.pid, signal.SIGKILL)
-            while target._reach.pid is not None:
-                time.sleep(0.01)
-
         yield Subject(
             target=target,
             again=lambda: httpd(state_dir / "other"),
@@ -87,7 +81,7 @@ class TestPrivate(TargetSuite):
             other=OTHER,
             refused=("KeepAliveTimeout", 100_000),
             locked=("Timeout", 30),
-            crash=crash,
+            crash=partial(killed, target),
             meddle=meddle,
             state_dir=state_dir,
         )
@@ -100,9 +94,7 @@ def test_a_killed_parent_leaves_nobody_on_the_port(web: Any) -> None:
         ["ps", "-o", "pid=", "--ppid", str(web._reach.pid)], capture_output=True, text=True, check=True
     ).stdout.split()
     assert children
-    os.kill(web._reach.pid, signal.SIGKILL)
-    while web._reach.pid is not None:
-        time.sleep(0.01)
+    killed(web)
     assert any(is_running(int(pid)) for pid in children)
     web._reach.ensure_up()
     assert not any(is_running(int(pid)) for pid in children)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.needs import IS_FULL
+from tests.systems.private import killed, with_line
 from trimtab import plugins
 from trimtab.errors import ApplyError, TargetError, UsageError
 from trimtab.space import Config, Value
@@ -70,9 +69,7 @@ class TestTomcat:
         assert "-XX:+UseParallelGC" in options
         assert "-XX:MaxHeapSize=256m" in options
         assert "G1NewSizePercent" not in options, "a flag of another collector is not written"
-        os.kill(app._reach.pid, signal.SIGKILL)
-        while app._reach.pid is not None:
-            time.sleep(0.01)
+        killed(app)
         app.restore(found)
         assert app.snapshot().files == found.files
         assert app.states()["collector"].running == found.values["collector"]
@@ -147,16 +144,6 @@ class TestPrivate(TargetSuite):
         target.open()
         file = target._reach.folder / "conf" / "server.xml"
 
-        def meddle() -> Callable[[], None]:
-            before = file.read_bytes()
-            file.write_bytes(before + b"<!-- by hand -->\n")
-            return lambda: file.write_bytes(before) and None
-
-        def crash() -> None:
-            os.kill(target._reach.pid, signal.SIGKILL)
-            while target._reach.pid is not None:
-                time.sleep(0.01)
-
         yield Subject(
             target=target,
             again=lambda: tomcat(state_dir / "other"),
@@ -165,8 +152,8 @@ class TestPrivate(TargetSuite):
             other=OTHER,
             refused=("acceptCount", 100_000),
             locked=("maxPostSize", 1_000_000),
-            crash=crash,
-            meddle=meddle,
+            crash=partial(killed, target),
+            meddle=partial(with_line, file, b"<!-- by hand -->\n"),
             state_dir=state_dir,
         )
         target.close()

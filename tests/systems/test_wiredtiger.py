@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.systems.private import killed
 from trimtab import plugins
 from trimtab.errors import TargetError
 from trimtab.load.engine import _RECONFIGURED, EngineError, nested, read_settings
@@ -113,11 +112,6 @@ class TestEngine(TargetSuite):
         target = engine(folder / "state", folder / "kv")
         target.open()
 
-        def crash() -> None:
-            os.kill(target._reach.pid, signal.SIGKILL)
-            while target._reach.pid is not None:
-                time.sleep(0.01)
-
         def meddle() -> Callable[[], None]:
             conf = folder / "kv" / "engine.conf"
             before = conf.read_bytes()
@@ -132,7 +126,7 @@ class TestEngine(TargetSuite):
             other=OTHER,
             refused=("cache_overhead", 31),
             locked=("log_enabled", True),
-            crash=crash,
+            crash=partial(killed, target),
             meddle=meddle,
             work=lambda: [ask(socket(target), {"do": "checkpoint"}) for _ in range(3)] and None,
             state_dir=folder / "state",
