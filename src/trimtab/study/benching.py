@@ -19,7 +19,7 @@ from trimtab.study.begin import new_record
 from trimtab.study.drive import Recorded, drive, room_measure
 from trimtab.study.file import BENCH, StudyFile, guarding_of
 from trimtab.study.first import recover_first
-from trimtab.study.stage import Stage, open_stage, require_one_context
+from trimtab.study.stage import Stage, build_stack, open_stage, require_one_context
 from trimtab.study.task import task_of
 from trimtab.study.verdict import wall_of
 from trimtab.trial import TrialListener, TrialRoom
@@ -167,7 +167,7 @@ def bench(
     """
     name, objective = f"{file.study.name}{BENCH}", file.objective
     require_one_context(file, "`trimtab bench`")
-    recover_first(state_dir, say)
+    recover_first(state_dir, say, build_stack(file, state_dir).folders)
     with (
         open_history_at(file.study.history, state_dir) as history,
         open_stage(file, state_dir) as stage,

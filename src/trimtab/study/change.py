@@ -84,11 +84,11 @@ def apply_winner(
         UsageError: there is no proven winner, it is applied already, or the file's target is of another kind.
         ApplyError: a setting does not fit this server, or would not outlive its restart; nothing was changed.
     """
-    from trimtab.study.stage import open_stage
+    from trimtab.study.stage import build_stack, open_stage
 
     config = winner_of(record)
     _require_same_kind(record, file)
-    recover_first(state_dir, say)
+    recover_first(state_dir, say, build_stack(file, state_dir).folders)
     applied = point_of(state_dir, record.name)
     if applied is not None:
         raise UsageError(

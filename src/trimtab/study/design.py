@@ -69,10 +69,10 @@ def run_design(
     if kind not in DESIGNS:
         raise UsageError(f"unknown design={kind!r}", hint=f"use one of: {', '.join(DESIGNS)}")
     require_one_context(file, "`trimtab rank`")
-    build_stack(file, state_dir)
+    folders = build_stack(file, state_dir).folders
     name = design_name(file.study.name, kind)
     fingerprint = _fingerprint(file, kind)
-    recover_first(state_dir, say or listener.phase)
+    recover_first(state_dir, say or listener.phase, folders)
     with open_history_at(file.study.history, state_dir) as history:
         found = None if again else history.find_study(name, is_own=True)
         if found is not None and found.fingerprint != fingerprint:

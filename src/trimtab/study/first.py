@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from trimtab.study.recovery import Recovered, recover
@@ -11,15 +11,17 @@ from trimtab.trial import take_news
 __all__ = ["recover_first"]
 
 
-def recover_first(state_dir: Path, say: Callable[[str], None]) -> list[Recovered]:
+def recover_first(state_dir: Path, say: Callable[[str], None], folders: Iterable[Path] = ()) -> list[Recovered]:
     """Takes back what a dead Trimtab has left; what was done. `say` is told of it, and of what could not be undone.
+
+    On the private servers in `folders`, that is also what one with another state directory has left.
 
     What cannot be undone stands in the way of a change of the same server only (see `Journal.begin`).
 
     Raises:
         UsageError: the journal is not this user's.
     """
-    found, stuck = recover(state_dir)
+    found, stuck = recover(state_dir, folders=folders)
     for text in take_news(state_dir):  # of a dead-man that was waited for
         say(text)
     for done in found:

@@ -16,7 +16,7 @@ from trimtab.space import Config
 from trimtab.study.benching import parse_settings, run_bench
 from trimtab.study.file import RATE, StudyFile
 from trimtab.study.first import recover_first
-from trimtab.study.stage import open_stage, require_one_context
+from trimtab.study.stage import build_stack, open_stage, require_one_context
 from trimtab.trial import TrialListener
 from trimtab.workload import RatedWorkload
 
@@ -44,7 +44,7 @@ def find_rate(
         HistoryError: the probes cannot be kept.
     """
     require_one_context(file, "`trimtab bench --find-rate`")
-    recover_first(state_dir, say)
+    recover_first(state_dir, say, build_stack(file, state_dir).folders)
     with (
         open_history_at(file.study.history, state_dir) as history,
         open_stage(file, state_dir) as stage,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,13 +106,21 @@ class AppliedStudy:
     knobs: tuple[AppliedKnob, ...]
 
 
-def open_changes(state_dir: Path) -> list[Entry]:
-    """Journal entries whose owner is dead: what `recover` would deal with."""
-    return [entry for entry in Journal(state_dir).open_entries() if not entry.is_owner_alive]
+def open_changes(state_dir: Path, folders: Iterable[Path] = ()) -> list[Entry]:
+    """Journal entries whose owner is dead: what `recover` would deal with.
+
+    Those of other state directories as well that are about a private server in one of `folders`.
+    """
+    journal = Journal(state_dir)
+    strays = journal.strays(folders)
+    return [*strays, *(entry for entry in journal.open_entries() if not entry.is_owner_alive)]
 
 
-def recover(state_dir: Path, *, retry: str = "") -> tuple[list[Recovered], list[Stuck]]:
+def recover(state_dir: Path, *, retry: str = "", folders: Iterable[Path] = ()) -> tuple[list[Recovered], list[Stuck]]:
     """Takes back what a dead Trimtab may have left on its targets; what was done, and what could not be. Idempotent.
+
+    Private servers in `folders` are put back also when the entry about them lies in another state directory, or lay in one that
+    was removed.
 
     An entry whose undo failed after a restart is not given another one, unless its study is the one to `retry`. One that
     the dead-man is just undoing is waited for.
@@ -121,7 +129,7 @@ def recover(state_dir: Path, *, retry: str = "") -> tuple[list[Recovered], list[
         UsageError: there is no open entry to retry, or the journal is not this user's.
         TargetError: an entry cannot be read.
     """
-    entries = open_changes(state_dir)
+    entries = open_changes(state_dir, folders)
     if retry:
         entries = _of_study(entries, retry)
         for entry in entries:

@@ -65,11 +65,11 @@ def tune(
         UsageError, SpaceError, TargetError, LoadError, HistoryError: nothing is changed then, or it has been undone.
     """
     # A slip in the file must show as itself, and not as "another study" of a known name.
-    build_stack(file, state_dir)
+    folders = build_stack(file, state_dir).folders
     workload = build_workload(file)
     require_enough_time(file, len(workload.cycle.contexts) if isinstance(workload, CycledWorkload) else 1)
     fingerprint = fingerprint_of(file, workload)
-    recover_first(state_dir, say or listener.phase)
+    recover_first(state_dir, say or listener.phase, folders)
     history = open_history_at(file.study.history, state_dir)
     try:
         found = None if again else history.find_study(file.study.name, is_own=True)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from trimtab.errors import TargetError
 from trimtab.systems.account import Account, server_account
@@ -140,6 +141,9 @@ class PrivateLifecycle(OwnLifecycle):
     @property
     def names(self) -> Mapping[str, str]:
         return {**self._home.names(), **super().names}
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"folder": str(self.folder)}
 
     def ensure_up(self) -> None:
         if self.pid is None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.errors import SpaceError, TargetError, UsageError
@@ -88,6 +89,12 @@ class Stack:
     def is_one(self) -> bool:
         """Whether it has a single tier."""
         return len(self.tiers) == 1
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Of its private servers, which outlive studies."""
+        found = (getattr(tier.target, "private_folder", None) for tier in self.tiers)
+        return tuple(folder for folder in found if folder is not None)
 
     @property
     def kind(self) -> str:

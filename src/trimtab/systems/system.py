@@ -121,6 +121,12 @@ class System(Catalogued[S, R]):
         digest = hashlib.sha256((self.settings.safe_url or "").encode()).hexdigest()[:16]
         return FileLock(state_dir / "locks" / f"{self.kind}-{digest}.lock")
 
+    @property
+    def private_folder(self) -> Path | None:
+        """Where everything of a server of our own lies; None for another one."""
+        found = self._reach.describe().get("folder")
+        return Path(str(found)) if found else None
+
     def health(self) -> None:
         """That it serves: a login and a query, or a command; one that says that it starts or recovers is waited for.
 

@@ -16,6 +16,7 @@ from typing import Any
 from trimtab.errors import TargetError
 from trimtab.host import process_mark, read_state_file, sync_folder
 from trimtab.systems import Own, Snapshot
+from trimtab.trial.beside import append_beside, forget_beside
 from trimtab.trial.lines import append_line, read_lines
 
 __all__ = [
@@ -160,6 +161,7 @@ class Entry:
                 f"cannot write the journal in directory={self.path.parent}: {error.strerror}",
                 hint=f"step={step} was not made; free space there, or give another state directory with --state",
             ) from error
+        append_beside(self.snapshots, line)
 
     def note_if_possible(self, step: str, detail: Mapping[str, Any] | None = None) -> None:
         """As `note`, for what must be done whether it can be written down or not: a restore."""
@@ -167,6 +169,7 @@ class Entry:
         for path in (self.path, self._copy):
             with suppress(OSError):
                 append_line(path, line, reserve=self._reserve)
+        append_beside(self.snapshots, line)
 
     def steps(self) -> list[tuple[str, Mapping[str, Any]]]:
         """Every step that can be read in one of the two files, in order: its name and its detail."""
@@ -303,6 +306,7 @@ class Entry:
                 hint="the entry is closed; put what is in that file's place away, so that later changes are recorded",
             ) from error
         finally:
+            forget_beside(self.snapshots)  # first: what lies there without its entry is of one that was lost
             for path in (self._reserve, self._copy, self.path):
                 path.unlink(missing_ok=True)
             sync_folder(self.path.parent)

@@ -6,6 +6,8 @@ made: the config and a picture of the target just after. An entry that still exi
 config of ours, and `trimtab recover` takes it back. Closing an entry moves one line about it to `audit.jsonl` and removes the
 files.
 
+About a private server there is a third copy, beside the server (see `beside`).
+
 The files are made in the order open, copy and removed in the order copy, open. So an entry without its .open was
 tampered with, never half made: its copy counts.
 """
@@ -16,7 +18,7 @@ import hashlib
 import os
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from typing import Any
 from trimtab.errors import TargetError
 from trimtab.host import is_running, is_word, process_mark, require_own_folder, sync_folder
 from trimtab.systems import Snapshot, is_same_server
+from trimtab.trial.beside import begin_beside, read_beside
 from trimtab.trial.entry import BY_HAND, Entry, lines_of, snapshot_from_json, snapshot_to_json
 from trimtab.trial.lines import encode_line, write_new_file
 
@@ -86,6 +89,7 @@ class Journal:
                 made.append(entry.path.with_suffix(suffix))
                 write_new_file(made[-1], content, made[-1].with_suffix(f"{suffix}.partial"))
             sync_folder(self._directory)
+            begin_beside(snapshots, line)
         except OSError as error:
             for path in reversed(made):
                 path.unlink(missing_ok=True)
@@ -101,18 +105,50 @@ class Journal:
         Raises:
             TargetError: there is.
         """
-        for entry in self.open_entries():
+        strays = self.strays(Path(str(each.reach["folder"])) for each in snapshots if "folder" in each.reach)
+        for entry in [*self.open_entries(), *strays]:
             if entry.is_owner_alive:
                 continue
             for mine, other in product(snapshots, entry.snapshots):
                 if is_same_server(mine, other):
                     why = f": {entry.failure}" if entry.failure else ""
+                    place = f" --state {entry.state_dir}" if entry in strays else ""
                     raise TargetError(
                         f"the server of target={mine.target!r} may still hold what study={entry.study!r} has set; its"
                         f" {entry.purpose} could not be undone{why}",
-                        hint=f"see `trimtab recover --show`; then `trimtab recover --retry {entry.study}`, or"
-                        f" `trimtab recover --leave {entry.study}` to keep what the server has now",
+                        hint=f"see `trimtab recover{place} --show`; then `trimtab recover{place} --retry {entry.study}`, or"
+                        f" `trimtab recover{place} --leave {entry.study}` to keep what the server has now",
                     )
+
+    def strays(self, folders: Iterable[Path]) -> list[Entry]:
+        """Entries of other state directories, by processes that are dead, about the private servers in `folders`.
+
+        One whose state directory was removed is taken over into this one, and is one of `open_entries` from then on.
+
+        Raises:
+            TargetError: one is damaged.
+        """
+        found: dict[Path, Entry] = {}
+        for folder in folders:
+            beside = read_beside(folder)
+            if beside is None or beside.is_owner_alive:
+                continue
+            if not beside.is_kept:
+                self._take_over(beside.entry.name, beside.content)
+            elif beside.entry.parent != self._directory:
+                entries = Journal(beside.entry.parent.parent).open_entries()
+                found |= {entry.path: entry for entry in entries if entry.path == beside.entry}
+        return list(found.values())
+
+    def _take_over(self, name: str, content: bytes) -> None:
+        """Makes an entry of its lines; the one that it is of was lost."""
+        require_own_folder(self._directory)
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for suffix in (".open", ".copy"):
+            path = (self._directory / name).with_suffix(suffix)
+            if not path.exists():
+                write_new_file(path, content, path.with_suffix(f"{suffix}.partial"))
+        sync_folder(self._directory)
 
     def _sweep(self) -> None:
         """What a `begin` that died has left: nothing was changed under such a name."""
@@ -170,6 +206,7 @@ def _head(entry: Entry) -> dict[str, Any]:
         "pid": entry.pid,
         "owner": entry.owner,
         "host": platform.node(),
+        "journal": str(entry.path),
         "opened_at": entry.opened_at,
         "snapshots": [snapshot_to_json(snapshot) for snapshot in entry.snapshots],
         "sha256": _hashes(entry.snapshots),
