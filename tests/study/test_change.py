@@ -42,7 +42,7 @@ def _apply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: dict[str, str]
     def opened(*arguments: object) -> None:
         raise OpenedError
 
-    monkeypatch.setattr("trimtab.study.stage.open_stage", opened)
+    monkeypatch.setattr("trimtab.study.stage.build_stack", opened)
     file_tables, tables = ({name: {"kind": kind} for name, kind in each.items()} for each in (file, study))
     apply_winner(Record({"target": tables}), File(file_tables), tmp_path)  # type: ignore[arg-type]
 

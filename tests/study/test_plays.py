@@ -108,6 +108,25 @@ def test_plays_that_cannot_be_tried_are_left_out_with_the_reason(fake: FakeStudy
     assert "cache" in record.verdict.plays.left_out["too_large"]
 
 
+def test_found_settings_that_break_a_constraint_are_made_legal_first(fake: FakeStudy) -> None:
+    fake.text += '\n[search]\nplays = "on"\nconstraints = ["cache <= 32MB"]\n'
+    _planted(fake, _GOOD, _BAD)
+    record, trials = fake.tune()
+    rows = _tried(record.verdict)
+    assert list(rows) == ["within_limits", "no_compile", "many_workers"]
+    assert (rows["within_limits"].settings, rows["within_limits"].kept) == ({"cache": "32MB"}, True)
+    assert rows["within_limits"].reason.startswith("Your settings break a constraint of the study (")
+    assert rows["no_compile"].beside == ("within_limits",)
+    assert [t.config["cache"] for t in trials if t.role is Role.PLAY] == [32, 32, 32]
+
+
+def test_nothing_is_made_legal_where_no_play_is_to_be_tried(fake: FakeStudy) -> None:
+    fake.text += '\n[search]\nplays = "on"\nconstraints = ["cache <= 32MB"]\n'
+    _planted(fake)
+    _, trials = fake.tune()
+    assert not any(t.role is Role.PLAY for t in trials)
+
+
 @pytest.mark.parametrize(
     ("plays", "searcher", "is_played"),
     [("auto", "auto", True), ("auto", "random", False), ("on", "random", True), ("off", "auto", False)],

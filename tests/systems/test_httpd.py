@@ -101,6 +101,14 @@ def test_a_killed_parent_leaves_nobody_on_the_port(web: Any) -> None:
     web.health()
 
 
+def test_what_an_earlier_trial_has_written_is_not_in_the_way(web: Any) -> None:
+    """Its directive is one that the other way to make processes does not know."""
+    web.apply(Config({"AsyncRequestWorkerFactor": 4.0}))
+    web.preflight(Config({"mpm": "worker"}))
+    web.apply(Config({"mpm": "worker"}))
+    assert not ours(web).exists() or "AsyncRequestWorkerFactor" not in ours(web).read_text()
+
+
 def test_a_graceful_restart_is_enough_for_most_settings(web: Any) -> None:
     pid = web._reach.pid
     applied = web.apply(Config({"MaxRequestWorkers": 100, "KeepAlive": False}))
@@ -142,6 +150,7 @@ def test_a_value_that_cannot_be_written_is_left_out_where_no_file_names_it(web: 
 def test_httpd_itself_is_asked_before_a_change(web: Any) -> None:
     """A config of ours that another line of the same file makes wrong."""
     ours(web).write_text("H2Push Maybe\n")
+    web._base = None  # as if it had been there when the study began
     try:
         with pytest.raises(ApplyError, match=r"would refuse file='.*/trimtab\.conf': AH00526: Syntax error") as caught:
             web._check(Config({"KeepAliveTimeout": 9}), {})

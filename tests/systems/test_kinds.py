@@ -13,9 +13,10 @@ from tests.systems.program.conftest import CATALOG, cache, conf, folder, made
 from trimtab import plugins
 from trimtab.errors import UsageError
 from trimtab.space import Config
-from trimtab.systems import kinds
+from trimtab.systems import KnobState, kinds
 from trimtab.systems.catalog import catalog_faults
 from trimtab.systems.kinds import kind_of_catalog
+from trimtab.systems.plays import fitting_plays
 
 __all__ = ["cache", "folder"]
 
@@ -30,6 +31,26 @@ def test_a_shipped_catalogue_is_a_kind(name: str, tmp_path: Path) -> None:
     target = kind.from_settings("x", {}, state_dir=tmp_path)
     assert target.kind == target.catalog.kind == name
     assert all(Path(channel.path).is_absolute() for channel in target.catalog.channel.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("cassandra", 20), ("httpd", 10), ("linux", 6), ("mongodb", 6), ("tomcat", 18), ("wiredtiger", 10)],
+)
+def test_the_plays_of_a_shipped_catalogue_set_its_knobs(name: str, least: int, tmp_path: Path) -> None:
+    """All of them, with those of its facets; each by values that its knobs have."""
+    target = plugins.load("targets", name).from_settings("x", {}, state_dir=tmp_path)
+    plays = target.catalog.play
+    assert len(plays) >= least
+    assert all(source.startswith("https://") for play in plays.values() for source in play.sources)
+    states = {
+        knob: KnobState(knob=(known := target._example_knob(knob)), running=known.default)
+        for knob in target.catalog.knob
+    }
+    facts = {"memory": 2.0**31, "cores": 4.0, "connections": 1.0, "disk": 1e11, "clients": 500.0}
+    always = {play: entry.model_copy(update={"when": ""}) for play, entry in plays.items()}
+    found = {play.name: play.settings for play in fitting_plays(always, states, facts)}
+    assert {play: set(entry.settings) for play, entry in plays.items()} == {n: set(s) for n, s in found.items()}
 
 
 def test_redis_is_shipped() -> None:

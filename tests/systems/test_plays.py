@@ -81,7 +81,9 @@ def _states(**locked: str) -> dict[str, KnobState]:
 def _fitting(clients: int, *, version: str = "PostgreSQL 18.1", disk: str = "", **locked: str) -> dict[str, object]:
     machine = Machine(cores=2, memory_bytes=1 << 30, server_version=version, disk=disk)
     facts = play_facts(Context("any", clients), machine, _BOUNDS, latency_s=1.0)
-    return {play.name: dict(play.settings) for play in fitting_plays(_shipped("postgresql"), _states(**locked), facts)}  # type: ignore[arg-type]
+    return {
+        play.name: dict(play.settings) for play in fitting_plays(_shipped("postgresql").play, _states(**locked), facts)
+    }  # type: ignore[attr-defined]
 
 
 def test_plays_fit_the_load_the_machine_and_the_version() -> None:

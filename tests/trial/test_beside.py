@@ -74,7 +74,12 @@ def test_one_whose_state_directory_was_removed_is_taken_over(
     for _ in range(2):
         assert journal.strays([server]) == []
         (found,) = journal.open_entries()
-        assert (found.study, found.own("db").texts, found.is_owner_alive, found.is_lossy) == ("s", OWN.texts, False, False)
+        assert (found.study, found.own("db").texts, found.is_owner_alive, found.is_lossy) == (
+            "s",
+            OWN.texts,
+            False,
+            False,
+        )
     found.close("recovered")
     assert journal.strays([server]) == journal.open_entries() == []
 

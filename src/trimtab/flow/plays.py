@@ -10,7 +10,7 @@ and learns from these runs like from all others; the proof decides what is claim
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from trimtab.errors import SpaceError
@@ -31,6 +31,9 @@ _SHARE = 0.5
 
 _KEEP = 1.0
 """Standard errors of a difference of two runs by which a play must be better to be kept."""
+
+_WITHIN = "within_limits"
+"""The play that only makes the found settings legal."""
 
 _WIDTH = 0.2
 """Of the prior around the value that a kept play has set."""
@@ -88,7 +91,7 @@ class PlayPhase:
                 continue
             scorer.say(f"trying the play {play.name}: {play.reason}")
             trial = yield Ask(config=config, role=Role.PLAY, early_stop=early_stop(task, scorer), searcher="plays")
-            is_kept = trial.status is Status.OK and _is_better(task, scorer, config, held)
+            is_kept = trial.status is Status.OK and (play.name == _WITHIN or _is_better(task, scorer, config, held))
             self.tried.append(
                 Tried(play=play, config=config, beside=held, held=tuple(names), trial=trial, is_kept=is_kept)
             )
@@ -121,7 +124,11 @@ class PlayPhase:
 
 
 def planned(task: Task, plays: Sequence[Play]) -> PlayPhase:
-    """Those that say something about this study's knobs."""
+    """Those that say something about this study's knobs.
+
+    Where the found settings break a constraint, as a Java heap does that is larger than the study's memory budget, nothing can be
+    tried on top of them: the nearest legal ones come first then, and the others go on from there.
+    """
     plan, left_out = [], dict[str, str]()
     for play in plays:
         outside = [name for name in play.settings if name not in task.space.knobs]
@@ -133,7 +140,17 @@ def planned(task: Task, plays: Sequence[Play]) -> PlayPhase:
             left_out[play.name] = "your settings have it already"
             continue
         plan.append(Play(name=play.name, settings=settings, worth=play.worth, chance=play.chance, reason=play.reason))
-    return PlayPhase(tuple(plan), left_out=left_out)
+    return PlayPhase((*(_within_limits(task) if plan else ()), *plan), left_out=left_out)
+
+
+def _within_limits(task: Task) -> Iterator[Play]:
+    broken = task.space.violations(task.baseline)
+    if broken:
+        legal = task.space.repair(task.baseline)
+        settings = {name: legal[name] for name in legal.difference(task.baseline)}
+        first = broken[0].partition(" (")[0]
+        reason = f"Your settings break a constraint of the study ({first}): the nearest that keep it."
+        yield Play(name=_WITHIN, settings=settings, reason=reason)
 
 
 def _legal(task: Task, name: str, value: Value) -> Value:

@@ -85,10 +85,11 @@ class PlayingTarget(Protocol):
     """A target for which there are plays: what an expert would try.
 
     * `plays(context, latency_s)`: those that fit the load and this server, the most promising first, over knobs that may be
-      changed; `latency_s` is the mean duration of an operation under the found settings. Changes nothing.
+      changed; None when nobody has written any; `latency_s` is the mean duration of an operation under the found settings.
+      Changes nothing.
     """
 
-    def plays(self, context: Context, latency_s: float) -> tuple[Play, ...]: ...
+    def plays(self, context: Context, latency_s: float) -> tuple[Play, ...] | None: ...
 
 
 @runtime_checkable

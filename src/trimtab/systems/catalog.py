@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from trimtab.errors import SpaceError, UsageError
+from trimtab.space import SafetyClass
 from trimtab.space.condition import amount, constant_type, is_true
 from trimtab.space.expression import check, names_in, parse
 from trimtab.systems.codec import CODECS, Codec, Template, codec_of
@@ -26,6 +27,7 @@ from trimtab.systems.facets import with_facets
 from trimtab.systems.gate import harm_of_address, harm_of_file
 from trimtab.systems.lifecycle_table import LifecycleTable
 from trimtab.systems.overlay import Overlay, OverlayKnob, Written
+from trimtab.systems.plays import PlayEntry, play_faults
 from trimtab.systems.settings import read_table
 from trimtab.units import Dimension, parse_value
 
@@ -151,6 +153,7 @@ class Catalog(Overlay[CatalogKnob]):
         lifecycle: how such a system is usually run.
         embedded: version -> how a private one is made.
         facets: catalogues of what it runs in, such as its Java machine: their knobs are its own.
+        play: what an expert would try, and when (see `trimtab.systems.plays`).
     """
 
     channel: dict[str, Channel] = Field(min_length=1)
@@ -159,6 +162,7 @@ class Catalog(Overlay[CatalogKnob]):
     lifecycle: LifecycleTable = LifecycleTable()
     embedded: dict[str, EmbeddedTable] = Field(default_factory=dict)
     facets: tuple[str, ...] = ()
+    play: dict[str, PlayEntry] = Field(default_factory=dict)
 
     def channel_of(self, name: str) -> str:
         """The name of the channel that a knob is written to."""
@@ -179,6 +183,8 @@ class Catalog(Overlay[CatalogKnob]):
         for name, text in (*((each.name or each.text, each.text) for each in self.constraint), *self.memory.items()):
             yield from self._text_faults(name, text)
         yield from self._advice_faults()
+        locked = {name for name, knob in self.knob.items() if knob.safety is not SafetyClass.PERFORMANCE}
+        yield from play_faults(self.play, self.knob.keys(), locked)
 
     def _advice_faults(self) -> Iterator[tuple[str, str]]:
         for where, name in self.named():

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 from trimtab.errors import TargetError, UsageError
 from trimtab.host import FileCopy, machine_mark
-from trimtab.records import Endpoint
+from trimtab.records import Context, Endpoint, Play
 from trimtab.space import Config, Knob, RestartClass, Value
 from trimtab.systems.account import cache_root
 from trimtab.systems.base import KnobState
@@ -25,7 +25,7 @@ from trimtab.systems.file_change import Files, Words
 from trimtab.systems.file_channel import FileChannel, file_lines
 from trimtab.systems.file_knobs import inactive, knob_of, lock_reason, unknown_value, vendor_range
 from trimtab.systems.file_undo import Place
-from trimtab.systems.files import file_digest
+from trimtab.systems.files import file_digest, file_from_json
 from trimtab.systems.gate import harm_of_file
 from trimtab.systems.literal import literal, parse_literal
 from trimtab.systems.lock import ServerLock
@@ -34,6 +34,7 @@ from trimtab.systems.own_lifecycle import make_lifecycle
 from trimtab.systems.own_words import OwnWords
 from trimtab.systems.parts import Parts
 from trimtab.systems.picture import Picture
+from trimtab.systems.plays import fitting_plays, play_facts
 from trimtab.systems.settings import full_path
 from trimtab.systems.system import System
 
@@ -234,10 +235,14 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         return self.catalog.kind
 
     def _check(self, config: Config, states: Mapping[str, KnobState]) -> None:
-        found = {name: state.running for name, state in states.items()}
-        now = {channel: channel.read() for channel in self._channels}
-        off = self._files.left_out(config, found, now)
-        self._says.check(now, {c: c.changed(copy, self._files.texts_for(c, config, off)) for c, copy in now.items()})
+        # A change is written over the files as found: what an earlier trial has left in them does not count.
+        base = self._base
+        found = {name: state.running for name, state in states.items()} if base is None else base.values
+        files = {c: c.read() if base is None else file_from_json(base.files[str(c.path)]) for c in self._channels}
+        off = self._files.left_out(config, found, files)
+        self._says.check(
+            files, {c: c.changed(copy, self._files.texts_for(c, config, off)) for c, copy in files.items()}
+        )
 
     def where(self) -> Mapping[str, str]:
         """Which program, which files are changed, and what restarts it, for people."""
@@ -269,6 +274,14 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             "the configuration files were written after the program began: it may use other values than they say."
             " Restart it, or give a read command",
         )
+
+    def plays(self, context: Context, latency_s: float) -> tuple[Play, ...] | None:
+        """What the catalogue says that an expert would try here; None when it says nothing of the kind."""
+        if not self.catalog.play:
+            return None
+        states = self.states()
+        facts = play_facts(context, self.machine(), self._bounds(states), latency_s=latency_s)
+        return fitting_plays(self.catalog.play, states, facts)
 
     def fragment(self, config: Config) -> str:
         """`config` in the syntax of the program's files, one part for each file."""

@@ -115,7 +115,7 @@ class DatabaseSystem(System[S, R]):
         states, known = self.states(), self.catalog.knob
         facts = play_facts(context, self.machine(), self._bounds(states), latency_s=latency_s)
         locked = frozenset(name for name, knob in known.items() if knob.safety is not SafetyClass.PERFORMANCE)
-        return fitting_plays(shipped_plays(self.catalog.kind, frozenset(known), locked), states, facts)
+        return fitting_plays(shipped_plays(self.catalog.kind, frozenset(known), locked).play, states, facts)
 
     @classmethod
     def found_servers(cls) -> Sequence[FoundServer]:

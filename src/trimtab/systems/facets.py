@@ -11,7 +11,7 @@ from trimtab.errors import UsageError
 
 __all__ = ["facet_names", "with_facets"]
 
-_TABLES = ("knob", "memory", "advice", "units")
+_TABLES = ("knob", "memory", "advice", "units", "play")
 _LISTS = ("orders", "constraint", "advice_when", "shrinks")
 
 

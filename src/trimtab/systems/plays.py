@@ -1,4 +1,5 @@
-"""The plays of a kind of target: what catalog/KIND_plays.toml holds, checked when it is loaded, and which of it fits a load.
+"""The plays of a kind of target: what catalog/KIND_plays.toml or the [play] tables of a catalogue hold, checked when they are
+loaded, and which of them fit a load.
 
 A play is a hypothesis: a small named bundle of settings that an expert would try, with the reason and a condition on workload,
 machine and version. Whether it helps here, only a measurement tells (`trimtab.flow.plays`).
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -23,7 +24,7 @@ from trimtab.systems.base import KnobState
 from trimtab.systems.overlay import Bounds
 from trimtab.units import Dimension, unit_factor
 
-__all__ = ["PlayEntry", "Plays", "fitting_plays", "parse_plays", "play_facts", "shipped_plays"]
+__all__ = ["PlayEntry", "Plays", "fitting_plays", "parse_plays", "play_facts", "play_faults", "shipped_plays"]
 
 _FACTS: Mapping[str, Dimension] = {
     "clients": Dimension.NUMBER,
@@ -118,16 +119,22 @@ def parse_plays(text: str, known: Set[str], locked: Set[str] = frozenset()) -> P
         raise UsageError(
             f"the file of plays is wrong at {where}: {message}", hint="the comment at its beginning explains each key"
         ) from error
-    for name, play in plays.play.items():
+    for message, hint in play_faults(plays.play, known, locked):
+        raise UsageError(message, hint=hint)
+    return plays
+
+
+def play_faults(plays: Mapping[str, PlayEntry], known: Set[str], locked: Set[str]) -> Iterator[tuple[str, str]]:
+    """What they say of knobs that are not there, or that no play may set: (message, hint)."""
+    for name, play in plays.items():
         for knob in play.settings:
             if knob not in known:
-                raise UsageError(f"play={name!r} sets the unknown knob={knob!r}", hint="name knobs of the catalogue")
-            if knob in locked:
-                raise UsageError(
+                yield f"play={name!r} sets the unknown knob={knob!r}", "name knobs of the catalogue"
+            elif knob in locked:
+                yield (
                     f"play={name!r} sets knob={knob!r}, whose safety class is locked by default",
-                    hint="plays speak of performance knobs only",
+                    "plays speak of performance knobs only",
                 )
-    return plays
 
 
 @cache
@@ -204,14 +211,16 @@ class _Values:
         return knob.clip(number / float(unit_factor(knob.unit)[0]))
 
 
-def fitting_plays(plays: Plays, states: Mapping[str, KnobState], facts: Mapping[str, float]) -> tuple[Play, ...]:
+def fitting_plays(
+    plays: Mapping[str, PlayEntry], states: Mapping[str, KnobState], facts: Mapping[str, float]
+) -> tuple[Play, ...]:
     """The plays whose condition holds and whose knobs can be set on this server, the most promising first.
 
     Values outside a knob's useful range are brought into it. A play that would set nothing that may be changed is left out.
     """
     values = _Values(states, facts)
     found = []
-    for name, entry in plays.play.items():
+    for name, entry in plays.items():
         settings = values.of(entry.settings) if entry.fits(facts) else None
         if settings is not None:
             found.append(

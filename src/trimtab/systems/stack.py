@@ -263,20 +263,25 @@ class Stack:
         return Config(found)
 
     def plays(self, context: Context, latency_s: float) -> tuple[Play, ...] | None:
-        """What experts would try, tier by tier from the bottom; None when no tier has any to offer."""
+        """What experts would try, the most promising first; None when no tier has any to offer."""
         tiers = [(tier, tier.target) for tier in self.tiers]
-        playing = [(tier, target) for tier, target in tiers if isinstance(target, PlayingTarget)]
-        if not playing:
+        asked = [
+            (tier, target.plays(self._context(tier, context), latency_s))
+            for tier, target in tiers
+            if isinstance(target, PlayingTarget)
+        ]
+        if all(plays is None for _, plays in asked):
             return None
-        return tuple(
+        found = [
             replace(
                 play,
                 name=tier.full(play.name),
                 settings={tier.full(name): value for name, value in play.settings.items()},
             )
-            for tier, target in playing
-            for play in target.plays(self._context(tier, context), latency_s)
-        )
+            for tier, plays in asked
+            for play in plays or ()
+        ]
+        return tuple(sorted(found, key=lambda play: -play.worth * play.chance))
 
     def constraints(self, names: Sequence[str], context: Context) -> tuple[Constraint, ...]:
         """What must hold within each tier, for the memory of each machine, and between tiers; over those of `names` that matter.
