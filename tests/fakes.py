@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from trimtab import plugins
 from trimtab.history import StudyRecord
 from trimtab.importance import RankProblem
-from trimtab.records import Role, Trial
+from trimtab.records import QueryClass, Role, Trial
 from trimtab.report.explain import Explanation
 from trimtab.study import load_study_file, tune, tuning
 from trimtab.testing.fake_target import FakeTarget
@@ -41,6 +41,19 @@ window_max = "5s"
 def rough_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranks from a fifth of the resamples, for what is not about how good ranks are: tests/importance is."""
     monkeypatch.setitem(RankProblem.__init__.__kwdefaults__, "n_bootstrap", 10)
+
+
+def tunes_its_queries(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch, classes: list[QueryClass]) -> None:
+    """From now on the target does, and has learnt these classes."""
+
+    def hint(settings: Mapping[str, str]) -> Mapping[str, str]:
+        return settings
+
+    for name, method in (
+        ("query_classes", lambda: classes), ("query_advice", str), ("hint_engine", hint), ("switch_engine", print),
+    ):  # fmt: skip
+        monkeypatch.setattr(fake.target, name, method, raising=False)
+    fake.text = fake.text.replace('kind = "fake"\n', 'kind = "fake"\nin_engine = true\n', 1)
 
 
 class Silent:

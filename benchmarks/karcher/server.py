@@ -46,10 +46,8 @@ def _run(account: Account, *argv: str) -> None:
     subprocess.run(argv, check=True, user=account.uid, group=account.gid, stdout=subprocess.DEVNULL, cwd="/")
 
 
-@contextmanager
-def running(folder: Path) -> Iterator[Endpoint]:
-    """The server's address inside; `folder` is made, its data directory is kept for the next run."""
-    account = server_account()
+def made(folder: Path, account: Account) -> tuple[Path, Path, Path]:
+    """(data directory, programs, the extension's library), all in `folder`; the data directory is kept for the next run."""
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)
     install = find_install("18", account, folder / "cache")
@@ -58,6 +56,14 @@ def running(folder: Path) -> Iterator[Endpoint]:
         data.parent.mkdir(exist_ok=True)
         shutil.chown(data.parent, account.uid, account.gid)
         _run(account, str(programs / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "-N", "--no-locale")
+    return data, programs, library
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Endpoint]:
+    """The server's address inside; `folder` is made, its data directory is kept for the next run."""
+    account = server_account()
+    data, programs, library = made(folder, account)
     lines = f"{SETTINGS}unix_socket_directories = '{data.parent}'\nshared_preload_libraries = '{library}'\ntrimtab.file = ''\n"
     (data / "postgresql.auto.conf").write_text(lines)
     log = str(data.parent / "log")

@@ -487,6 +487,9 @@ class Frame:
     @property
     def client_cpu_s(self) -> float: ...
     @property
+    def steal_s(self) -> float:
+        """CPU seconds that the hypervisor took from the machine, all cores together."""
+    @property
     def response(self) -> list[tuple[int, int]]:
         """(microseconds, count) of the successes' response times, so that those of several processes can be added."""
     @property

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from tests.cli.conftest import Run
-from tests.fakes import FakeStudy
+from tests.fakes import FakeStudy, tunes_its_queries
 from trimtab.cli.group import COMMANDS, trimtab
 from trimtab.errors import TargetError
 from trimtab.history import History
@@ -25,6 +25,22 @@ def test_tune_proves_reports_and_exits_0(run: Run, study: FakeStudy) -> None:
     page = (study.path / "report.html").read_text(encoding="utf-8")
     assert "times as fast as yours" in page
     assert (study.path / "state" / "results" / "fake.conf").read_text().strip()
+
+
+def test_tune_tells_what_the_server_has_learnt_of_its_queries(
+    run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here nothing: no class came together in time, and the report says what was missing."""
+    tunes_its_queries(study, monkeypatch, [])
+    (study.path / "study.toml").write_text(study.text, encoding="utf-8")
+    ran = run("tune", "study.toml", "--html", "report.html")
+    text = "no classes yet: no statement has taken trimtab.min_duration often enough\n"
+    assert f"Classes of queries that the server tunes itself, at the end of the study:\n{text}" in ran.out
+    page = (study.path / "report.html").read_text(encoding="utf-8")
+    assert "Queries that the server tunes itself" in page
+    assert "No classes yet: no statement has taken trimtab.min_duration often enough." in page
+    assert run("report", "fake").out.endswith(text)
+    assert json.loads(run("tune", "study.toml", "--json").out)["query_classes"] == []
 
 
 def test_tune_without_improvement_exits_1(run: Run, study: FakeStudy) -> None:

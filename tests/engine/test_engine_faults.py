@@ -12,7 +12,7 @@ from contextlib import suppress
 import psycopg
 import pytest
 
-from tests.engine.conftest import QUERY, Session, engine
+from tests.engine.conftest import QUERY, Session, engine, library
 from tests.servers.postgresql import Server
 
 pytestmark = [pytest.mark.service, pytest.mark.needs("c-compiler", "postgresql-embedded")]
@@ -115,6 +115,31 @@ def test_a_file_that_must_not_be_used(
         assert f"trimtab: file={FILE} {said}" in log
     finally:
         path.write_bytes(good)
+
+
+def test_builds_of_two_versions_do_not_share_their_memory() -> None:
+    """A session that began before the library was replaced, and one after it: each knows its own."""
+    with engine("18", preload=False) as (server, session), server.admin() as connection:
+        expected = session.rows(QUERY)
+        calls = session.learn(n=20)["calls"]
+        newer = Session(connection)
+        newer.rows(f"LOAD '{library('18', 'newer', ('-O0', '-g0', '-DN_EVENTS=256'))}'")
+        newer.tune()
+        for _ in range(20):
+            assert newer.rows(QUERY) == expected
+        assert session.classes()[0]["calls"] == calls
+
+
+def test_no_text_of_a_statement_is_kept(learnt: Server) -> None:
+    with learnt.up(), learnt.admin() as connection:
+        session = Session(connection)
+        session.tune()
+        session.learn("SELECT k, max(r), 'open sesame' FROM t WHERE k <> 7654321 GROUP BY k ORDER BY k", 20)
+        assert session.value("SELECT trimtab_save()") is True
+        n_classes = len(session.classes())
+    kept = (learnt.data_dir / FILE).read_bytes()
+    assert n_classes >= 2
+    assert not any(secret in kept for secret in (b"sesame", b"7654321", (7654321).to_bytes(4, "little"), b"SELECT"))
 
 
 def test_a_file_that_cannot_be_written(learnt: Server) -> None:

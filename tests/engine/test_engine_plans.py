@@ -12,6 +12,9 @@ pytestmark = [pytest.mark.service, pytest.mark.needs("c-compiler", "postgresql-e
 
 JOIN = "SELECT a.k, count(*) FROM t a JOIN t b ON a.g = b.r GROUP BY a.k ORDER BY a.k"
 
+BIG = "CREATE TABLE IF NOT EXISTS big AS SELECT g, (g * 7919) % 100003 AS r FROM generate_series(1, 100000) g; ANALYZE big"
+"""A table that does not fit into the memory of a sort."""
+
 
 def looked(session: Session) -> list[str]:
     return [row[0] for row in session.rows("SELECT settings FROM trimtab_history WHERE event = 'plans compared'")]
@@ -78,9 +81,7 @@ def test_prepared_statements_are_looked_at_too(session: Session) -> None:
 
 def test_memory_is_tried_where_something_was_written_to_temporary_files(session: Session) -> None:
     big = "SELECT g, r FROM big ORDER BY r, g"
-    session.rows(
-        "CREATE TABLE IF NOT EXISTS big AS SELECT g, (g * 7919) % 100003 AS r FROM generate_series(1, 100000) g; ANALYZE big"
-    )
+    session.rows(BIG)
     session.tune("base=100;plan=0.01;work_mem=16384:0.5")
     session.rows("SET trimtab.parameters = 'work_mem'")
     assert session.learn(big, 50)["settings"].startswith("work_mem=")
@@ -109,6 +110,24 @@ def test_a_slow_probe_is_stopped_before_its_first_row(session: Session) -> None:
     session.rows("COMMIT")
 
 
+@pytest.mark.parametrize("when", [1, 2])
+def test_a_cancel_at_the_moment_when_a_probe_is_stopped_is_not_lost(session: Session, when: int) -> None:
+    """The statement is cancelled, and nothing is left over for the next one."""
+    expected = session.rows(JOIN)
+    session.tune(f"stop=1;cancel={when};base=100;plan=0.01;enable_hashjoin=0:50")
+    n_cancelled = 0
+    for _ in range(60):
+        try:
+            assert session.rows(JOIN) == expected
+        except psycopg.errors.QueryCanceled:
+            n_cancelled += 1
+        assert session.value("SHOW enable_hashjoin") == "on"
+    events = [row[0] for row in session.rows("SELECT event FROM trimtab_history")]
+    assert n_cancelled == events.count("probe failed") >= 1
+    assert "probe stopped" not in events
+    assert session.value("SELECT memory_kb FROM trimtab_status()") == 0
+
+
 def test_a_fast_probe_is_not_stopped(session: Session) -> None:
     session.rows("SET trimtab.mode = off")
     expected = session.rows(JOIN)
@@ -135,6 +154,26 @@ def test_a_probe_whose_statement_fails_fails_it_once(session: Session) -> None:
     session.rows("BEGIN")
     session.rows(JOIN)
     session.rows("COMMIT")
+
+
+def test_a_probe_that_runs_out_of_memory_fails_no_statement(session: Session) -> None:
+    """Its settings are given up, and the statement runs as without it."""
+    session.rows(BIG)
+    session.rows("""
+        CREATE OR REPLACE FUNCTION starved() RETURNS bool STABLE LANGUAGE plpgsql AS $$ BEGIN
+            IF current_setting('work_mem') <> '4MB' THEN RAISE 'out of memory' USING ERRCODE = '53200'; END IF;
+            RETURN true;
+        END $$""")
+    hungry = "SELECT g, r FROM big WHERE starved() ORDER BY r, g"
+    session.tune("stop=1;base=100;plan=0.01;work_mem=16384:0.5")
+    session.rows("SET trimtab.parameters = 'work_mem'")
+    expected = session.rows(hungry)
+    for _ in range(30):
+        assert session.rows(hungry) == expected
+    stopped = session.rows("SELECT settings FROM trimtab_history WHERE event = 'probe stopped'")
+    assert any(row[0].startswith("work_mem=") for row in stopped)
+    assert session.classes()[0]["settings"] == ""
+    assert session.value("SELECT memory_kb FROM trimtab_status()") == 0
 
 
 @pytest.mark.full

@@ -95,6 +95,7 @@ def test_percentiles_of_a_frame_are_those_of_its_histogram(server: Server) -> No
     assert [frame.response_p50_us, frame.response_p95_us, frame.response_p99_us] == expected
     assert frame.client_cpu_s > 0
     assert frame.wait_s is not None
+    assert frame.steal_s >= 0
     assert frame.wakeup_p99_us > 0
     assert (frame.backlog, frame.n_shed, frame.n_timed_out) == (0, 0, 0)
 

@@ -93,6 +93,18 @@ def test_generator_speaks_of_itself() -> None:
     assert ": the load generator used 90 % of the 2 cores of its threads (limit 80 %)" in limited
 
 
+def test_a_kernel_that_gives_no_precedence_is_told_once() -> None:
+    warning = (
+        "neither real-time priority nor short time slices (Linux 6.12 or later): while its cores are busy, requests"
+    )
+    m = replace(measured(1000.0), priority="normal")
+    out = io.StringIO()
+    print_bench([trial(0, m), trial(1, m)], OBJECTIVE, m.throughput, noise_floor([1000.0]), Console(file=out))
+    assert out.getvalue().count(warning) == 1
+    assert warning not in shown(measured(priority="normal"))
+    assert warning not in shown(replace(m, priority="short slices"))
+
+
 def test_errors_by_class_and_first_texts() -> None:
     text = shown(measured(error_share=0.01))
     assert "  errors of the whole run: serialization 45\n  error: read: made to fail (serialization)\n" in text
@@ -192,9 +204,15 @@ def test_an_engine_without_percentiles() -> None:
     assert text.endswith("second 4: 9/s done, goodput 9.5/s, generator: CPU 0 %, late by 0 ms\n")
 
 
+def test_a_second_tells_what_the_hypervisor_took() -> None:
+    line = LINE.replace("late by 0.12 ms", "late by 0.12 ms, stolen by the hypervisor 31 % of a core")
+    assert progress_of(replace(FRAME, steal_s=0.31)).endswith(line)
+    assert progress_of(replace(FRAME, steal_s=0.004)).endswith(LINE)
+
+
 def test_a_terminal_gets_a_live_table() -> None:
-    text = progress_of(FRAME, terminal=True)
+    text = progress_of(replace(FRAME, steal_s=0.31), terminal=True)
     assert "goodput/s" in text
     assert "/s done" not in text
-    for cell in ("89.5", "1.5", "20", "0.12", "25 %"):
+    for cell in ("89.5", "1.5", "20", "0.12", "25 %", "steal", "31 %"):
         assert cell in text

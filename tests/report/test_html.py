@@ -201,5 +201,5 @@ def test_classes_that_the_server_tunes_itself(better: Study) -> None:
     assert "2 classes, 2s lost to probing, 6s gained" in text
     assert "-77 9 2 10 2.00 1.80 to 2.20 enable_hashjoin = off" in text
     assert "left alone: it writes <now>" in text
-    assert "No statement took long enough" in read(render_html(*better, [])).text
+    assert "no statement has taken trimtab.min_duration often enough" in read(render_html(*better, [])).text
     assert "tunes itself" not in read(render_html(*better)).text

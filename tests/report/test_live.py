@@ -79,9 +79,12 @@ def test_the_running_trial_is_shown() -> None:
     progress.second(Frame(second=4, n_ok=11, n_error=2, credited=11.23))
     shown = io.StringIO()
     Console(file=shown, width=110).print(progress._view())
+    progress.second(Frame(second=5, n_ok=11, n_error=0, credited=11.23, steal_s=0.123))
+    Console(file=shown, width=140).print(progress._view())
     progress.close()
     progress.close()
     assert "trial 7, search: load, second 4: 11.2 operations, 2 errors  jit=off" in shown.getvalue()
+    assert "second 5: 11.2 operations, stolen by the hypervisor 12 % of a core  jit=off" in shown.getvalue()
 
 
 def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.service.conftest import Place
 from tests.workload.conftest import Running, running
-from tests.workload.runs import Leftovers, execute
+from tests.workload.runs import Leftovers, connect, execute
 
 pytestmark = pytest.mark.service
 
@@ -120,6 +120,28 @@ def test_what_the_server_does_not_take_ends_the_bench(
     assert left.connections() == 0
     assert {name for name in left.databases() if name.endswith("_run")} == set()
     left.drop()
+
+
+@pytest.mark.parametrize("command", ["tune", "bench"])
+def test_a_percentile_that_the_server_does_not_count_is_refused_before_anything_is_changed(
+    place: Place, mine: Running, command: str
+) -> None:
+    """PostgreSQL counts times, not their distribution: there is a mean and nothing else."""
+
+    def settings() -> list[tuple[str, ...]]:
+        with connect(mine.endpoint) as connection:
+            return connection.execute("SELECT name, setting, pending_restart FROM pg_settings ORDER BY name").fetchall()
+
+    before = settings()
+    write(place, mine.endpoint.port, 'kind = "observe"', objective="throughput where latency_p99 <= 20")
+    ran = place.run(command, "study.toml")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        "error: objective='throughput where latency_p99 <= 20': this workload cannot measure latency_p99 on this server\n"
+        "hint: it measures throughput and latency_mean there\n"
+    )
+    assert settings() == before
+    assert place.run("history", "list", "--json").out.count('"name"') == 0
 
 
 def test_an_overloaded_open_loop_has_no_latency(place: Place, mine: Running) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
-from tests.fakes import FakeStudy
+from tests.fakes import FakeStudy, tunes_its_queries
 from trimtab.errors import TargetError, UsageError
 from trimtab.history import open_history_at
 from trimtab.records import QueryClass, classes_from_json
@@ -22,15 +20,7 @@ CLASS = QueryClass(
 @pytest.fixture
 def engine(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> FakeStudy:
     """A target that tunes its own queries."""
-
-    def hint(settings: Mapping[str, str]) -> Mapping[str, str]:
-        return settings
-
-    for name, method in (
-        ("query_classes", lambda: [CLASS]), ("query_advice", str), ("hint_engine", hint), ("switch_engine", print),
-    ):  # fmt: skip
-        monkeypatch.setattr(fake.target, name, method, raising=False)
-    fake.text = fake.text.replace('kind = "fake"\n', 'kind = "fake"\nin_engine = true\n', 1)
+    tunes_its_queries(fake, monkeypatch, [CLASS])
     return fake
 
 

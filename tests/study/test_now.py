@@ -30,7 +30,7 @@ def test_others_see_what_a_study_does_and_may_stop_it(fake: FakeStudy) -> None:
     (now,) = seen[-1].values()
     assert (now["name"], now["created_at"], now["trial"]) == ("fake", record.created_at, None)
     assert len(now["seconds"]) >= 5
-    assert all(len(second) == 6 and second[1] > 0 for second in now["seconds"])
+    assert all(len(second) == 7 and second[1] > 0 for second in now["seconds"])
     assert not list((state / "now").iterdir()), "nothing runs any more"
     assert (state / "now").stat().st_mode & 0o777 == 0o700
     (state / "now" / "1.stop").touch()  # one that came too late is not for the next run

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.errors import UsageError
+from trimtab.errors import LoadError, UsageError
 from trimtab.workload import LoadModel
 from trimtab.workload.load_model import Ramp, Sine, Steps
 
@@ -115,6 +115,11 @@ def test_threads_of_the_generator() -> None:
     auto = LoadModel.from_settings({"users": 100})
     assert [auto.n_threads(cores) for cores in (1, 2, 7, 8, 64)] == [1, 1, 1, 2, 16]
     assert LoadModel.from_settings({"users": 3, "threads": "auto"}).n_threads(64) == 3  # never more than users
-    assert LoadModel.from_settings({"users": 100, "threads": 5}).n_threads(2) == 5
+    assert LoadModel.from_settings({"users": 100, "threads": 5}).n_threads(5) == 5
+    with pytest.raises(
+        LoadError, match=r"\[workload.load\] threads=5 is more than the load generator's machine has: cores=2"
+    ) as raised:
+        LoadModel.from_settings({"users": 100, "threads": 5}).n_threads(2)
+    assert raised.value.hint == 'use threads = "auto", or at most 2'
     assert LoadModel.from_settings({"users": 2, "threads": 5}).n_threads(2) == 2
     assert LoadModel.from_settings({"users": 9, "threads": 5}).with_rate(50.0).threads == 5

@@ -17,7 +17,7 @@ from tests.servers.mysql import private_mysql
 from tests.servers.postgresql import TRUST, started
 from trimtab.errors import LoadError, UsageError
 from trimtab.measure import Measurement, summarise
-from trimtab.records import Endpoint, Objective
+from trimtab.records import METRICS, Endpoint, Objective
 from trimtab.testing.workload_suite import WorkloadSuite
 from trimtab.workload.observe import ObserveWorkload
 from trimtab.workload.observe.counters import (
@@ -258,6 +258,7 @@ class TestObserve(WorkloadSuite):
         told: list[str] = []
         self.make().prepare(endpoint, told.append)
         assert told == ["reading statements from performance_schema"]
+        assert self.make().metrics(endpoint) == tuple(METRICS)
         measured = self.measured(endpoint)
         assert measured.latency_ms["p99"].estimate > 4.0
         assert measured.latency_mean_ms.estimate > 1.0
@@ -272,6 +273,7 @@ def test_transactions_of_a_database_are_read_without_an_extension(server: Endpoi
     with pytest.raises(LoadError, match="fewer than 5 transactions per second came within patience=1s") as refused:
         ObserveWorkload.from_settings({"patience": "1s"}).prepare(server, print)
     assert "start the application" in str(refused.value.hint)
+    assert workload.metrics(server) == ("throughput", "latency_mean")
     with traffic(server):
         workload.prepare(server, print)
         measured = watched(workload, server, duration_s=5.0)
@@ -328,6 +330,7 @@ def test_mariadb_counts_without_a_distribution(options: tuple[str, ...], source:
         workload = ObserveWorkload.from_settings({})
         workload.prepare(mine.endpoint, told.append)
         assert told[0] == f"reading statements from {source}"
+        assert workload.metrics(mine.endpoint) == (("throughput", "latency_mean") if has_times else ("throughput",))
         measured = watched(workload, mine.endpoint)
     assert measured.throughput.estimate > 5.0
     assert measured.latency_ms == {}

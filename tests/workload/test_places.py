@@ -97,7 +97,7 @@ def test_a_machine_that_cannot_reach_the_target_is_refused() -> None:
 def second(**changes: Any) -> dict[str, Any]:
     values: dict[str, Any] = {
         "second": 3, "n_ok": 4, "n_error": 1, "n_timed_out": 2, "n_shed": 3, "credited": 4.5, "backlog": 6, "client_cpu_s": 0.25,
-        "wait_s": 0.125, "response": [[100, 3], [900, 1]], "lateness": [], "wakeup": [[50, 10]],
+        "wait_s": 0.125, "steal_s": 0.25, "response": [[100, 3], [900, 1]], "lateness": [], "wakeup": [[50, 10]],
     }  # fmt: skip
     return values | changes
 
@@ -107,6 +107,7 @@ def test_seconds_of_generators_add_up_and_their_percentiles_are_those_of_all() -
     frame = merge_frames([second(), other], is_open=True)
     assert (frame.second, frame.n_ok, frame.n_error, frame.n_timed_out, frame.n_shed) == (3, 8, 2, 4, 6)
     assert (frame.credited, frame.backlog, frame.client_cpu_s, frame.wait_s, frame.is_open) == (9.0, 12, 0.5, 0.5, True)
+    assert frame.steal_s == 0.5
     assert (frame.response_p50_us, frame.response_p95_us, frame.response_p99_us) == (200, 200, 900)
     assert (frame.lateness_p99_us, frame.wakeup_p99_us) == (7, 60)
     unknown = merge_frames([second(wait_s=None, response=[])], is_open=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -344,6 +345,19 @@ def test_a_column_that_cannot_be_sampled_is_named(
     workload = own(tmp_path, {"q": "SELECT :id::int;"}, parameters={"id": generator})
     with pytest.raises(LoadError, match=f"cannot sample parameter=id table={table} column={column}: {words}"):
         workload.prepare(shop, quiet)
+
+
+def test_a_column_that_the_user_may_not_read_is_not_sampled(shop: Endpoint, tmp_path: Path) -> None:
+    execute(shop, SHOP, "CREATE ROLE blind LOGIN")
+    generator = {"type": "column", "table": "customers", "column": "name"}
+    workload = own(tmp_path, {"q": "SELECT :id::text;"}, parameters={"id": generator})
+    message = "cannot sample parameter=id table=customers column=name: permission denied for table customers"
+    try:
+        with pytest.raises(LoadError, match=message) as refused:
+            workload.prepare(replace(shop, user="blind"), quiet)
+    finally:
+        execute(shop, SHOP, "DROP ROLE blind")
+    assert refused.value.hint == "check the names and the role's privileges"
 
 
 def test_a_database_that_is_not_there(server: Endpoint, tmp_path: Path) -> None:

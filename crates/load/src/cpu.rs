@@ -109,21 +109,29 @@ const SLICE_NS: u64 = 100_000;
 fn take_short_slices() -> bool {
     #[cfg(target_os = "linux")]
     {
-        // SAFETY: all bytes of a sched_attr may be zero.
-        let mut attr: libc::sched_attr = unsafe { std::mem::zeroed() };
-        attr.size = size_of::<libc::sched_attr>() as u32;
-        attr.sched_policy = libc::SCHED_OTHER as u32;
+        // All but the slice stays: a nice value of 0 in place of a higher one needs a right, and the whole call would fail.
+        let Some(mut attr) = scheduling().filter(|attr| attr.sched_policy == libc::SCHED_OTHER as u32) else {
+            return false;
+        };
         attr.sched_runtime = SLICE_NS;
-        // SAFETY: 0 is the calling thread, and `attr` is as long as it says and lives during both calls.
-        unsafe {
-            libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) == 0
-                && libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, attr.size, 0) == 0
-                // An older kernel takes the call and says 0.
-                && attr.sched_runtime == SLICE_NS
-        }
+        // SAFETY: 0 is the calling thread, and `attr` is as long as it says and lives during the call.
+        let is_taken = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) == 0 };
+        // An older kernel takes the call and leaves the slice as it was.
+        is_taken && scheduling().is_some_and(|attr| attr.sched_runtime == SLICE_NS)
     }
     #[cfg(not(target_os = "linux"))]
     false
+}
+
+/// How the kernel schedules the calling thread.
+#[cfg(target_os = "linux")]
+fn scheduling() -> Option<libc::sched_attr> {
+    // SAFETY: all bytes of a sched_attr may be zero.
+    let mut attr: libc::sched_attr = unsafe { std::mem::zeroed() };
+    let size = size_of::<libc::sched_attr>();
+    // SAFETY: 0 is the calling thread, and `attr` has room for `size` bytes, which the kernel does not pass.
+    let status = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) };
+    (status == 0).then_some(attr)
 }
 
 /// The lowest real-time priority, which root and `CAP_SYS_NICE` may take. False without the right, and nothing has changed
@@ -170,6 +178,22 @@ mod tests {
         assert_eq!(wait_ns("12 345 6\n"), Some(345));
         assert_eq!(wait_ns("0 0 0\n"), None);
         assert_eq!(wait_ns("12"), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_thread_that_asks_for_short_slices_keeps_its_nice_value() {
+        // On a thread of its own, which is nicer than the test's; everybody may become nicer.
+        let (had, taken, attr) = std::thread::spawn(|| {
+            // SAFETY: no pointers are passed; for Linux 0 is the calling thread.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 7) };
+            let had = scheduling().expect("Linux says").sched_nice;
+            (had, take_short_slices(), scheduling().expect("Linux says"))
+        })
+        .join()
+        .expect("no panic");
+        assert_eq!(attr.sched_nice, had.max(7));
+        assert_eq!(attr.sched_runtime == SLICE_NS, taken);
     }
 
     #[test]

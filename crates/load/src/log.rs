@@ -256,6 +256,8 @@ pub struct Frame {
     pub backlog: u64,
     /// CPU seconds of all worker threads within it.
     pub client_cpu_s: f64,
+    /// CPU seconds that the hypervisor took from this machine within it, all processors together.
+    pub steal_s: f64,
     /// (microseconds, count) of the percentiles' histograms, in order, so that those of several processes can be added.
     pub response: Vec<(u64, u64)>,
     /// As `response`.

@@ -223,6 +223,7 @@ impl Merge {
             wait_s: self.longest_wait_s(part.second),
             backlog: part.backlog,
             client_cpu_s: part.client_cpu_s,
+            steal_s: part.steal_s,
             response: pairs(response),
             lateness: pairs(lateness),
             wakeup: pairs(wakeup),

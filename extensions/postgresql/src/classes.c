@@ -89,7 +89,11 @@ Shared *trimtab_shared(void)
     if (shared == NULL) {
 #if PG_VERSION_NUM >= 170000
         bool found;
-        shared = GetNamedDSMSegment("trimtab " TRIMTAB_VERSION, sizeof(Shared), init_segment, &found);
+        char name[64];
+        /* A build with another layout, which a session may have loaded before, has a segment of its own: asked for one of another size,
+           PostgreSQL fails the statement. */
+        snprintf(name, sizeof name, "trimtab %d %zu", TRIMTAB_LAYOUT, sizeof(Shared));
+        shared = GetNamedDSMSegment(name, sizeof(Shared), init_segment, &found);
         where = "a shared segment";
 #else
         shared = MemoryContextAllocZero(TopMemoryContext, sizeof(Shared));

@@ -39,7 +39,8 @@ static void assign_mode(int new_mode, void *extra)
 
 /*
  * For tests: what a statement "took", by the values it ran with and not by a clock. `base=100;work_mem=65536:0.5;jit=0:1.1` says 100 ms,
- * half of it from 64 MB of work_mem on, 1.1 times with jit at 0 (exactly, for settings that are on or off).
+ * half of it from 64 MB of work_mem on, 1.1 times with jit at 0 (exactly, for settings that are on or off). `stop=1` lets probes be
+ * stopped; `cancel=1` and `cancel=2` cancel the statement, as a user would, right after its probe was to be stopped, and was.
  */
 double trimtab_test_ms(const double *base, const tt_point *point)
 {
@@ -57,7 +58,7 @@ double trimtab_test_ms(const double *base, const tt_point *point)
             *factor++ = '\0';
             if (knob >= 0 && point->level[knob] != levels[knob].base && (here == atof(value) || (atof(value) > 1 && here > atof(value))))
                 ms *= atof(factor);
-        } else if (factor == NULL && strcmp(entry, "plan") != 0) ms *= atof(value);
+        } else if (factor == NULL && strcmp(entry, "plan") != 0 && strcmp(entry, "cancel") != 0) ms *= atof(value);
     }
     pfree(copy);
     return ms;

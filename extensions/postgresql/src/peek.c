@@ -13,6 +13,8 @@
 #include "utils/snapmgr.h"
 #include "utils/timeout.h"
 
+#include <signal.h>
+
 /* The one that waits to be run, of this backend. */
 static struct {
     MemoryContext context;
@@ -24,6 +26,8 @@ static struct {
 static TimeoutId timer;
 static bool has_timer = false;
 static volatile sig_atomic_t is_over = false;
+static volatile sig_atomic_t is_cancelled = false; /* by the user or a time-out of PostgreSQL's, while the probe runs */
+static struct sigaction own_cancel;
 
 /* Passes rows on; what they go to hears of nothing before the first one. */
 typedef struct Gate {
@@ -41,11 +45,36 @@ static void at_limit(void)
     QueryCancelPending = InterruptPending = true;
 }
 
-/* Afterwards nothing of it is pending. */
+/* Every cancel of others comes as this signal. Our own stop sets the same flag in PostgreSQL, which does not say whose it is. */
+static void at_cancel(int number)
+{
+    is_cancelled = true;
+    own_cancel.sa_handler(number);
+}
+
+static void listen_for_cancel(void)
+{
+    struct sigaction mine;
+    is_cancelled = false;
+    sigaction(SIGINT, NULL, &own_cancel);
+    mine = own_cancel;
+    mine.sa_handler = at_cancel;
+    sigaction(SIGINT, &mine, NULL);
+}
+
+static void listen_no_more(void)
+{
+    sigaction(SIGINT, &own_cancel, NULL);
+}
+
+/* Afterwards nothing of our own stop is pending; a cancel of others is, whenever it came. */
 static void stop_timer(void)
 {
     disable_timeout(timer, false);
-    if (is_over) QueryCancelPending = false;
+    if (is_over) {
+        QueryCancelPending = false;
+        if (is_cancelled) QueryCancelPending = InterruptPending = true;
+    }
     is_over = false;
 }
 
@@ -143,7 +172,10 @@ static void start_timer(void)
     double limit = peek.with.ticket.limit;
     is_over = false;
     if (trimtab_test_cost[0] == '\0') enable_timeout_after(timer, Max(1, (int)Min(limit, INT_MAX / 2)));
-    else if (trimtab_test_ms(peek.with.base, &peek.with.ticket.point) > limit) at_limit();
+    else if (trimtab_test_ms(peek.with.base, &peek.with.ticket.point) > limit) {
+        at_limit();
+        if (strstr(trimtab_test_cost, "cancel=1") != NULL) raise(SIGINT);
+    }
 }
 
 /* The probe's plan to its end; how many rows it gave. */
@@ -174,7 +206,7 @@ static uint64 run_plan(QueryDesc *desc, Gate *gate)
 static void after_error(ErrorData *error, const Gate *gate, bool was_over)
 {
     int kind = ERRCODE_TO_CATEGORY(error->sqlerrcode);
-    bool is_stop = error->sqlerrcode == ERRCODE_QUERY_CANCELED && was_over;
+    bool is_stop = error->sqlerrcode == ERRCODE_QUERY_CANCELED && was_over && !is_cancelled;
     bool is_plans = kind == ERRCODE_DATA_EXCEPTION || kind == ERRCODE_INSUFFICIENT_RESOURCES;
     if (gate->is_open || !(is_stop || is_plans)) {
         give_up(0, EVENT_FAILED);
@@ -192,6 +224,7 @@ static bool try_plan(QueryDesc *desc)
     ResourceOwner owner = CurrentResourceOwner;
     volatile bool is_done = false;
     trimtab_nesting++;
+    listen_for_cancel();
     PG_TRY();
     {
         BeginInternalSubTransaction(NULL);
@@ -206,6 +239,7 @@ static bool try_plan(QueryDesc *desc)
         {
             ErrorData *error;
             bool was_over = is_over;
+            if (was_over && strstr(trimtab_test_cost, "cancel=2") != NULL) raise(SIGINT);
             stop_timer();
             MemoryContextSwitchTo(own);
             error = CopyErrorData();
@@ -223,6 +257,7 @@ static bool try_plan(QueryDesc *desc)
     }
     PG_FINALLY();
     {
+        listen_no_more();
         trimtab_nesting--;
     }
     PG_END_TRY();

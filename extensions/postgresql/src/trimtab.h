@@ -24,7 +24,9 @@
 
 #define TRIMTAB_VERSION "1.0"
 #define N_CLASSES 256
+#ifndef N_EVENTS
 #define N_EVENTS 512
+#endif
 #define N_KNOBS 15
 #define MAX_LEVELS 8
 /* Of the shared block and the file; TT_LAYOUT is part of it. */

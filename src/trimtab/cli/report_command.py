@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from trimtab.cli.options import history_option, json_option, print_json, say, state_option
+from trimtab.cli.query_classes import classes_of, echo_classes, json_of
 
 __all__ = ["command"]
 
@@ -23,21 +24,18 @@ def command(
 ) -> int:
     """Show what the study NAME tried, found and proved, and how to apply and undo it. Reads the history only."""
     from trimtab.history import find_study, read_history_at
-    from trimtab.report import engine_text, kept_classes, print_report, to_json, write_html
+    from trimtab.report import print_report, write_html
 
     with read_history_at(history_url, state_dir) as history:
         record = find_study(history, name)
         trials = history.trials(record.id)
-        classes = kept_classes(history.events(record.id))
+        classes = classes_of(history, record)
     if html is not None:
         write_html(record, trials, html, classes)
         say(f"wrote {html}")
     if as_json:
-        print_json(to_json(record, trials) | ({} if classes is None else {"query_classes": classes}))
+        print_json(json_of(record, trials, classes))
     elif html is None:
         print_report(record, trials, with_trials=show_trials)
-        if classes is not None:
-            click.echo(
-                f"\nClasses of queries that the server tunes itself, at the end of the study:\n{engine_text(classes)}"
-            )
+        echo_classes(classes)
     return 0

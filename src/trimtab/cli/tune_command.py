@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from trimtab.cli.options import json_option, print_json, say, state_option, study_file_argument
+from trimtab.cli.query_classes import classes_of, echo_classes, json_of
 
 __all__ = ["command"]
 
@@ -37,19 +38,23 @@ def command(
         file = file.model_copy(update={"study": file.study.model_copy(update={"budget": budget})})
     from rich.console import Console
 
-    from trimtab.report import Progress, print_report, to_json, write_html
+    from trimtab.history import read_history_at
+    from trimtab.report import Progress, print_report, write_html
     from trimtab.study import remember_file, tune
 
     remember_file(state_dir, file.study.name, study_file)
     console = Console(stderr=True, quiet=quiet)
     with Progress(console) as progress:
         record, trials = tune(file, state_dir, progress, again=again, say=say)
+    with read_history_at(file.study.history, state_dir) as history:
+        classes = classes_of(history, record)
     if html is not None:
-        write_html(record, trials, html)
+        write_html(record, trials, html, classes)
     if as_json:
-        print_json(to_json(record, trials))
+        print_json(json_of(record, trials, classes))
     else:
         print_report(record, trials)
+        echo_classes(classes)
         if html is not None:
             say(f"report: {html}")
     return _EXIT[record.verdict.result]

@@ -26,8 +26,8 @@ PASSWORD = "TRIMTAB_LOAD_PASSWORD"
 _SLICE_S = 0.05
 """Commands are looked for this often while a load runs."""
 
-FRAME_FIELDS = ("second", "n_ok", "n_error", "n_timed_out", "n_shed", "credited", "backlog", "client_cpu_s", "wait_s",
-                "response", "lateness", "wakeup")  # fmt: skip
+FRAME_FIELDS = ("second", "n_ok", "n_error", "n_timed_out", "n_shed", "credited", "backlog", "client_cpu_s", "steal_s",
+                "wait_s", "response", "lateness", "wakeup")  # fmt: skip
 BUCKET_COLUMNS = ("second", "label", "value_us", "count")
 SECOND_COLUMNS = ("offered", "shed", "ok", "error", "timed_out", "credited", "client_cpu_s", "steal_s", "wait_s")
 _LOG_FIELDS = ("labels", "duration_s", "errors", "error_classes", "n_threads", "users", "is_open", "client_cpu_s", "memory_bytes",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from trimtab.errors import UsageError
@@ -132,6 +133,15 @@ class Objective:
     def value(self, measurement: Measurement) -> Interval:
         """The interval of the metric in `measurement`."""
         return metric_of(measurement, self.metric)
+
+    def require_known(self, metrics: Collection[str]) -> None:
+        """Raises UsageError when the objective or a constraint needs a metric that is none of `metrics`."""
+        for metric in (self.metric, *(constraint.metric for constraint in self.constraints)):
+            if metric not in metrics:
+                raise UsageError(
+                    f"objective={str(self)!r}: this workload cannot measure {metric} on this server",
+                    hint=f"it measures {' and '.join(metrics)} there",
+                )
 
     def excess(self, measurement: Measurement) -> float:
         """Sum of the relative excesses of all constraints; 0 when all are met."""

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from trimtab.measure import Interval, LabelStats, Measurement, NoiseFloor
 from trimtab.records import Objective, Trial
-from trimtab.report.words import counted, first_line
+from trimtab.report.words import counted, first_line, stolen
 from trimtab.units import format_figure, format_percent, format_size
 
 __all__ = ["bench_to_json", "measurement_to_json", "print_bench"]
@@ -24,6 +24,11 @@ _WIDTH = 1000
 _SHOWN_ERRORS = 3
 
 _ROOM = "give it free cores, or compare throughput only"
+
+_NO_PRECEDENCE = (
+    "warning: this system gives the load generator neither real-time priority nor short time slices (Linux 6.12 or later): "
+    "while its cores are busy, requests are sent late"
+)
 
 
 def print_bench(
@@ -48,11 +53,18 @@ def print_bench(
     for trial, own in zip(trials, remarks or [()] * len(trials), strict=True):
         if trial.measurement is not None:
             _print_run(out, trial.number + 1, trial.measurement, own)
+    if any(trial.measurement is not None and _has_no_precedence(trial.measurement) for trial in trials):
+        out.print(_NO_PRECEDENCE, soft_wrap=True)
     if noise.n >= 2:
         out.print(
             f"noise of this machine: {format_percent(noise.relative_sd, 1)} from run to run (standard deviation)",
             soft_wrap=True,
         )
+
+
+def _has_no_precedence(m: Measurement) -> bool:
+    """A closed loop does not ask for any."""
+    return m.is_open and m.priority == "normal"
 
 
 def _print_run(out: Console, number: int, m: Measurement, remarks: Sequence[str]) -> None:
@@ -121,7 +133,7 @@ def _lines(m: Measurement) -> list[str]:
     if m.queue_p99_ms is not None:
         own.append(f"waiting for a free connection {format_figure(m.queue_p99_ms, 3)} ms (p99)")
     if m.steal_share is not None:
-        own.append(f"stolen by the hypervisor {format_percent(m.steal_share)} of a core")
+        own.append(stolen(m.steal_share))
     if m.memory_bytes:
         own.append(f"memory {format_size(m.memory_bytes)}")
     lines.append(f"generator: {', '.join(own)}: {m.generator_limited or 'not the bottleneck'}")

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from trimtab.report.words import first_line
+from trimtab.report.words import first_line, stolen
 from trimtab.units import format_figure, format_percent
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ __all__ = ["BenchProgress"]
 _SHOWN_SECONDS = 12
 _LINE_EVERY = 5
 """Seconds of load between two plain lines, unless every one is asked for."""
+
+STEAL_SHOWN_S = 0.01
+"""Less time than this that the hypervisor took within a second is not worth a word."""
 
 _COLUMNS = (
     "second",
@@ -36,6 +39,7 @@ _COLUMNS = (
     "late ms",
     "CPU",
     "no core",
+    "steal",
 )
 
 
@@ -112,6 +116,7 @@ def _cells(frame: Frame) -> tuple[Text, ...]:
         Text(_ms(frame.lateness_p99_us)),
         Text(format_percent(frame.client_cpu_s)),
         Text("–" if frame.wait_s is None else format_percent(frame.wait_s)),
+        Text(format_percent(frame.steal_s)),
     )
 
 
@@ -128,6 +133,8 @@ def _line(frame: Frame) -> str:
     own = f"generator: CPU {format_percent(frame.client_cpu_s)}, late by {_ms(frame.lateness_p99_us)} ms"
     if frame.wait_s is not None:
         own += f", waiting for a core {format_percent(frame.wait_s)} of the time"
+    if frame.steal_s >= STEAL_SHOWN_S:
+        own += f", {stolen(frame.steal_s)}"
     parts.append(own)
     return ", ".join(parts)
 

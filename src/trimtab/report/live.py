@@ -15,10 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from trimtab.records import Role, Trial
+from trimtab.report.bench_live import STEAL_SHOWN_S
 from trimtab.report.facts import Gain
 from trimtab.report.headline import headline
 from trimtab.report.text import STATUS_STYLES
-from trimtab.report.words import clean, counted, first_line, number_text, ratio_text
+from trimtab.report.words import clean, counted, first_line, number_text, ratio_text, stolen
 from trimtab.units import format_duration
 
 if TYPE_CHECKING:
@@ -121,7 +122,8 @@ class Progress:
     def second(self, frame: Frame) -> None:
         """One second of load has passed."""
         errors = f", {counted(frame.n_error, 'error')}" if frame.n_error else ""
-        self._load = f"second {frame.second}: {number_text(frame.credited)} operations{errors}"
+        steal = f", {stolen(frame.steal_s)}" if frame.steal_s >= STEAL_SHOWN_S else ""
+        self._load = f"second {frame.second}: {number_text(frame.credited)} operations{errors}{steal}"
 
     def trial_ended(self, trial: Trial, best_gain: float | None, time_left_s: float | None) -> None:
         """A trial has ended; `best_gain` is the best so far (times as fast as the baseline), unproven."""

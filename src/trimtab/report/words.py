@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 
-from trimtab.units import counted, format_figure
+from trimtab.units import counted, format_figure, format_percent
 
-__all__ = ["clean", "counted", "first_line", "number_text", "one_line", "percent_text", "ratio_text"]
+__all__ = ["clean", "counted", "first_line", "number_text", "one_line", "percent_text", "ratio_text", "stolen"]
 
 _ESCAPE_SEQUENCE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
@@ -59,3 +59,8 @@ def percent_text(share: float | None) -> str:
         return UNKNOWN
     percent = 100 * share
     return f"{percent:.2g} %" if abs(percent) < 99.5 else f"{percent:.0f} %"
+
+
+def stolen(share: float) -> str:
+    """CPU seconds per second that the hypervisor took from a machine, all its cores together."""
+    return f"stolen by the hypervisor {format_percent(share)} of a core"

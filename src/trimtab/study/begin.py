@@ -24,7 +24,7 @@ from trimtab.study.now import RunListener, shown_now
 from trimtab.study.stage import Stage
 from trimtab.trial import TrialRoom
 from trimtab.units import format_duration
-from trimtab.workload import Workload
+from trimtab.workload import CountingWorkload, Workload
 
 __all__ = [
     "TuneListener",
@@ -33,6 +33,7 @@ __all__ = [
     "new_record",
     "open_room",
     "require_enough_time",
+    "require_metrics",
     "require_same_baseline",
     "run_flow",
 ]
@@ -86,6 +87,13 @@ def require_enough_time(file: StudyFile, n_contexts: int = 1) -> None:
             f"{f' in each of {n_contexts} contexts' if n_contexts > 1 else ''} take at least {format_duration(needed_s)}",
             hint=f"give it more time (a hundred runs are better than ten), or shorten [measure] window={file.measure.window!r}",
         )
+
+
+def require_metrics(stage: Stage) -> None:
+    """Raises UsageError when the workload cannot measure on this server what the study's objective needs; LoadError when the
+    server does not answer."""
+    if isinstance(stage.workload, CountingWorkload):
+        stage.objective.require_known(stage.workload.metrics(stage.stack.endpoint()))
 
 
 def new_record(

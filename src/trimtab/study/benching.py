@@ -15,7 +15,7 @@ from trimtab.history import BENCHED, History, open_history_at
 from trimtab.measure import Interval, NoiseFloor, SecondLog, noise_floor, pooled_interval, positive
 from trimtab.records import BenchSummary, GainInterval, Objective, Role, Trial, Verdict
 from trimtab.space import Config, Value
-from trimtab.study.begin import new_record
+from trimtab.study.begin import new_record, require_metrics
 from trimtab.study.drive import Recorded, drive, room_measure
 from trimtab.study.file import BENCH, StudyFile, guarding_of
 from trimtab.study.first import recover_first
@@ -173,6 +173,7 @@ def bench(
         open_stage(file, state_dir) as stage,
         stage.stack.lock(f"trimtab bench {file.study.name}"),
     ):
+        require_metrics(stage)
         config = parse_settings(stage, settings)
         changes = Config({name: config[name] for name in config.difference(stage.baseline)})
         stage.workload.prepare(stage.stack.endpoint(), say)

@@ -24,6 +24,7 @@ from trimtab.study.begin import (
     fingerprint_of,
     first_signal_is_polite,
     new_record,
+    require_metrics,
     require_same_baseline,
     run_flow,
 )
@@ -86,6 +87,7 @@ def run_design(
             guarding_of(file, state_dir).switch.require_off()
             design, batches = _designed(stage, kind, found, runs)
             stage = replace(stage, file=_with_budget(file, len(design.configs)))
+            require_metrics(stage)
             record = found or new_record(history, stage, fingerprint, name=name)
             require_same_baseline(record, stage)
             plan = DesignPlan(

@@ -95,7 +95,7 @@ class _Now:
 
     def second(self, frame: Frame) -> None:
         p50, p95, p99 = (us / 1e3 for us in (frame.response_p50_us, frame.response_p95_us, frame.response_p99_us))
-        self._seconds.append((round(self._clock(), 1), frame.credited, p50, p95, p99, frame.n_error))
+        self._seconds.append((round(self._clock(), 1), frame.credited, p50, p95, p99, frame.n_error, frame.steal_s))
         self._write()
         self._listener.second(frame)
 

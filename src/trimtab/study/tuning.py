@@ -23,6 +23,7 @@ from trimtab.study.begin import (
     first_signal_is_polite,
     new_record,
     require_enough_time,
+    require_metrics,
     require_same_baseline,
     run_flow,
 )
@@ -81,6 +82,7 @@ def tune(
         if found is not None and found.status in ("proven", "no_improvement"):
             return found, history.trials(found.id)
         with open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab tune {file.study.name}"):
+            require_metrics(stage)
             record = found or new_record(history, stage, fingerprint)
             require_same_baseline(record, stage)
             return _run(stage, history, record, state_dir, listener)

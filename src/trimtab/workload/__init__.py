@@ -1,6 +1,7 @@
 """ASK: what is asked of a target; one folder per workload, all run by the native load engine."""
 
 from trimtab.workload.base import (
+    CountingWorkload,
     DeployedWorkload,
     Deployment,
     Frame,
@@ -18,6 +19,7 @@ from trimtab.workload.cycle import CycledWorkload
 from trimtab.workload.load_model import LoadModel
 
 __all__ = [
+    "CountingWorkload",
     "CycledWorkload",
     "DeployedWorkload",
     "Deployment",

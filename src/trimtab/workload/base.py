@@ -10,6 +10,7 @@ from trimtab.measure import QueryLog, SecondLog
 from trimtab.records import Context, DataRights, Endpoint
 
 __all__ = [
+    "CountingWorkload",
     "DeployedWorkload",
     "Deployment",
     "Frame",
@@ -39,6 +40,7 @@ class Frame:
         wait_s: seconds that its thread which waited longest was ready to run and had no core; None when not known.
         backlog: requests of an open loop that wait for a free user at the second's end.
         client_cpu_s: CPU seconds that the generator used within this second.
+        steal_s: CPU seconds that the hypervisor took from the generator's machine within it, all cores together.
         is_open: whether requests come by a schedule: then `credited` follows the schedule, however slow the server is.
     """
 
@@ -57,6 +59,7 @@ class Frame:
     is_open: bool = False
     wakeup_p99_us: int = 0
     wait_s: float | None = None
+    steal_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,7 @@ class Workload(Protocol):
       It ends by itself after `duration_s` (the cap), or by `stop`.
 
     What only some workloads can do is in protocols of their own: `RightsWorkload`, `ScriptedWorkload`, `ResettableWorkload`,
-    `RatedWorkload`, `RemarkingWorkload`, `DeployedWorkload`.
+    `RatedWorkload`, `RemarkingWorkload`, `DeployedWorkload`, `CountingWorkload`.
     """
 
     kind: str
@@ -200,6 +203,18 @@ class RemarkingWorkload(Workload, Protocol):
 
     def remarks(self, log: SecondLog, window_s: tuple[float, float]) -> tuple[str, ...]:
         """What these rules say of the whole seconds of a window, a line each; they change no figure."""
+
+
+@runtime_checkable
+class CountingWorkload(Workload, Protocol):
+    """A workload that measures what the server counts, which may not be every metric."""
+
+    def metrics(self, endpoint: Endpoint) -> tuple[str, ...]:
+        """Those of `trimtab.records.METRICS` that its runs on this server have. Changes nothing there.
+
+        Raises:
+            LoadError: the server does not answer, or does not count what is asked for.
+        """
 
 
 @runtime_checkable

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, cast
 
-from trimtab.errors import UsageError
+from trimtab.errors import LoadError, UsageError
 from trimtab.units import counted, format_figure
 from trimtab.workload.remote.place import Place
 from trimtab.workload.table import Table
@@ -170,9 +170,18 @@ class LoadModel:
         )
 
     def n_threads(self, n_cores: int) -> int:
-        """Threads of the generator on a machine of so many cores."""
-        wanted = self.threads or max(1, n_cores // _CORES_PER_THREAD)
-        return min(wanted, self.users)
+        """Threads of the generator on a machine of so many cores.
+
+        Raises:
+            LoadError: the study file asks for more than there are cores; they would wait for each other.
+        """
+        wanted = min(self.threads or max(1, n_cores // _CORES_PER_THREAD), self.users)
+        if wanted > n_cores:
+            raise LoadError(
+                f"{_NAME} threads={self.threads} is more than the load generator's machine has: cores={n_cores}",
+                hint=f'use threads = "auto", or at most {n_cores}',
+            )
+        return wanted
 
     def plain(self) -> dict[str, Any]:
         """As a `LoadPlan` holds it."""

@@ -173,7 +173,7 @@ fn percentiles_of_a_frame_are_those_of_its_operations() {
 fn waits_for_a_core_are_kept_by_worker_and_second() {
     let mut merge = Merge::new(2, labels());
     let batch = |waits: &[(u32, f64)], n_seconds: u32, priority| Batch {
-        parts: waits.iter().map(|&(second, wait_s)| Part { wait_s, ..Part::new(second, 3) }).collect(),
+        parts: waits.iter().map(|&(second, wait_s)| Part { wait_s, steal_s: 0.25, ..Part::new(second, 3) }).collect(),
         n_seconds,
         now_ns: u64::from(n_seconds) * 1_000 * MS,
         knows_waits: true,
@@ -183,7 +183,8 @@ fn waits_for_a_core_are_kept_by_worker_and_second() {
     // A second may come in pieces.
     merge.absorb(0, batch(&[(0, 0.25), (0, 0.25), (1, 0.75)], 2, Priority::RealTime));
     merge.absorb(1, batch(&[(0, 0.125)], 2, Priority::ShortSlice));
-    assert_eq!(merge.next_frame().expect("both have passed it").wait_s, Some(0.5));
+    let frame = merge.next_frame().expect("both have passed it");
+    assert_eq!((frame.wait_s, frame.steal_s), (Some(0.5), 0.75));
     let log = merge.log();
     assert_eq!(log.waits_s, [[0.5, 0.75], [0.125, 0.0]]);
     assert_eq!(log.priority, Priority::ShortSlice);

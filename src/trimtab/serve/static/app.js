@@ -201,7 +201,7 @@ function nowOfStudy(now) {
   const last = now.seconds.at(-1);
   const changes = trial ? Object.entries(trial.changed).map(([name, value]) => `${name}=${value}`).join(" ") || "nothing: the baseline" : "";
   return make("section", {}, make("h3", {}, "Now"), make("p", {}, trial ? `trial ${trial.number} (${trial.role.replaceAll("_", " ")}), ${now.step || "starting"}: ${changes}` : now.phase),
-    last ? make("p", {}, `${text(last[1])} operations a second, p50 ${text(last[2])} ms, p95 ${text(last[3])} ms, p99 ${text(last[4])} ms, ${last[5]} errors`) : null,
+    last ? make("p", {}, `${text(last[1])} operations a second, p50 ${text(last[2])} ms, p95 ${text(last[3])} ms, p99 ${text(last[4])} ms, ${last[5]} errors${last[6] >= 0.01 ? `, stolen by the hypervisor ${text(100 * last[6])} % of a core` : ""}`) : null,
     last ? make("div", { class: "charts small" }, curve("operations a second", now.seconds, 1, "#2a9d6f"), curve("p95 in ms", now.seconds, 3, "#3b82c4")) : null,
     now.left_s ? make("p", { class: "soft" }, `about ${seconds(now.left_s)} of the budget left`) : null);
 }

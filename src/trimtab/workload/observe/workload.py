@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from trimtab.errors import LoadError
-from trimtab.records import Context, Endpoint
+from trimtab.records import METRICS, Context, Endpoint
 from trimtab.workload.base import LoadRun, Preparation
 from trimtab.workload.observe.counters import STATISTICS, Counters, Statistics, counters_of
 from trimtab.workload.observe.run import ObserveRun
@@ -60,6 +60,18 @@ class ObserveWorkload:
     def context(self) -> Context:
         """Traffic of its own kind: nothing is known of it but what the study file says."""
         return Context(workload="observed traffic", clients=self.clients, read_share=self.read_share)
+
+    def metrics(self, endpoint: Endpoint) -> tuple[str, ...]:
+        """What the server's counters give.
+
+        Raises:
+            LoadError: it does not answer, or does not count what is asked for.
+        """
+        with _server(endpoint).connect() as session:
+            counted = counters_of(session, endpoint.protocol, self.statistics).read(session)
+        if counted.busy_s is None:
+            return ("throughput",)
+        return tuple(METRICS) if counted.by_us else ("throughput", "latency_mean")
 
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
         """Waits until there is traffic, and says what is read of it.

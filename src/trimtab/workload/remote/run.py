@@ -145,6 +145,7 @@ def merge_frames(parts: Sequence[Mapping[str, Any]], *, is_open: bool) -> Frame:
         is_open=is_open,
         wakeup_p99_us=_quantile((part["wakeup"] for part in parts), 0.99),
         wait_s=max(waits) if waits else None,
+        steal_s=total("steal_s"),
     )
 
 
