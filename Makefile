@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml $(shell find crates -path '*/src/*' -name '*.rs' 2>/dev/null))
 
-.PHONY: demo demo-stack check code test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-fernando bench-zhou2013 bench-karcher bench-engine-overhead bench-cgptuner bench-live
+.PHONY: demo demo-stack check code compiled test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-fernando bench-zhou2013 bench-karcher bench-engine-overhead bench-cgptuner bench-live
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
@@ -75,9 +75,13 @@ test-long:
 	$(PYTEST) -m "not service" -n 2 --dist worksteal
 	$(PYTEST) -m service -n 3 --dist worksteal $(or $(TESTS),$(SERVICE))
 
-# What uses one core only, mypy, beside what uses both.
+# What uses one core only, mypy, beside what uses both; and all tests are compiled, which each worker would do for itself.
 code: $(DEV)
-	@$(MAKE) --no-print-directory --output-sync=target -j 2 lint test-rust
+	@$(MAKE) --no-print-directory --output-sync=target -j 3 lint test-rust compiled
+
+# Whether they can be collected at all is for the stages to say.
+compiled: $(DEV)
+	@$(OWN) $(BIN)/python -m pytest $(IN_ORDER) -p no:cacheprovider --collect-only -q > /dev/null 2>&1 || true
 
 test-rust:
 	$(OWN) cargo test --workspace --exclude trimtab-native --quiet

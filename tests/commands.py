@@ -32,7 +32,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from tests.needs import IS_FULL
 from tests.servers import run_folder
@@ -45,6 +45,9 @@ _LARGEST = 1 << 20
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "TZ", "MALLOC_", "LD_", "OMP_", "OPENBLAS_")
 _NOT_LOADED = ("trimtab.__main__", "trimtab.testing", "trimtab.search.optuna", "trimtab.search.smac")
 """Whoever needs these imports them: they are large, or no part of a command."""
+
+_LATE = ("jinja2", "scipy.optimize", "scipy.special", "scipy.stats", "sklearn.linear_model", "sklearn.tree")
+"""What Trimtab imports at its first use: for a `tune` that is a second of CPU, more than all else that a short one does."""
 
 
 def start_trimtab(
@@ -151,11 +154,16 @@ def _wait_for(path: Path) -> None:
 def _load() -> None:
     """Imports what any command may need. What lacks an optional package is skipped, as the commands do."""
     import trimtab
+    from trimtab import plugins
 
     for module in pkgutil.walk_packages(trimtab.__path__, "trimtab."):
         if not module.name.startswith(_NOT_LOADED):
             with suppress(ImportError):
                 importlib.import_module(module.name)
+    for name in _LATE:
+        importlib.import_module(name)
+    for group in get_args(plugins.Group):
+        plugins.names(group)  # reads what each installed package registers
 
 
 class _Server:

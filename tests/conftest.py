@@ -1,4 +1,5 @@
-"""What holds for every test: property tests have no deadline, for these machines are noisy; and Ctrl-C is heard."""
+"""What holds for every test: property tests have no deadline, for these machines are noisy, and more examples in the long form;
+and Ctrl-C is heard."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests import mutants  # first: a mutant must be in place before its module is imported
+from tests.needs import IS_FULL
 from tests.rules import (
     pytest_collection_modifyitems,
     pytest_ignore_collect,
@@ -39,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.basetemp = str(shared / "pytest")
 
 
-settings.register_profile("trimtab", parent=settings(), deadline=None)
+settings.register_profile("trimtab", max_examples=100 if IS_FULL else 40, deadline=None)
 settings.load_profile("trimtab")
 
 # A shell starts what runs in its background with SIGINT ignored, and tests send that signal to themselves and to commands.

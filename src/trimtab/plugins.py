@@ -9,7 +9,7 @@ sessions).
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, PackageNotFoundError, distribution, entry_points
 from importlib.resources import files
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -47,7 +47,13 @@ class MissingExtraError(UsageError):
 
 def _entries(group: Group) -> dict[str, EntryPoint]:
     shipped = _of_catalogues() if group == "targets" else {}
-    return shipped | {entry.name: entry for entry in entry_points(group=f"trimtab.{group}")}
+    return shipped | {entry.name: entry for entry in _registered(f"trimtab.{group}")}
+
+
+@cache
+def _registered(group: str) -> EntryPoints:
+    """By all installed packages; read once, for that takes the longer the more there are."""
+    return entry_points(group=group)
 
 
 @cache

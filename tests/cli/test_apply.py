@@ -31,14 +31,13 @@ def test_report_apply_rollback(run: Run, study: FakeStudy) -> None:
     assert run("rollback", "fake").code == 2
 
 
-def test_apply_takes_the_target_from_a_study_file_of_the_users_own(run: Run, study: FakeStudy) -> None:
-    run("tune", "study.toml", "--quiet")
+def test_apply_takes_the_target_from_a_study_file_of_the_users_own(run: Run, tuned: FakeStudy) -> None:
     ran = run("apply", "study.toml", "--yes")
     assert ran.code == 0, ran.err
     assert "server: a fake named db" in ran.err
     assert run("apply", "fake", "--yes").err.startswith("error: study='fake' is already applied, since ")
     run("rollback", "fake")
-    (study.path / "study.toml").rename(study.path / "moved.toml")
+    (tuned.path / "study.toml").rename(tuned.path / "moved.toml")
     gone = run("apply", "fake", "--yes")
     assert gone.code == 2
     assert "of study='fake' is no longer there\nhint: give it: trimtab apply fake --study FILE" in gone.err
@@ -46,58 +45,54 @@ def test_apply_takes_the_target_from_a_study_file_of_the_users_own(run: Run, stu
     assert run("rollback", "fake").code == 0
 
 
-def test_the_target_of_an_imported_study_is_not_obeyed(run: Run, study: FakeStudy) -> None:
-    run("tune", "study.toml", "--quiet")
-    with sqlite3.connect(study.path / "state" / "history.db") as database:
+def test_the_target_of_an_imported_study_is_not_obeyed(run: Run, tuned: FakeStudy) -> None:
+    with sqlite3.connect(tuned.path / "state" / "history.db") as database:
         database.execute("UPDATE trimtab_study SET origin = 'theirs.jsonl'")
-    found = dict(study.target.values)
+    found = dict(tuned.target.values)
     name = "fake"
     ran = run("apply", name, "--yes")
-    assert (ran.code, dict(study.target.values)) == (2, found)
+    assert (ran.code, dict(tuned.target.values)) == (2, found)
     assert f"error: study='{name}' was imported: its target is not obeyed" in ran.err
     assert f"hint: give your own study file: trimtab apply {name} --study FILE" in ran.err
 
 
-def test_a_winner_that_does_not_fit_the_server_of_now_is_refused(run: Run, study: FakeStudy) -> None:
-    run("tune", "study.toml", "--quiet")
-    study.target.disk.running["sort_memory"] = 200  # somebody else has taken the memory that the winner needs
-    found = dict(study.target.values)
-    study.target._memory_mib = 600
+def test_a_winner_that_does_not_fit_the_server_of_now_is_refused(run: Run, tuned: FakeStudy) -> None:
+    tuned.target.disk.running["sort_memory"] = 200  # somebody else has taken the memory that the winner needs
+    found = dict(tuned.target.values)
+    tuned.target._memory_mib = 600
     ran = run("apply", "fake", "--yes")
     assert ran.code in (2, 3)
-    assert dict(study.target.values) == found
+    assert dict(tuned.target.values) == found
 
 
-def test_rollbacks_form_a_stack(run: Run, study: FakeStudy) -> None:
-    found = dict(study.target.values)
-    run("tune", "study.toml", "--quiet")
+def test_rollbacks_form_a_stack(run: Run, tuned: FakeStudy) -> None:
+    found = dict(tuned.target.values)
     run("apply", "fake", "--yes")
-    first = dict(study.target.values)
-    study.text = study.text.replace('name = "fake"', 'name = "second"')
-    study.target._speed = lambda values: 3000.0 if values["method"] == "sync" else 1000.0
-    study.tune()
+    first = dict(tuned.target.values)
+    tuned.text = tuned.text.replace('name = "fake"', 'name = "second"')
+    tuned.target._speed = lambda values: 3000.0 if values["method"] == "sync" else 1000.0
+    tuned.tune()
     applied = run("apply", "second", "--yes", "--study", "study.toml")
     assert applied.code == 0, applied.err
-    second = dict(study.target.values)
+    second = dict(tuned.target.values)
     assert second != first
     ran = run("rollback", "fake")
     assert ran.code == 2
     assert "study='second' was applied to the same server after study='fake'" in ran.err
     assert "(trimtab rollback second), or keep it for good (trimtab rollback second --leave)" in ran.err
-    assert dict(study.target.values) == second
+    assert dict(tuned.target.values) == second
     assert run("rollback", "second").code == 0
-    assert dict(study.target.values) == first
+    assert dict(tuned.target.values) == first
     assert run("rollback", "fake").code == 0
-    assert dict(study.target.values) == found
+    assert dict(tuned.target.values) == found
 
 
-def test_what_is_kept_for_good_is_in_nobodys_way(run: Run, study: FakeStudy) -> None:
-    run("tune", "study.toml", "--quiet")
+def test_what_is_kept_for_good_is_in_nobodys_way(run: Run, tuned: FakeStudy) -> None:
     run("apply", "fake", "--yes")
-    now = dict(study.target.values)
+    now = dict(tuned.target.values)
     ran = run("rollback", "fake", "--leave")
     assert ran.out.startswith("study fake is not rolled back any more; the files as found lie in ")
-    assert dict(study.target.values) == now
+    assert dict(tuned.target.values) == now
     assert run("rollback", "fake").code == 2
     assert run("rollback", "fake", "--leave").code == 2
 
@@ -110,14 +105,13 @@ def test_a_name_in_a_path_is_a_word(run: Run, study: FakeStudy, name: str) -> No
 
 
 @pytest.mark.needs("root")  # gives a file to another user
-def test_state_files_that_others_may_write_are_not_obeyed(run: Run, study: FakeStudy) -> None:
-    run("tune", "study.toml", "--quiet")
+def test_state_files_that_others_may_write_are_not_obeyed(run: Run, tuned: FakeStudy) -> None:
     run("apply", "fake", "--yes")
-    now = dict(study.target.values)
-    (path,) = (study.path / "state" / "rollback").glob("*.json")
+    now = dict(tuned.target.values)
+    (path,) = (tuned.path / "state" / "rollback").glob("*.json")
     path.chmod(0o666)
     ran = run("rollback", "fake")
-    assert (ran.code, dict(study.target.values)) == (2, now)
+    assert (ran.code, dict(tuned.target.values)) == (2, now)
     assert "is not obeyed: others may write it (mode=666)" in ran.err
     path.chmod(0o600)
     os.chown(path, 12345, -1)
@@ -151,24 +145,22 @@ def test_what_is_open_is_shown_retried_left_and_written_out(run: Run, study: Fak
     assert (study.path / "out" / "fake-applied-db" / "1-fake.conf").exists()
 
 
-def test_apply_asks_and_a_no_changes_nothing(run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
-    run("tune", "study.toml", "--quiet")
-    found = dict(study.target.values)
+def test_apply_asks_and_a_no_changes_nothing(run: Run, tuned: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = dict(tuned.target.values)
     monkeypatch.setattr("builtins.input", lambda prompt="": "n")
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda prompt="": "n")
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     ran = run("apply", "fake")
     assert ran.code == 130
     assert ran.err.endswith("nothing was changed\n")
-    assert dict(study.target.values) == found
+    assert dict(tuned.target.values) == found
 
 
 @pytest.mark.parametrize("stdin", [None, io.StringIO("y\n")], ids=["closed", "a pipe"])
 def test_apply_that_nobody_can_answer_is_refused(
-    run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch, stdin: io.StringIO | None
+    run: Run, tuned: FakeStudy, monkeypatch: pytest.MonkeyPatch, stdin: io.StringIO | None
 ) -> None:
-    run("tune", "study.toml", "--quiet")
-    found = dict(study.target.values)
+    found = dict(tuned.target.values)
     monkeypatch.setattr("sys.stdin", stdin)
     ran = run("apply", "fake")
     assert (ran.code, ran.out) == (2, "")
@@ -177,4 +169,4 @@ def test_apply_that_nobody_can_answer_is_refused(
         "error: cannot ask for confirmation: stdin is not a terminal; nothing was changed\n"
         "hint: to apply without a question: trimtab apply fake --yes\n"
     )
-    assert dict(study.target.values) == found
+    assert dict(tuned.target.values) == found

@@ -27,6 +27,7 @@ def test_tune_proves_reports_and_exits_0(run: Run, study: FakeStudy) -> None:
     assert (study.path / "state" / "results" / "fake.conf").read_text().strip()
 
 
+@pytest.mark.slow
 def test_tune_tells_what_the_server_has_learnt_of_its_queries(
     run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -43,6 +44,7 @@ def test_tune_tells_what_the_server_has_learnt_of_its_queries(
     assert json.loads(run("tune", "study.toml", "--json").out)["query_classes"] == []
 
 
+@pytest.mark.slow
 def test_tune_without_improvement_exits_1(run: Run, study: FakeStudy) -> None:
     study.target._speed = lambda values: 1000.0
     ran = run("tune", "study.toml", "--quiet")
@@ -51,6 +53,7 @@ def test_tune_without_improvement_exits_1(run: Run, study: FakeStudy) -> None:
     assert ran.err == ""
 
 
+@pytest.mark.slow
 def test_json_goes_to_stdout_alone(run: Run, study: FakeStudy) -> None:
     data = json.loads(run("tune", "study.toml", "--json").out)
     assert data["schema_version"] == 1
@@ -58,6 +61,7 @@ def test_json_goes_to_stdout_alone(run: Run, study: FakeStudy) -> None:
     assert again == data
 
 
+@pytest.mark.slow
 def test_budget_of_the_command_line_counts(run: Run, study: FakeStudy) -> None:
     run("tune", "study.toml", "--budget", "2 trials")
     assert sum(str(trial.role) in ("search", "advice") for trial in study.listener.ended) == 0
@@ -74,8 +78,8 @@ def test_bad_budget_is_refused(run: Run, study: FakeStudy) -> None:
     )
 
 
-def test_report_of_an_unknown_study_names_the_known_ones(run: Run, study: FakeStudy) -> None:
-    run("tune", "study.toml", "--quiet")
+@pytest.mark.slow
+def test_report_of_an_unknown_study_names_the_known_ones(run: Run, tuned: FakeStudy) -> None:
     ran = run("report", "fkae")
     assert ran.code == 2
     assert ran.err == "error: the history holds no study named 'fkae'\nhint: it holds: fake\n"
@@ -132,8 +136,8 @@ def test_recover_with_nothing_to_do(run: Run) -> None:
     assert (ran.code, ran.out) == (0, "nothing to recover\n")
 
 
-def test_history_lists_studies(run: Run, study: FakeStudy) -> None:
-    run("tune", "study.toml", "--quiet")
+@pytest.mark.slow
+def test_history_lists_studies(run: Run, tuned: FakeStudy) -> None:
     assert "\nfake  proven  " in run("history", "list").out
     (row,) = json.loads(run("history", "list", "--json").out)["studies"]
     assert row["status"] == "proven"

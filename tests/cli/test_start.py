@@ -95,9 +95,9 @@ def test_rollback_loads_nothing_heavy(tmp_path: Path) -> None:
     ("command", "more"),
     [
         (("report", "tpch"), {"rich"}),
-        (("report", "tpch", "--json"), {"rich"}),
+        pytest.param(("report", "tpch", "--json"), {"rich"}, marks=pytest.mark.full),
         (("history", "list"), set()),
-        (("history", "show", "tpch"), set()),
+        pytest.param(("history", "show", "tpch"), set(), marks=pytest.mark.full),
     ],
 )
 def test_who_reads_does_not_load_what_searches(tmp_path: Path, command: tuple[str, ...], more: set[str]) -> None:
@@ -109,14 +109,18 @@ def test_who_reads_does_not_load_what_searches(tmp_path: Path, command: tuple[st
     assert _loaded_by(*command, "--history", str(place)) <= READS_HISTORY | more
 
 
-@pytest.mark.parametrize("command", ["doctor", "knobs", "advise"])
+@pytest.mark.parametrize(
+    "command", ["doctor", *(pytest.param(each, marks=pytest.mark.full) for each in ("knobs", "advise"))]
+)
 def test_who_asks_a_server_does_not_load_what_searches(tmp_path: Path, command: str) -> None:
     file = tmp_path / "study.toml"
     file.write_text(STUDY_FILE, encoding="utf-8")
     assert _loaded_by(command, str(file), "--state", str(tmp_path / "state"), code=3) <= READS_STUDY_FILE | {"rich"}
 
 
-@pytest.mark.parametrize("name", ["tune", "bench", "run_design", "find_rate"])
+@pytest.mark.parametrize(
+    "name", ["tune", *(pytest.param(each, marks=pytest.mark.full) for each in ("bench", "run_design", "find_rate"))]
+)
 def test_what_measures_has_its_statistics_before_the_load_runs(name: str) -> None:
     """Loaded at first use they would take the processor for half a second in the middle of the first measurement."""
     assert "scipy.special" in _loaded(f"from trimtab.study import {name}")

@@ -231,7 +231,7 @@ def test_sections_inside_a_statement_change_no_answer(session: Session) -> None:
     assert session.classes()[0]["probes"] == 0, "the settings of the whole statement are left alone"
 
 
-@pytest.mark.parametrize("version", ["18", "16"])
+@pytest.mark.parametrize("version", ["18", pytest.param("16", marks=pytest.mark.full)])
 def test_without_preloading(version: str) -> None:
     notices: list[str] = []
     with engine(version, preload=False) as (server, session):

@@ -139,7 +139,10 @@ WAYS: tuple[Callable[[Place], Way], ...] = (
     service_file_elsewhere, service_file_with_a_password, relative_paths, paths_from_home, unix_socket,
     password_in_the_environment,
 )  # fmt: skip
-ONLY_LONG = (url_password_with_files, pgpass_in_a_relative_folder, home_pgpass, unix_socket)
+ONLY_LONG = (
+    url_password_with_files, pgpass_in_a_relative_folder, home_pgpass, unix_socket, service_file_with_a_password,
+    passfile_in_the_url,
+)  # fmt: skip
 """What each of these has, a file of passwords by its place or a server with its files, is in another way too."""
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from tests.needs import IS_FULL
 from trimtab.errors import HistoryError
 from trimtab.history import knobs_from_json, space_to_json
 from trimtab.history.codec import dumps, loads, read_trial, trial_to_json
@@ -18,7 +19,7 @@ from .strategies import TRIALS
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300 if IS_FULL else 60, deadline=None)
 @given(TRIALS)
 def test_a_trial_survives_json_exactly(trial: Trial) -> None:
     histogram = b"" if trial.measurement is None else trial.measurement.histogram

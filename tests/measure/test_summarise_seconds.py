@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.needs import IS_FULL
 from trimtab.errors import LoadError
 from trimtab.measure import Buckets, Interval, Measurement, SecondLog, decode_histogram, merge_seconds, summarise
 
@@ -180,7 +181,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 if IS_FULL else 30, deadline=None)
 @given(OPERATIONS, st.permutations(range(3)))
 def test_merging_parts_equals_the_whole(rows: list[tuple[int, int, int, bool, int]], order: list[int]) -> None:
     """Whatever is split over however many generators, and in whatever order their logs come."""

@@ -37,8 +37,8 @@ COSTLY = (
 )  # fmt: skip
 """Classes, or the tests of a variant, whose asks take long: peers, and what `auto` is made of."""
 
-OF_THE_CHECK = (*CHEAP, "auto")
-"""Searchers that `make check` tries too; the others are marked `slow`."""
+OF_THE_CHECK = ("auto", "grid", "nelder_mead", "random")
+"""Searchers that `make check` tries too: the default, and one of each family that fits no model; the others are marked `slow`."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

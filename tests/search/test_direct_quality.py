@@ -80,8 +80,8 @@ def random_on_surfaces() -> float:
     ("searcher_class", "slack"),
     [
         (NelderMeadSearcher, 0.0),
-        (HillClimbingSearcher, 0.0),
-        (BestConfigSearcher, 0.03),
+        pytest.param(HillClimbingSearcher, 0.0, marks=pytest.mark.full),
+        pytest.param(BestConfigSearcher, 0.03, marks=pytest.mark.full),
         pytest.param(ParallelRankOrderSearcher, 0.02, marks=pytest.mark.full),
         pytest.param(AtuneRTSearcher, 0.0, marks=pytest.mark.full),
         pytest.param(PatternSearcher, 0.0, marks=pytest.mark.full),
@@ -96,15 +96,11 @@ def test_no_worse_than_random_where_it_is_smooth(
     assert np.median([share_on_bowl(searcher_class, seed) for seed in BOWLS]) >= random_on_bowls - slack
 
 
+# The quick form: on the bowls, with fewer knobs.
+@pytest.mark.full
 @pytest.mark.parametrize(
     "searcher_class",
-    [
-        PatternSearcher,
-        *(
-            pytest.param(each, marks=pytest.mark.full)
-            for each in (DifferentialEvolutionSearcher, HillClimbingSearcher, BestConfigSearcher, EnsembleSearcher)
-        ),
-    ],
+    [PatternSearcher, DifferentialEvolutionSearcher, HillClimbingSearcher, BestConfigSearcher, EnsembleSearcher],
 )
 def test_no_worse_than_random_on_twenty_knobs(searcher_class: type[SearcherBase], random_on_surfaces: float) -> None:
     """The simplex searchers are left out: with twenty knobs sixty trials hardly build and move one simplex."""

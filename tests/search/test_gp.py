@@ -52,7 +52,9 @@ def test_infeasible_advice_is_repaired() -> None:
     assert space.is_feasible(searcher.ask()[0])
 
 
-@pytest.mark.parametrize("searcher_class", [GaussianProcessSearcher, AutoSearcher])
+@pytest.mark.parametrize(
+    "searcher_class", [pytest.param(GaussianProcessSearcher, marks=pytest.mark.full), AutoSearcher]
+)
 def test_finds_the_bottom_of_a_bowl(searcher_class: type[GaussianProcessSearcher]) -> None:
     """By the median of three seeds: one alone shows how lucky its first configs were."""
     reached = []

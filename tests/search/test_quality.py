@@ -1,7 +1,8 @@
 """The default searcher against its parts, a textbook Gaussian process and chance, on surfaces on which nothing was chosen.
 
-Surfaces are compared in pairs. What stands in docs/measurements/search.md was measured on more of them (benchmarks/search);
-this is the form that shows within seconds when a change has made the default worse.
+Surfaces are compared in pairs, for the night. What stands in docs/measurements/search.md was measured on more of them
+(benchmarks/search). That the default searches well is shown in every run by tests/search/test_gp.py, which finds the bottom of a
+bowl with it, and by the studies of tests/study, which prove planted gains.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.needs import IS_FULL
 from trimtab.search import SearcherBase
 from trimtab.search.auto import AutoSearcher
 from trimtab.search.gp import GaussianProcessSearcher
@@ -22,17 +22,14 @@ from trimtab.testing.rugged import make_rugged
 from trimtab.testing.surfaces import make_surface, run
 from trimtab.testing.textbook import TextbookSearcher
 
-RUGGED = range(300, 312 if IS_FULL else 306)
+RUGGED = range(300, 312)
 SMOOTH = range(200, 204)
 """Surfaces on which no constant was chosen: those are numbered from 0."""
 
-N_TRIALS = 25 if IS_FULL else 20
+N_TRIALS = 25
 LEVEL = 0.05
 
-OTHERS = (
-    GaussianProcessSearcher,
-    *(pytest.param(each, marks=pytest.mark.full) for each in (TrustRegionSearcher, TextbookSearcher, RandomSearcher)),
-)
+OTHERS = (GaussianProcessSearcher, TrustRegionSearcher, TextbookSearcher, RandomSearcher)
 
 
 @cache
@@ -46,9 +43,10 @@ def shares(searcher_class: type[SearcherBase], *, is_rugged: bool, seeds: range)
     return np.array(found)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("other", OTHERS)
-@pytest.mark.parametrize(("is_rugged", "seeds"), [(True, RUGGED), pytest.param(False, SMOOTH, marks=pytest.mark.full)])
+@pytest.mark.parametrize(("is_rugged", "seeds"), [(True, RUGGED), (False, SMOOTH)])
 def test_the_default_is_not_behind(other: type[SearcherBase], is_rugged: bool, seeds: range) -> None:
     """By a one-sided paired test; of so few surfaces it shows large losses only."""
     ours = shares(AutoSearcher, is_rugged=is_rugged, seeds=seeds)
@@ -71,7 +69,7 @@ def test_the_default_beats_random(is_rugged: bool) -> None:
 @pytest.mark.parametrize("is_rugged", [True, False])
 def test_surfaces_are_what_they_claim(is_rugged: bool) -> None:
     """The baseline gains nothing, the advice (where there is one) part of what there is, and some configs crash."""
-    for seed in range(300, 304 if IS_FULL else 302):
+    for seed in range(300, 302):
         surface = make_rugged(seed) if is_rugged else make_surface(20, seed)
         assert surface.gain_share(surface.baseline) == 0
         assert all(0.05 < surface.gain_share(config) < 0.8 for config in surface.advice)

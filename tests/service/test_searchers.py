@@ -91,8 +91,8 @@ def stage(place: Path) -> Iterator[Stage]:
         yield stage
 
 
-QUICK = ("auto", "gp", "grid", "nelder-mead", "optuna", "random", "smac")
-"""Of each family one; the others search on a real server in the long form, and in every run on a simulated one."""
+QUICK = ("auto", "grid", "optuna", "smac")
+"""The default, one without a model, and the peers; all search in every run on a simulated server (tests/search)."""
 
 
 @pytest.mark.parametrize(

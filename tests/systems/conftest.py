@@ -47,7 +47,7 @@ def state_dir(cache: Path) -> Path:
     return cache / "state"
 
 
-@pytest.fixture(scope="session", params=["18", "16"])
+@pytest.fixture(scope="session", params=["18", pytest.param("16", marks=pytest.mark.full)])
 def opened(request: pytest.FixtureRequest, cache: Path, state_dir: Path) -> Iterator[PostgresTarget]:
     table = {
         "kind": "postgresql",

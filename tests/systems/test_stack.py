@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.needs import IS_FULL
 from trimtab.errors import ApplyError, LockedError, SpaceError, TargetError, UsageError
 from trimtab.host import VolumeUse
 from trimtab.records import Context, Fault
@@ -145,7 +146,7 @@ def test_an_order_that_cannot_be(names: Any, needs: Any, message: str) -> None:
 SIZES = st.tuples(st.integers(16, 2048), st.integers(1, 256))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200 if IS_FULL else 40, deadline=None)
 @given(st.lists(st.tuples(SIZES, SIZES), min_size=3, max_size=3), st.integers(0, 4096 * MIB))
 def test_every_part_of_a_change_keeps_the_budget(sizes: list[Any], slack: int) -> None:
     """Between two feasible configs no prefix of the plan takes more memory than the budget allows."""

@@ -77,7 +77,7 @@ CORPUS: list[tuple[str, str, list[Step]]] = [
         ("wrong_password", {}), ("recover", {}), ("right_password", {}), ("recover", {}),
     ]),
 ]  # fmt: skip
-ONLY_LONG = (3, 8)
+ONLY_LONG = (3, 5, 8)
 """Sequences of which every step is in another one, too."""
 
 

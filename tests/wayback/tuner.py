@@ -169,6 +169,7 @@ def preload() -> None:
     """What commands import late is imported once, before the forks."""
     for name in ("apply", "rollback", "recover", "report"):
         importlib.import_module(f"trimtab.cli.{name}_command")
+    importlib.import_module("scipy.optimize")  # for constraints between knobs
     for kind in ("postgresql", "mariadb"):
         plugins.load("targets", kind)
 

@@ -19,6 +19,10 @@ ROWS = 1000
 DATA = f"trimtab_oltp_1x{ROWS}"
 
 
+QUICK = ("read_write", "update_index")
+"""A transaction with every statement that the scripts have but one, and a statement by itself."""
+
+
 def oltp(**settings: Any) -> OltpWorkload:
     return OltpWorkload.from_settings({"table_size": ROWS, "load": {"users": 4}} | settings)
 
@@ -46,7 +50,9 @@ def there(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
 
 
 @pytest.mark.service
-@pytest.mark.parametrize("script", list(SCRIPTS))
+@pytest.mark.parametrize(
+    "script", [name if name in QUICK else pytest.param(name, marks=pytest.mark.full) for name in SCRIPTS]
+)
 def test_every_script_runs_and_leaves_the_data_as_it_was(there: Endpoint, script: str) -> None:
     workload = oltp(script=script)
     log = load(workload, there)

@@ -65,14 +65,16 @@ class Forest:
         self._drawn: list[NDArray[np.bool_]] = []
         importance = np.zeros(x.shape[1])
         # The library's own forest spends most of its time on checks and scheduling when there are few points.
+        state = np.random.RandomState()  # one for all: to make one takes nearly as long as to grow a small tree
         with sklearn.config_context(skip_parameter_validation=True):
             for _ in range(n_trees):
                 counts = _bootstrap(weights, rng, draws_by_weight)
                 rows = np.flatnonzero(counts)
                 own = counts if draws_by_weight else weights / weights.mean() * counts
+                state.seed(int(rng.integers(2**31)))
                 tree = kind(
                     max_features=feature_share, min_samples_split=least_split, min_samples_leaf=least_leaf,
-                    random_state=int(rng.integers(2**31)),
+                    random_state=state,
                 )  # fmt: skip
                 tree.fit(single[rows], target[rows], sample_weight=own[rows].astype(np.float64), check_input=False)
                 self.trees.append(tree.tree_)
