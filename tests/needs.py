@@ -87,6 +87,10 @@ def _debian_postgresql() -> str | None:
     return None if here else "no /usr/lib/postgresql/*/bin/postgres"
 
 
+def _packaged(file: str) -> Callable[[], str | None]:
+    return lambda: None if Path(file).exists() else f"no {file}"
+
+
 def _mariadb() -> str | None:
     return None if Path("/usr/sbin/mariadbd").exists() else "no /usr/sbin/mariadbd"
 
@@ -196,6 +200,8 @@ NEEDS: Mapping[str, Need] = {
     "zstd": Need("zstd", _program("zstd"), _SERVERS),
     "sshd": Need("OpenSSH's server", _sshd, _SERVERS),
     "apache2": Need("Debian's Apache httpd", _system_program("apache2"), _SERVERS),
+    "apache2-debian": Need("Debian's apache2 with its configuration", _packaged("/etc/apache2/apache2.conf"), _SERVERS),
+    "tomcat-debian": Need("Debian's tomcat10", _packaged("/usr/share/tomcat10/bin/catalina.sh"), _SERVERS),
     "haproxy": Need("HAProxy", _system_program("haproxy"), _SERVERS),
     "openssl": Need("openssl", _program("openssl"), _SERVERS),
     "chromium": Need("Chromium", _program("chromium"), _SERVERS),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ import pytest
 
 from tests.apps.conftest import target
 from tests.servers import free_port
-from trimtab.errors import AnswerError
+from trimtab.errors import AnswerError, ApplyError
 from trimtab.host import is_running
 from trimtab.records import Fault, Role, Status, Trial
 from trimtab.study import load_study_file, open_stage
 from trimtab.study.stage import Stage
+from trimtab.systems.capabilities import RestartableTarget
 from trimtab.trial import MeasurePlan, TrialRoom
 from trimtab.workload import Frame
 from trimtab.workload.webapp import require_page
@@ -93,14 +94,16 @@ class Running:
     state: Path
     cache: Path
     watcher: Watcher
+    said: list[str] = field(default_factory=list)
 
     def trial(self, **changes: Any) -> Trial:
         """One trial; afterwards everything is as it was found."""
         stage, before = self.stage, self.values()
+        self.said.clear()
         config = stage.baseline.replace({name.replace("__", "."): value for name, value in changes.items()})
         with TrialRoom(
             stage.stack, stage.workload, stage.space, stage.baseline, objective=stage.objective, state_dir=self.state,
-            study="site", listener=self.watcher,
+            study="site", listener=self.watcher, say=self.said.append,
         ) as room:  # fmt: skip
             trial = room.run(config, number=0, role=Role.SEARCH, plan=PLAN, seed=1)
         assert self.values() == before
@@ -112,6 +115,11 @@ class Running:
         states, files = self.stage.stack.states(), ("trimtab.conf", "context.xml", "server.xml", "postgresql.auto.conf")
         running = {name: states[name].running for name in self.stage.space.knobs}
         return running | {str(path): path.read_bytes() for name in files for path in self.cache.rglob(name)}
+
+    @property
+    def web(self) -> Path:
+        """Folder of the web server."""
+        return self.cache / "httpd/2.4-web"
 
     def pid(self, kind: str) -> int:
         """Of the process of a private program."""
@@ -139,6 +147,39 @@ def test_a_trial_changes_all_tiers(running: Running) -> None:
     assert "Home" in trial.measurement.by_label
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("OldPLABSize", 1 << 20, r"^app: the program would refuse file='.*/jvm\.options': .*OldPLABSize"),
+        ("MaxHeapSize", 64 << 40, r"^app: MaxHeapSize=70368744177664 is outside the server's range"),
+    ],
+)
+def test_what_java_would_refuse_is_refused_before_any_tier_is_changed(
+    running: Running, name: str, value: int, words: str
+) -> None:
+    before, pids = running.values(), [running.pid(kind) for kind in ("httpd", "tomcat")]
+    with pytest.raises(ApplyError, match=words):
+        running.stage.stack.preflight({"web.KeepAliveTimeout": 10, f"app.{name}": value})
+    assert running.values() == before
+    assert [running.pid(kind) for kind in ("httpd", "tomcat")] == pids, "nothing was restarted"
+
+
+# The quick form of errors that are counted by kind: tests/workload/test_site.py.
+@pytest.mark.full
+def test_error_pages_fail_a_trial_and_no_tier_is_blamed(running: Running) -> None:
+    refusing, web = running.web / "conf.d/refusing.conf", running.stage.stack.tier("web").target
+    refusing.write_text('<LocationMatch "^/rubis/(?!categories)">\n  Require all denied\n</LocationMatch>\n')
+    assert isinstance(web, RestartableTarget)
+    web.restart(web.snapshot())
+    try:
+        trial = running.trial(web__KeepAliveTimeout=10)
+    finally:
+        refusing.unlink()
+        web.restart(web.snapshot())
+    assert trial.status is Status.FAILED_LOAD, trial.reason
+    assert "403" in trial.reason
+
+
 # The quick form of "a tier says no": tests/trial/test_stack_room.py.
 @pytest.mark.full
 def test_a_pool_larger_than_the_database_allows_blames_the_database(running: Running) -> None:
@@ -156,6 +197,8 @@ def test_a_tier_that_dies_under_load_is_named_and_brought_back(running: Running)
     assert not is_running(victim)
     assert trial.status is Status.OK, trial.reason
     assert trial.cost_s["failed"] > 0, "the first run counts for nothing"
+    (told,) = (line for line in running.said if line.endswith("; it is repeated once"))
+    assert "app: " in told
     assert running.pid("tomcat") != victim
 
 

@@ -120,7 +120,7 @@ class TestTomcat:
             app.preflight(Config(config))
         assert app._reach.pid == pid
 
-    def test_flags_that_exclude_each_other_are_told_with_javas_words(self, app: Any) -> None:
+    def test_a_collector_that_comes_twice_is_told(self, app: Any) -> None:
         options = app._reach.folder / "conf" / "jvm.options"
         before = options.read_text()
         options.write_text(before + "-XX:+UseParallelGC\n-XX:-UseSerialGC -XX:+UseParallelGC\n")
@@ -129,6 +129,22 @@ class TestTomcat:
                 app.states()
         finally:
             options.write_text(before)
+
+
+@pytest.mark.service
+@pytest.mark.slow
+@pytest.mark.needs("tomcat", "java")
+def test_flags_that_exclude_each_other_are_told_with_javas_words(state_dir: Path) -> None:
+    target = tomcat(state_dir, "excluding")
+    target._reach._home.make(target._reach.account)
+    options = target._reach.folder / "conf" / "jvm.options"
+    options.write_text("-XX:+UseSerialGC\n-XX:+UseParallelGC\n")
+    with pytest.raises(
+        TargetError, match=r"(?s)the program (is down|does not answer).*Multiple garbage collectors selected"
+    ):
+        target.open()
+    target.close()
+    assert options.read_text() == "-XX:+UseSerialGC\n-XX:+UseParallelGC\n"
 
 
 @pytest.mark.service

@@ -32,7 +32,8 @@ NAME = "one"
 
 @dataclass(frozen=True)
 class Point:
-    """Where the tuner dies: at the entry of the n-th system call `name`, or at the n-th call of a C function ("calls")."""
+    """Where the tuner dies: at the entry of the n-th system call `name`, at the n-th call of a C function ("calls"), or after the
+    n-th note of the journal's entry ("notes")."""
 
     verb: str
     name: str
@@ -165,6 +166,8 @@ class Sweeper:
         """Runs one tuner; whether it was killed."""
         if point.name == "calls":
             return self._run(point.verb, kill_at=point.n).killed
+        if point.name == "notes":
+            return self._run(point.verb, kill_at_note=point.n).killed
         inject = f"inject={point.name}:signal=SIGKILL:when={point.n}"
         with self._traced(point.verb, ["-o", "/dev/null", "-e", f"trace={point.name}", "-e", inject]) as ran:
             return ran[0].killed

@@ -7,6 +7,7 @@
 
 All of these count from the moment when the journal's entry is about to be written: `kill_at`, the n-th call of a C
 function that works on files, processes, sockets or waits, at which the process kills itself; `kill_after_s`, a time;
+`kill_at_note`, the n-th note of the entry, after which it kills itself;
 `trace`: it waits there for "go" on stdin, so that a tracer can be attached (the line {"pid"} says so); `count`: it only
 counts such calls. Each request holds `study`, `state` and
 `environment`; the command runs in the folder of its study file. The answer is one line with the fields of `actor.Ran`.
@@ -21,7 +22,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -36,7 +38,7 @@ from trimtab.study import load_study_file, recover, remember_file
 from trimtab.study.kept import kept_settings
 from trimtab.study.stage import Stage, open_stage
 from trimtab.testing.fake_workload import FakeWorkload
-from trimtab.trial import Journal, MeasurePlan, TrialRoom
+from trimtab.trial import Entry, Journal, MeasurePlan, TrialRoom
 
 _MODULES = ("posix", "fcntl", "_posixsubprocess", "_socket", "select", "psycopg", "time")
 PLAN = MeasurePlan(window_s=3, window_max_s=3, warmup_floor_s=0, warmup_cap_s=0)
@@ -49,6 +51,7 @@ class Bullet:
         self._request = request
         self._report = report
         self.n_calls = 0
+        self.n_notes = 0
         self.armed_at = 0.0
 
     def arm(self) -> None:
@@ -70,6 +73,27 @@ class Bullet:
         self.n_calls += 1
         if self.n_calls == self._request.get("kill_at"):
             os.kill(os.getpid(), signal.SIGKILL)
+
+    def noted(self) -> None:
+        """A note of the entry was written."""
+        self.n_notes += 1
+        if self.n_notes == self._request.get("kill_at_note"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@contextmanager
+def told_of_notes(bullet: Bullet) -> Iterator[None]:
+    """The bullet hears of each note of an entry."""
+
+    def heard(write: Callable[..., None]) -> Callable[..., None]:
+        def note(*arguments: Any, **more: Any) -> None:
+            write(*arguments, **more)
+            bullet.noted()
+
+        return note
+
+    with mock.patch.multiple(Entry, note=heard(Entry.note), note_if_possible=heard(Entry.note_if_possible)):
+        yield
 
 
 def armed_at_the_journal(bullet: Bullet) -> Any:
@@ -155,7 +179,7 @@ def in_child(request: Mapping[str, Any], files: tuple[int, int], calls: int) -> 
     os.dup2(files[0], 1)
     os.dup2(files[1], 2)
     bullet = Bullet(request, report)
-    with armed_at_the_journal(bullet):
+    with armed_at_the_journal(bullet), told_of_notes(bullet):
         code = command(request, study, state)
     sys.setprofile(None)
     sys.stdout.flush()

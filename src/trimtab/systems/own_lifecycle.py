@@ -118,6 +118,7 @@ class PrivateLifecycle(OwnLifecycle):
         label: str,
         table: EmbeddedTable,
     ) -> None:
+        self._label = label
         self._is_module = bool(table.module)
         self._home = PrivatePlace(label, table, Path(settings.folder), settings.port, settings.names)
         super().__init__(name, settings, paths, words)
@@ -144,6 +145,22 @@ class PrivateLifecycle(OwnLifecycle):
 
     def describe(self) -> Mapping[str, Any]:
         return {"folder": str(self.folder)}
+
+    def open(self) -> None:
+        """As any; one that a killed tuner left is started anew where it was made by other `names` or for another port.
+
+        Raises:
+            TargetError: another tuner runs it so, or it does not serve in time.
+        """
+        if self.pid is not None and not self._home.is_as_made():
+            if not self._take():
+                raise TargetError(
+                    f"another tuner runs the private {self._label} in folder={str(self.folder)!r} with other `names` or"
+                    f" another port: {self.owner.holder()}",
+                    hint="a private server is known by its version and its target's name: wait, or name the target differently",
+                )
+            self._process.stop(immediate=True)
+        super().open()
 
     def ensure_up(self) -> None:
         if self.pid is None:

@@ -27,6 +27,8 @@ __all__ = ["PrivatePlace"]
 _MADE = "trimtab.made"
 _PORT = "trimtab.port"
 _MODE = 0o644
+_WAY = ""
+"""In the record of what was made: the digest of what it was made by, beside those of its files."""
 
 
 class PrivatePlace:
@@ -109,7 +111,7 @@ class PrivatePlace:
         make_server_folders(self.folder, [self.folder / name for name in self._table.folders], account)
         self._find_port()
         texts = {name: filled(text, self._more) for name, text in self._table.first_files.items()}
-        wanted = {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in texts.items()}
+        wanted = {_WAY: self._way(), **{name: _digest(text) for name, text in texts.items()}}
         made = self._made()
         fresh = {name: text for name, text in texts.items() if made.get(name) != wanted[name]}
         for name, text in {**fresh, **self._table.files}.items():
@@ -117,8 +119,15 @@ class PrivatePlace:
         if made != wanted:
             self._write(_MADE, json.dumps(wanted))
 
+    def is_as_made(self) -> bool:
+        """Whether it was made for these names, this port and these programs when it was started last."""
+        return self._made().get(_WAY) == self._way()
+
+    def _way(self) -> str:
+        return _digest(json.dumps([dict(self._more), self._wanted, dict(self._programs)], sort_keys=True))
+
     def _made(self) -> Mapping[str, str]:
-        """File -> digest of what it was made from."""
+        """File -> digest of what it was made from; `_WAY` too."""
         try:
             return dict(json.loads((self.folder / _MADE).read_text()))
         except (OSError, ValueError):
@@ -142,6 +151,10 @@ class PrivatePlace:
     def _write(self, name: str, text: str) -> None:
         copy = FileCopy(content=text.encode(), mode=_MODE, uid=os.geteuid(), gid=os.getegid())
         self._host.write_file(self.folder / name, copy)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _require_module(label: str, table: EmbeddedTable) -> None:
