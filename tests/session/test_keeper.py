@@ -19,7 +19,7 @@ class Disk:
         self.kept: list[tuple[list[Any], bool]] = []
         self.n_syncs = 0
         self.cursed = 0
-        self.synced, self.go = threading.Event(), threading.Event()
+        self.synced, self.go, self.wrote = threading.Event(), threading.Event(), threading.Event()
         self.go.set()
 
     def add_many(self, trials: Any, events: Any, *, is_synced: bool) -> None:
@@ -27,6 +27,7 @@ class Disk:
         if any(study_id == self.cursed for study_id, _ in events):
             raise TypeError("what nobody foresaw")
         self.kept.append((list(events), is_synced))
+        self.wrote.set()
 
     def sync(self) -> None:
         self.n_syncs += 1
@@ -40,7 +41,7 @@ def test_the_disk_is_asked_once_for_many(sync_s: float) -> None:
     disk = Disk()
     keeper = Keeper(disk, sync_s)  # type: ignore[arg-type]
     keeper.add(1, Event("asked", "1", 0.0))
-    keeper.durable().result()
+    keeper.wait()
     assert disk.kept == [([(1, Event("asked", "1", 0.0))], sync_s == 0)]
     if sync_s:
         assert disk.synced.wait(60), "a disk that refused is asked again"
@@ -53,14 +54,46 @@ def test_what_is_being_written_is_waited_for() -> None:
     keeper = Keeper(disk, 3600.0)  # type: ignore[arg-type]
     disk.go.clear()
     keeper.add(1, Event("asked", "1", 0.0))
-    first = keeper.durable()
+    first = keeper.flush()
     while not keeper._is_writing:
         first.running()
-    second = keeper.durable()  # nothing is in the queue, and nothing is kept yet
+    second = keeper.flush()  # nothing is in the queue, and nothing is kept yet
     assert not second.done()
     disk.go.set()
     second.result()
     assert len(disk.kept) == 1
+    keeper.close()
+
+
+def test_who_asks_before_it_is_written_waits_for_the_same_commit() -> None:
+    disk = Disk()
+    keeper = Keeper(disk, 3600.0)  # type: ignore[arg-type]
+    disk.go.clear()
+    keeper.add(1, Event("asked", "1", 0.0))
+    first = keeper.flush()
+    while not keeper._is_writing:
+        first.running()
+    keeper.add(2, Event("asked", "2", 0.0))
+    second, third = keeper.flush(), keeper.flush()
+    assert second is third
+    assert second is not first
+    disk.go.set()
+    assert (first.result(), second.result()) == ({}, {})
+    assert [len(events) for events, _ in disk.kept] == [1, 1]
+    assert keeper.flush().done(), "nothing is left to write"
+    keeper.close()
+
+
+def test_what_nobody_waits_for_is_written_all_the_same() -> None:
+    disk = Disk()
+    keeper = Keeper(disk, 0.0)  # type: ignore[arg-type]
+    for number in range(3):
+        disk.wrote.clear()
+        while not keeper._is_asleep:
+            pass
+        keeper.add(1, Event("asked", str(number), 0.0))
+        assert disk.wrote.wait(60)
+        assert len(disk.kept) == number + 1
     keeper.close()
 
 
@@ -73,13 +106,13 @@ def test_an_error_that_nobody_foresaw_is_told_and_ends_nothing(caplog: pytest.Lo
     with pytest.raises(
         InternalError, match="what was reported of study_id=1 cannot be kept: TypeError: what nobody foresaw"
     ):
-        keeper.durable(1).result(60)
+        keeper.wait(1)
     assert "rows of study_id=1 cannot be written" in caplog.text
     keeper.add(2, Event("asked", "3", 0.0))
-    keeper.durable(2).result(60)  # others go on
+    keeper.wait(2)  # others go on
     kept = [event for events, _ in disk.kept for study_id, event in events if study_id == 2]
     assert [event.text for event in kept] == ["2", "3"]
     disk.cursed = 0
-    keeper.durable().result(60)
+    keeper.wait()
     assert [event.text for events, _ in disk.kept for study_id, event in events if study_id == 1] == ["1"]
     keeper.close()

@@ -66,7 +66,7 @@ def test_they_are_known_after_a_restart(opened: Opened) -> None:
     session, _ = opened().begin(wanted)
     slow = session.join("slow").id
     turns(session, {slow: 2.0}, 3)  # two of its own, and the first run of the first trial
-    session._journal._keeper.durable().result()
+    session._journal._keeper.wait()
     again, _ = opened().begin(wanted)
     fast = again.join("fast").id
     turns(again, {fast: 1.0})

@@ -8,8 +8,9 @@ import pytest
 
 from tests.session.conftest import KNOBS, Clock, measured, seconds, spec
 from trimtab.errors import LockedError, SpaceError, UsageError
+from trimtab.history import Event
 from trimtab.records import Role
-from trimtab.session import Report, Sessions
+from trimtab.session import Report, Session, Sessions
 from trimtab.session.point import Failure
 from trimtab.session.refusal import ConflictError, GoneError, UnknownError
 
@@ -27,7 +28,7 @@ def test_a_winner_is_found_and_proven(opened: Opened) -> None:
     assert session.is_proven
     assert config["mode"] == "fast"
     assert gain > 2
-    sessions.keeper.durable().result()
+    sessions.keeper.flush().result()
     record = sessions.history.find_study("s")
     assert record is not None
     assert record.status == "proven"
@@ -228,7 +229,7 @@ def test_a_point_that_the_journal_has_lost_may_be_reported(opened: Opened) -> No
     session, _ = sessions.begin(wanted)
     client = session.join("a").id
     measured(session, client, 5)
-    sessions.keeper.durable().result()
+    sessions.keeper.flush().result()
     sessions.keeper.linger_s = 3600.0
     last = session.fetch(client)
     sessions.keeper._rows.clear()  # what a crash does
@@ -251,7 +252,7 @@ def test_runs_of_a_repeated_point_survive_a_restart(opened: Opened) -> None:
     for value in (10.0, 30.0):
         found = session.fetch(client)
         assert session.report(client, found.ticket, Report(value=value)) == "again"
-    session._journal._keeper.durable().result()
+    session._journal._keeper.wait()
     again, _ = opened().begin(wanted)
     client = again.join("a").id
     found = again.fetch(client)
@@ -291,9 +292,46 @@ def test_two_servers_on_one_database_do_not_mix_their_trials(opened: Opened) -> 
     found = session.fetch(client)
     session.report(client, found.ticket, Report(value=1.0))
     sessions.history.add_trial(session.study_id, session.trials[0])  # what the other server writes
-    sessions.keeper.durable().result()
+    with pytest.raises(ConflictError, match="another process has written trials"):
+        sessions.keeper.wait(session.study_id)  # whoever has reported is told
     with pytest.raises(ConflictError, match="another process has written trials"), sessions.use("s"):
         pass
+    written = sessions.history.events(session.study_id)
+    sessions.keeper.add(session.study_id, Event("asked", "1", 0.0))
+    with pytest.raises(ConflictError, match="another process has written trials"):
+        sessions.keeper.wait(session.study_id)
+    assert sessions.keeper.n_waiting == 0
+    assert sessions.history.events(session.study_id) == written
+
+
+def test_a_session_is_called_at_once_while_it_is_quick(opened: Opened) -> None:
+    now = [0.0]
+
+    def thinks(seconds: float) -> Callable[[Session], str]:
+        def call(session: Session) -> str:
+            now[0] += seconds
+            return session.spec.name
+
+        return call
+
+    sessions = opened()
+    sessions._timer = lambda: now[0]
+    sessions.begin(spec())
+    assert sessions.call_now("s", thinks(0)) is None, "nothing is known of it yet"
+    assert sessions.call_now("unknown", thinks(0)) is None
+    for _ in range(45):
+        assert sessions.call("s", thinks(0)) == "s"
+    assert sessions.call_now("s", thinks(0.001)) == "s"
+    with sessions.use("s"):
+        assert sessions.call_now("s", thinks(0)) is None, "somebody else has it"
+    assert sessions.call_now("s", thinks(0.05)) == "s"
+    assert sessions.call_now("s", thinks(0)) is None, "it has begun to think"
+
+
+def test_nothing_is_said_of_values_that_no_target_has_shown(opened: Opened) -> None:
+    session, _ = opened().begin(spec())
+    measured(session, session.join("a").id, 8)
+    assert session.news == "searching"
 
 
 def test_names_that_are_taken(opened: Opened) -> None:

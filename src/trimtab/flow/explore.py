@@ -249,8 +249,7 @@ def early_stop(task: Task, scorer: Scorer) -> EarlyStop | None:
     """Watches a trial's throughput against that of the best so far, second by second; None where that tells nothing."""
     if not len(scorer.track):
         return None
-    done = [t for t in scorer.trials if t.is_feasible and t.status is Status.OK and t.loss is not None]
-    best = min(done, key=lambda t: t.loss or 0.0, default=None)
+    best = scorer.best_run
     if task.objective.metric != "throughput":
         return _latency_stop(best)
     value = scorer.track.at(scorer.spent_s)[0] * math.exp(-(best.loss or 0.0) if best is not None else 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from trimtab.errors import UsageError
@@ -20,6 +20,32 @@ BASELINE_ROLES = (Role.BASELINE, Role.PROOF_BASELINE)
 _SEARCH_ROLES = (Role.PLAY, Role.SEARCH, Role.ADVICE, Role.DESIGN)
 _YARDSTICK_RUNS = 6
 """Latest runs of the baseline that the guards compare a trial with."""
+
+
+class _Seen:
+    """What full trials cost, and the best of them; each is looked at once, because a study asks after every one of thousands."""
+
+    def __init__(self) -> None:
+        self.best: Trial | None = None
+        self._n_seen = self._n = 0
+        self._sum_s = self._least = 0.0
+
+    def look(self, trials: Sequence[Trial]) -> _Seen:
+        """At those that are new; `trials` only ever grows."""
+        for index in range(self._n_seen, len(trials)):
+            trial = trials[index]
+            if trial.status is not Status.OK:
+                continue
+            self._n, self._sum_s = self._n + 1, self._sum_s + sum(trial.cost_s.values())
+            if trial.is_feasible and trial.loss is not None and (self.best is None or trial.loss < self._least):
+                self.best, self._least = trial, trial.loss
+        self._n_seen = len(trials)
+        return self
+
+    @property
+    def mean_cost_s(self) -> float:
+        """0 before the first."""
+        return self._sum_s / self._n if self._n else 0.0
 
 
 class Scorer:
@@ -46,6 +72,7 @@ class Scorer:
         self.n_invalidated = 0
         self.enough = ""
         self._spent_s = 0.0
+        self._seen = _Seen()
 
     @property
     def spent_s(self) -> float:
@@ -63,8 +90,12 @@ class Scorer:
     @property
     def mean_cost_s(self) -> float:
         """What a full trial costs, judged by the measured ones; 0 before the first."""
-        costs = [sum(t.cost_s.values()) for t in self.trials if t.status is Status.OK]
-        return sum(costs) / len(costs) if costs else 0.0
+        return self._seen.look(self.trials).mean_cost_s
+
+    @property
+    def best_run(self) -> Trial | None:
+        """The full, acceptable run with the least loss, the first of several; None before there is one."""
+        return self._seen.look(self.trials).best
 
     @property
     def noise_sd(self) -> float:
@@ -130,6 +161,7 @@ class Scorer:
             reason=f"its measurement was found to be invalid: {reason}", fault=Fault.ENVIRONMENT,
         )  # fmt: skip
         self.n_invalidated += 1
+        self._seen = _Seen()
         self.track, spent_s = BaselineTrack(), 0.0
         self.baselines.clear()
         for each in self.trials:
@@ -160,7 +192,7 @@ class Scorer:
 
     def _tell_twin(self, trial: Trial) -> None:
         """Says so when the target rounds or derives values such that another config runs with the very same ones."""
-        if not trial.status.is_measured:
+        if not trial.status.is_measured or not trial.effective:
             return
         used = {**self.task.baseline, **trial.effective}
         for earlier in reversed(self.trials):

@@ -34,6 +34,12 @@ __all__ = [
 ]
 
 
+# Looked up once: a server of sessions writes hundreds of trials a second.
+_TRIAL = tuple(field.name for field in fields(Trial))
+_MEASUREMENT = tuple(field.name for field in fields(Measurement) if field.name not in ("histogram", "log"))
+_INTERVAL = tuple(field.name for field in fields(Interval))
+
+
 def dumps(value: object) -> str:
     """`value` as one line of JSON text; mappings of every kind, numpy numbers and frozen sequences are taken too.
 
@@ -41,7 +47,7 @@ def dumps(value: object) -> str:
         HistoryError: something in `value` is not JSON (a date, a set, an object).
     """
     try:
-        return json.dumps(value, default=_plain, separators=(",", ":"))
+        return _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise HistoryError(f"cannot store a value in the history: {error}", hint="give JSON values only") from error
 
@@ -52,6 +58,9 @@ def _plain(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"type={type(value).__name__} is not JSON")
+
+
+_ENCODER = json.JSONEncoder(default=_plain, separators=(",", ":"))
 
 
 def loads(text: str) -> Any:
@@ -110,21 +119,24 @@ def read_study(values: Mapping[str, Any]) -> StudyRecord:
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:
     """All fields of a trial by name; the measurement without its histogram (bytes) and its raw log."""
-    values = {field.name: getattr(trial, field.name) for field in fields(trial)}
+    values = {name: getattr(trial, name) for name in _TRIAL}
     values["context"] = context_to_json(trial.context)
     values["measurement"] = None if trial.measurement is None else _measurement_to_json(trial.measurement)
     return values
 
 
 def _measurement_to_json(measurement: Measurement) -> dict[str, Any]:
-    kept = (field.name for field in fields(measurement) if field.name not in ("histogram", "log"))
-    values = {name: getattr(measurement, name) for name in kept}
-    values["throughput"] = asdict(measurement.throughput)
-    values["latency_mean_ms"] = asdict(measurement.latency_mean_ms)
-    values["latency_ms"] = {name: asdict(interval) for name, interval in measurement.latency_ms.items()}
-    values["figure"] = None if measurement.figure is None else asdict(measurement.figure)
+    values = {name: getattr(measurement, name) for name in _MEASUREMENT}
+    values["throughput"] = _interval_to_json(measurement.throughput)
+    values["latency_mean_ms"] = _interval_to_json(measurement.latency_mean_ms)
+    values["latency_ms"] = {name: _interval_to_json(interval) for name, interval in measurement.latency_ms.items()}
+    values["figure"] = None if measurement.figure is None else _interval_to_json(measurement.figure)
     values["by_label"] = {label: asdict(stats) for label, stats in measurement.by_label.items()}
     return values
+
+
+def _interval_to_json(interval: Interval) -> dict[str, Any]:
+    return {name: getattr(interval, name) for name in _INTERVAL}
 
 
 def read_trial(values: Mapping[str, Any], histogram: bytes) -> Trial:

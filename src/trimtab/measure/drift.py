@@ -115,6 +115,7 @@ class BaselineTrack:
             raise LoadError(f"noise_sd={noise_sd!r} must be 0 or more", hint="use NoiseFloor.relative_sd, or 0")
         self._noise_sd = noise_sd
         self._rows: list[tuple[float, float, float]] = []
+        self._arrays: tuple[Floats, Floats, Floats] | None = None
         self._fits: _Fits | None = None
         self._summary: Drift | None = None
 
@@ -136,7 +137,7 @@ class BaselineTrack:
             )
         self._rows.append((time, math.log(value), se / value if math.isfinite(se) else 0.0))
         self._rows.sort()
-        self._fits = self._summary = None
+        self._arrays = self._fits = self._summary = None
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -150,15 +151,20 @@ class BaselineTrack:
         Raises:
             LoadError: the track is empty.
         """
-        fits = self._fitted()
-        weights = (1 - fits.belief, fits.belief)
-        parts = [self._predict(fit, time) for fit in (fits.still, fits.moving)]
-        mean = sum(w * part[0] for w, part in zip(weights, parts, strict=True))
-        variance = sum(w * (part[1] + (part[0] - mean) ** 2) for w, part in zip(weights, parts, strict=True))
-        value = math.exp(mean)
+        means, variances = self._mixed(np.array([time]))
+        value = math.exp(means[0])
         if len(self) == 1 and not self._is_noise_known():
             return value, math.nan
-        return value, value * math.sqrt(variance)
+        return value, value * math.sqrt(variances[0])
+
+    def _mixed(self, times: Floats) -> tuple[Floats, Floats]:
+        """Logs of the baseline at `times` and their variances, over both fits."""
+        fits = self._fitted()
+        weights = (1 - fits.belief, fits.belief)
+        parts = [self._predict(fit, times) for fit in (fits.still, fits.moving)]
+        means = sum((w * part[0] for w, part in zip(weights, parts, strict=True)), np.zeros(len(times)))
+        spreads = (w * (part[1] + (part[0] - means) ** 2) for w, part in zip(weights, parts, strict=True))
+        return means, sum(spreads, np.zeros(len(times)))
 
     def summary(self) -> Drift:
         """How far the track moved, and whether that is more than noise.
@@ -174,9 +180,9 @@ class BaselineTrack:
         t, y, s = self._columns()
         fits = self._fitted()
         noise = self._noise(t, y, is_drift=fits.is_drift)
-        values = [self.at(float(moment))[0] for moment in t] if fits.is_drift else [1.0]
+        values = self._mixed(t)[0] if fits.is_drift else np.zeros(1)
         return Drift(
-            relative_range=max(values) / min(values) - 1,
+            relative_range=float(np.expm1(values.max() - values.min())),
             observed_range=float(np.expm1(y.max() - y.min())),
             is_beyond_noise=fits.is_drift,
             noise_sd=float(np.fmax(noise.sd, np.median(self._known(s)))),
@@ -200,8 +206,10 @@ class BaselineTrack:
     def _columns(self) -> tuple[Floats, Floats, Floats]:
         if not self._rows:
             raise LoadError("the baseline has not been measured", hint="measure the baseline before any candidate")
-        t, y, s = np.array(self._rows).T
-        return t, y, s
+        if self._arrays is None:
+            t, y, s = np.array(self._rows).T.copy()
+            self._arrays = t, y, s
+        return self._arrays
 
     def _is_noise_known(self) -> bool:
         return self._noise_sd > 0 or any(se > 0 for _, _, se in self._rows)
@@ -214,40 +222,47 @@ class BaselineTrack:
         same_side = np.sign(here) == np.sign(there)
         return np.asarray(q * np.where(same_side, np.minimum(np.abs(here), np.abs(there)), 0.0))
 
-    def _predict(self, fit: _Fit, time: float) -> tuple[float, float]:
-        """Log of the baseline at `time` and its variance, under one fit."""
+    def _predict(self, fit: _Fit, times: Floats) -> tuple[Floats, Floats]:
+        """Logs of the baseline at `times` and their variances, under one fit."""
+        if fit.q == 0:  # the level, at any time
+            return np.full(len(times), fit.level), np.full(len(times), fit.level_variance)
         rest = self._columns()[1] - fit.level
-        cross = self._covariance(np.array([time]), fit.q)[0]
-        weights = fit.inverse @ cross
-        prior = fit.q * abs(time - self._rows[0][0])
-        variance = prior - float(weights @ cross) + (1 - float(weights.sum())) ** 2 * fit.level_variance
-        return fit.level + float(weights @ rest), max(variance, 0.0)
+        cross = self._covariance(times, fit.q)
+        weights = cross @ fit.inverse
+        prior = fit.q * np.abs(times - self._rows[0][0])
+        known = (weights * cross).sum(axis=1)
+        variances = prior - known + (1 - weights.sum(axis=1)) ** 2 * fit.level_variance
+        return fit.level + weights @ rest, np.maximum(variances, 0.0)
 
     def _fitted(self) -> _Fits:
         if self._fits is None:
             t, y, s = self._columns()
-            known = self._known(s)
             spread = max(float(y.std()), _MIN_SD)
-            still = self._best(t, y, known, np.zeros(1), _NOISE_GRID * spread)
+            is_moving = len(t) >= _MIN_REPEATS and t[-1] > t[0]
+            drifts = _DRIFT_GRID * (6 * spread**2 / float(t[-1] - t[0])) if is_moving else np.empty(0)
+            # One pass over the repeats for all pairs; those without drift come first.
+            q, r = (grid.ravel() for grid in np.meshgrid(np.append(0.0, drifts), _NOISE_GRID * spread, indexing="ij"))
+            noise = np.hypot(self._known(s)[None, :], r[:, None]) ** 2
+            likelihoods = _likelihoods(t, y, q, noise)
+            n_still = len(_NOISE_GRID)
+            top = int(np.argmax(likelihoods[:n_still]))
+            still = self._fit(likelihoods[top], q[top], noise[top])
             self._fits = _Fits(still, still, 0.0)
-            if len(t) >= _MIN_REPEATS and t[-1] > t[0]:
-                drifts = _DRIFT_GRID * (6 * spread**2 / float(t[-1] - t[0]))
-                moving = self._best(t, y, known, drifts, _NOISE_GRID * spread)
+            if is_moving:
+                top = n_still + int(np.argmax(likelihoods[n_still:]))
+                moving = self._fit(likelihoods[top], q[top], noise[top])
                 gain = 2 * (moving.likelihood - still.likelihood)
                 self._fits = _Fits(still, moving, 1 / (1 + math.exp((_BELIEF - gain) / 2)))
         return self._fits
 
-    def _best(self, t: Floats, y: Floats, known: Floats, drifts: Floats, noises: Floats) -> _Fit:
-        """The pair of q and r with the largest restricted log-likelihood."""
-        q, r = (grid.ravel() for grid in np.meshgrid(drifts, noises))
-        noise = np.hypot(known[None, :], r[:, None])
-        likelihoods = _likelihoods(t, y, q, noise**2)
-        top = int(np.argmax(likelihoods))
-        inverse = np.linalg.inv(q[top] * self._covariance(t, 1.0) + np.diag(noise[top] ** 2))
+    def _fit(self, likelihood: float, q: float, noise: Floats) -> _Fit:
+        """What follows from a pair of q and the variances `noise`."""
+        t, y, _ = self._columns()
+        inverse = np.diag(1 / noise) if q == 0 else np.linalg.inv(self._covariance(t, q) + np.diag(noise))
         information = float(inverse.sum())
         return _Fit(
-            likelihood=float(likelihoods[top]),
-            q=float(q[top]),
+            likelihood=float(likelihood),
+            q=float(q),
             inverse=np.asarray(inverse, dtype=np.float64),
             level=float(inverse.sum(axis=0) @ y) / information,
             level_variance=1 / information,

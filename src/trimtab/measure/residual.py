@@ -41,41 +41,50 @@ class ResidualNoise:
 
 def noise_around_mean(y: Floats) -> ResidualNoise:
     """For a level that stands still; n - 1 degrees of freedom."""
-    return _noise(y, _residual_form(np.ones((len(y), 1))))
+    return _of_projection(y - y.mean(), len(y) - 1)
 
 
 def noise_around_line(t: Floats, y: Floats) -> ResidualNoise:
     """For a level that moves on a line at most; n - 2 degrees of freedom, whatever the slope."""
-    return _noise(y, _residual_form(np.column_stack([np.ones(len(t)), t - t.mean()])))
+    rest, slope = y - y.mean(), t - t.mean()
+    length = float(slope @ slope)
+    if length == 0:
+        return _of_projection(rest, len(y) - 1)
+    return _of_projection(rest - slope * (float(slope @ rest) / length), len(y) - 2)
 
 
 def noise_around_course(t: Floats, y: Floats) -> ResidualNoise:
     """For a level on any smooth course; about half the degrees of freedom that the line leaves.
 
     From each value the line through its two neighbours is taken away (Gasser, Sroka & Jennen-Steinmetz 1986, Biometrika
-    73, pseudo-residuals). The same as around a line for three values.
+    73, pseudo-residuals), and what is left divided by its standard deviation. The same as around a line for three values.
     """
     n = len(t)
-    rows = np.zeros((max(0, n - 2), n))
-    for i, row in enumerate(rows):
-        span = t[i + 2] - t[i]
-        share = (t[i + 2] - t[i + 1]) / span if span else 0.5
-        row[i : i + 3] = share, -1.0, 1.0 - share
-        row /= np.linalg.norm(row)
-    return _noise(y, rows.T @ rows)
-
-
-def _residual_form(columns: Floats) -> Floats:
-    """The matrix that squares what least squares on `columns` leaves."""
-    return np.asarray(np.eye(len(columns)) - columns @ np.linalg.pinv(columns), dtype=np.float64)
-
-
-def _noise(y: Floats, form: Floats) -> ResidualNoise:
-    trace = float(np.trace(form))
-    if trace < 0.5:  # a whole number, but for rounding
+    if n < 3:
         return ResidualNoise(math.nan, 0.0)
-    df = trace**2 / float((form**2).sum())
+    spans = t[2:] - t[:-2]
+    share = np.divide(t[2:] - t[1:-1], spans, out=np.full(n - 2, 0.5), where=spans != 0)
+    rows = np.column_stack([share, -np.ones(n - 2), 1.0 - share])
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
     # The mean of y is no part of the noise and would only cost digits.
     rest = y - y.mean()
-    share = max(0.0, float(rest @ form @ rest)) / trace
-    return ResidualNoise(math.sqrt(share * df / chi2_median(df)), df)
+    left = rows[:, 0] * rest[:-2] + rows[:, 1] * rest[1:-1] + rows[:, 2] * rest[2:]
+    # A is R'R, where a row of R holds three values that overlap with those of the next two rows: trace(A A) is the sum of the
+    # squares of R R'.
+    next_one = rows[:-1, 1] * rows[1:, 0] + rows[:-1, 2] * rows[1:, 1]
+    next_two = rows[:-2, 2] * rows[2:, 0]
+    squares = (n - 2) + 2 * float(next_one @ next_one) + 2 * float(next_two @ next_two)
+    return _noise(float(left @ left), n - 2, squares)
+
+
+def _of_projection(rest: Floats, df: int) -> ResidualNoise:
+    """A is a projection: the trace of its square is its own."""
+    return _noise(float(rest @ rest), df, df)
+
+
+def _noise(form: float, trace: float, squares: float) -> ResidualNoise:
+    """Of the value of a quadratic form, trace(A), and trace(A A)."""
+    if trace < 1:
+        return ResidualNoise(math.nan, 0.0)
+    df = trace**2 / squares
+    return ResidualNoise(math.sqrt(form / trace * df / chi2_median(df)), df)

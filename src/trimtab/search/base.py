@@ -138,6 +138,11 @@ class SearcherBase(ABC):
 
     def _random_new(self, rng: np.random.Generator) -> Config:
         """A random feasible config: new if one is found, else told but not pending, else any."""
+        before = rng.bit_generator.state
+        first = self.space.sample(1, rng)[0]  # nearly always new, and the first of as many as one likes
+        if self._is_new(first):
+            return first
+        rng.bit_generator.state = before
         drawn: list[Config] = []
         for _ in range(_ROUNDS):
             drawn = self.space.sample(_DRAWS, rng)

@@ -79,6 +79,8 @@ def _known_se(trial: Trial) -> float | None:
 
 def _mean(trials: list[Trial]) -> tuple[float, float | None]:
     """Mean loss weighted by 1/se², and its standard error; a trial without one counts like the least precise other."""
+    if len(trials) == 1 and trials[0].loss is not None:
+        return float(trials[0].loss), _known_se(trials[0])
     losses = np.array([trial.loss for trial in trials], dtype=np.float64)
     known = [se for trial in trials if (se := _known_se(trial)) is not None]
     if not known:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
@@ -22,6 +21,8 @@ from trimtab.session.session import Session
 from trimtab.session.view import summary_of
 
 __all__ = ["OPERATIONS", "Operation", "endpoint"]
+
+T = TypeVar("T")
 
 _POLL_S = 1.0
 """How often a waiting fetch looks again by itself, for leases that have ended."""
@@ -60,6 +61,12 @@ def endpoint(hub: Hub, operation: Operation) -> Callable[[Request], Awaitable[Re
         return answer if isinstance(answer, Response) else JSONResponse(answer, status_code=operation.status)
 
     return call
+
+
+async def _of_session(hub: Hub, name: str, call: Callable[[Session], T]) -> T:
+    """What `call` gives of that session: at once where it is quick, else in a thread, so that others go on while it thinks."""
+    found = hub.sessions.call_now(name, call)
+    return await run_in_threadpool(hub.sessions.call, name, call) if found is None else found
 
 
 def _best(session: Session) -> dict[str, Any]:
@@ -124,16 +131,15 @@ async def _leave(hub: Hub, request: Request, body: None) -> Any:
 async def _fetch(hub: Hub, request: Request, body: FetchBody) -> Any:
     name = request.path_params["name"]
 
-    def fetched() -> dict[str, Any]:
-        with hub.sessions.use(name) as session:
-            with hub.timed_ask():
-                found = session.fetch(body.client)
-            return _fetch_answer(found, session)
+    def fetched(session: Session) -> dict[str, Any]:
+        with hub.timed_ask():
+            found = session.fetch(body.client)
+        return _fetch_answer(found, session)
 
     until = hub.clock() + body.wait_s
     while True:
         n = hub.rung(name)
-        answer = await run_in_threadpool(fetched)
+        answer = await _of_session(hub, name, fetched)
         left_s = until - hub.clock()
         if answer["state"] not in ("wait", "paused") or left_s <= 0 or hub.is_ending:
             break
@@ -141,7 +147,7 @@ async def _fetch(hub: Hub, request: Request, body: FetchBody) -> Any:
     if answer["state"] == "point":
         hub.changed()
     elif answer["state"] == "ended":
-        await asyncio.wrap_future(hub.sessions.keeper.durable())
+        await hub.commits.kept()
     return answer
 
 
@@ -161,24 +167,19 @@ def _fetch_answer(found: Fetched, session: Session) -> dict[str, Any]:
 async def _report(hub: Hub, request: Request, body: ReportBody) -> Any:
     name = request.path_params["name"]
 
-    def reported() -> tuple[int, dict[str, Any]]:
-        with hub.sessions.use(name) as session:
-            outcome = session.report(body.client, body.ticket, body.report())
-            return session.study_id, {"outcome": outcome, "state": session.state, "best": _best(session)}
+    def reported(session: Session) -> tuple[int, dict[str, Any]]:
+        outcome = session.report(body.client, body.ticket, body.report())
+        return session.study_id, {"outcome": outcome, "state": session.state, "best": _best(session)}
 
-    study_id, answer = await run_in_threadpool(reported)
-    await asyncio.wrap_future(hub.sessions.keeper.durable(study_id))  # what is acknowledged is kept
+    study_id, answer = await _of_session(hub, name, reported)
+    await hub.commits.kept(study_id)  # what is acknowledged is kept
     hub.n_reports += 1
     hub.changed(name)
     return answer
 
 
 async def _best_of(hub: Hub, request: Request, body: None) -> Any:
-    def found() -> dict[str, Any]:
-        with hub.sessions.use(request.path_params["name"]) as session:
-            return {"state": session.state, **_best(session)}
-
-    return await run_in_threadpool(found)
+    return await _of_session(hub, request.path_params["name"], lambda found: {"state": found.state, **_best(found)})
 
 
 def _control(what: str) -> Callable[[Hub, Request, EmptyBody], Awaitable[Any]]:
@@ -193,7 +194,7 @@ def _control(what: str) -> Callable[[Hub, Request, EmptyBody], Awaitable[Any]]:
                 return summary_of(session)
 
         answer = await run_in_threadpool(done)
-        await asyncio.wrap_future(hub.sessions.keeper.durable())
+        await hub.commits.kept()
         hub.changed(name)
         return answer
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from trimtab.errors import TrimtabError
 from trimtab.jsonable import strict
+from trimtab.serve.commits import Commits
 from trimtab.serve.kept import Kept
 from trimtab.serve.settings import ServeSettings
 from trimtab.serve.starts import Starts
@@ -53,6 +54,7 @@ class Hub:
     Attributes:
         starts: studies that the server has started.
         kept: studies that people look at.
+        commits: what waits for the history.
         is_ending: whether the server is about to end.
         seen: rings with every change that people are shown.
         n_reports, n_problems, n_asks, ask_s: for the metrics.
@@ -64,6 +66,7 @@ class Hub:
         self.sessions, self.settings, self.state_dir, self.clock = sessions, settings, state_dir, clock
         self.starts = Starts(settings.studies, state_dir)
         self.kept = Kept(sessions)
+        self.commits = Commits(sessions.keeper)
         self.seen = Bell()
         self._points: dict[str, Bell] = {}
         self.n_reports = self.n_problems = self.n_asks = 0

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import uvicorn
+from threadpoolctl import threadpool_limits
 
 from trimtab.errors import UsageError
 from trimtab.history import open_history_at
@@ -36,7 +37,8 @@ def run(settings: ServeSettings, state_dir: Path, history_url: str | None, start
         HistoryError, LockedError: see `Sessions`.
     """
     listening = _listening(settings)
-    with listening, open_history_at(history_url, state_dir) as history:
+    # Linear algebra in one thread: matrices are small here, and threads that wait for each other burn cores.
+    with listening, threadpool_limits(1, "blas"), open_history_at(history_url, state_dir) as history:
         sessions = Sessions(history, state_dir, sync_s=settings.sync_s)
         hub = Hub(sessions, settings, state_dir)
         app = make_app(hub)
@@ -54,7 +56,8 @@ def run(settings: ServeSettings, state_dir: Path, history_url: str | None, start
                 ) from error
             port = listening.getsockname()[1]
             started(settings.url.rpartition(":")[0] + f":{port}")
-            asyncio.run(_serve(uvicorn.Server(config), hub, listening))
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                runner.run(_serve(uvicorn.Server(config), hub, listening))
         finally:
             hub.starts.close()
             sessions.close()
@@ -72,6 +75,15 @@ async def _serve(server: uvicorn.Server, hub: Hub, listening: socket.socket) -> 
         loop.add_signal_handler(number, stop)
     vars(server)["capture_signals"] = nullcontext  # its own handlers would end the process by the signal
     await server.serve(sockets=[listening])
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Of uvloop, which takes less of the processor for a request; None where there is none: asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 def _listening(settings: ServeSettings) -> socket.socket:

@@ -149,7 +149,7 @@ async def _stop(hub: Hub, request: Request, body: EmptyBody) -> Any:
         if record.target == "session":
             with hub.sessions.use(record.name) as session:
                 session.stop()
-            hub.sessions.keeper.durable().result()
+            hub.sessions.keeper.wait()
         else:
             hub.starts.stop(record.name, study_id)
         return {"stopping": record.name}

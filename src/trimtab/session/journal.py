@@ -14,7 +14,7 @@ __all__ = ["Journal"]
 
 
 class Journal:
-    """The study of one session in a keeper; what it is given is durable once `Keeper.durable` says so."""
+    """The study of one session in a keeper; what it is given is durable once `Keeper.flush` says so."""
 
     def __init__(self, keeper: Keeper, study_id: int, clock: Callable[[], float]) -> None:
         self._keeper, self._study_id, self._clock = keeper, study_id, clock

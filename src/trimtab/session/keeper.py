@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -14,11 +14,13 @@ from typing import TypeAlias
 from trimtab.errors import HistoryError, InternalError, TrimtabError
 from trimtab.history import Event, History, RefusedError
 from trimtab.records import Trial, Verdict
+from trimtab.session.refusal import ConflictError
 
-__all__ = ["Keeper"]
+__all__ = ["Failed", "Keeper", "require_kept"]
 
 Ending: TypeAlias = tuple[str, Verdict]
-_Waiting: TypeAlias = tuple[int | None, Future[None]]
+Failed: TypeAlias = Mapping[int, TrimtabError]
+"""Study id -> why something of it could not be kept."""
 
 _log = logging.getLogger(__name__)
 
@@ -55,38 +57,50 @@ class Keeper:
         self.linger_s = 0.05
         self._sync_s = sync_s
         self._unsynced_since: float | None = None
-        self.refused: dict[int, HistoryError] = {}
+        self.refused: dict[int, ConflictError] = {}
         self._history = history
         self._logged: set[int] = set()
         self._rows: deque[_Row] = deque()
-        self._waiting: list[_Waiting] = []
+        self._flush: Future[Failed] | None = None
         self._is_writing = False
+        self._is_asleep = False
         self._changed = threading.Condition()
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="trimtab-keeper", daemon=True)
         self._thread.start()
 
     def add(self, study_id: int, value: Trial | Event | Ending) -> None:
-        """Takes something to be kept; written with the next `durable`, or after `linger_s`."""
+        """Takes something to be kept; written with the next `flush`, or after `linger_s`."""
         with self._changed:
             self._rows.append(_Row(study_id, value))
-            if len(self._rows) == 1:
+            if self._is_asleep:
                 self._changed.notify()
 
-    def durable(self, study_id: int | None = None) -> Future[None]:
-        """Done when everything added before is kept; its exception says why it is not.
+    def flush(self) -> Future[Failed]:
+        """Done when everything added before is kept, or could not be; it says what could not.
+
+        Whoever asks before the writing begins is given the same one.
+        """
+        with self._changed:
+            if self._flush is None:
+                flush: Future[Failed] = Future()
+                if not self._rows and not self._is_writing:
+                    flush.set_result({})
+                    return flush
+                self._flush = flush
+                self._changed.notify()
+            return self._flush
+
+    def wait(self, study_id: int | None = None) -> None:
+        """Returns when everything added before is kept.
 
         Args:
             study_id: whose errors are of interest; None: everybody's.
+
+        Raises:
+            TrimtabError: why something is not.
         """
-        future: Future[None] = Future()
-        with self._changed:
-            if not self._rows and not self._waiting and not self._is_writing:
-                future.set_result(None)
-                return future
-            self._waiting.append((study_id, future))
-            self._changed.notify()
-        return future
+        require_kept(self.flush().result(), study_id)
 
     @property
     def n_waiting(self) -> int:
@@ -104,75 +118,93 @@ class Keeper:
         while True:
             with self._changed:
                 self._linger()
-                rows, waiting = list(self._rows), self._waiting
-                self._rows, self._waiting, self._is_writing = deque(), [], True
+                rows, flush = list(self._rows), self._flush
+                self._rows, self._flush, self._is_writing = deque(), None, True
                 is_last = self._is_closed
-            self._keep(rows, waiting)
+            self._keep(rows, flush)
             self._sync(is_last)
             if is_last:
                 return
 
     def _linger(self) -> None:
-        """Until somebody waits for what is there, or it has been there for a while."""
-        has_lingered = False
-        while not self._waiting and not self._is_closed and not has_lingered:
-            due = self._unsynced_since is not None
-            has_lingered = bool(self._rows) or due
-            self._changed.wait(self.linger_s if self._rows else self._sync_s if due else None)
+        """Until somebody waits for what is there, or it has been there for a while, or the disk is to be asked.
+
+        As long as something comes in it looks by itself, so that `add` need not wake it: that would cost more than the writing.
+        """
+        is_idle = False
+        while self._flush is None and not self._is_closed:
+            if self._rows or not is_idle:
+                self._changed.wait(self.linger_s)
+                if self._rows:
+                    return
+                is_idle = True
+            else:
+                left_s = self._unsynced_left_s()
+                if left_s == 0:
+                    return
+                self._is_asleep = True
+                self._changed.wait(left_s)
+                self._is_asleep = False
+
+    def _unsynced_left_s(self) -> float | None:
+        """Seconds until the disk is to be asked; None when there is nothing that it lacks."""
+        since = self._unsynced_since
+        return None if since is None else max(0.0, since + self._sync_s - time.monotonic())
 
     def _sync(self, is_last: bool) -> None:
         """Once for all commits of the last `sync_s`; a disk that refuses is asked again."""
-        since, now = self._unsynced_since, time.monotonic()
-        if since is None or (now - since < self._sync_s and not is_last):
+        left_s = self._unsynced_left_s()
+        if left_s is None or (left_s > 0 and not is_last):
             return
         self._unsynced_since = None
         try:
             self._history.sync()
         except Exception as error:  # noqa: BLE001 - a thread of all sessions: whatever it is, they are told
-            self._unsynced_since = now
+            self._unsynced_since = time.monotonic()
             if not isinstance(error, HistoryError):
                 _log.exception("a bug: the disk cannot be asked to keep what was written")
 
-    def _keep(self, rows: Sequence[_Row], waiting: Sequence[_Waiting]) -> None:
+    def _keep(self, rows: Sequence[_Row], flush: Future[Failed] | None) -> None:
         failed = self._write(rows)
         with self._changed:
-            self._rows.extendleft(reversed([row for row in rows if row.study_id in failed]))
+            again = [row for row in rows if row.study_id in failed and row.study_id not in self.refused]
+            self._rows.extendleft(reversed(again))
             self._is_writing = False
-        for study_id, future in waiting:
-            error = next(iter(failed.values()), None) if study_id is None else failed.get(study_id)
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
+        if flush is not None:
+            flush.set_result(failed)
 
-    def _write(self, rows: Sequence[_Row]) -> dict[int, TrimtabError]:
-        """Study id -> why its rows could not be written; those of the others are."""
+    def _write(self, rows: Sequence[_Row]) -> Failed:
+        """What could not be written; the rows of the other studies are."""
         wanted = [row for row in rows if row.study_id not in self.refused]
+        failed: dict[int, TrimtabError] = {
+            row.study_id: self.refused[row.study_id] for row in rows if row.study_id in self.refused
+        }
         ids = list(dict.fromkeys(row.study_id for row in wanted))
         try:
             self._write_all(wanted)
         except RefusedError:
             pass
         except HistoryError as error:
-            return dict.fromkeys(ids, error)
+            return {**failed, **dict.fromkeys(ids, error)}
         except Exception:  # noqa: BLE001 - a bug: the study that it concerns is found below
             pass
         else:
-            return {}
+            return failed
         tried = [
             (study_id, self._write_one(study_id, [r for r in wanted if r.study_id == study_id])) for study_id in ids
         ]
-        return {study_id: error for study_id, error in tried if error is not None}
+        return {**failed, **{study_id: error for study_id, error in tried if error is not None}}
 
     def _write_one(self, study_id: int, rows: Sequence[_Row]) -> TrimtabError | None:
-        """Why they could not be written, if they are to be tried again."""
+        """Why they could not be written; tried again unless the study is refused."""
         try:
             self._write_all(rows)
         except RefusedError as error:
-            self.refused[study_id] = HistoryError(
+            self.refused[study_id] = ConflictError(
                 f"another process has written trials of study_id={study_id}: {error.message}",
                 hint="end one of the two servers; this one goes on with the session after it is started again",
             )
+            return self.refused[study_id]
         except HistoryError as error:
             return error
         except Exception as error:  # noqa: BLE001 - a thread of all sessions: whatever it is, they are told
@@ -196,3 +228,10 @@ class Keeper:
             self._history.add_many(trials, events, is_synced=is_synced)
             if not is_synced and self._unsynced_since is None:
                 self._unsynced_since = time.monotonic()
+
+
+def require_kept(failed: Failed, study_id: int | None = None) -> None:
+    """Raises why something of that study is not kept; None: of any."""
+    error = next(iter(failed.values()), None) if study_id is None else failed.get(study_id)
+    if error is not None:
+        raise error

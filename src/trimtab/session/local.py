@@ -80,12 +80,12 @@ class LocalSession:
     def __iter__(self) -> Iterator[LocalPoint]:
         while (found := self._session.fetch(self._client)).point is not None:
             yield LocalPoint(self, found.ticket, found.point.config, str(found.point.role))
-        self._sessions.keeper.durable().result()
+        self._sessions.keeper.wait()
 
     def take(self, ticket: str, report: Report) -> None:
         """Takes a report."""
         self._session.report(self._client, ticket, report)
-        self._sessions.keeper.durable().result()
+        self._sessions.keeper.wait()
 
     @property
     def session(self) -> Session:
@@ -95,7 +95,7 @@ class LocalSession:
     def stop(self) -> None:
         """Ends it without a proof; what was measured is kept."""
         self._session.stop()
-        self._sessions.keeper.durable().result()
+        self._sessions.keeper.wait()
 
     def kept(self) -> tuple[StudyRecord, list[Trial]]:
         """Its study as the history has it, for a report."""

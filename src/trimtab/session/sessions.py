@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from trimtab.errors import HistoryError, LockedError
 from trimtab.history import History, StudyQuery, StudyRecord, StudySummary, space_to_json
@@ -25,15 +25,37 @@ __all__ = ["KIND", "Sessions"]
 KIND = "session"
 """Kind of the target of a study that clients measure."""
 
+T = TypeVar("T")
+
 _MOST_RUNNING = 1000
 
 
+_SHORT_S = 0.005
+"""A call that takes less may keep everybody else waiting: handing it to a thread would cost others nearly as much."""
+
+_FORGOTTEN = 0.95
+"""What counts of a long call after each further one: 45 of them after one of 50 ms a session is taken for quick again."""
+
+
 class _Held:
-    """A session with the lock that whoever calls it must hold."""
+    """A session with the lock that whoever calls it must hold.
+
+    Attributes:
+        long_s: what the longest call of late took; a session begins as slow, since first calls may load a searcher's libraries.
+    """
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.lock = threading.Lock()
+        self.long_s = 10 * _SHORT_S
+
+    def call(self, call: Callable[[Session], T], timer: Callable[[], float]) -> T:
+        """What `call` gives of the session; the lock is held."""
+        began = timer()
+        try:
+            return call(self.session)
+        finally:
+            self.long_s = max(timer() - began, _FORGOTTEN * self.long_s)
 
 
 class Sessions:
@@ -68,6 +90,7 @@ class Sessions:
         self.history = history
         self.keeper = Keeper(history, sync_s)
         self._folder, self._clock, self._most = state_dir / "logs", clock, most
+        self._timer: Callable[[], float] = time.perf_counter
         self._held: dict[str, _Held] = {}
         self._lock = threading.RLock()
 
@@ -144,14 +167,46 @@ class Sessions:
 
         Raises:
             UnknownError: there is none.
-            HistoryError: it cannot be read, or another server has gone on with it.
+            ConflictError: another server has gone on with it.
+            HistoryError: it cannot be read.
         """
         held = self._get(name)
         with held.lock:
-            refused = self.keeper.refused.get(held.session.study_id)
-            if refused is not None:
-                raise ConflictError(refused.message, hint=refused.hint)
+            self._require_own(held)
             yield held.session
+
+    def call(self, name: str, call: Callable[[Session], T]) -> T:
+        """What `call` gives of the session of that name; for one thread at a time.
+
+        Raises:
+            As `use`.
+        """
+        held = self._get(name)
+        with held.lock:
+            self._require_own(held)
+            return held.call(call, self._timer)
+
+    def call_now(self, name: str, call: Callable[[Session], T]) -> T | None:
+        """The same where it takes no time: the session is in memory, nobody uses it and its calls of late were short.
+
+        None when `call`, which gives something else, was not called.
+
+        Raises:
+            ConflictError: as `use`.
+        """
+        held = self._held.get(name)
+        if held is None or held.long_s > _SHORT_S or not held.lock.acquire(blocking=False):
+            return None
+        try:
+            self._require_own(held)
+            return held.call(call, self._timer)
+        finally:
+            held.lock.release()
+
+    def _require_own(self, held: _Held) -> None:
+        refused = self.keeper.refused.get(held.session.study_id)
+        if refused is not None:
+            raise ConflictError(refused.message, hint=refused.hint)
 
     def _get(self, name: str) -> _Held:
         with self._lock:
@@ -187,7 +242,7 @@ class Sessions:
         """
         with self._lock, self.use(name) as old:
             old.stop("restarted by a client")
-            self.keeper.durable().result()
+            self.keeper.wait()
             new = self._new(old.spec)
             new.members.by_id = old.members.by_id
             return new

@@ -85,13 +85,21 @@ class Encoding:
         Raises:
             SpaceError: a config has not exactly the knobs of the space, or a value that is not legal.
         """
-        columns = self._empty(len(configs))
         for config in configs:
             if config.keys() != self.axes.keys():
                 self.check_names(config)
+        if len(configs) == 1:
+            return self._of_one(configs[0])
+        columns = self._empty(len(configs))
         for i, (name, axis) in enumerate(self.axes.items()):
             columns.values[:, i], columns.bins[:, i] = axis.find_all([config[name] for config in configs])
         return columns
+
+    def _of_one(self, config: Mapping[str, Value]) -> Columns:
+        """As a searcher asks and is told of them: an array for each knob would take most of the time."""
+        pairs = [axis.find(config[name]) for name, axis in self.axes.items()]
+        values, bins = np.array([[v for v, _ in pairs]], dtype=np.float64), [[i for _, i in pairs]]
+        return Columns(values, np.array(bins, dtype=np.int64))
 
     def check_names(self, values: Mapping[str, Value]) -> None:
         """Raises SpaceError unless `values` names exactly the knobs of the space."""

@@ -357,6 +357,8 @@ class Space:
             return [Config({})] * n
         points = draw(n, rng, self._frames, self.feasible_mask)
         configs = self.decode_many(points)
+        if len(configs) == n:
+            return configs
         rest = stretched(rng.random((n - len(configs), self.n_dims)), self._frames)
         return configs + [self.repair(config) for config in self.decode_many(rest)]
 
