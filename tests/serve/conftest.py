@@ -34,7 +34,7 @@ def served(tmp_path: Path) -> Iterator[Callable[..., Api]]:
     def close() -> None:
         while made:
             hub, history = made.pop()
-            hub.starts.close()
+            hub.close()
             hub.sessions.close()
             history.close()
 

@@ -319,7 +319,7 @@ def test_a_session_is_called_at_once_while_it_is_quick(opened: Opened) -> None:
     sessions.begin(spec())
     assert sessions.call_now("s", thinks(0)) is None, "nothing is known of it yet"
     assert sessions.call_now("unknown", thinks(0)) is None
-    for _ in range(45):
+    for _ in range(28):
         assert sessions.call("s", thinks(0)) == "s"
     assert sessions.call_now("s", thinks(0.001)) == "s"
     with sessions.use("s"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -66,7 +67,9 @@ def endpoint(hub: Hub, operation: Operation) -> Callable[[Request], Awaitable[Re
 async def _of_session(hub: Hub, name: str, call: Callable[[Session], T]) -> T:
     """What `call` gives of that session: at once where it is quick, else in a thread, so that others go on while it thinks."""
     found = hub.sessions.call_now(name, call)
-    return await run_in_threadpool(hub.sessions.call, name, call) if found is None else found
+    if found is not None:
+        return found
+    return await asyncio.get_running_loop().run_in_executor(hub.threads, hub.sessions.call, name, call)
 
 
 def _best(session: Session) -> dict[str, Any]:

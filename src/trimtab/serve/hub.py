@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -22,6 +23,8 @@ from trimtab.session.view import summary_of
 from trimtab.study import running_now
 
 __all__ = ["Bell", "Hub"]
+
+_MOST_THREADS = 40
 
 
 class Bell:
@@ -55,6 +58,7 @@ class Hub:
         starts: studies that the server has started.
         kept: studies that people look at.
         commits: what waits for the history.
+        threads: for calls of sessions that think; Starlette's own cost as much as such a request takes otherwise.
         is_ending: whether the server is about to end.
         seen: rings with every change that people are shown.
         n_reports, n_problems, n_asks, ask_s: for the metrics.
@@ -67,11 +71,17 @@ class Hub:
         self.starts = Starts(settings.studies, state_dir)
         self.kept = Kept(sessions)
         self.commits = Commits(sessions.keeper)
+        self.threads = ThreadPoolExecutor(_MOST_THREADS, "trimtab-session")
         self.seen = Bell()
         self._points: dict[str, Bell] = {}
         self.n_reports = self.n_problems = self.n_asks = 0
         self.ask_s = 0.0
         self.is_ending = False
+
+    def close(self) -> None:
+        """Waits for what was started: studies restore their targets."""
+        self.starts.close()
+        self.threads.shutdown()
 
     def end(self) -> None:
         """Nobody is to wait any longer: the server ends."""

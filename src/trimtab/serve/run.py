@@ -59,7 +59,7 @@ def run(settings: ServeSettings, state_dir: Path, history_url: str | None, start
             with asyncio.Runner(loop_factory=_loop_factory()) as runner:
                 runner.run(_serve(uvicorn.Server(config), hub, listening))
         finally:
-            hub.starts.close()
+            hub.close()
             sessions.close()
 
 

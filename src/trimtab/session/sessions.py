@@ -41,13 +41,14 @@ class _Held:
     """A session with the lock that whoever calls it must hold.
 
     Attributes:
-        long_s: what the longest call of late took; a session begins as slow, since first calls may load a searcher's libraries.
+        long_s: what the longest call of late took; a session begins as slow, since one of its first calls may be the first that
+            asks a model.
     """
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.lock = threading.Lock()
-        self.long_s = 10 * _SHORT_S
+        self.long_s = 4 * _SHORT_S
 
     def call(self, call: Callable[[Session], T], timer: Callable[[], float]) -> T:
         """What `call` gives of the session; the lock is held."""
