@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml $(shell find crates -path '*/src/*' -name '*.rs' 2>/dev/null))
 
-.PHONY: demo demo-stack check code compiled test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-fernando bench-zhou2013 bench-karcher bench-engine-overhead bench-cgptuner bench-live
+.PHONY: demo demo-stack check check-stages code compiled test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-fernando bench-zhou2013 bench-karcher bench-engine-overhead bench-cgptuner bench-live
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
@@ -33,6 +33,11 @@ demo-stack: $(STAMP)
 # Where no bytecode is kept, each worker and each command that a test starts compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
+# In CI nothing is built a second time: what rustc would keep for that costs time.
+ifeq ($(CI),true)
+export CARGO_INCREMENTAL := 0
+endif
+
 # What is started by several jobs at once does not share them: cargo and make inside it would warn.
 OWN    := env -u MAKEFLAGS -u MFLAGS
 PYTEST := $(OWN) $(BIN)/python -m pytest --durations=10
@@ -42,11 +47,15 @@ timed   = @began=$$(date +%s); for goal in $(2); do $(MAKE) --no-print-directory
 
 # Everything that needs no server, in a minute or so: run it before each commit.
 check: $(DEV)
-	$(call timed,check,lint-python test-quick)
+	$(call timed,check,check-stages)
 
 # All promises on real servers.
 test: $(DEV)
 	$(call timed,test,needs code test-stages)
+
+# What uses one core only, mypy, beside the tests.
+check-stages: $(DEV)
+	@$(MAKE) --no-print-directory --output-sync=target -j 2 lint-python test-quick
 
 # Service tests leave a third of the processor to others; the tests that need nothing else take it, behind them. What each prints
 # comes when it has ended.
@@ -60,14 +69,15 @@ test-full: $(DEV)
 # Tests that wait for servers three quarters of their time; six of them keep two cores busy. Only the folders that hold such tests
 # are collected: each worker collects for itself. Each stage has a cache to itself, which says what failed.
 SERVICE := tests/apps tests/docs tests/engine tests/faults tests/history tests/native tests/serve tests/service tests/systems tests/wayback tests/workload
+# Some of the other tests wait too, for programs and for seconds to pass: three of them keep two cores busy.
 # The long form shuffles its tests; there the plug-in for it is no matter, here it would take 20 s of CPU.
 IN_ORDER := -p no:randomly
 test-quick:
-	$(PYTEST) $(IN_ORDER) -m "not service and not slow" -n 2 --dist worksteal
+	$(PYTEST) $(IN_ORDER) -m "not service and not slow" -n 3 --dist worksteal
 UNIT_CACHE := .pytest_cache/unit
 SERVICE_CACHE := .pytest_cache/service
 test-unit:
-	$(BEHIND) $(PYTEST) $(IN_ORDER) -o cache_dir=$(UNIT_CACHE) -m "not service" -n 2 --dist worksteal || $(BIN)/python -m tests.again $$? $(UNIT_CACHE)
+	$(BEHIND) $(PYTEST) $(IN_ORDER) -o cache_dir=$(UNIT_CACHE) -m "not service" -n 3 --dist worksteal || $(BIN)/python -m tests.again $$? $(UNIT_CACHE)
 test-service:
 	$(PYTEST) $(IN_ORDER) -o cache_dir=$(SERVICE_CACHE) -m service -n 6 --dist worksteal $(SERVICE) || $(BIN)/python -m tests.again $$? $(SERVICE_CACHE)
 test-long: export TRIMTAB_TESTS = full

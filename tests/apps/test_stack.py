@@ -64,7 +64,7 @@ description_length = 200
 think_scale = 0
 
 [workload.load]
-users = 4
+users = 1
 """
 PLAN = MeasurePlan(window_s=2, window_max_s=2, warmup_floor_s=0, warmup_cap_s=0)
 ALL = {"web.ThreadsPerChild": 50, "app.maxThreads": 50, "app.maxTotal": 20, "db.work_mem": 8192}

@@ -171,6 +171,7 @@ def test_a_sample_needs_a_measurement(fake: FakeStudy) -> None:
         Sample.of(lost, Objective("throughput"))
 
 
+@pytest.mark.slow
 def test_the_verdict_and_the_report_say_what_refused_a_gain(fake: FakeStudy) -> None:
     fake.target._speed = lambda values: 4000.0 if not values["compile"] else 1000.0
     fake.workload.noise_sd = 0.3
@@ -183,6 +184,7 @@ def test_the_verdict_and_the_report_say_what_refused_a_gain(fake: FakeStudy) -> 
     assert "but it is not accepted: the baseline varies by" in text
 
 
+@pytest.mark.slow
 def test_a_proven_gain_has_every_condition_met(fake: FakeStudy) -> None:
     record, _ = fake.tune()
     assert record.verdict.result == "better"

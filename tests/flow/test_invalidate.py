@@ -41,6 +41,7 @@ def too_good(ask: Ask, rng: np.random.Generator) -> Trial:
 
 
 @pytest.mark.parametrize("searcher", ["forest", "random", "gp"])
+@pytest.mark.slow
 def test_what_was_invalid_does_not_win(searcher: str) -> None:
     study, rng = begun(searcher), np.random.default_rng(1)
     wrong = go_on(study, rng, role=Role.SEARCH)[-1]

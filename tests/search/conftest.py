@@ -29,13 +29,16 @@ OF_THE_LEDGER = (
     "test_the_same_trial_told_twice_changes_nothing",
 )  # fmt: skip
 """Promises that a searcher keeps through the ledger that all share: the long form tries them with `COSTLY` ones too, the quick
-form with those that fit no model, and with auto and tpe."""
+form with those that fit no model and go by what they were told, and with auto and tpe."""
 
 COSTLY = (
     "ContextualGaussianProcessSearcher", "EnsembleSearcher", "ForestSearcher", "GaussianProcessSearcher",
     "GaussianProcessWithoutDesign", "OptunaSearcher", "ProjectionSearcher", "SmacSearcher", "TrustRegionSearcher",
 )  # fmt: skip
 """Classes, or the tests of a variant, whose asks take long: peers, and what `auto` is made of."""
+
+LIKE_ANOTHER = ("LatinHypercubeSearcher", "NelderMeadFromRandomSimplex", "SobolSearcher")
+"""The same of which another is cheap: points that were drawn before anything is told, as a grid's are, and one more simplex."""
 
 OF_THE_CHECK = ("auto", "grid", "nelder_mead", "random")
 """Searchers that `make check` tries too: the default, and one of each family that fits no model; the others are marked `slow`."""
@@ -51,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if module not in OF_THE_CHECK or _space(item) in ("mixed", "conditional"):
             item.add_marker(pytest.mark.slow)
         names = {made_by.__name__, item.cls.__name__.removeprefix("Test")}  # type: ignore[attr-defined]
-        is_left_out = not names.isdisjoint(COSTLY) and item.originalname in OF_THE_LEDGER  # type: ignore[attr-defined]
+        is_left_out = not names.isdisjoint((*COSTLY, *LIKE_ANOTHER)) and item.originalname in OF_THE_LEDGER  # type: ignore[attr-defined]
         is_slow_ask = made_by.__name__ == "SmacSearcher" and _space(item) == "tiny"
         if is_left_out or is_slow_ask or not _is_quick(item, module in CHEAP):
             item.add_marker(pytest.mark.full)

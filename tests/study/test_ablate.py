@@ -112,7 +112,9 @@ def test_a_config_that_crashes_without_a_knob_keeps_it(fake: FakeStudy) -> None:
     assert record.status == "proven"
 
 
-@pytest.mark.parametrize("budget", ["70s", "100s", "140s", "200s", "300s"])
+@pytest.mark.parametrize(
+    "budget", ["70s", "200s", *(pytest.param(each, marks=pytest.mark.full) for each in ("100s", "140s", "300s"))]
+)
 def test_the_budget_in_seconds_holds_in_every_phase(
     fake: FakeStudy, monkeypatch: pytest.MonkeyPatch, budget: str
 ) -> None:
@@ -169,7 +171,7 @@ class Death(BaseException):
     """Ends the tuner on the spot, as a kill does; nothing may catch it."""
 
 
-@pytest.mark.parametrize("role", [Role.ABLATION, Role.PROOF_CANDIDATE])
+@pytest.mark.parametrize("role", [Role.ABLATION, pytest.param(Role.PROOF_CANDIDATE, marks=pytest.mark.full)])
 def test_a_sudden_death_after_the_search_resumes_by_replay(fake: FakeStudy, role: Role) -> None:
     _study(fake, 20, proof="ablation_share = 0.5")
 

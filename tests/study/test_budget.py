@@ -51,7 +51,7 @@ def _tuned(fake: FakeStudy, budget: str, *, more: str = "") -> tuple[Verdict, li
     return record.verdict, trials
 
 
-@pytest.mark.parametrize("budget_s", [210, 360, 900])
+@pytest.mark.parametrize("budget_s", [210, *(pytest.param(each, marks=pytest.mark.full) for each in (360, 900))])
 def test_most_of_the_time_goes_to_the_search(fake: FakeStudy, budget_s: int) -> None:
     _, trials = _tuned(fake, f"{budget_s}s")
     first = next(i for i, t in enumerate(trials) if t.role in _SEARCH)

@@ -15,6 +15,7 @@ from tests.fakes import FakeStudy
 from trimtab import plugins
 from trimtab.errors import LoadError, UsageError
 from trimtab.flow.cycle import searcher_of
+from trimtab.history import StudyRecord
 from trimtab.records import Context, Endpoint, Role, Trial
 from trimtab.report import render_html, report_text, to_json
 from trimtab.study import StudyFile, bench, load_study_file, winner_of
@@ -103,9 +104,31 @@ def _names(trials: list[Trial], *roles: Role) -> list[str]:
     return [t.context.workload for t in trials if t.role in roles]
 
 
+@dataclass(frozen=True)
+class Usual:
+    """What is left of the study as the fixture makes it."""
+
+    record: StudyRecord
+    trials: list[Trial]
+    resets: list[str]
+    phases: list[str]
+
+
+_USUAL: list[Usual] = []
+"""Made once by each worker."""
+
+
+@pytest.fixture
+def usual(cycled: Cycled) -> Usual:
+    if not _USUAL:
+        record, trials = cycled.study.tune()
+        _USUAL.append(Usual(record, trials, cycled.resets, cycled.study.listener.phases))
+    return _USUAL[0]
+
+
 @pytest.mark.slow
-def test_contexts_take_turns_and_each_is_compared_with_its_own_baseline(cycled: Cycled) -> None:
-    record, trials = cycled.study.tune()
+def test_contexts_take_turns_and_each_is_compared_with_its_own_baseline(usual: Usual) -> None:
+    record, trials = usual.record, usual.trials
     assert _names(trials, Role.BASELINE)[:6] == ["fake write"] * 3 + ["fake read"] * 3
     assert _names(trials, Role.SEARCH)[:18] == (["fake write"] * 3 + ["fake read"] * 3) * 3
     # The night is four times as fast as the day: against the day's baseline all of its losses would be far below 0.
@@ -116,8 +139,8 @@ def test_contexts_take_turns_and_each_is_compared_with_its_own_baseline(cycled: 
 
 
 @pytest.mark.slow
-def test_the_verdict_has_one_config_for_all_and_the_best_of_each(cycled: Cycled) -> None:
-    record, trials = cycled.study.tune()
+def test_the_verdict_has_one_config_for_all_and_the_best_of_each(usual: Usual) -> None:
+    record, trials = usual.record, usual.trials
     verdict, cycle = record.verdict, record.verdict.cycle
     assert cycle is not None
     day, night = cycle.contexts
@@ -140,8 +163,8 @@ def test_the_verdict_has_one_config_for_all_and_the_best_of_each(cycled: Cycled)
 
 
 @pytest.mark.slow
-def test_the_reports_show_the_contexts(cycled: Cycled) -> None:
-    record, trials = cycled.study.tune()
+def test_the_reports_show_the_contexts(usual: Usual) -> None:
+    record, trials = usual.record, usual.trials
     text, html, data = report_text(record, trials), render_html(record, trials), to_json(record, trials)
     for shown in (text, html):
         assert "The contexts of the cycle" in shown
@@ -168,10 +191,9 @@ def test_when_contexts_want_opposite_things_no_one_config_is_claimed(cycled: Cyc
 
 
 @pytest.mark.slow
-def test_data_is_made_ready_once_and_cleaned_up_at_the_end(cycled: Cycled) -> None:
-    cycled.study.tune()
-    assert cycled.resets == ["write", "clean"]
-    assert any("every run goes on from what the last one left" in line for line in cycled.study.listener.phases)
+def test_data_is_made_ready_once_and_cleaned_up_at_the_end(usual: Usual) -> None:
+    assert usual.resets == ["write", "clean"]
+    assert any("every run goes on from what the last one left" in line for line in usual.phases)
 
 
 @pytest.mark.slow

@@ -129,7 +129,12 @@ def test_nothing_is_made_legal_where_no_play_is_to_be_tried(fake: FakeStudy) -> 
 
 @pytest.mark.parametrize(
     ("plays", "searcher", "is_played"),
-    [("auto", "auto", True), ("auto", "random", False), ("on", "random", True), ("off", "auto", False)],
+    [
+        pytest.param("auto", "auto", True, marks=pytest.mark.full),
+        ("auto", "random", False),
+        ("on", "random", True),
+        ("off", "auto", False),
+    ],
 )
 def test_the_study_file_says_whether_plays_are_tried(
     fake: FakeStudy, plays: str, searcher: str, is_played: bool

@@ -187,25 +187,18 @@ def test_trials_of_tune_and_design_count_together_when_asked(fake: FakeStudy) ->
     assert both.consensus.names[0] == "page_cost"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('kind = "fake"\n\n[workload]', 'kind = "fake"\nmemory_mib = 512\n\n[workload]', ""),
-        (
-            'name = "fake"',
-            'name = "fake"\nobjective = "latency_p99"',
-            "study='fake.rank-sobol' has objective='latency_p99'",
-        ),
-    ],
-)
-def test_studies_of_another_objective_are_not_mixed(fake: FakeStudy, old: str, new: str, message: str) -> None:
+def test_studies_of_another_target_table_are_ranked_together_and_those_of_another_objective_not(
+    fake: FakeStudy,
+) -> None:
     _design(fake)
-    fake.text = fake.text.replace(old, new, 1)
-    _design(fake, "sobol")
-    if not message:
-        assert len(_rank(fake, "fake.rank-lhs", beside=["fake.rank-sobol"]).sources) == 2
-        return
-    with pytest.raises(UsageError, match=message) as caught:
+    text = fake.text
+    fake.text = text.replace('kind = "fake"\n\n[workload]', 'kind = "fake"\nmemory_mib = 512\n\n[workload]', 1)
+    _design(fake, "one-at-a-time", None)
+    beside = _rank(fake, "fake.rank-lhs", rankers=["lasso"], beside=["fake.rank-one-at-a-time"])
+    assert len(beside.sources) == 2
+    fake.text = text.replace('name = "fake"', 'name = "fake"\nobjective = "latency_p99"', 1)
+    _design(fake, "sobol", 12)
+    with pytest.raises(UsageError, match="study='fake.rank-sobol' has objective='latency_p99'") as caught:
         _rank(fake, "fake.rank-lhs", beside=["fake.rank-sobol"])
     assert caught.value.hint == "rank them separately: their trials do not measure the same thing"
 
@@ -236,25 +229,23 @@ def test_changed_server_is_not_mixed_into_a_design(fake: FakeStudy) -> None:
         _design(fake, runs=28)
 
 
-@pytest.mark.parametrize(
-    ("act", "message", "hint"),
-    [
-        (lambda fake: _rank(fake, "nobody"), "the history holds no study named 'nobody'", "it holds: fake.rank-lhs"),
-        (lambda fake: _rank(fake, "fake", beside=["nobody"]), "no study named 'nobody'", "it holds: fake.rank-lhs"),
-        (lambda fake: _rank(fake, "fake", rankers=["forrest"]), "unknown ranker='forrest'", "did you mean 'forest'?"),
-        (lambda fake: _design(fake, "latin"), "unknown design='latin'", "use one of: sard, lhs, sobol, one-at-a-time"),
-        (lambda fake: _design(fake, "sobol", 3), "runs=3 are too few for design='sobol'", "ask for 8 or more"),
-        (lambda fake: _design(fake, "sard", 3), "runs=3 are too few for design='sard'", "6 knobs need 8 runs"),
-    ],
+_IMPOSSIBLE: tuple[tuple[Callable[[FakeStudy], object], str, str], ...] = (
+    (lambda fake: _rank(fake, "nobody"), "the history holds no study named 'nobody'", "it holds: fake.rank-lhs"),
+    (lambda fake: _rank(fake, "fake", beside=["nobody"]), "no study named 'nobody'", "it holds: fake.rank-lhs"),
+    (lambda fake: _rank(fake, "fake", rankers=["forrest"]), "unknown ranker='forrest'", "did you mean 'forest'?"),
+    (lambda fake: _design(fake, "latin"), "unknown design='latin'", "use one of: sard, lhs, sobol, one-at-a-time"),
+    (lambda fake: _design(fake, "sobol", 3), "runs=3 are too few for design='sobol'", "ask for 8 or more"),
+    (lambda fake: _design(fake, "sard", 3), "runs=3 are too few for design='sard'", "6 knobs need 8 runs"),
 )
-def test_what_cannot_be_done_is_said(
-    fake: FakeStudy, act: Callable[[FakeStudy], object], message: str, hint: str
-) -> None:
+
+
+def test_what_cannot_be_done_is_said(fake: FakeStudy) -> None:
     _design(fake)
-    with pytest.raises(UsageError) as caught:
-        act(fake)
-    assert message in caught.value.message
-    assert hint in str(caught.value.hint)
+    for act, message, hint in _IMPOSSIBLE:
+        with pytest.raises(UsageError) as caught:
+            act(fake)
+        assert message in caught.value.message
+        assert hint in str(caught.value.hint)
 
 
 def test_too_few_trials_are_said(fake: FakeStudy) -> None:

@@ -111,6 +111,8 @@ def test_a_stack_is_tuned_applied_and_rolled_back(three: ThreeFakes) -> None:
     assert any("apply.app" in trial.cost_s for trial in trials)
     assert record.verdict.wall_s["apply"] >= 0
     assert record.status == "proven", "the fake database has much to gain"
+    again, stored = three.tune()
+    assert (again.id, len(stored)) == (record.id, len(trials)), "it is shown again, and nothing is measured"
     config = record.verdict.config
     tiers = {name.partition(".")[0] for name in config}
     for tier in tiers:
@@ -123,11 +125,6 @@ def test_a_stack_is_tuned_applied_and_rolled_back(three: ThreeFakes) -> None:
     assert {name: effective[name] for name in config} == dict(config)
     rollback("fake", state)
     assert three.values == found
-
-
-def test_a_resumed_study_of_a_stack_measures_nothing_again(three: ThreeFakes) -> None:
-    record, _ = three.tune()
-    assert three.tune()[0].id == record.id
 
 
 def test_a_study_of_a_stack_starts_from_another(three: ThreeFakes) -> None:

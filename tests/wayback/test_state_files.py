@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.fuzz import mutated
+from tests.needs import IS_FULL
 from tests.wayback.actor import Actor, Ran, Zygote, deadmen
 from tests.wayback.ways import CANARY, PostgresWay, Templates, made
 from trimtab.trial.lines import encode_line, read_lines
@@ -136,9 +137,10 @@ def _other_file(wreck: Wreck) -> None:
     _both(wreck, lambda path: _head_with(path, change))
 
 
+UNDAMAGED = "as it was"
 FILES = ("journal/*.open", "journal/*.copy", "rollback/*.json", "locks/*.lock")
 CASES: dict[str, Callable[[Wreck], object]] = {
-    "as it was": lambda wreck: None,
+    UNDAMAGED: lambda wreck: None,
     "open missing": lambda wreck: wreck.file("journal/*.open").unlink(),
     "copy missing": lambda wreck: wreck.file("journal/*.copy").unlink(),
     "rollback missing": lambda wreck: wreck.file("rollback/*.json").unlink(),
@@ -181,12 +183,21 @@ CASES: dict[str, Callable[[Wreck], object]] = {
 }
 
 
+ONLY_LONG = {
+    "both empty", "rollback empty", "rollback binary", "rollback huge", "lock huge", "rollback symlink", "locks symlink",
+    "rollback of another user", "locks pipe",
+}  # fmt: skip
+"""Damage that another file has in the quick form; links and owners of what `rollback` reads are in tests/cli/test_apply.py."""
+
+
 def _judged(wreck: Wreck, title: str) -> list[Ran]:
-    """`recover`, `rollback`, and both again; the server and everything else looked at after each."""
+    """`recover`, `rollback`, and what was refused again; the server and everything else looked at after each."""
     instance = wreck.way.instance
     second = wreck.second.own_content()
     ran = []
     for words in (("recover",), ("rollback", "one"), ("recover",)):
+        if len(ran) == 2 and ran[0].code == 0 and title != UNDAMAGED and not IS_FULL:
+            break
         before = wreck.way.own_content()
         done = wreck.actor.cli(*words)
         ran.append(done)
@@ -207,12 +218,12 @@ def _lines(content: bytes | None) -> set[bytes]:
     return {line for line in (content or b"").splitlines() if not line.startswith(b"#")}
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.full if c in ONLY_LONG else ()) for c in CASES])
 def test_a_damaged_state_file_is_told_and_does_no_harm(case: str, wreck: Wreck) -> None:
     wreck.reset()
     CASES[case](wreck)
     ran = _judged(wreck, case)
-    if case == "as it was":
+    if case == UNDAMAGED:
         assert [each.code for each in ran] == [0, 0, 0]
         assert _lines(wreck.way.own_content()) == _lines(wreck.found)
 

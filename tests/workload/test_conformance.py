@@ -25,6 +25,7 @@ class TestHttp(WorkloadSuite):
             yield Endpoint(protocol="http", host="127.0.0.1", port=web.port, user="", database="")
 
 
+@pytest.mark.slow
 class TestSite(TestHttp):
     kind = "site"
     directory = Path(__file__).parent
