@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml $(shell find crates -path '*/src/*' -name '*.rs' 2>/dev/null))
 
-.PHONY: demo demo-stack check check-stages code compiled test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-fernando bench-zhou2013 bench-karcher bench-engine-overhead bench-cgptuner bench-live
+.PHONY: demo demo-stack check check-stages code compiled test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-fernando bench-zhou2013 bench-karcher bench-engine-overhead bench-engine-instructions bench-cgptuner bench-live
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
@@ -178,6 +178,10 @@ bench-karcher: $(STAMP)
 # What the extension costs where it has nothing to do: pgbench in pairs, half an hour, alone on the machine.
 bench-engine-overhead: $(STAMP)
 	$(BIN)/python benchmarks/karcher/overhead.py $(BENCH)
+
+# The same in instructions under valgrind, which no other load changes; minutes.
+bench-engine-instructions: $(STAMP)
+	$(BIN)/python benchmarks/karcher/instructions.py --results benchmarks/karcher/instructions.json $(BENCH)
 
 # Six contexts that take turns, on WiredTiger and PostgreSQL: ten hours or more, alone on the machine; it goes on where it was stopped.
 # BENCH="--quick" shows in minutes that it works.

@@ -171,6 +171,32 @@ def test_modes(session: Session) -> None:
     assert session.rows(f"EXPLAIN {OWN}")[-1][0] == "Trimtab: observed only"
 
 
+def test_statements_that_are_short_get_no_query_id_and_are_found_when_they_become_long(session: Session) -> None:
+    session.connection.prepare_threshold = None  # each execution is planned
+    session.tune("base=0.001")
+    asks = "SELECT query_id FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+    ids = [session.value(asks) for _ in range(20)]
+    assert ids[0] is not None
+    assert None in ids
+    for _ in range(20):
+        session.rows(OWN)
+    assert session.classes() == []
+    session.tune("base=100")
+    found = session.learn(OWN, 80)
+    assert (found["own_ms"], found["calls"] >= 10) == (pytest.approx(100), True)
+
+
+def test_a_long_statement_without_a_query_id_gets_one(session: Session) -> None:
+    """It looks like those that were short before; here the clock counts."""
+    session.tune("")
+    session.rows("SET trimtab.min_duration = '100ms'")
+    for _ in range(10):
+        session.rows("SELECT pg_sleep(0)")
+    for _ in range(5):
+        session.rows("SELECT pg_sleep(0.2)")
+    assert [row["left_alone"] for row in session.classes()] == ["it calls volatile functions"]
+
+
 def test_pin_forget_reset_export(session: Session) -> None:
     query_id = session.learn(OWN, 20)["query_id"]
     assert session.value(f"SELECT trimtab_pin({query_id}, 'work_mem=16MB, jit=off')") == 1

@@ -12,8 +12,6 @@
 
 #include <math.h>
 
-/* A statement that is known to be too short for a class is measured so rarely. */
-#define SHORT_SAMPLE 64
 #define SAVE_EVERY_MS (5 * 60 * 1000)
 
 static struct {
@@ -62,6 +60,12 @@ static bool is_as_planned(const Planned *p)
     return p->ticket.kind == TT_DEFAULT || (trimtab_mode == MODE_TUNE && trimtab_situation() == LEFT_NOT);
 }
 
+/* Off, and nothing of ours is under way. What a function then switches on begins with the function's own statements. */
+static bool is_idle(void)
+{
+    return trimtab_mode == MODE_OFF && trimtab_nesting == 0 && now.desc == NULL && !trimtab_is_in_force;
+}
+
 static void forget_now(void)
 {
     trimtab_release();
@@ -71,11 +75,13 @@ static void forget_now(void)
 
 static void begin(QueryDesc *desc)
 {
-    uint32 mark = trimtab_tag_of(desc->plannedstmt);
-    Planned *p = trimtab_planned(mark);
+    uint32 mark;
+    Planned *p;
     Front *f;
     if (now.desc != NULL) forget_now(); /* a cursor that is still open: it goes on without us */
     if (desc->plannedstmt->queryId == 0 || trimtab_in_explain) return;
+    mark = trimtab_tag_of(desc->plannedstmt);
+    p = trimtab_planned(mark);
     f = trimtab_front_of((uint64)desc->plannedstmt->queryId);
     if (mark == 0 && f->n >= N_FIRST && !trimtab_is_class(f) && ++f->skipped % SHORT_SAMPLE != 0) return;
     now.query_id = f->query_id;
@@ -109,6 +115,10 @@ static void start(QueryDesc *desc, int flags)
     instr_time began;
     bool was_in_force;
     int level;
+    if (is_idle()) {
+        call_start(desc, flags);
+        return;
+    }
     if (!trimtab_is_ours() || (flags & EXEC_FLAG_EXPLAIN_ONLY)) {
         level = trimtab_open_base(&was_in_force);
         call_start(desc, flags);
@@ -167,8 +177,9 @@ static void run(RUN_ARGUMENTS)
     instr_time began;
     bool was_in_force;
     int level;
-    if (trimtab_mode == MODE_OFF && now.desc == NULL && !trimtab_is_in_force) {
-        call_run(RUN_VALUES);
+    if (is_idle()) {
+        if (next_run != NULL) next_run(RUN_VALUES);
+        else standard_ExecutorRun(RUN_VALUES);
     } else if (now.desc != desc || trimtab_nesting > 0) {
         level = trimtab_open_base(&was_in_force);
         call_run(RUN_VALUES);
@@ -191,13 +202,22 @@ static void run(RUN_ARGUMENTS)
     }
 }
 
+static void call_finish(QueryDesc *desc)
+{
+    if (next_finish != NULL) next_finish(desc);
+    else standard_ExecutorFinish(desc);
+}
+
 static void finish(QueryDesc *desc)
 {
+    if (is_idle() || (desc->operation == CMD_SELECT && desc->estate->es_auxmodifytables == NIL)) { /* nothing left to run, no triggers */
+        call_finish(desc);
+        return;
+    }
     trimtab_nesting++;
     PG_TRY();
     {
-        if (next_finish != NULL) next_finish(desc);
-        else standard_ExecutorFinish(desc);
+        call_finish(desc);
     }
     PG_FINALLY();
     {
@@ -268,6 +288,7 @@ static void conclude(void)
         f->n++;
         f->mean_ms += (ms - f->mean_ms) / Min(f->n, 16);
     }
+    if (now.is_complete) trimtab_note_length(f, ms);
     if (now.has_class) conclude_class(ms);
     else if (trimtab_is_class(f) && !f->was_reset && trimtab_mode == MODE_TUNE) {
         /* From now on it is a class; a plan that was kept before has no tag: once, all plans of this backend are made anew. */
@@ -280,6 +301,7 @@ static void conclude(void)
 static void end(QueryDesc *desc)
 {
     if (now.desc == desc && trimtab_nesting == 0) conclude();
+    else if (desc->plannedstmt->queryId == 0 && trimtab_is_ours()) trimtab_note_unknown();
     if (next_end != NULL) next_end(desc);
     else standard_ExecutorEnd(desc);
 }

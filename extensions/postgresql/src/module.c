@@ -4,14 +4,8 @@
 #include "access/xact.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#if PG_VERSION_NUM >= 160000
-#include "nodes/queryjumble.h"
-#endif
 #include "utils/builtins.h"
 #include "utils/plancache.h"
-#if PG_VERSION_NUM < 160000
-#include "utils/queryjumble.h"
-#endif
 
 #include <math.h>
 
@@ -121,7 +115,6 @@ static void define_settings(void)
 void _PG_init(void)
 {
     define_settings();
-    EnableQueryId();
     if (process_shared_preload_libraries_in_progress) trimtab_request();
 #if PG_VERSION_NUM < 170000
     else if (IsTransactionState())

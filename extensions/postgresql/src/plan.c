@@ -35,6 +35,11 @@ Front *trimtab_front_of(uint64 query_id)
     return f;
 }
 
+void trimtab_forget_fronts(void)
+{
+    memset(front, 0, sizeof front);
+}
+
 uint32 trimtab_rules(void)
 {
     return trimtab_parameters_hash() ^ (trimtab_allow_locks ? 1u : 0) ^ (trimtab_allow_volatile ? 2u : 0) ^ (trimtab_allow_order ? 4u : 0);
@@ -271,9 +276,11 @@ PlannedStmt *trimtab_plan(Query *parse, const char *text, int options, ParamList
     PlannedStmt *plan;
     bool was_in_force;
     int level;
-    if (trimtab_is_ours() && parse->queryId != 0 && parse->commandType != CMD_UTILITY &&
-        (trimtab_in_explain || trimtab_is_class(trimtab_front_of((uint64)parse->queryId))))
-        return plan_class(parse, text, options, params);
+    if (trimtab_is_ours() && parse->commandType != CMD_UTILITY) {
+        trimtab_identify(parse, text, params);
+        if (parse->queryId != 0 && (trimtab_in_explain || trimtab_is_class(trimtab_front_of((uint64)parse->queryId))))
+            return plan_class(parse, text, options, params);
+    }
     if (!trimtab_is_in_force)
         return trimtab_next_planner != NULL ? trimtab_next_planner(parse, text, options, params) : standard_planner(parse, text, options, params);
     level = trimtab_open_base(&was_in_force);

@@ -12,6 +12,8 @@
 
 /* A statement is measured so often before it may become a class. */
 #define N_FIRST 3
+/* One that is known to be too short for a class is measured so rarely. */
+#define SHORT_SAMPLE 64
 
 /* A plan that was made with a class's values. */
 typedef struct Planned {
@@ -46,6 +48,7 @@ typedef struct Look {
 typedef struct Front {
     uint64 query_id;
     uint32 n, skipped;
+    uint32 sketch; /* what statements of this id look like; 0: PostgreSQL has made the id */
     bool was_reset;
     double mean_ms;
 } Front;
@@ -67,6 +70,7 @@ extern PlannedStmt *trimtab_plan(Query *parse, const char *text, int options, Pa
 extern PlannedStmt *trimtab_call_planner(Query *parse, const char *text, int options, ParamListInfo params);
 extern planner_hook_type trimtab_next_planner;
 extern Front *trimtab_front_of(uint64 query_id);
+extern void trimtab_forget_fronts(void);
 extern uint32 trimtab_rules(void);
 extern bool trimtab_is_class(const Front *f);
 extern uint32 trimtab_tag_of(const PlannedStmt *plan);
@@ -81,6 +85,11 @@ extern void trimtab_tag_peek(uint32 tag);
 extern bool trimtab_has_peek(uint32 tag);
 extern void trimtab_return_peek(void);
 extern bool trimtab_peek(QueryDesc *desc, Planned *p, double *ms);
+
+/* sketch.c */
+extern void trimtab_identify(Query *parse, const char *text, ParamListInfo params);
+extern void trimtab_note_length(const Front *front, double ms);
+extern void trimtab_note_unknown(void);
 
 /* screen.c */
 extern void trimtab_screen(Planned *p, const Statement *s);

@@ -4,6 +4,7 @@
  *   module.c    settings and hooks            inspect.c  which statements may be touched, and their class
  *   knobs.c     the parameters and values     classes.c  what is known, in shared memory; budget and memory
  *   plan.c      what a statement is planned with   levels.c  whose values stand
+ *   sketch.c    which statements get a query id
  *   screen.c    which candidates have a plan of their own, and what PostgreSQL estimates of it
  *   peek.c      probes that are stopped in time
  *   hooks.c     execution, and what it took   inside.c   sections within a running query

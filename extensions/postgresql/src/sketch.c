@@ -1,0 +1,145 @@
+/*
+ * What a statement looks like at a glance. A query id costs as much as a tenth of a point select, and the most frequent statements are
+ * those that are too short to be tuned. So where nothing else asks PostgreSQL for query ids, a statement gets one from us, at its planning,
+ * and only if its like may be long: tables, size and the operators of its conditions tell its like, for a few instructions.
+ * Statements whose likes were all short get one now and then; one without that turns out to be long makes us forget which were short.
+ */
+#include "statement.h"
+
+#include "access/xact.h"
+#include "nodes/nodeFuncs.h"
+#if PG_VERSION_NUM >= 160000
+#include "nodes/queryjumble.h"
+#else
+#include "utils/queryjumble.h"
+#endif
+#include "utils/plancache.h"
+#include "utils/timestamp.h"
+
+#define N_SKETCHES 1024
+#define FORGET_EVERY_MS 10000
+
+typedef struct Sketch {
+    uint32 hash, skipped;
+    uint16 n_short;
+    bool is_short, has_class;
+} Sketch;
+
+/* What stands out while a statement is looked at. */
+typedef struct Glance {
+    uint32 hash;
+    bool has_param;
+} Glance;
+
+static Sketch sketches[N_SKETCHES];
+static TimestampTz forgot_at = 0;
+
+static void add(Glance *glance, uint32 value)
+{
+    glance->hash = (glance->hash ^ value) * 0x9E3779B1u;
+    glance->hash ^= glance->hash >> 15;
+}
+
+static void add_operand(Glance *glance, Node *node)
+{
+    add(glance, nodeTag(node));
+    if (IsA(node, Var)) add(glance, (uint32)((Var *)node)->varattno);
+    else if (IsA(node, Param)) glance->has_param = true;
+}
+
+static void add_condition(Glance *glance, Node *node)
+{
+    ListCell *cell;
+    if (node == NULL) return;
+    add(glance, nodeTag(node));
+    if (IsA(node, BoolExpr))
+        foreach (cell, ((BoolExpr *)node)->args) add_condition(glance, lfirst(cell));
+    else if (IsA(node, OpExpr)) {
+        add(glance, ((OpExpr *)node)->opno);
+        foreach (cell, ((OpExpr *)node)->args) add_operand(glance, lfirst(cell));
+    }
+}
+
+static void add_query(Glance *glance, Query *query)
+{
+    ListCell *cell;
+    add(glance, ((uint32)query->commandType << 8) | (query->hasAggs ? 1 : 0) | (query->hasSubLinks ? 2 : 0) |
+                    (query->limitCount != NULL ? 4 : 0) | (query->hasWindowFuncs ? 8 : 0));
+    add(glance, ((uint32)list_length(query->targetList) << 16) | ((uint32)list_length(query->sortClause) << 8) |
+                    (uint32)list_length(query->groupClause));
+    foreach (cell, query->rtable) {
+        RangeTblEntry *entry = lfirst(cell);
+        add(glance, ((uint32)entry->relid << 4) ^ entry->rtekind);
+        if (entry->subquery != NULL) add_query(glance, entry->subquery);
+    }
+    foreach (cell, query->cteList) add_query(glance, (Query *)((CommonTableExpr *)lfirst(cell))->ctequery);
+    if (query->jointree != NULL) add_condition(glance, query->jointree->quals);
+}
+
+static Sketch *sketch_of(uint32 hash)
+{
+    Sketch *sketch = &sketches[hash % N_SKETCHES];
+    if (sketch->hash != hash) {
+        memset(sketch, 0, sizeof *sketch);
+        sketch->hash = hash;
+    }
+    return sketch;
+}
+
+static void make_id(Query *parse, const char *text)
+{
+    bool was_enabled = query_id_enabled;
+    query_id_enabled = true; /* which the function insists on */
+#if PG_VERSION_NUM >= 160000
+    (void)text;
+    JumbleQuery(parse);
+#else
+    JumbleQuery(parse, text);
+#endif
+    query_id_enabled = was_enabled;
+}
+
+/* Sees to the query id of a statement that is about to be planned; 0 afterwards: it is short, as far as we know. */
+void trimtab_identify(Query *parse, const char *text, ParamListInfo params)
+{
+    Glance glance = {0, false};
+    Sketch *sketch;
+    Front *front;
+    bool is_sample;
+    if (parse->queryId != 0 || compute_query_id == COMPUTE_QUERY_ID_OFF) return;
+    add_query(&glance, parse);
+    sketch = sketch_of(glance.hash);
+    is_sample = sketch->is_short && ++sketch->skipped % SHORT_SAMPLE == 0;
+    /* Parameters without values: the plan will be kept, and this is the only time that we see it planned. */
+    if (sketch->is_short && !is_sample && !trimtab_in_explain && !(glance.has_param && params == NULL)) return;
+    make_id(parse, text);
+    front = trimtab_front_of((uint64)parse->queryId);
+    front->sketch = glance.hash;
+    if (is_sample) front->skipped = SHORT_SAMPLE - 1; /* this execution is the one that is measured */
+}
+
+/* A statement has taken so long. */
+void trimtab_note_length(const Front *front, double ms)
+{
+    Sketch *sketch;
+    if (front->sketch == 0) return;
+    sketch = sketch_of(front->sketch);
+    if (trimtab_is_class(front)) sketch->has_class = true;
+    if (sketch->has_class || ms >= trimtab_min_duration) {
+        sketch->n_short = 0;
+        sketch->is_short = false;
+    } else if (!sketch->is_short && ++sketch->n_short >= N_FIRST) sketch->is_short = true;
+}
+
+/* A statement without an id is over: if it was long, all statements have to show anew that they are short. */
+void trimtab_note_unknown(void)
+{
+    TimestampTz now = GetCurrentTimestamp();
+    if (trimtab_test_cost[0] != '\0') return;
+    if ((double)(now - GetCurrentStatementStartTimestamp()) < trimtab_min_duration * 1000) return;
+    if (compute_query_id == COMPUTE_QUERY_ID_OFF || !TimestampDifferenceExceeds(forgot_at, now, FORGET_EVERY_MS)) return;
+    forgot_at = now;
+    memset(sketches, 0, sizeof sketches);
+    trimtab_forget_fronts();
+    ResetPlanCache(); /* plans that are kept have no id either */
+}
