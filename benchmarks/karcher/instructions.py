@@ -37,7 +37,14 @@ RESULTS = Path(__file__).parent / "instructions.json"
 ROWS = 100_000
 FEW = 320
 """Statements of the shorter session: the backend has looked up and cached by then what it needs."""
-SETTINGS = "listen_addresses = ''\nfsync = off\nautovacuum = off\nshared_buffers = '64MB'\nmax_parallel_workers = 0\ntrack_counts = off\n"
+SETTINGS = """
+listen_addresses = ''
+fsync = off
+autovacuum = off
+shared_buffers = '64MB'
+max_parallel_workers = 0
+track_counts = off
+"""
 _START_S = 120.0
 _PAUSE_S = 0.003
 """Between statements, so that the backend always waits for the next one: whether it does would depend on the machine's load."""
