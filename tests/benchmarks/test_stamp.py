@@ -21,7 +21,7 @@ PAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "importance": {"measurements/importance.md": ("planted", "recorded", "ycsb", "tpch")},
     "karcher": {"measurements/in-engine.md": ("scale 1",)},
     "live": {"measurements/search.md": ("all",)},
-    "load": {"measurements/load-speed.md": ("select", "ycsb", "open", "memory")},
+    "load": {"measurements/load-speed.md": ("select", "drivers", "ycsb", "open", "memory", "pages", "browsers")},
     "search": {"measurements/search.md": ("replay", "surfaces (auto)", "surfaces (others)", "rugged", "context", "ask")},
 }  # fmt: skip
 """Benchmark -> page -> the parts of its results that the page shows."""

@@ -65,6 +65,16 @@ def test_a_ramp_is_waited_for() -> None:
     assert np.mean(np.array(levels) > 93) > 0.9
 
 
+def test_a_slow_rise_under_noise_is_mostly_noticed() -> None:
+    """As a Java machine compiles: two thirds faster within a minute, and every second differs from the next by a twentieth."""
+    rng = np.random.default_rng(3)
+    seconds = np.arange(60)
+    level = 1 - 0.65 * np.exp(-seconds / 15)
+    found = [fed(level * (1 + 0.05 * rng.standard_normal(60)), floor_s=15) for _ in range(100)]
+    ends = np.array([int(detector.observed_s) - 1 for detector in found])
+    assert np.mean(level[ends] > 0.9) > 0.9
+
+
 def test_the_cap_decides_when_it_never_settles() -> None:
     detector = fed(np.exp(np.arange(40.0) / 4), cap_s=30)
     assert detector.is_over

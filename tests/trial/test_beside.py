@@ -97,7 +97,7 @@ def test_a_damaged_one_is_told(tmp_path: Path, server: Path, monkeypatch: pytest
     killed(tmp_path / "a", server, monkeypatch)
     shutil.rmtree(tmp_path / "a")
     copy = server.parent / "18.1-db.open"
-    copy.write_bytes(b"0" + copy.read_bytes()[1:])
+    copy.write_bytes(b"x" + copy.read_bytes()[1:])
     with pytest.raises(
         TargetError, match="may hold what a killed study has set, and file=.* about it is damaged"
     ) as told:

@@ -31,6 +31,9 @@ _TOLERANCE = 0.02
 _MAX_Z = 2.0
 """Halves of the tail that differ by more than this many standard errors are not level."""
 
+_RISE, _RISE_Z = 0.05, 1.0
+"""Those that differ by more than this share of the mean must be closer: a large rise may well hide behind large noise."""
+
 
 def warmup_end(series: Floats, *, batch: int | None = None) -> int:
     """How many leading values of `series` belong to warm-up, at most half of them.
@@ -59,7 +62,8 @@ class SteadyDetector:
     """Watches the one-second frames of a run and says when warm-up is over.
 
     Fed with one value per second. The series is steady when MSER cuts less than half of it, what is left is positive,
-    at least 4 frames long, and its two halves differ by less than 2 % or than twice their standard error.
+    at least 4 frames long, and its two halves differ by less than 2 %, than twice their standard error and 5 %, or than once
+    their standard error.
 
         detector = SteadyDetector(floor_s=5, cap_s=60)
         while not detector.update(frame.credited): ...
@@ -120,4 +124,5 @@ def _steady_cut(frames: Floats) -> int | None:
     first, second = tail[:half], tail[-half:]
     gap = abs(float(second.mean() - first.mean()))
     se = math.sqrt((first.var(ddof=1) + second.var(ddof=1)) / half)
-    return cut if gap <= max(_TOLERANCE * float(tail.mean()), _MAX_Z * se) else None
+    mean = float(tail.mean())
+    return cut if gap <= max(_TOLERANCE * mean, min(_MAX_Z * se, _RISE * mean), _RISE_Z * se) else None
