@@ -50,6 +50,19 @@ def test_no_change_is_made_without_it_and_a_restore_is(entry: Entry) -> None:
     deadman.stop()
 
 
+def test_it_does_not_end_by_signals_and_what_it_starts_does(entry: Entry) -> None:
+    """A signal that it ignored would be ignored by every server that it starts."""
+    deadman = DeadMan.start(entry)
+    deadman.wait_ready()
+    words = dict(line.split(":\t", 1) for line in Path(f"/proc/{deadman.pid}/status").read_text().splitlines())
+    ignored, caught = int(words["SigIgn"], 16), int(words["SigCgt"], 16)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        assert not ignored & 1 << number - 1
+        assert caught & 1 << number - 1
+    entry.close("restored")
+    deadman.stop()
+
+
 def test_it_cannot_be_started(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_process(*args: object, **options: object) -> None:
         raise OSError(11, "Resource temporarily unavailable")

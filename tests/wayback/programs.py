@@ -66,6 +66,7 @@ class ProgramWay(Way):
         if self.is_embedded:
             with self.up():
                 """Its files are made at its first start."""
+            self._as_administrator()
         else:
             self.control("start")
             self.wait_up()
@@ -73,6 +74,9 @@ class ProgramWay(Way):
     @abstractmethod
     def _made(self) -> dict[str, Any]:
         """Debian's, in the folder; what its table says."""
+
+    def _as_administrator(self) -> None:
+        """Writes into the private one's files what is found there then."""
 
     @property
     @abstractmethod
@@ -251,6 +255,7 @@ class TomcatWay(ProgramWay):
 
     product, version, tier = "tomcat", "10.1", "app"
     reloaded: ClassVar[Mapping[str, tuple[Value, Value]]] = {}
+    # A small Java machine that starts quickly.
     _OPTIONS = "-XX:MaxHeapSize=64m\n-XX:+UseSerialGC\n-XX:TieredStopAtLevel=1\n"
 
     @property
@@ -258,6 +263,10 @@ class TomcatWay(ProgramWay):
         # Without a keepAliveTimeout that of the connection counts; Debian's file has one.
         kept = 60_000 if self.is_embedded else 20_000
         return {"keepAliveTimeout": (kept, 30_000), "MinHeapFreeRatio": (40, 30)}
+
+    def _as_administrator(self) -> None:
+        with self._own_files[-1].open("a") as options:
+            options.write(self._OPTIONS)
 
     def _made(self) -> dict[str, Any]:
         return packaged.tomcat(self.folder, self._port, options=self._OPTIONS)

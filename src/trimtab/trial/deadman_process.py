@@ -102,8 +102,9 @@ def main(arguments: list[str]) -> int:
     """See the module."""
     # The folder of this file would let its neighbours shadow modules of the standard library.
     sys.path.pop(0)
+    # Not SIG_IGN: what it starts would ignore them too, and a Java server that ignores SIGTERM cannot be stopped in order.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, lambda *_: None)
     _guard_against_memory_pressure()
     entry, pid, silence_s, beats, status, secrets = arguments
     return watch(entry, int(pid), float(silence_s), int(beats), int(status), int(secrets))
