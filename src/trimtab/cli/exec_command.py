@@ -185,6 +185,7 @@ def _local(
         if not session.is_new:
             say(f"going on with session {body['name']} (--again begins a new one)")
         _measure(session, program)
+        _require_measured(session.session.error)
         config, gain = session.session.best()
         verdict = session.session.verdict
         return {
@@ -200,10 +201,23 @@ def _remote(body: dict[str, Any], program: Program, options: Mapping[str, Any]) 
     with Server(options["server"]) as server:
         session = server.session(body["name"], body["knobs"], client="exec", again=options["again"], **rest)
         _measure(session, program)
+        shown = server.request("GET", f"/sessions/{body['name']}")
+        _require_measured(shown["error"])
         return {
             "name": body["name"], "result": session.result, "config": dict(session.best.config), "gain": session.best.gain,
-            "is_proven": session.best.is_proven, "stop_reason": "",
+            "is_proven": session.best.is_proven, "stop_reason": shown["stop_reason"],
         }  # fmt: skip
+
+
+def _require_measured(error: str) -> None:
+    """Raises LoadError where the session could not go on: there is no best config then."""
+    from trimtab.errors import LoadError
+
+    if error:
+        message = error.partition("\nhint:")[0]  # its own hint speaks of a server under load
+        raise LoadError(
+            message, hint="run the program by itself; when it works, the same command with --again begins a new session"
+        )
 
 
 def _show(found: Mapping[str, Any], program: Program, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -54,11 +55,16 @@ class Program:
     false: str = "false"
 
     def check(self, knobs: Sequence[str]) -> None:
-        """Raises UsageError unless every knob has a place, and every place that looks like a knob is one."""
+        """Raises UsageError unless there is such a program, every knob has a place, and every place like a knob's is one.
+
+        Before a session is begun: one that could not run anything would keep its name from the next try.
+        """
         if not self.command:
             raise UsageError(
                 "no program is given", hint="write it behind --, as in: trimtab exec … -- program --level {level}"
             )
+        if not _PLACE.search(self.command[0]) and shutil.which(self.command[0]) is None:
+            raise _no_program(self.command[0], "No such file or directory, or it may not be run")
         places = {name for word in self.command for name in _PLACE.findall(word)}
         lacking = [name for name in knobs if name not in places]
         if lacking:
@@ -96,10 +102,7 @@ class Program:
                 start_new_session=True,
             )
         except OSError as error:
-            raise UsageError(
-                f"the program {words[0]!r} cannot be run: {error.strerror}",
-                hint="give its path, or one that is in PATH",
-            ) from error
+            raise _no_program(words[0], str(error.strerror)) from error
         is_late, printed = self._wait(process)
         seconds = time.perf_counter() - began
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -151,3 +154,7 @@ def _printed(printed: bytes) -> Outcome:
     if not value > 0 or value == float("inf"):
         return Outcome(None, f"it printed {value:g}, which is not above 0", "failed_load")
     return Outcome(value)
+
+
+def _no_program(name: str, why: str) -> UsageError:
+    return UsageError(f"the program {name!r} cannot be run: {why}", hint="give its path, or one that is in PATH")
