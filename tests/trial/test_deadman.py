@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from trimtab.errors import RestoreError, TargetError
 from trimtab.systems import Snapshot
-from trimtab.trial import DeadMan, Journal, signals_wait, take_news
+from trimtab.trial import DeadMan, Journal, deadman_process, signals_wait, take_news
 from trimtab.trial.deadman import silence_s
 from trimtab.trial.journal import Entry
 from trimtab.trial.undo import tell_later
@@ -61,6 +62,23 @@ def test_it_does_not_end_by_signals_and_what_it_starts_does(entry: Entry) -> Non
         assert caught & 1 << number - 1
     entry.close("restored")
     deadman.stop()
+
+
+def test_what_it_starts_is_taken_as_early_as_before_when_memory_runs_out() -> None:
+    code = f"""
+import runpy, sys, types
+def score(*_, **__):
+    print(open("/proc/self/oom_score_adj").read().strip())
+    return True
+sys.modules["trimtab.trial.deadman"] = types.SimpleNamespace(undo_for_tuner=score)
+process = runpy.run_path({deadman_process.__file__!r})
+score()
+found = process["_set_oom_score"]("900")
+score()
+process["_undo"]("entry", b"", found, is_tuner_gone=True, why="dead")
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert told == [told[0], "900", told[0]]
 
 
 def test_it_cannot_be_started(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:

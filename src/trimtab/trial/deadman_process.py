@@ -18,6 +18,7 @@ import time
 
 _READY, _RESTORING, _DONE, _FAILED = b"r", b"R", b"D", b"F"
 _OOM_SCORE = "-500"
+"""While it waits: the kernel should take the tuner or the server first."""
 
 
 class _Tuner:
@@ -49,8 +50,8 @@ class _Tuner:
         return False
 
 
-def watch(entry: str, pid: int, silence_s: float, beats: int, status: int, secrets: int) -> int:
-    """Until the entry is closed, or has been undone because the tuner died."""
+def watch(entry: str, pid: int, silence_s: float, beats: int, status: int, secrets: int, oom_score: str = "") -> int:
+    """Until the entry is closed, or has been undone because the tuner died; undone with `oom_score`."""
     tuner = _Tuner(pid, beats)
     with os.fdopen(secrets, "rb") as pipe:
         handed = pipe.read()
@@ -69,11 +70,13 @@ def watch(entry: str, pid: int, silence_s: float, beats: int, status: int, secre
             _tell(status, _RESTORING)
             _tell(
                 status,
-                _DONE if _undo(entry, handed, is_tuner_gone=False, why=f"silent for {silence_s:g} s") else _FAILED,
+                _DONE
+                if _undo(entry, handed, oom_score, is_tuner_gone=False, why=f"silent for {silence_s:g} s")
+                else _FAILED,
             )
     if tuner.has_closed:
         return 0
-    return 0 if _undo(entry, handed, is_tuner_gone=True, why="dead") else 1
+    return 0 if _undo(entry, handed, oom_score, is_tuner_gone=True, why="dead") else 1
 
 
 def _tell(status: int, word: bytes) -> None:
@@ -83,19 +86,27 @@ def _tell(status: int, word: bytes) -> None:
         return  # nobody reads it any more
 
 
-def _undo(entry: str, secrets: bytes, *, is_tuner_gone: bool, why: str) -> bool:
+def _undo(entry: str, secrets: bytes, oom_score: str, *, is_tuner_gone: bool, why: str) -> bool:
     from trimtab.trial.deadman import undo_for_tuner
 
+    if oom_score:  # a server that it restarts would have this one's
+        _set_oom_score(oom_score)
     return undo_for_tuner(entry, is_tuner_gone=is_tuner_gone, why=why, secrets=secrets)
 
 
-def _guard_against_memory_pressure() -> None:
-    """The kernel should take the tuner or the server first; only root may ask for it."""
+def _set_oom_score(score: str) -> str:
+    """How late the kernel takes this process, and those that it starts, when memory runs out; what it was before.
+
+    Only root may make it lower. "" where it cannot be known or set.
+    """
     try:
-        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-            file.write(_OOM_SCORE)
+        with open("/proc/self/oom_score_adj", "r+", encoding="ascii") as file:
+            before = file.read().strip()
+            file.seek(0)
+            file.write(score)
+        return before
     except OSError:
-        return
+        return ""
 
 
 def main(arguments: list[str]) -> int:
@@ -105,9 +116,9 @@ def main(arguments: list[str]) -> int:
     # Not SIG_IGN: what it starts would ignore them too, and a Java server that ignores SIGTERM cannot be stopped in order.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    _guard_against_memory_pressure()
+    oom_score = _set_oom_score(_OOM_SCORE)
     entry, pid, silence_s, beats, status, secrets = arguments
-    return watch(entry, int(pid), float(silence_s), int(beats), int(status), int(secrets))
+    return watch(entry, int(pid), float(silence_s), int(beats), int(status), int(secrets), oom_score)
 
 
 if __name__ == "__main__":
