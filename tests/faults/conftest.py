@@ -23,6 +23,9 @@ from tests.faults.place import CANARY, Place, processes_of
 from tests.faults.server import copy_server, make_template, set_password
 from tests.needs import IS_FULL
 from tests.servers import run_folder
+from tests.wayback.fixtures import templates, zygote
+
+__all__ = ["templates", "zygote"]
 
 
 @pytest.fixture(scope="session")

@@ -9,31 +9,18 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
 from tests.needs import IS_FULL, require
 from tests.wayback.actor import Actor, Zygote
 from tests.wayback.crash import Point, Sweep, Sweeper, can_trace, changing, sample, verbs_of
-from tests.wayback.ways import REACHES, Templates, made, root_folder
+from tests.wayback.ways import REACHES, Templates, made
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 LONG_S = float(os.environ.get("TRIMTAB_SWEEP_S", "240"))
 """For one verb of one way, at most; the points come in an even order, so that a sweep cut short is even too."""
-
-
-@pytest.fixture(scope="module")
-def templates() -> Iterator[Templates]:
-    with root_folder() as folder:
-        yield Templates(folder)
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    with Zygote() as process:
-        yield process
 
 
 NEEDS = {"mariadb": "mariadb", "mysql": "mysql-8.0"}

@@ -18,7 +18,7 @@ from tests.needs import IS_FULL, require
 from tests.wayback.actor import Actor, Zygote
 from tests.wayback.crash import Point, Sweep, Sweeper, can_trace, changing, sample
 from tests.wayback.programs import HttpdWay, ProgramWay, StackWay, TomcatWay, write_program_study
-from tests.wayback.ways import Templates, root_folder
+from tests.wayback.ways import Templates
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -30,18 +30,6 @@ NEEDS = {
     "httpd": {"embedded": ("httpd",), "files": ("apache2-debian",)},
     "tomcat": {"embedded": ("tomcat", "java"), "files": ("tomcat-debian", "java")},
 }
-
-
-@pytest.fixture(scope="module")
-def templates() -> Iterator[Templates]:
-    with root_folder() as folder:
-        yield Templates(folder)
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    with Zygote() as process:
-        yield process
 
 
 @contextmanager

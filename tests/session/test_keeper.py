@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from trimtab.errors import HistoryError, InternalError
 from trimtab.history import Event
 from trimtab.session import Keeper
+from trimtab.session.keeper import Failed
 
 
 class Disk:
@@ -36,6 +38,18 @@ class Disk:
         self.synced.set()
 
 
+def writing() -> tuple[Disk, Keeper, Future[Failed]]:
+    """A keeper in the middle of a commit, which ends when the disk may `go`."""
+    disk = Disk()
+    keeper = Keeper(disk, 3600.0)  # type: ignore[arg-type]
+    disk.go.clear()
+    keeper.add(1, Event("asked", "1", 0.0))
+    first = keeper.flush()
+    while not keeper._is_writing:
+        first.running()
+    return disk, keeper, first
+
+
 @pytest.mark.parametrize("sync_s", [0.0, 0.001])
 def test_the_disk_is_asked_once_for_many(sync_s: float) -> None:
     disk = Disk()
@@ -50,13 +64,7 @@ def test_the_disk_is_asked_once_for_many(sync_s: float) -> None:
 
 
 def test_what_is_being_written_is_waited_for() -> None:
-    disk = Disk()
-    keeper = Keeper(disk, 3600.0)  # type: ignore[arg-type]
-    disk.go.clear()
-    keeper.add(1, Event("asked", "1", 0.0))
-    first = keeper.flush()
-    while not keeper._is_writing:
-        first.running()
+    disk, keeper, _ = writing()
     second = keeper.flush()  # nothing is in the queue, and nothing is kept yet
     assert not second.done()
     disk.go.set()
@@ -66,13 +74,7 @@ def test_what_is_being_written_is_waited_for() -> None:
 
 
 def test_who_asks_before_it_is_written_waits_for_the_same_commit() -> None:
-    disk = Disk()
-    keeper = Keeper(disk, 3600.0)  # type: ignore[arg-type]
-    disk.go.clear()
-    keeper.add(1, Event("asked", "1", 0.0))
-    first = keeper.flush()
-    while not keeper._is_writing:
-        first.running()
+    disk, keeper, first = writing()
     keeper.add(2, Event("asked", "2", 0.0))
     second, third = keeper.flush(), keeper.flush()
     assert second is third

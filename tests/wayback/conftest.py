@@ -1,22 +1,5 @@
-"""Templates for the servers of these tests, made once per session."""
+"""The servers of these tests are templates, made once per session."""
 
-from __future__ import annotations
+from tests.wayback.fixtures import templates, zygote
 
-from collections.abc import Iterator
-
-import pytest
-
-from tests.wayback.actor import Zygote
-from tests.wayback.ways import Templates, root_folder
-
-
-@pytest.fixture(scope="session")
-def templates() -> Iterator[Templates]:
-    with root_folder() as folder:
-        yield Templates(folder)
-
-
-@pytest.fixture(scope="session")
-def zygote() -> Iterator[Zygote]:
-    with Zygote() as process:
-        yield process
+__all__ = ["templates", "zygote"]
