@@ -177,7 +177,7 @@ bench-karcher: $(STAMP)
 
 # What the extension costs where it has nothing to do: pgbench in pairs, half an hour, alone on the machine.
 bench-engine-overhead: $(STAMP)
-	$(BIN)/python benchmarks/karcher/overhead.py $(BENCH)
+	$(BIN)/python benchmarks/karcher/overhead.py --results benchmarks/karcher/overhead.json $(BENCH)
 
 # The same in instructions under valgrind, which no other load changes; minutes.
 bench-engine-instructions: $(STAMP)

@@ -60,11 +60,16 @@ def made(folder: Path, account: Account) -> tuple[Path, Path, Path]:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Endpoint]:
-    """The server's address inside; `folder` is made, its data directory is kept for the next run."""
+def running(folder: Path, is_preloaded: bool = True) -> Iterator[Endpoint]:
+    """The server's address inside; `folder` is made, its data directory is kept for the next run.
+
+    With `is_preloaded` each session has the extension; else none has that does not load it.
+    """
     account = server_account()
     data, programs, library = made(folder, account)
-    lines = f"{SETTINGS}unix_socket_directories = '{data.parent}'\nshared_preload_libraries = '{library}'\ntrimtab.file = ''\n"
+    lines = f"{SETTINGS}unix_socket_directories = '{data.parent}'\n"
+    if is_preloaded:
+        lines += f"shared_preload_libraries = '{library}'\ntrimtab.file = ''\n"
     (data / "postgresql.auto.conf").write_text(lines)
     log = str(data.parent / "log")
     _run(account, str(programs / "pg_ctl"), "-D", str(data), "-l", log, "-w", "start")

@@ -64,6 +64,17 @@ def test_most_of_the_time_goes_to_the_search(fake: FakeStudy, budget_s: int) -> 
     assert len(trials) * _COST_S <= budget_s + _COST_S
 
 
+def test_the_search_goes_on_while_nothing_beats_the_baseline(fake: FakeStudy) -> None:
+    """There are no leaders to measure again and no lines to take away: their time is the search's, all but the least proof."""
+    fake.workload.noise_sd = 0.001
+    found = dict(fake.target.disk.running)
+    fake.target._speed = lambda values: 1000.0 if dict(values) == found else 700.0
+    fake.text = fake.text.replace("12 trials", "210s")
+    record, trials = fake.tune()
+    assert record.verdict.result == "no_improvement"
+    assert len(trials) * _COST_S > 210 - 6 * _COST_S - _COST_S
+
+
 def test_the_winner_of_a_short_study_has_only_settings_that_earn_their_place(fake: FakeStudy) -> None:
     verdict, _ = _tuned(fake, "360s")
     assert verdict.result == "better"

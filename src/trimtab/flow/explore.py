@@ -107,6 +107,19 @@ def refine_reserve_s(task: Task, budget_s: float, mean_cost_s: float) -> float:
     return min(REFINE_RUNS * mean_cost_s, _REFINE_SHARE * rest_s)
 
 
+def _kept_s(task: Task, scorer: Scorer, budget_s: float) -> float:
+    """Seconds that the search leaves: for the leaders, the proof and the ablation.
+
+    While nothing is better than the baseline there are no leaders and no lines: only the proof's least is kept then.
+    """
+    cost = scorer.mean_cost_s
+    finish_s = finish_reserve_s(task, budget_s, cost)
+    best = scorer.best_run
+    if best is None or best.loss is None or best.loss >= 0 or best.config == task.baseline:
+        return min(finish_s, _proof_s(task, cost))
+    return finish_s + refine_reserve_s(task, budget_s, cost)
+
+
 def explore(
     task: Task,
     scorer: Scorer,
@@ -226,8 +239,7 @@ def _end_reason(task: Task, scorer: Scorer, searcher: Searcher, progress: _Progr
         if n_search >= budget.trials:
             return f"the budget of {budget} is used"
     elif budget.seconds is not None:
-        reserve = finish_reserve_s(task, budget.seconds, cost)
-        until = budget.seconds - reserve - refine_reserve_s(task, budget.seconds, cost)
+        until = budget.seconds - _kept_s(task, scorer, budget.seconds)
         if n_search and scorer.spent_s + cost > until:
             return f"the budget of {budget.seconds:g} s is used, except {budget.seconds - until:.0f} s for the proof"
     if searcher.is_exhausted:
