@@ -1,9 +1,11 @@
 """`trimtab serve`: round trips and reports a second, and its dashboard with 1,000 sessions and a study of 10,000 trials.
 
-    python benchmarks/serve/run.py [--quick]
+    python benchmarks/serve/run.py [--quick] [--only-trials]
 
 Prints, each with the limit that was set for it: the median and the 99th percentile of one fetch and report by one client, with
-the time of the searcher beside it; reports a second by 100 clients, in processes of their own, on sessions of their own; the list
+and without the time of the searcher, which is measured by itself in this process; reports a second by 100 clients, all in one
+process of their own, on sessions of their own; CPU of the server and of the clients for each trial, which hardly depends on what
+else the machine does; the same CPU over the first and the last trials of a long session, which are to be alike; the list
 of 1,000 sessions; the facts and the plots of a study of 10,000 trials, and its first paint in a real Chromium (left out where
 there is none). The peers on the same disk: commits a second of SQLite that wait for the disk, and that do not.
 """
@@ -11,7 +13,6 @@ there is none). The peers on the same disk: commits a second of SQLite that wait
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
 import multiprocessing
 import os
@@ -24,18 +25,18 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+
+from clients import TOKEN, Client, Tuned, cpu_s, many, own_cpu_s
+from searchers import searcher_ms
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-_TOKEN = "a-token-of-the-benchmark"
-_KNOBS = [{"name": name, "kind": "integer", "low": 0, "high": 10**6, "default": 1} for name in "abcd"]
-_PROCESSES = 2
 LIMITS = {
-    "round_trip_median_ms": 5.0,
+    "round_trip_beside_searcher_ms": 5.0,
     "reports_per_s": 500.0,
     "list_1000_sessions_ms": 100.0,
     "first_paint_ms": 1000.0,
@@ -43,58 +44,28 @@ LIMITS = {
 """What was promised; reports a second is a least, the others are mosts."""
 
 
-class Client:
-    """One connection that is kept open, without a library in between."""
+@dataclass(frozen=True)
+class Served:
+    """A server that runs."""
 
-    def __init__(self, url: str) -> None:
-        place = urlsplit(url)
-        self._http = http.client.HTTPConnection(str(place.hostname), place.port, timeout=120)
-        self._headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": "application/json"}
-
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """What the server answers, as JSON values."""
-        self._http.request(method, f"/api/v1{path}", None if body is None else json.dumps(body), self._headers)
-        answer = self._http.getresponse()
-        data = answer.read()
-        assert answer.status < 300, data
-        return json.loads(data)
-
-    def joined(self, name: str, n: int) -> str:
-        """A session of its own for `n` trials; the client's id."""
-        spec = {
-            "name": name,
-            "knobs": _KNOBS,
-            "searcher": "random",
-            "budget": f"{n} trials",
-            "patience": n,
-            "proof": False,
-        }
-        self.ask("POST", "/sessions", spec)
-        return str(self.ask("POST", f"/sessions/{name}/clients", {"name": "bench"})["client"])
-
-    def trial(self, name: str, client: str, value: float) -> None:
-        """One fetch and its report."""
-        found = self.ask("POST", f"/sessions/{name}/fetch", {"client": client})
-        self.ask("POST", f"/sessions/{name}/report", {"client": client, "ticket": found["ticket"], "value": value})
+    url: str
+    pid: int
 
 
 def main() -> None:
     """Runs everything and prints it as JSON."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
-    n = 200 if parser.parse_args().quick else 2000
+    parser.add_argument("--only-trials", action="store_true", help="no dashboard, no peers")
+    options = parser.parse_args()
+    n = 200 if options.quick else 2000
     found: dict[str, float] = {}
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder, serving(Path(folder), "--sync") as url:
-        found |= {f"{name}_with_sync": value for name, value in one_client(url, n // 4).items()}
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        with serving(Path(folder)) as url:
-            found |= one_client(url, n)
-            found["searcher_ms"] = searcher_ms(url)
-            found["reports_per_s"] = many_clients(url, 100, 5 * n)
-        filled = fill(Path(folder) / "history.db", 1000, 10 * n if n < 1000 else 10_000)
-        with serving(Path(folder)) as url:
-            found |= pages(url, filled, Path(folder))
-        found |= commits(Path(folder), n // 4)
+        with serving(Path(folder)) as served:
+            found |= one_client(served, n)
+            found |= many_clients(served, 100, 5 * n)
+        if not options.only_trials:
+            found |= beside(Path(folder), n)
     print(json.dumps({name: round(value, 2) for name, value in found.items()}, indent=2))
     for name, limit in LIMITS.items():
         if name in found:
@@ -102,15 +73,26 @@ def main() -> None:
             print(f"{name}: {found[name]:.1f} ({'within' if is_met else 'BEYOND'} {limit:g})")
 
 
+def beside(folder: Path, n: int) -> dict[str, float]:
+    """What is not of trials alone."""
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as other, serving(Path(other), "--sync") as served:
+        found |= {f"{name}_with_sync": value for name, value in one_client(served, n // 4).items()}
+    filled = fill(folder / "history.db", 1000, 10 * n if n < 1000 else 10_000)
+    with serving(folder) as served:
+        found |= pages(served.url, filled, folder)
+    return found | commits(folder, n // 4)
+
+
 @contextmanager
-def serving(folder: Path, *more: str) -> Iterator[str]:
-    """A server over that state directory; its URL."""
+def serving(folder: Path, *more: str) -> Iterator[Served]:
+    """A server over that state directory."""
     command = [sys.executable, "-m", "trimtab", "serve", "--port", "0", "--state", str(folder), *more]
-    env = {**os.environ, "TRIMTAB_TOKEN": _TOKEN}
+    env = {**os.environ, "TRIMTAB_TOKEN": TOKEN}
     process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
-        yield process.stderr.readline().split()[2].rstrip(";")
+        yield Served(process.stderr.readline().split()[2].rstrip(";"), process.pid)
     finally:
         process.terminate()
         process.communicate()
@@ -123,61 +105,46 @@ def timed_ms(call: Callable[[], Any]) -> float:
     return 1000 * (time.perf_counter() - began)
 
 
-def one_client(url: str, n: int) -> dict[str, float]:
-    """One after the other, with a searcher that thinks for microseconds."""
-    client = Client(url)
-    own = client.joined("one", n)
-    ranked = sorted(timed_ms(lambda i=i: client.trial("one", own, 100.0 + i % 7)) for i in range(n))
-    return {"round_trip_median_ms": statistics.median(ranked), "round_trip_p99_ms": ranked[int(0.99 * n)]}
+def one_client(served: Served, n: int) -> dict[str, float]:
+    """One after the other, with a searcher that thinks for microseconds; CPU of the server over each fourth of them."""
+    client = Tuned(served.url, "one", n)
+    times: list[float] = []
+    used_ms, own_ms = [], 1000 * own_cpu_s()
+    for _ in range(4):
+        began_s = cpu_s(served.pid)
+        times += [timed_ms(client.trial) for _ in range(n // 4)]
+        used_ms.append(1000 * (cpu_s(served.pid) - began_s) / (n // 4))
+    own_ms = 1000 * own_cpu_s() - own_ms
+    median, thinking = statistics.median(times), searcher_ms(n)
+    return {
+        "round_trip_median_ms": median,
+        "round_trip_p99_ms": sorted(times)[int(0.99 * len(times))],
+        "searcher_ms": thinking,
+        "round_trip_beside_searcher_ms": median - thinking,
+        "one_client_server_cpu_ms": statistics.mean(used_ms),
+        "one_client_server_cpu_first_fourth_ms": used_ms[0],
+        "one_client_server_cpu_last_fourth_ms": used_ms[-1],
+        "one_client_own_cpu_ms": own_ms / len(times),
+    }
 
 
-def searcher_ms(url: str) -> float:
-    """Mean time of a fetch inside the session: the searcher's own, and the bookkeeping around it."""
-    place = urlsplit(url)
-    connection = http.client.HTTPConnection(str(place.hostname), place.port)
-    connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {_TOKEN}"})
-    lines = dict(
-        line.split() for line in connection.getresponse().read().decode().splitlines() if line.startswith("trimtab_ask")
-    )
-    return 1000 * float(lines["trimtab_ask_seconds_sum"]) / float(lines["trimtab_ask_seconds_count"])
-
-
-def many_clients(url: str, n_clients: int, n: int) -> float:
+def many_clients(served: Served, n_clients: int, n: int) -> dict[str, float]:
     """Reports a second; each client has a session of its own, because a study takes its baseline one run at a time."""
     context = multiprocessing.get_context("spawn")
-    ready, go, each = context.Semaphore(0), context.Event(), n_clients // _PROCESSES
-    workers = [
-        context.Process(target=_many, args=(url, range(k * each, (k + 1) * each), n // n_clients, ready, go))
-        for k in range(_PROCESSES)
-    ]
-    for worker in workers:
-        worker.start()
-    for _ in workers:
-        ready.acquire()
-    began = time.perf_counter()
+    ready, go, told = context.Semaphore(0), context.Event(), context.Queue()
+    worker = context.Process(target=many, args=(served.url, n_clients, n // n_clients, ready, go, told))
+    worker.start()
+    ready.acquire()
+    began_s = cpu_s(served.pid)
     go.set()
-    for worker in workers:
-        worker.join()
-    return (n // n_clients) * each * _PROCESSES / (time.perf_counter() - began)
-
-
-def _many(url: str, numbers: range, n: int, ready: Any, go: Any) -> None:
-    """Clients of one process, each in a thread."""
-    from threading import Thread
-
-    clients = [(f"many{i}", client := Client(url), client.joined(f"many{i}", n + 10)) for i in numbers]
-
-    def work(name: str, client: Client, own: str) -> None:
-        for _ in range(n):
-            client.trial(name, own, 100.0)
-
-    threads = [Thread(target=work, args=each) for each in clients]
-    ready.release()
-    go.wait()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    took_s, client_s = told.get()
+    server_s = cpu_s(served.pid) - began_s
+    worker.join()
+    return {
+        "reports_per_s": n / took_s,
+        "many_clients_server_cpu_ms": 1000 * server_s / n,
+        "many_clients_own_cpu_ms": 1000 * client_s / n,
+    }
 
 
 def fill(path: Path, n_sessions: int, n_trials: int) -> int:
@@ -230,7 +197,7 @@ def pages(url: str, study_id: int, folder: Path) -> dict[str, float]:
     from tests.serve.browser import Browser
 
     with Browser(folder) as page:
-        page.open(f"{url}/#token={_TOKEN};/study/{study_id}")
+        page.open(f"{url}/#token={TOKEN};/study/{study_id}")
         page.wait("document.querySelector('.facts')")
         page.wait("document.querySelector('#chart-progress svg')")
         found["first_paint_ms"] = page.value("performance.getEntriesByName('first-contentful-paint')[0].startTime")

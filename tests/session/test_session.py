@@ -305,27 +305,33 @@ def test_two_servers_on_one_database_do_not_mix_their_trials(opened: Opened) -> 
 
 
 def test_a_session_is_called_at_once_while_it_is_quick(opened: Opened) -> None:
-    now = [0.0]
+    wall, cpu = [0.0], [0.0]
 
-    def thinks(seconds: float) -> Callable[[Session], str]:
+    def takes(seconds: float, thinks: float) -> Callable[[Session], str]:
         def call(session: Session) -> str:
-            now[0] += seconds
+            wall[0] += seconds
+            cpu[0] += thinks
             return session.spec.name
 
         return call
 
     sessions = opened()
-    sessions._timer = lambda: now[0]
+    sessions._timers = (lambda: wall[0], lambda: cpu[0])
     sessions.begin(spec())
-    assert sessions.call_now("s", thinks(0)) is None, "nothing is known of it yet"
-    assert sessions.call_now("unknown", thinks(0)) is None
+    assert sessions.call_now("s", takes(0, 0)) is None, "nothing is known of it yet"
+    assert sessions.call_now("unknown", takes(0, 0)) is None
     for _ in range(28):
-        assert sessions.call("s", thinks(0)) == "s"
-    assert sessions.call_now("s", thinks(0.001)) == "s"
+        assert sessions.call("s", takes(0, 0)) == "s"
+    assert sessions.call_now("s", takes(0.001, 0.001)) == "s"
     with sessions.use("s"):
-        assert sessions.call_now("s", thinks(0)) is None, "somebody else has it"
-    assert sessions.call_now("s", thinks(0.05)) == "s"
-    assert sessions.call_now("s", thinks(0)) is None, "it has begun to think"
+        assert sessions.call_now("s", takes(0, 0)) is None, "somebody else has it"
+    assert sessions.call_now("s", takes(0.05, 0.001)) == "s"
+    assert sessions.call_now("s", takes(0.02, 0.02)) == "s", "it has waited for a core only"
+    assert sessions.call_now("s", takes(0, 0)) is None, "it has begun to think"
+    for _ in range(28):
+        assert sessions.call("s", takes(0, 0)) == "s"
+    assert sessions.call_now("s", takes(0.2, 0)) == "s"
+    assert sessions.call_now("s", takes(0, 0)) is None, "it waits for something else"
 
 
 def test_nothing_is_said_of_values_that_no_target_has_shown(opened: Opened) -> None:

@@ -21,7 +21,7 @@ from trimtab.session.open import Fetched
 from trimtab.session.session import Session
 from trimtab.session.view import summary_of
 
-__all__ = ["OPERATIONS", "Operation", "endpoint"]
+__all__ = ["OPERATIONS", "SESSIONS", "Operation", "endpoint"]
 
 T = TypeVar("T")
 
@@ -39,6 +39,7 @@ class Operation:
         body: model of its request; None for none.
         doc: what it does, in a line.
         status: of a good answer.
+        quick: what it does for a session of that name, where clients ask for it with every trial (see `Quick`).
     """
 
     method: str
@@ -47,6 +48,7 @@ class Operation:
     body: type[BaseModel] | None
     doc: str
     status: int = 200
+    quick: Callable[[Hub, str, Any], Awaitable[Any]] | None = None
 
 
 def endpoint(hub: Hub, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
@@ -131,9 +133,7 @@ async def _leave(hub: Hub, request: Request, body: None) -> Any:
     return {"left": True}
 
 
-async def _fetch(hub: Hub, request: Request, body: FetchBody) -> Any:
-    name = request.path_params["name"]
-
+async def _fetch(hub: Hub, name: str, body: FetchBody) -> Any:
     def fetched(session: Session) -> dict[str, Any]:
         with hub.timed_ask():
             found = session.fetch(body.client)
@@ -167,9 +167,7 @@ def _fetch_answer(found: Fetched, session: Session) -> dict[str, Any]:
     return answer
 
 
-async def _report(hub: Hub, request: Request, body: ReportBody) -> Any:
-    name = request.path_params["name"]
-
+async def _report(hub: Hub, name: str, body: ReportBody) -> Any:
     def reported(session: Session) -> tuple[int, dict[str, Any]]:
         outcome = session.report(body.client, body.ticket, body.report())
         return session.study_id, {"outcome": outcome, "state": session.state, "best": _best(session)}
@@ -179,6 +177,13 @@ async def _report(hub: Hub, request: Request, body: ReportBody) -> Any:
     hub.n_reports += 1
     hub.changed(name)
     return answer
+
+
+def _named(call: Callable[[Hub, str, Any], Awaitable[Any]]) -> Callable[[Hub, Request, Any], Awaitable[Any]]:
+    async def named(hub: Hub, request: Request, body: Any) -> Any:
+        return await call(hub, request.path_params["name"], body)
+
+    return named
 
 
 async def _best_of(hub: Hub, request: Request, body: None) -> Any:
@@ -204,7 +209,8 @@ def _control(what: str) -> Callable[[Hub, Request, EmptyBody], Awaitable[Any]]:
     return control
 
 
-_ONE = "/api/v1/sessions/{name}"
+SESSIONS = "/api/v1/sessions"
+_ONE = f"{SESSIONS}/{{name}}"
 _CONTROLS = {
     "pause": "Hand out no new points; reports are still taken.",
     "resume": "Hand out points again.",
@@ -214,10 +220,10 @@ _CONTROLS = {
 }
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/api/v1/sessions", _list, None, "All sessions, oldest first."),
+    Operation("GET", SESSIONS, _list, None, "All sessions, oldest first."),
     Operation(
         "POST",
-        "/api/v1/sessions",
+        SESSIONS,
         _begin,
         BeginBody,
         "Begin a session, or find the one that was begun in the same way.",
@@ -226,14 +232,20 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", f"{_ONE}/clients", _join, JoinBody, "Join as a client."),
     Operation("DELETE", f"{_ONE}/clients/{{client}}", _leave, None, "Leave; what the client had is handed out again."),
     Operation(
-        "POST", f"{_ONE}/fetch", _fetch, FetchBody, "The next point to measure, or the best config while none is ready."
+        "POST",
+        f"{_ONE}/fetch",
+        _named(_fetch),
+        FetchBody,
+        "The next point to measure, or the best config while none is ready.",
+        quick=_fetch,
     ),
     Operation(
         "POST",
         f"{_ONE}/report",
-        _report,
+        _named(_report),
         ReportBody,
         "Report what a point gave; it is in the history when this answers.",
+        quick=_report,
     ),
     Operation("GET", f"{_ONE}/best", _best_of, None, "The best config so far, and whether it is proven."),
     *(Operation("POST", f"{_ONE}/{what}", _control(what), EmptyBody, doc) for what, doc in _CONTROLS.items()),

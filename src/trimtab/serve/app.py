@@ -24,6 +24,7 @@ from trimtab.serve.live import LiveView
 from trimtab.serve.metrics import metrics_text
 from trimtab.serve.openapi import openapi
 from trimtab.serve.problem import problem, problem_of
+from trimtab.serve.quick import Quick
 from trimtab.serve.studies import STUDY_OPERATIONS
 
 __all__ = ["make_app"]
@@ -54,7 +55,7 @@ def make_app(hub: Hub) -> Guard:
 
     handlers: dict[Any, Callable[..., Any]] = {HTTPException: _http_problem, Exception: _bug}
     app = Starlette(routes=routes, exception_handlers=handlers)
-    return Guard(app, hub.settings)
+    return Guard(Quick(app, hub, OPERATIONS), hub.settings)
 
 
 async def _page(request: Request) -> Response:

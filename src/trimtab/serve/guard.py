@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from trimtab.serve.problem import problem
 from trimtab.serve.settings import ServeSettings
 
-__all__ = ["Guard"]
+__all__ = ["App", "Guard", "Receive", "Scope", "Send"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -31,11 +31,13 @@ _HEADERS = (
     (b"x-frame-options", b"DENY"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
+        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
 )
-_POLICY = (
-    b"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
-    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+_READ = frozenset((b"host", b"origin", b"content-length", b"authorization"))
 
 
 class _Rates:
@@ -77,7 +79,7 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _READ}
         refusal = self._refusal(scope, headers)
         sender = _with_headers(send)
         if refusal is not None:
@@ -150,10 +152,7 @@ def _with_headers(send: Send) -> Send:
         if message["type"] == "http.response.start":
             own = list(message.get("headers", ()))
             names = {name.lower() for name, _ in own}
-            more = [(name, value) for name, value in _HEADERS if name not in names]
-            if b"content-security-policy" not in names:
-                more.append((b"content-security-policy", _POLICY))
-            message = {**message, "headers": [*own, *more]}
+            message = {**message, "headers": own + [header for header in _HEADERS if header[0] not in names]}
         await send(message)
 
     return sender

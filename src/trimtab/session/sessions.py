@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from trimtab.errors import HistoryError, LockedError
 from trimtab.history import History, StudyQuery, StudyRecord, StudySummary, space_to_json
@@ -26,12 +26,17 @@ KIND = "session"
 """Kind of the target of a study that clients measure."""
 
 T = TypeVar("T")
+Timer: TypeAlias = Callable[[], float]
 
 _MOST_RUNNING = 1000
 
 
 _SHORT_S = 0.005
-"""A call that takes less may keep everybody else waiting: handing it to a thread would cost others nearly as much."""
+"""A call that thinks for less may keep everybody else waiting: handing it to a thread would cost others nearly as much."""
+
+_ELSEWHERE_S = 0.05
+"""What a call may take beyond its own thinking: on a busy machine it waits for a core, and for the interpreter's lock, which is
+not its fault. What is more than that, it waited for something of its own."""
 
 _FORGOTTEN = 0.95
 """What counts of a long call after each further one: 45 of them after one of 50 ms a session is taken for quick again."""
@@ -41,8 +46,8 @@ class _Held:
     """A session with the lock that whoever calls it must hold.
 
     Attributes:
-        long_s: what the longest call of late took; a session begins as slow, since one of its first calls may be the first that
-            asks a model.
+        long_s: how long the longest call of late has thought; a session begins as slow, since one of its first calls may be the
+            first that asks a model.
     """
 
     def __init__(self, session: Session) -> None:
@@ -50,13 +55,15 @@ class _Held:
         self.lock = threading.Lock()
         self.long_s = 4 * _SHORT_S
 
-    def call(self, call: Callable[[Session], T], timer: Callable[[], float]) -> T:
-        """What `call` gives of the session; the lock is held."""
-        began = timer()
+    def call(self, call: Callable[[Session], T], timers: tuple[Timer, Timer]) -> T:
+        """What `call` gives of the session; the lock is held. `timers`: seconds, and CPU seconds of this thread."""
+        wall, cpu = timers
+        began, began_cpu = wall(), cpu()
         try:
             return call(self.session)
         finally:
-            self.long_s = max(timer() - began, _FORGOTTEN * self.long_s)
+            thought_s = max(cpu() - began_cpu, wall() - began - _ELSEWHERE_S)
+            self.long_s = max(thought_s, _FORGOTTEN * self.long_s)
 
 
 class Sessions:
@@ -91,7 +98,7 @@ class Sessions:
         self.history = history
         self.keeper = Keeper(history, sync_s)
         self._folder, self._clock, self._most = state_dir / "logs", clock, most
-        self._timer: Callable[[], float] = time.perf_counter
+        self._timers: tuple[Timer, Timer] = (time.perf_counter, time.thread_time)
         self._held: dict[str, _Held] = {}
         self._lock = threading.RLock()
 
@@ -185,7 +192,7 @@ class Sessions:
         held = self._get(name)
         with held.lock:
             self._require_own(held)
-            return held.call(call, self._timer)
+            return held.call(call, self._timers)
 
     def call_now(self, name: str, call: Callable[[Session], T]) -> T | None:
         """The same where it takes no time: the session is in memory, nobody uses it and its calls of late were short.
@@ -200,7 +207,7 @@ class Sessions:
             return None
         try:
             self._require_own(held)
-            return held.call(call, self._timer)
+            return held.call(call, self._timers)
         finally:
             held.lock.release()
 

@@ -1,0 +1,129 @@
+"""The two requests of every trial, which pass the framework by, are answered as it answers them; all others reach it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.serve.asking import BEGIN, TOKEN, Api
+from trimtab.serve.guard import Guard
+from trimtab.serve.quick import Quick
+
+FETCH, REPORT = "/api/v1/sessions/s/fetch", "/api/v1/sessions/s/report"
+
+
+class Framework(Api):
+    """The same server without the quick way."""
+
+    def __init__(self, api: Api) -> None:
+        quick = api.app._app
+        assert isinstance(quick, Quick)
+        self.hub, self.app = api.hub, Guard(quick._app, api.hub.settings)
+
+
+def _told(answer: httpx.Response) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    return answer.status_code, answer.headers.raw, answer.content
+
+
+async def _chunks(data: bytes) -> Any:
+    for at in range(0, len(data), 7):
+        yield data[at : at + 7]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "status"),
+    [
+        ("POST", FETCH, b'{"client": "nobody"}', 404),
+        ("POST", REPORT, b'{"client": "nobody", "ticket": "1.0.1.x", "value": 1.0}', 404),
+        ("POST", FETCH, b"", 422),
+        ("POST", FETCH, b"{", 422),
+        ("POST", FETCH, b"\xff\xfe", 422),
+        ("POST", FETCH, b"[]", 422),
+        ("POST", FETCH, b'{"client": "c", "wait_s": 31}', 422),
+        ("POST", FETCH, b'{"client": "c", "more": 1}', 422),
+        ("POST", REPORT, b'{"client": "c", "ticket": "1.0.1.x", "value": NaN}', 422),
+        ("POST", FETCH, b"x" * 2001, 413),
+        ("POST", "/api/v1/sessions/nowhere/fetch", b'{"client": "c"}', 404),
+        ("POST", "/api/v1/sessions/%73/fetch", b'{"client": "nobody"}', 404),
+        ("POST", "/api/v1/sessions/s%2Ft/fetch", b'{"client": "c"}', 404),
+        ("POST", "/api/v1/sessions//fetch", b'{"client": "c"}', 404),
+        ("POST", "/api/v1/sessions/s/fetch/", b'{"client": "c"}', 307),
+        ("POST", "/api/v1/sessions/s/fetched", b'{"client": "c"}', 404),
+        ("POST", "/api/v2/sessions/s/fetch", b'{"client": "c"}', 404),
+        ("GET", FETCH, None, 405),
+        ("HEAD", FETCH, None, 405),
+        ("OPTIONS", REPORT, None, 405),
+        ("PUT", REPORT, b"{}", 405),
+    ],
+)
+def test_what_is_refused_is_refused_alike(
+    served: Callable[..., Api], method: str, path: str, content: bytes | None, status: int
+) -> None:
+    api = served(most_body=2000)
+    api.post("/api/v1/sessions", BEGIN)
+    answer = api.call(method, path, content=content)
+    assert answer.status_code == status
+    assert _told(answer) == _told(Framework(api).call(method, path, content=content))
+
+
+def test_a_body_in_pieces_is_put_together_and_has_the_same_limit(served: Callable[..., Api]) -> None:
+    api = served(most_body=2000)
+    api.post("/api/v1/sessions", BEGIN)
+    client = api.join()
+    body = json.dumps({"client": client}).encode()
+    assert api.call("POST", FETCH, content=_chunks(body)).json()["state"] == "point"
+    large = [each.call("POST", FETCH, content=_chunks(b" " * 2001)) for each in (api, Framework(api))]
+    assert large[0].status_code == 413
+    assert large[0].json()["detail"] == "the body is larger than 2000 bytes"
+    assert _told(large[0]) == _told(large[1])
+
+
+def test_answers_are_those_of_the_framework(api: Api) -> None:
+    api.post("/api/v1/sessions", BEGIN)
+    client = api.join()
+    points = [each.post(FETCH, {"client": client}) for each in (api, Framework(api))]
+    found, other = (answer.json() for answer in points)
+    assert points[0].headers.raw == points[1].headers.raw
+    assert {**found, "lease_until": 0} == {**other, "lease_until": 0}, "the same point again, its lease renewed"
+    assert list(found) == list(other)
+    said = {"client": client, "ticket": found["ticket"], "value": 20.0}
+    assert api.post(REPORT, said).json()["outcome"] == "told"
+    known = [each.post(REPORT, said) for each in (api, Framework(api))]
+    assert known[0].json()["outcome"] == "known"
+    assert _told(known[0]) == _told(known[1])
+    for each in (api, Framework(api)):
+        assert each.post(FETCH, {"client": client}, token="wrong").status_code == 401
+        assert each.post(FETCH, {"client": client}, headers={"Host": "evil.example"}).status_code == 421
+        assert each.post(FETCH, {"client": client}, headers={"Origin": "http://evil.example"}).status_code == 403
+
+
+def test_a_bug_is_answered_without_its_insides_and_logged(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*rest: object) -> None:
+        raise ZeroDivisionError("insides")
+
+    monkeypatch.setattr(api.hub.sessions, "call_now", broken)
+    answers = [each.post(FETCH, {"client": "c"}) for each in (api, Framework(api))]
+    assert answers[0].status_code == 500
+    assert answers[0].json()["detail"] == "a bug in Trimtab: ZeroDivisionError"
+    assert _told(answers[0]) == _told(answers[1])
+
+
+def test_a_client_that_goes_before_its_body_is_whole_changes_nothing(api: Api) -> None:
+    sent: list[Any] = []
+    messages = iter([{"type": "http.request", "body": b'{"cl', "more_body": True}, {"type": "http.disconnect"}])
+
+    async def receive() -> Any:
+        return next(messages)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {TOKEN}".encode())]
+    scope = {"type": "http", "method": "POST", "path": FETCH, "headers": headers, "query_string": b""}
+    asyncio.run(api.app(scope, receive, send))
+    assert sent == []
