@@ -47,6 +47,9 @@ def test_a_trial_is_named_while_it_runs(fake: FakeStudy) -> None:
     assert {trial["role"] for trial in trials} >= {"baseline", "search"}
     assert any(trial["changed"] for trial in trials)
     assert {now["step"] for now in seen} >= {"load"}
+    shown = seen[-1]["seconds"]
+    assert len(shown) == 120, "the last two minutes"
+    assert [second[0] for second in shown] == sorted(second[0] for second in shown)
 
 
 def test_what_a_dead_process_has_left_is_not_taken_for_running(fake: FakeStudy) -> None:

@@ -33,6 +33,10 @@ class RunListener(StudyListener, TrialListener, Protocol):
     """Who is told of a study and of its trials."""
 
 
+def _json(value: Any) -> str:
+    return json.dumps(strict(value))
+
+
 class _Now:
     """A listener that passes everything on and writes down where the study is.
 
@@ -51,7 +55,8 @@ class _Now:
         self._beside = self._path.with_suffix(".new")
         self.stop_path = folder / f"{record.id}.stop"
         self._trial: dict[str, Any] | None = None
-        self._seconds: deque[tuple[float, ...]] = deque(maxlen=_SECONDS)
+        self._mark = process_mark(os.getpid())
+        self._seconds: deque[str] = deque(maxlen=_SECONDS)  # as JSON: each is written 120 times and more
         self._phase = self._step = ""
         self._left_s: float | None = None
 
@@ -71,13 +76,14 @@ class _Now:
     def _write(self) -> None:
         said = {
             "study_id": self._study.id, "name": self._study.name, "created_at": self._study.created_at,
-            "pid": os.getpid(), "mark": process_mark(os.getpid()), "phase": self._phase, "step": self._step,
-            "trial": self._trial, "left_s": self._left_s, "seconds": list(self._seconds),
+            "pid": os.getpid(), "mark": self._mark, "phase": self._phase, "step": self._step,
+            "trial": self._trial, "left_s": self._left_s,
         }  # fmt: skip
+        text = f'{_json(said)[:-1]}, "seconds": [{", ".join(self._seconds)}]}}'
         try:
             handle = os.open(self._beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(strict(said), file)
+            with os.fdopen(handle, "wb") as file:
+                file.write(text.encode())
             os.replace(self._beside, self._path)
         except OSError:
             with suppress(OSError):
@@ -95,7 +101,8 @@ class _Now:
 
     def second(self, frame: Frame) -> None:
         p50, p95, p99 = (us / 1e3 for us in (frame.response_p50_us, frame.response_p95_us, frame.response_p99_us))
-        self._seconds.append((round(self._clock(), 1), frame.credited, p50, p95, p99, frame.n_error, frame.steal_s))
+        shown = (round(self._clock(), 1), frame.credited, p50, p95, p99, frame.n_error, frame.steal_s)
+        self._seconds.append(_json(shown))
         self._write()
         self._listener.second(frame)
 
