@@ -14,29 +14,22 @@ The figures are derived from TPC-W and are not comparable with published TPC-W r
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import stamp
-from rich.console import Console
+from turns import FINISHED, FOUND, Row, StoppedError, keep_rows, ratio, values_in_turns
 
 from trimtab.errors import TrimtabError
-from trimtab.flow import Scorer, Steps
-from trimtab.flow.pairs import believable
 from trimtab.history import open_history_at
-from trimtab.measure import compare_pairs
-from trimtab.records import BenchSummary, Role, Status
 from trimtab.report import Progress
 from trimtab.space import Config
-from trimtab.study import StudyFile, load_study_file, open_stage, rank_study, tune
-from trimtab.study.benching import run_bench
+from trimtab.study import StudyFile, load_study_file, rank_study, tune
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
@@ -53,13 +46,7 @@ THESIS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     },
 }
 """Gains in 24 hours, on other machines and versions; its third objective is a mean without the slowest hundredth."""
-_FINISHED = ("proven", "no_improvement")
 _RANKED = 10
-Row = dict[str, Any]
-
-
-class StoppedError(Exception):
-    """The user has stopped a step."""
 
 
 def study_of(application: str, objective: str, options: argparse.Namespace, part: str = WHOLE) -> StudyFile:
@@ -96,43 +83,9 @@ def proven(file: StudyFile, options: argparse.Namespace, progress: Progress) -> 
         StoppedError: it was stopped; the same call goes on.
     """
     record, _ = tune(file, options.state, progress)
-    if record.status not in _FINISHED:
+    if record.status not in FINISHED:
         raise StoppedError
     return record.verdict.config if record.status == "proven" else Config({})
-
-
-def in_turns(configs: Mapping[str, Config], n_rounds: int) -> Callable[[Scorer], Steps[dict[str, list[float]]]]:
-    """The flow that measures all configs in each round, every other round backwards: values of the objective by name."""
-
-    def flow(scorer: Scorer) -> Steps[dict[str, list[float]]]:
-        values: dict[str, list[float]] = {name: [] for name in configs}
-        for number in range(n_rounds):
-            for name in list(configs)[:: -1 if number % 2 else 1]:
-                trial = yield from believable(configs[name], Role.BENCH)
-                is_ok = trial.status is Status.OK and trial.measurement is not None
-                values[name].append(scorer.task.objective.value(trial.measurement).estimate if is_ok else math.nan)
-                scorer.say(f"round {number + 1}: {name} {values[name][-1]:.4g} {trial.reason or ''}")
-        return values
-
-    return flow
-
-
-def compared(file: StudyFile, found: Mapping[str, Config], options: argparse.Namespace, progress: Progress) -> Row:
-    """The objective under each config and under the settings as found, round by round."""
-    with (
-        open_history_at(file.study.history, options.state) as history,
-        open_stage(file, options.state) as stage,
-        stage.stack.lock("benchmark"),
-    ):
-        stage.workload.prepare(stage.stack.endpoint(), progress.phase)
-        configs = {"found": stage.baseline}
-        for name, config in found.items():
-            configs[name] = stage.space.repair(stage.space.canonical(stage.baseline.replace(dict(config))))
-        values: Row = run_bench(
-            stage, in_turns(configs, options.rounds), lambda _: BenchSummary(settings={}, value=None, noise=None), history,
-            options.state, name=f"{file.study.name}.turns", objective=file.objective, listener=progress, say=progress.phase,
-        )  # fmt: skip
-    return values
 
 
 def ranked(file: StudyFile, options: argparse.Namespace) -> list[str]:
@@ -159,7 +112,7 @@ def experiment(application: str, objective: str, options: argparse.Namespace, pr
         found[COMBINED] = Config({name: value for tier in TIERS for name, value in found[tier].items()})
     whole = study_of(application, objective, options)
     return {
-        "application": application, "objective": objective, "values": compared(whole, found, options, progress),
+        "values": values_in_turns(whole, found, options, progress),
         "changed": {part: dict(config) for part, config in found.items()}, "ranked": ranked(whole, options),
         "made": making.stamp(),
     }  # fmt: skip
@@ -167,14 +120,7 @@ def experiment(application: str, objective: str, options: argparse.Namespace, pr
 
 def gain(row: Row, part: str) -> tuple[float, float, float] | None:
     """How many times as fast as the settings as found, with its 95 % interval; None without two rounds."""
-    pairs = zip(row["values"]["found"], row["values"].get(part, ()), strict=False)
-    sound = [pair for pair in pairs if all(map(math.isfinite, pair))]
-    if len(sound) < 2:
-        return None
-    ratio = compare_pairs(
-        [one for one, _ in sound], [other for _, other in sound], row["objective"] == "throughput"
-    ).ratio
-    return ratio.estimate, ratio.low, ratio.high
+    return ratio(row["values"], FOUND, part, row["objective"] == "throughput")
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -184,7 +130,7 @@ def table(rows: Sequence[Row]) -> str:
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
-        for part in (name for name in row["values"] if name != "found"):
+        for part in (name for name in row["values"] if name != FOUND):
             thesis = THESIS[row["application"]].get(row["objective"], {}).get(part, "–")
             cells = (row["application"], row["objective"], part, *_shown(gain(row, part), row["objective"]), thesis)
             lines.append(f"| {' | '.join(cells)} |")
@@ -222,24 +168,8 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
 def main(words: Sequence[str] | None = None) -> int:
     """Makes what is missing and prints the tables."""
     options = _arguments(words)
-    former = json.loads(options.results.read_text(encoding="utf-8")) if options.results.exists() else {}
-    rows: list[Row] = former.get("rows", [])
-    made: dict[str, stamp.Stamp] = former.get("made", {})
-    with Progress(Console(stderr=True)) as progress:
-        for application in options.application or APPLICATIONS:
-            for objective in options.objective or OBJECTIVES:
-                if any((row["application"], row["objective"]) == (application, objective) for row in rows):
-                    continue
-                try:
-                    row = experiment(application, objective, options, progress)
-                except StoppedError:
-                    print("interrupted; the same command goes on", file=sys.stderr)
-                    return 130
-                made[f"{application} {objective}"] = row.pop("made")
-                rows.append(row)
-                stamp.write(options.results, {"rows": rows}, made)
-    print(table(rows))
-    return 0
+    keys = {"application": options.application or APPLICATIONS, "objective": options.objective or OBJECTIVES}
+    return keep_rows(options, keys, experiment, table)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ python benchmarks/importance/table.py
 from __future__ import annotations
 
 import importlib
-import json
 import statistics
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import stamp
+from tables import between, rewrite
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "measurements" / "importance.md"
@@ -135,16 +135,12 @@ def tables(found: Record) -> str:
 
 def page(text: str, found: Record) -> str:
     """`text` with its tables replaced by those of `found`."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{tables(found)}\n{END}{after}"
+    return between(text, BEGIN, END, tables(found))
 
 
 def main() -> int:
     """Writes the page; exit code 0."""
-    found = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
-    return 0
+    return rewrite(PAGE, HERE / "results.json", page)
 
 
 if __name__ == "__main__":

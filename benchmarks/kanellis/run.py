@@ -12,27 +12,19 @@ script, and keeps its results apart. Run it alone on the machine.
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import stamp
-from rich.console import Console
+from turns import FINISHED, FOUND, Row, StoppedError, keep_rows, ratio, values_in_turns
 
-from trimtab.flow import Scorer, Steps
-from trimtab.flow.pairs import believable
 from trimtab.history import open_history_at
-from trimtab.measure import compare_pairs
-from trimtab.records import BenchSummary, Role, Status, Trial
+from trimtab.records import Status, Trial
 from trimtab.report import Progress
-from trimtab.space import Config
-from trimtab.study import StudyFile, load_study_file, open_stage, rank_study, run_design, tune
-from trimtab.study.benching import run_bench
+from trimtab.study import StudyFile, load_study_file, rank_study, run_design, tune
 
 HERE = Path(__file__).parent
 SYSTEMS = ("cassandra", "postgresql")
@@ -40,12 +32,6 @@ WORKLOADS = ("A", "B")
 TOPS = (3, 5, 8)
 ALL = 30
 _NEAR = 0.99
-_FINISHED = ("proven", "no_improvement")
-Row = dict[str, Any]
-
-
-class StoppedError(Exception):
-    """The user has stopped a step."""
 
 
 def study_of(system: str, workload: str, options: argparse.Namespace, knobs: Sequence[str] | None = None) -> StudyFile:
@@ -79,41 +65,6 @@ def best_of(file: StudyFile, trials: Sequence[Trial]) -> tuple[Trial, int] | Non
     return done[values.index(top)], first + 1
 
 
-def in_turns(configs: Mapping[str, Config], n_rounds: int) -> Callable[[Scorer], Steps[dict[str, list[float]]]]:
-    """The flow that measures all configs in each round, every other round backwards: values of the objective by name."""
-
-    def flow(scorer: Scorer) -> Steps[dict[str, list[float]]]:
-        values: dict[str, list[float]] = {name: [] for name in configs}
-        for number in range(n_rounds):
-            for name in list(configs)[:: -1 if number % 2 else 1]:
-                trial = yield from believable(configs[name], Role.BENCH)
-                is_ok = trial.status is Status.OK and trial.measurement is not None
-                value = scorer.task.objective.value(trial.measurement).estimate if is_ok else math.nan
-                values[name].append(value)
-                scorer.say(f"round {number + 1}: {name} {value:.4g}/s {trial.reason or ''}")
-        return values
-
-    return flow
-
-
-def beside(file: StudyFile, state: Path, found: Mapping[str, Config], n_rounds: int, progress: Progress) -> Row:
-    """Throughput of the best configs and of the settings as found, round by round."""
-    with (
-        open_history_at(file.study.history, state) as history,
-        open_stage(file, state) as stage,
-        stage.stack.lock("benchmark"),
-    ):
-        stage.workload.prepare(stage.stack.endpoint(), progress.phase)
-        configs = {"found": stage.baseline}
-        for name, config in found.items():
-            configs[name] = stage.space.validate(stage.space.canonical(stage.baseline.replace(dict(config))))
-        values: dict[str, list[float]] = run_bench(
-            stage, in_turns(configs, n_rounds), lambda _: BenchSummary(settings={}, value=None, noise=None), history, state,
-            name=f"{file.study.name}.beside", objective=file.objective, listener=progress, say=progress.phase,
-        )  # fmt: skip
-    return values
-
-
 def experiment(system: str, workload: str, options: argparse.Namespace, progress: Progress) -> Row:
     """One row of the results.
 
@@ -131,13 +82,13 @@ def experiment(system: str, workload: str, options: argparse.Namespace, progress
     for n_knobs in (*TOPS, ALL):
         own = study_of(system, workload, options, names[:n_knobs])
         study, made = tune(own, options.state, progress)
-        if study.status not in _FINISHED:
+        if study.status not in FINISHED:
             raise StoppedError
         if (best := best_of(own, made)) is not None:
             found[str(n_knobs)], needed[str(n_knobs)] = best[0].config, best[1]
-    values = beside(file, options.state, found, options.rounds, progress)
+    values = values_in_turns(file, found, options, progress)
     return {
-        "system": system, "workload": workload, "n_samples": len(trials), "verdict": ranked.consensus.verdict,
+        "n_samples": len(trials), "verdict": ranked.consensus.verdict,
         "knobs": [
             {"knob": k.knob, "rank": k.rank, "low": k.rank_low, "high": k.rank_high, "share": k.score}
             for k in ranked.consensus.knobs
@@ -148,13 +99,7 @@ def experiment(system: str, workload: str, options: argparse.Namespace, progress
 
 def share(row: Row, n_knobs: int) -> tuple[float, float, float] | None:
     """What the best config of the first knobs reaches of that of all, with its 95 % interval; None without two rounds."""
-    values = row["throughput_per_s"]
-    pairs = zip(values.get(str(ALL), ()), values.get(str(n_knobs), ()), strict=False)
-    sound = [pair for pair in pairs if all(map(math.isfinite, pair))]
-    if len(sound) < 2:
-        return None
-    ratio = compare_pairs([pair[0] for pair in sound], [pair[1] for pair in sound], True).ratio
-    return ratio.estimate, ratio.low, ratio.high
+    return ratio(row["throughput_per_s"], str(ALL), str(n_knobs), True)
 
 
 def overlap(rows: Sequence[Row], system: str, n_knobs: int) -> int | None:
@@ -177,7 +122,7 @@ def table(rows: Sequence[Row]) -> str:
     for row in rows:
         shares = [_shown(share(row, k)) for k in TOPS]
         means = {name: sum(each) / len(each) for name, each in row["throughput_per_s"].items() if each}
-        gain = f"{means[str(ALL)] / means['found']:.2f}" if {"found", str(ALL)} <= means.keys() else "–"
+        gain = f"{means[str(ALL)] / means[FOUND]:.2f}" if {FOUND, str(ALL)} <= means.keys() else "–"
         first = ", ".join(k["knob"] for k in row["knobs"][:5])
         lines.append(
             f"| {row['system']} | {row['workload']} | {row['n_samples']} | {' | '.join(shares)} | {gain} | {first} |"
@@ -215,24 +160,8 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
 def main(words: Sequence[str] | None = None) -> int:
     """Makes what is missing and prints the table."""
     options = _arguments(words)
-    former = json.loads(options.results.read_text(encoding="utf-8")) if options.results.exists() else {}
-    rows: list[Row] = former.get("rows", [])
-    made: dict[str, stamp.Stamp] = former.get("made", {})
-    with Progress(Console(stderr=True)) as progress:
-        for system in options.system or SYSTEMS:
-            for workload in options.workload or WORKLOADS:
-                if any((row["system"], row["workload"]) == (system, workload) for row in rows):
-                    continue
-                try:
-                    row = experiment(system, workload, options, progress)
-                except StoppedError:
-                    print("interrupted; the same command goes on", file=sys.stderr)
-                    return 130
-                made[f"{system} {workload}"] = row.pop("made")
-                rows.append(row)
-                stamp.write(options.results, {"rows": rows}, made)
-    print(table(rows))
-    return 0
+    keys = {"system": options.system or SYSTEMS, "workload": options.workload or WORKLOADS}
+    return keep_rows(options, keys, experiment, table)
 
 
 if __name__ == "__main__":

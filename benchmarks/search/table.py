@@ -5,7 +5,6 @@ python benchmarks/search/table.py
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import stamp
+from tables import between, rewrite
 from tasks import CHOSEN_ON
 
 HERE = Path(__file__).parent
@@ -137,16 +137,12 @@ def tables(found: Record) -> str:
 
 def page(text: str, found: Record) -> str:
     """`text` with its tables replaced by those of `found`."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{tables(found)}\n{END}{after}"
+    return between(text, BEGIN, END, tables(found))
 
 
 def main() -> int:
     """Writes the page; exit code 0."""
-    found = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
-    return 0
+    return rewrite(PAGE, HERE / "results.json", page)
 
 
 if __name__ == "__main__":
