@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from tests.space.spaces import boolean, choice, integer, knobs, real, values_of
 from trimtab.errors import SpaceError
 from trimtab.space import Config, Constraint, Knob, KnobKind, Space
+from trimtab.space.lattice import Lattice
+from trimtab.space.sampling import draw, drawn
 
 
 @given(st.data(), knobs())
@@ -34,6 +37,23 @@ def test_every_point_is_a_legal_value_and_snapping_is_idempotent(coordinates: li
     np.testing.assert_array_equal(space.snapped(points)[0], snapped)
     np.testing.assert_array_equal(space.snapped(points)[1], space.features_of_points(points))
     assert space.decode_many(snapped) == space.decode_many(points)
+    assert [space.decode(point) for point in points] == space.decode_many(np.vstack([points, points]))[: len(points)]
+
+
+@pytest.mark.parametrize("n", [1, 13, 14, 100, 4096, 5000])
+def test_points_of_a_space_without_constraints_are_those_of_any_other(n: int) -> None:
+    rngs = [np.random.default_rng(7) for _ in range(2)]
+    plain = drawn(n, rngs[0], 3)
+    general = draw(n, rngs[1], [(0.0, 0.0, 1.0)] * 3, lambda points: np.ones(len(points), dtype=np.bool_))
+    np.testing.assert_array_equal(plain, general)
+    assert rngs[0].bit_generator.state == rngs[1].bit_generator.state
+
+
+@given(st.integers(1, 40), st.integers(-50, 50), st.integers(2, 9), st.integers(-400, 400))
+def test_whole_numbers_have_the_level_that_fractions_have(step: int, low: int, n: int, value: int) -> None:
+    lattice = Lattice(low, step, 1, n, False, True)
+    exact = min(max(round(Fraction(value - low, step)), 0), n - 1)
+    assert lattice.index(value) == lattice.index(float(value)) == exact
 
 
 @pytest.mark.parametrize("log", [True, False])

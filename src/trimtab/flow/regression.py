@@ -29,14 +29,16 @@ class RegressionMeter:
 
     def __init__(self) -> None:
         self.lost_s = 0.0
-        self._baselines: list[tuple[float, float]] = []
+        self._n_baselines, self._throughputs, self._latencies_ms = 0, 0.0, 0.0
 
     def take(self, trial: Trial) -> None:
         """Learns from a trial; those before the first baseline cost nothing, for nothing is known to compare them with."""
         if trial.role in (Role.BASELINE, Role.PROOF_BASELINE):
             if trial.measurement is not None:
                 m = trial.measurement
-                self._baselines.append((m.throughput.estimate, m.latency_mean_ms.estimate))
+                self._n_baselines += 1
+                self._throughputs += m.throughput.estimate
+                self._latencies_ms += m.latency_mean_ms.estimate
             return
         self.lost_s += self._loss_s(trial)
 
@@ -46,9 +48,9 @@ class RegressionMeter:
             steps = ("apply", "warmup", "measure", "failed", "restore")
             is_own = trial.status.is_config_fault
             return trial.context.clients * sum(seconds_of(cost, step) for step in steps) if is_own else 0.0
-        if not self._baselines:
+        if not self._n_baselines:
             return 0.0
-        throughput, latency_ms = (sum(column) / len(column) for column in zip(*self._baselines, strict=True))
+        throughput, latency_ms = self._throughputs / self._n_baselines, self._latencies_ms / self._n_baselines
         ran_s = cost.get("warmup", 0.0) + cost.get("measure", 0.0)
         if not m.is_open:
             users = m.users or trial.context.clients

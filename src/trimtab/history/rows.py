@@ -34,6 +34,9 @@ UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, RecursionError, z
 _LARGEST_DETAIL = 64 << 20
 """Of a trial's detail once it is inflated; kilobytes are usual."""
 
+_SHORT_DETAIL = 2048
+"""Bytes of a detail that is packed as a short one: what clients of sessions report is."""
+
 _COMPACT = ("measurement", "counters_before", "counters_after")
 """Fields of a trial that are long and never searched: they go compressed into one column."""
 
@@ -98,7 +101,7 @@ def trial_values(study_id: int, trial: Trial) -> dict[str, Any]:
         "loss": float(trial.loss) if is_known and trial.loss is not None else None,
         "config": codec.dumps(config),
         "body": codec.dumps(body),
-        "detail": zlib.compress(codec.dumps(compact).encode()) if any(compact.values()) else b"",
+        "detail": _deflated(codec.dumps(compact).encode()) if any(compact.values()) else b"",
         "histogram": b"" if trial.measurement is None else trial.measurement.histogram,
     }
 
@@ -108,6 +111,14 @@ def read_trial_row(row: Row[Any]) -> Trial:
     compact = codec.loads(_inflate(row.detail).decode()) if row.detail else {}
     values = {"measurement": None, **codec.loads(row.body), "config": codec.loads(row.config), **compact}
     return codec.read_trial(values, bytes(row.histogram))
+
+
+def _deflated(data: bytes) -> bytes:
+    """A short one with small tables: to make those for a long one takes ten times as long as the rest."""
+    if len(data) > _SHORT_DETAIL:
+        return zlib.compress(data)
+    stream = zlib.compressobj(wbits=_SHORT_DETAIL.bit_length() - 1, memLevel=4)
+    return stream.compress(data) + stream.flush()
 
 
 def _inflate(data: bytes) -> bytes:

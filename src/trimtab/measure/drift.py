@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.errors import LoadError
+from trimtab.measure.level import LocalLevel, log_likelihoods
 from trimtab.measure.residual import ResidualNoise, noise_around_course, noise_around_line, noise_around_mean
 
 __all__ = ["BaselineTrack", "Drift"]
@@ -79,19 +80,10 @@ class Drift:
     n: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Fit:
-    likelihood: float
-    q: float
-    inverse: Floats
-    level: float
-    level_variance: float
-
-
 @dataclass(frozen=True, slots=True)
 class _Fits:
-    still: _Fit
-    moving: _Fit
+    still: LocalLevel
+    moving: LocalLevel
     belief: float
 
     @property
@@ -151,20 +143,15 @@ class BaselineTrack:
         Raises:
             LoadError: the track is empty.
         """
-        means, variances = self._mixed(np.array([time]))
-        value = math.exp(means[0])
+        fits = self._fitted()
+        (still, still_variance), (moving, moving_variance) = fits.still.at(time), fits.moving.at(time)
+        mean = (1 - fits.belief) * still + fits.belief * moving
+        variance = (1 - fits.belief) * (still_variance + (still - mean) ** 2)
+        variance += fits.belief * (moving_variance + (moving - mean) ** 2)
+        value = math.exp(mean)
         if len(self) == 1 and not self._is_noise_known():
             return value, math.nan
-        return value, value * math.sqrt(variances[0])
-
-    def _mixed(self, times: Floats) -> tuple[Floats, Floats]:
-        """Logs of the baseline at `times` and their variances, over both fits."""
-        fits = self._fitted()
-        weights = (1 - fits.belief, fits.belief)
-        parts = [self._predict(fit, times) for fit in (fits.still, fits.moving)]
-        means = sum((w * part[0] for w, part in zip(weights, parts, strict=True)), np.zeros(len(times)))
-        spreads = (w * (part[1] + (part[0] - means) ** 2) for w, part in zip(weights, parts, strict=True))
-        return means, sum(spreads, np.zeros(len(times)))
+        return value, value * math.sqrt(variance)
 
     def summary(self) -> Drift:
         """How far the track moved, and whether that is more than noise.
@@ -180,7 +167,9 @@ class BaselineTrack:
         t, y, s = self._columns()
         fits = self._fitted()
         noise = self._noise(t, y, is_drift=fits.is_drift)
-        values = self._mixed(t)[0] if fits.is_drift else np.zeros(1)
+        values = np.zeros(1)
+        if fits.is_drift:
+            values = (1 - fits.belief) * np.array(fits.still.values) + fits.belief * np.array(fits.moving.values)
         return Drift(
             relative_range=float(np.expm1(values.max() - values.min())),
             observed_range=float(np.expm1(y.max() - y.min())),
@@ -214,26 +203,6 @@ class BaselineTrack:
     def _is_noise_known(self) -> bool:
         return self._noise_sd > 0 or any(se > 0 for _, _, se in self._rows)
 
-    def _covariance(self, times: Floats, q: float) -> Floats:
-        """Covariance of the drift at `times` with that at the repeats, shape (m, n)."""
-        # Before the first repeat the walk is mirrored: as far back is as uncertain as as far ahead.
-        start = self._rows[0][0]
-        here, there = times[:, None] - start, self._columns()[0][None, :] - start
-        same_side = np.sign(here) == np.sign(there)
-        return np.asarray(q * np.where(same_side, np.minimum(np.abs(here), np.abs(there)), 0.0))
-
-    def _predict(self, fit: _Fit, times: Floats) -> tuple[Floats, Floats]:
-        """Logs of the baseline at `times` and their variances, under one fit."""
-        if fit.q == 0:  # the level, at any time
-            return np.full(len(times), fit.level), np.full(len(times), fit.level_variance)
-        rest = self._columns()[1] - fit.level
-        cross = self._covariance(times, fit.q)
-        weights = cross @ fit.inverse
-        prior = fit.q * np.abs(times - self._rows[0][0])
-        known = (weights * cross).sum(axis=1)
-        variances = prior - known + (1 - weights.sum(axis=1)) ** 2 * fit.level_variance
-        return fit.level + weights @ rest, np.maximum(variances, 0.0)
-
     def _fitted(self) -> _Fits:
         if self._fits is None:
             t, y, s = self._columns()
@@ -242,47 +211,19 @@ class BaselineTrack:
             drifts = _DRIFT_GRID * (6 * spread**2 / float(t[-1] - t[0])) if is_moving else np.empty(0)
             # One pass over the repeats for all pairs; those without drift come first.
             q, r = (grid.ravel() for grid in np.meshgrid(np.append(0.0, drifts), _NOISE_GRID * spread, indexing="ij"))
-            noise = np.hypot(self._known(s)[None, :], r[:, None]) ** 2
-            likelihoods = _likelihoods(t, y, q, noise)
+            noise = np.hypot(self._known(s)[:, None], r[None, :]) ** 2
+            likelihoods = log_likelihoods(t, y, q, noise)
             n_still = len(_NOISE_GRID)
             top = int(np.argmax(likelihoods[:n_still]))
-            still = self._fit(likelihoods[top], q[top], noise[top])
+            still = self._level(q[top], noise[:, top])
             self._fits = _Fits(still, still, 0.0)
             if is_moving:
-                top = n_still + int(np.argmax(likelihoods[n_still:]))
-                moving = self._fit(likelihoods[top], q[top], noise[top])
-                gain = 2 * (moving.likelihood - still.likelihood)
-                self._fits = _Fits(still, moving, 1 / (1 + math.exp((_BELIEF - gain) / 2)))
+                best = n_still + int(np.argmax(likelihoods[n_still:]))
+                gain = 2 * float(likelihoods[best] - likelihoods[top])
+                belief = 1 / (1 + math.exp((_BELIEF - gain) / 2))
+                self._fits = _Fits(still, self._level(q[best], noise[:, best]), belief)
         return self._fits
 
-    def _fit(self, likelihood: float, q: float, noise: Floats) -> _Fit:
-        """What follows from a pair of q and the variances `noise`."""
+    def _level(self, q: float, noise: Floats) -> LocalLevel:
         t, y, _ = self._columns()
-        inverse = np.diag(1 / noise) if q == 0 else np.linalg.inv(self._covariance(t, q) + np.diag(noise))
-        information = float(inverse.sum())
-        return _Fit(
-            likelihood=float(likelihood),
-            q=float(q),
-            inverse=np.asarray(inverse, dtype=np.float64),
-            level=float(inverse.sum(axis=0) @ y) / information,
-            level_variance=1 / information,
-        )
-
-
-def _likelihoods(t: Floats, y: Floats, q: Floats, noise: Floats) -> Floats:
-    """Restricted log-likelihood of each pair of q and variances `noise`, shape (pairs, n), but for a constant.
-
-    By the Kalman filter with a diffuse first level (Durbin & Koopman 2012, section 2.9): n steps over all pairs at once. The
-    covariance matrices say the same, at n^3 for each pair: a track of many repeats is fitted anew with every one of them.
-    """
-    level, variance = np.full(len(q), y[0]), noise[:, 0].copy()
-    total = np.zeros(len(q))
-    for i in range(1, len(y)):
-        prior = variance + q * (t[i] - t[i - 1])
-        spread = prior + noise[:, i]
-        miss = y[i] - level
-        total += np.log(spread) + miss * miss / spread
-        share = prior / spread
-        level += share * miss
-        variance = share * noise[:, i]
-    return np.asarray(-0.5 * total, dtype=np.float64)
+        return LocalLevel(t.tolist(), y.tolist(), float(q), noise.tolist())

@@ -138,7 +138,7 @@ class ContextLearner:
     def _rows(self) -> list[Evidence]:
         """Everything told, with the features of its workload beside its own."""
         rows = [self._scaling.row(context) for context in self._workloads.contexts]
-        return [replace(e, features=np.r_[e.features, rows[place]]) for e, place in self._workloads.told]
+        return [e.seen_as(np.r_[e.features, rows[place]]) for e, place in self._workloads.told]
 
     def _fit(self, evidence: list[Evidence]) -> tuple[LossScale, Kernel]:
         some, f = kept(measured(evidence), _FIT_CAP), self._n_features

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,7 @@ class Evidence:
 
     Attributes:
         config: the canonical config of the space.
-        point: (d,) its place in the unit cube.
-        features: (f,) what models see of it.
+        space: of the search.
         measured: trials with a finite loss, in the order told.
         n_good: trials that were measured and met all constraints of the objective.
         n_bad: trials that failed by the config's fault, had no finite loss, or broke a constraint of the objective.
@@ -38,13 +37,33 @@ class Evidence:
     """
 
     config: Config
-    point: NDArray[np.float64]
-    features: NDArray[np.float64]
+    space: Space
     measured: list[Trial] = field(default_factory=list)
     n_good: int = 0
     n_bad: int = 0
     loss: float = math.nan
     se: float | None = None
+    _point: NDArray[np.float64] | None = None
+    _features: NDArray[np.float64] | None = None
+    _mean: _Mean = field(default_factory=lambda: _Mean())
+
+    @property
+    def point(self) -> NDArray[np.float64]:
+        """(d,) its place in the unit cube; worked out when a model first asks for it."""
+        if self._point is None:
+            self._point = self.space.encode(self.config)
+        return self._point
+
+    @property
+    def features(self) -> NDArray[np.float64]:
+        """(f,) what models see of it; worked out when one first asks for them."""
+        if self._features is None:
+            self._features = np.asarray(self.space.features([self.config])[0])
+        return self._features
+
+    def seen_as(self, features: NDArray[np.float64]) -> Evidence:
+        """The same as a model of other features sees it."""
+        return replace(self, _features=features)
 
     @property
     def is_acceptable(self) -> bool:
@@ -64,7 +83,7 @@ class Evidence:
             self.n_bad += 1
         if trial.status.is_measured and trial.loss is not None and math.isfinite(trial.loss):
             self.measured.append(trial)
-            self.loss, self.se = _mean(self.measured)
+            self.loss, self.se = self._mean.add(trial.loss, _known_se(trial))
 
     def representative(self) -> Trial:
         """The most precise of the acceptable trials; the latest among equals."""
@@ -77,17 +96,27 @@ def _known_se(trial: Trial) -> float | None:
     return max(se, _LEAST_SE) if se is not None and math.isfinite(se) and se >= 0 else None
 
 
-def _mean(trials: list[Trial]) -> tuple[float, float | None]:
+class _Mean:
     """Mean loss weighted by 1/se², and its standard error; a trial without one counts like the least precise other."""
-    if len(trials) == 1 and trials[0].loss is not None:
-        return float(trials[0].loss), _known_se(trials[0])
-    losses = np.array([trial.loss for trial in trials], dtype=np.float64)
-    known = [se for trial in trials if (se := _known_se(trial)) is not None]
-    if not known:
-        return float(losses.mean()), None
-    widest = max(known)
-    weights = np.array([(_known_se(trial) or widest) ** -2.0 for trial in trials])
-    return float(np.average(losses, weights=weights)), float(weights.sum() ** -0.5)
+
+    def __init__(self) -> None:
+        self._losses: list[float] = []
+        self._weights: list[float | None] = []
+        self._widest = 0.0
+
+    def add(self, loss: float, se: float | None) -> tuple[float, float | None]:
+        """With one more trial."""
+        self._losses.append(float(loss))
+        self._weights.append(None if se is None else se**-2.0)
+        self._widest = max(self._widest, se or 0.0)
+        if len(self._losses) == 1:
+            return float(loss), se
+        losses = np.array(self._losses)
+        if not self._widest:
+            return float(losses.mean()), None
+        least = self._widest**-2.0
+        weights = np.array([least if weight is None else weight for weight in self._weights])
+        return float(np.average(losses, weights=weights)), float(weights.sum() ** -0.5)
 
 
 class Ledger:
@@ -127,8 +156,7 @@ class Ledger:
         self._seen.add(key)
         evidence = self._evidence.get(config)
         if evidence is None:
-            point, features = self._space.encode(config), self._space.features([config])[0]
-            evidence = self._evidence.setdefault(config, Evidence(config, point, features))
+            evidence = self._evidence.setdefault(config, Evidence(config, self._space))
         evidence.add(trial)
         return evidence
 

@@ -49,8 +49,8 @@ class ReportBody(Report):
     ticket: Annotated[str, Field(max_length=64)]
 
     def report(self) -> Report:
-        """Without who and what for."""
-        return Report.model_validate(self.model_dump(exclude={"client", "ticket"}))
+        """Without who and what for; it was checked already."""
+        return Report.model_construct(**{name: getattr(self, name) for name in Report.model_fields})
 
 
 class StartBody(_Body):

@@ -32,12 +32,13 @@ class Open:
     spent_s: float = 0.0
     is_out: bool = False
     passed: int = 0
+    mark: str = ""
 
     def ticket(self, study_id: int) -> str:
         """What a report of this run must bear: the study, the trial, the run, and a mark of the values."""
-        values = json.dumps(dict(self.ask.config)).encode()
-        mark = hashlib.sha256(values).hexdigest()[:10]
-        return f"{study_id}.{self.ask.number}.{self.run}.{mark}"
+        if not self.mark:
+            self.mark = hashlib.sha256(json.dumps(dict(self.ask.config)).encode()).hexdigest()[:10]
+        return f"{study_id}.{self.ask.number}.{self.run}.{self.mark}"
 
     def point(self, *, client: str | None = None, is_replayed: bool = False) -> Point:
         """As clients and layers see it; `client`: who has measured it, if that is not who has it now."""

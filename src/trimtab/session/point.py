@@ -89,11 +89,7 @@ class Result:
     @property
     def measurement(self) -> Measurement | None:
         """As a trial keeps it; None when it failed."""
-        from dataclasses import replace
-
-        if not self.figures:
-            return None
-        return replace(measurement_of(self.figures), histogram=self.histogram, n_ok=1)
+        return measurement_of(self.figures, n_ok=1, histogram=self.histogram) if self.figures else None
 
     def value(self, objective: Objective) -> float:
         """The objective's figure; NaN when there is none."""

@@ -113,6 +113,14 @@ class Axis(ABC):
     @abstractmethod
     def _find(self, value: Value) -> tuple[float, int]: ...
 
+    @abstractmethod
+    def decode_one(self, u: float) -> tuple[float, int]:
+        """The pair at a position of the axis, exactly as `decode` of the array of it."""
+
+    @abstractmethod
+    def object(self, value: float, bin_: int) -> Value:
+        """A pair as a value of the knob's own type, as `objects` of the arrays of it."""
+
     def illegal(self, value: object, why: str) -> SpaceError:
         """The error for a value that this axis does not have."""
         hint = self.knob.legal() + "".join(f", or {self.knob.format(v)}" for v in self.extra)
@@ -154,6 +162,14 @@ class LabelAxis(Axis):
         n = len(self.labels)
         bins = np.clip(np.floor(u * n), 0, n - 1).astype(np.int64)
         return bins.astype(np.float64), bins
+
+    def decode_one(self, u: float) -> tuple[float, int]:
+        n = len(self.labels)
+        index = min(max(math.floor(u * n), 0), n - 1)
+        return float(index), index
+
+    def object(self, value: float, bin_: int) -> Value:
+        return self.labels[bin_]
 
     def encode(self, values: Floats, bins: Bins) -> Floats:
         """Positions of pairs: the centres of their bins."""
@@ -279,6 +295,19 @@ class NumberAxis(Axis):
         bins = np.minimum(np.floor(u / self.share * n), n - 1).astype(np.int64)
         bins = np.where(u < self.share, bins, REGULAR)
         return np.where(bins == REGULAR, values, self._point_values[bins]), bins
+
+    def decode_one(self, u: float) -> tuple[float, int]:
+        if self.points and u < self.share:
+            n = len(self.points)
+            index = min(math.floor(u / self.share * n), n - 1)
+            return float(self.points[index]), index
+        t = min(max((u - self.share) / (1.0 - self.share), 0.0), 1.0)
+        return self.regular.at_one(t), REGULAR
+
+    def object(self, value: float, bin_: int) -> Value:
+        if self.points and bin_ != REGULAR:
+            return self.points[bin_]
+        return int(value) if self.knob.kind is KnobKind.INTEGER else value
 
     def encode(self, values: Floats, bins: Bins) -> Floats:
         """Positions of pairs: points at the centres of their bins."""

@@ -141,6 +141,37 @@ class Encoding:
             return [Config({}) for _ in range(len(columns))]
         return [Config(dict(zip(names, row, strict=True))) for row in zip(*objects, strict=True)]
 
+    def config_of(self, config: Mapping[str, Value]) -> Config:
+        """`config` as one whose values are of its knobs' own types; not made canonical.
+
+        Raises:
+            SpaceError: as `of_configs`.
+        """
+        if config.keys() != self.axes.keys():
+            self.check_names(config)
+        return Config({name: axis.object(*axis.find(config[name])) for name, axis in self.axes.items()})
+
+    def canonical_of(self, config: Mapping[str, Value]) -> Config:
+        """The config with every inactive knob at its default.
+
+        Raises:
+            SpaceError: as `of_configs`.
+        """
+        return (
+            self.configs(self.canonical(self.of_configs([config])))[0] if self._conditions else self.config_of(config)
+        )
+
+    def config_at(self, points: Floats) -> Config:
+        """The canonical config at the only one of `points`, shape (1, d); coordinates beyond the cube are clipped.
+
+        Raises:
+            SpaceError: as `of_points`.
+        """
+        if self._conditions or points.shape != (1, len(self.axes)) or np.isnan(points).any():
+            return self.configs(self.of_points(points))[0]
+        place = (min(max(u, 0.0), 1.0) for u in points[0].tolist())
+        return Config({n: a.object(*a.decode_one(u)) for (n, a), u in zip(self.axes.items(), place, strict=True)})
+
     def points(self, columns: Columns) -> Floats:
         """The configs' points (n, d) in the unit cube."""
         points = np.empty(columns.values.shape)

@@ -62,7 +62,10 @@ class Lattice:
 
     def index(self, value: float) -> int:
         """The number of the level nearest to a finite `value`."""
-        k = round((Fraction(value) * self.scale - self.low_n) / self.step_n)
+        if self.scale == 1 and value == int(value):  # as searchers ask for thousands of them
+            k = _rounded(int(value) - self.low_n, self.step_n)
+        else:
+            k = round((Fraction(value) * self.scale - self.low_n) / self.step_n)
         return min(max(k, 0), self.n - 1)
 
     def nearest(self, value: float) -> int | float:
@@ -90,6 +93,12 @@ class Lattice:
         if not self.log:
             return self.values(np.clip(np.floor(t * self.n), 0, self.n - 1))
         return self.snap(self.low * np.exp(t * math.log(self.high / self.low)))
+
+    def at_one(self, t: float) -> float:
+        """The value at a position: `at` of the array of it."""
+        if self.log or self.n == 1:
+            return float(self.at(np.array([t]))[0])
+        return (self.low_n + float(min(max(math.floor(t * self.n), 0), self.n - 1)) * self.step_n) / self.scale
 
     def position(self, values: Array) -> Array:
         """Positions t of legal values: the inverse of `at`."""
@@ -152,6 +161,10 @@ class Continuum:
             return self.snap(self.low * np.exp(t * math.log(self.high / self.low)))
         return self.snap(self.low + t * (self.high - self.low))
 
+    def at_one(self, t: float) -> float:
+        """The value at a position: `at` of the array of it."""
+        return float(self.at(np.array([t]))[0])
+
     def position(self, values: Array) -> Array:
         """Positions t of legal values: the inverse of `at`."""
         if self.low == self.high:
@@ -167,6 +180,12 @@ class Continuum:
 
 
 Range = Lattice | Continuum | Ladder
+
+
+def _rounded(a: int, b: int) -> int:
+    """The whole number nearest to a / b, b > 0; the even one of two."""
+    k, rest = divmod(a, b)
+    return k + (2 * rest > b or (2 * rest == b and k % 2 == 1))
 
 
 @lru_cache(maxsize=4096)

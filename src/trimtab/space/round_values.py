@@ -92,6 +92,11 @@ class Ladder:
         n = len(self.rungs)
         return np.asarray(self._array[np.clip(np.floor(t * n), 0, n - 1).astype(np.int64)])
 
+    def at_one(self, t: float) -> float:
+        """The value at a position: `at` of the array of it."""
+        n = len(self.rungs)
+        return float(self.rungs[min(max(math.floor(t * n), 0), n - 1)])
+
     def position(self, values: Array) -> Array:
         """Positions t of rungs: the inverse of `at`."""
         return (self.index(values) + 0.5) / len(self.rungs)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Frame", "draw", "near", "stretched"]
+__all__ = ["Frame", "draw", "drawn", "near", "stretched"]
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ def draw(
     for _ in range(_BATCHES):
         # Batches grow by the share that was feasible so far.
         wanted = (n - n_found) * (n_drawn + 1) / (n_found + 1) if n_drawn else 2 * (n - n_found)
-        size = int(min(max(16, 1.2 * wanted), _MOST_POINTS))
+        size = _batch(wanted)
         points = stretched(rng.random((size, len(frames))), frames)
         points = points[is_feasible(points)]
         found.append(points)
@@ -37,6 +37,19 @@ def draw(
         if n_found >= n:
             break
     return np.vstack(found)[:n]
+
+
+def drawn(n: int, rng: np.random.Generator, n_dims: int) -> Floats:
+    """n points (n, n_dims) of the whole cube: what `draw` gives, and takes from `rng`, where everything is feasible."""
+    size = _batch(2 * n)
+    if size >= n:
+        return rng.random((size, n_dims))[:n]
+    whole = [(0.0, 0.0, 1.0)] * n_dims
+    return draw(n, rng, whole, lambda points: np.ones(len(points), dtype=np.bool_))
+
+
+def _batch(wanted: float) -> int:
+    return int(min(max(16, 1.2 * wanted), _MOST_POINTS))
 
 
 def stretched(points: Floats, frames: Sequence[Frame]) -> Floats:

@@ -19,7 +19,7 @@ from trimtab.space.encoding import Encoding, unknown_knob
 from trimtab.space.feasible import Feasibility
 from trimtab.space.knob import Knob, Value
 from trimtab.space.repair import linear_solution, nearest_feasible
-from trimtab.space.sampling import Frame, draw, near, stretched
+from trimtab.space.sampling import Frame, draw, drawn, near, stretched
 from trimtab.space.tighten import Tightening, smallest_conflict
 
 __all__ = ["Space"]
@@ -93,7 +93,7 @@ class Space:
         Raises:
             SpaceError: unknown or missing knob, wrong type, out of range, or off step; the message says what is legal.
         """
-        return self._encoding.configs(self._encoding.of_configs([values]))[0]
+        return self._encoding.config_of(values)
 
     def canonical(self, config: Mapping[str, Value]) -> Config:
         """The config with every inactive knob at its default.
@@ -101,8 +101,7 @@ class Space:
         Raises:
             SpaceError: as `validate`.
         """
-        columns = self._encoding.of_configs([config])
-        return self._encoding.configs(self._encoding.canonical(columns))[0]
+        return self._encoding.canonical_of(config)
 
     def fit(self, values: Mapping[str, Value], otherwise: Config) -> Config:
         """`values` of another space as a config of this one; valid and canonical, perhaps not feasible.
@@ -256,6 +255,8 @@ class Space:
 
     def decode_many(self, points: Floats) -> list[Config]:
         """The configs at points (n, d), as `decode`."""
+        if len(points) == 1:  # as searchers ask: arrays of one would take most of the time
+            return [self._encoding.config_at(np.asarray(points, dtype=np.float64))]
         return self._encoding.configs(self._encoding.of_points(points))
 
     def feasible_configs(self, points: Floats) -> list[Config]:
@@ -355,7 +356,7 @@ class Space:
         self.require_feasible()
         if not self.n_dims:
             return [Config({})] * n
-        points = draw(n, rng, self._frames, self.feasible_mask)
+        points = draw(n, rng, self._frames, self.feasible_mask) if self.constraints else drawn(n, rng, self.n_dims)
         configs = self.decode_many(points)
         if len(configs) == n:
             return configs

@@ -31,19 +31,20 @@ def performance_of(trial: Trial, objective: Objective) -> float:
         return math.nan
 
 
-def measurement_of(figures: Mapping[str, Interval]) -> Measurement:
+def measurement_of(figures: Mapping[str, Interval], *, n_ok: int = 0, histogram: bytes = b"") -> Measurement:
     """A measurement of which only some figures are known: by names of metrics as objectives use them."""
     return Measurement(
         window_s=(0.0, 0.0),
         throughput=figures.get("throughput", NOT_KNOWN),
         latency_mean_ms=figures.get("latency_mean", NOT_KNOWN),
         latency_ms={name: figures.get(f"latency_{name}", NOT_KNOWN) for name in _PERCENTILES},
-        n_ok=0,
+        n_ok=n_ok,
         n_error=0,
         n_timed_out=0,
         is_steady=False,
         warmup_s=0.0,
         series_per_s=(),
+        histogram=histogram,
         figure=figures.get("cost", figures.get("score")),
     )
 
