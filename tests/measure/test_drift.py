@@ -276,6 +276,24 @@ def test_the_quick_fit_is_that_of_the_matrices(
     assert dataclasses.asdict(summary) == pytest.approx(dataclasses.asdict(plain.summary()), rel=1e-9, nan_ok=True)
 
 
+def test_many_repeats_choose_the_variances_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, calls = track_of(np.random.default_rng(5), 150, rising), []
+    assert whole.summary().is_beyond_noise
+    plain = drift_module.log_likelihoods
+    monkeypatch.setattr(drift_module, "log_likelihoods", lambda *args: calls.append(len(args[0])) or plain(*args))
+    again = track_of(np.random.default_rng(5), 150, rising)
+    assert (again.summary(), again.at(151.0), again.at(70.5)) == (whole.summary(), whole.at(151.0), whole.at(70.5))
+    assert calls == [144]
+    track = BaselineTrack()
+    for time in range(140):
+        track.add(time, 100.0 + time % 7)
+        track.at(time)
+    assert calls[1:] == [*range(1, 129)], "and none of the twelve after"
+    track.add(3.5, 100.0)
+    track.at(0.0)
+    assert calls[129:] == [128], "another one among the first"
+
+
 def test_a_summary_is_made_once_for_each_repeat() -> None:
     track = track_of(np.random.default_rng(1), 4, still)
     first = track.summary()

@@ -50,6 +50,9 @@ SCHEMA_VERSION = 2
 LOCK_TIMEOUT_S = 30.0
 """How long a writer waits for another one; writes take milliseconds, so this is only met by a stuck process."""
 
+_SYNCHRONOUS = "trimtab_synchronous"
+"""Under this name a SQLite connection remembers whether its commits wait for the disk."""
+
 metadata = MetaData()
 
 meta_table = Table(
@@ -198,8 +201,10 @@ def _set_pragmas(connection: Any, _record: object) -> None:
 
 def _begin(connection: Connection) -> None:
     how = connection.get_execution_options().get("trimtab_write", False)
-    if how:
-        connection.exec_driver_sql(f"PRAGMA synchronous={'NORMAL' if how == 'unsynced' else 'FULL'}")
+    wanted = "NORMAL" if how == "unsynced" else "FULL"
+    if how and connection.info.get(_SYNCHRONOUS) != wanted:
+        connection.exec_driver_sql(f"PRAGMA synchronous={wanted}")
+        connection.info[_SYNCHRONOUS] = wanted
     connection.exec_driver_sql("BEGIN IMMEDIATE" if how else "BEGIN")
 
 

@@ -54,6 +54,9 @@ _DRIFT_GRID = np.logspace(-1.5, 1.0, 16)
 _NOISE_GRID = np.concatenate([[0.0], np.logspace(-1.5, 0.2, 10)])
 """Candidates for r, as multiples of sd(y)."""
 
+_MANY = 128
+"""From so many repeats on not each of them chooses q and r anew."""
+
 _MIN_SD = 1e-4
 """No measurement of a load is more certain than this share of its value."""
 
@@ -78,6 +81,17 @@ class Drift:
     noise_sd: float
     noise_df: float
     n: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Of the first `n` repeats: r without drift, q and r with it, and how far drift is believed."""
+
+    n: int
+    still_r: float
+    q: float
+    r: float
+    belief: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +122,7 @@ class BaselineTrack:
         self._noise_sd = noise_sd
         self._rows: list[tuple[float, float, float]] = []
         self._arrays: tuple[Floats, Floats, Floats] | None = None
+        self._choice: _Choice | None = None
         self._fits: _Fits | None = None
         self._summary: Drift | None = None
 
@@ -127,7 +142,10 @@ class BaselineTrack:
                 f"the baseline's value={value!r} at time={time:g} is not positive and finite",
                 hint="look at the errors of the baseline's run",
             )
-        self._rows.append((time, math.log(value), se / value if math.isfinite(se) else 0.0))
+        row = (time, math.log(value), se / value if math.isfinite(se) else 0.0)
+        if self._rows and row < self._rows[-1]:
+            self._choice = None
+        self._rows.append(row)
         self._rows.sort()
         self._arrays = self._fits = self._summary = None
 
@@ -206,24 +224,37 @@ class BaselineTrack:
     def _fitted(self) -> _Fits:
         if self._fits is None:
             t, y, s = self._columns()
-            spread = max(float(y.std()), _MIN_SD)
-            is_moving = len(t) >= _MIN_REPEATS and t[-1] > t[0]
-            drifts = _DRIFT_GRID * (6 * spread**2 / float(t[-1] - t[0])) if is_moving else np.empty(0)
-            # One pass over the repeats for all pairs; those without drift come first.
-            q, r = (grid.ravel() for grid in np.meshgrid(np.append(0.0, drifts), _NOISE_GRID * spread, indexing="ij"))
-            noise = np.hypot(self._known(s)[:, None], r[None, :]) ** 2
-            likelihoods = log_likelihoods(t, y, q, noise)
-            n_still = len(_NOISE_GRID)
-            top = int(np.argmax(likelihoods[:n_still]))
-            still = self._level(q[top], noise[:, top])
-            self._fits = _Fits(still, still, 0.0)
-            if is_moving:
-                best = n_still + int(np.argmax(likelihoods[n_still:]))
-                gain = 2 * float(likelihoods[best] - likelihoods[top])
-                belief = 1 / (1 + math.exp((_BELIEF - gain) / 2))
-                self._fits = _Fits(still, self._level(q[best], noise[:, best]), belief)
+            n = _n_chosen_by(len(t))
+            if self._choice is None or self._choice.n != n:
+                self._choice = _chosen(t[:n], y[:n], self._known(s[:n]))
+            choice = self._choice
+            still, moving = (self._level(q, r) for q, r in ((0.0, choice.still_r), (choice.q, choice.r)))
+            self._fits = _Fits(still, moving, choice.belief)
         return self._fits
 
-    def _level(self, q: float, noise: Floats) -> LocalLevel:
-        t, y, _ = self._columns()
-        return LocalLevel(t.tolist(), y.tolist(), float(q), noise.tolist())
+    def _level(self, q: float, r: float) -> LocalLevel:
+        t, y, s = self._columns()
+        return LocalLevel(t.tolist(), y.tolist(), q, (np.hypot(self._known(s), r) ** 2).tolist())
+
+
+def _n_chosen_by(n: int) -> int:
+    """How many of n repeats, the first ones, choose q and r: all, but of many only whole sixteenths, since a few more change
+    little and each choice looks at all of them."""
+    return n if n < _MANY else n - n % (1 << n.bit_length() - 4)
+
+
+def _chosen(t: Floats, y: Floats, known: Floats) -> _Choice:
+    """The pair without drift and the pair with it that make the repeats most likely."""
+    spread = max(float(y.std()), _MIN_SD)
+    is_moving = len(t) >= _MIN_REPEATS and t[-1] > t[0]
+    drifts = _DRIFT_GRID * (6 * spread**2 / float(t[-1] - t[0])) if is_moving else np.empty(0)
+    # One pass over the repeats for all pairs; those without drift come first.
+    q, r = (grid.ravel() for grid in np.meshgrid(np.append(0.0, drifts), _NOISE_GRID * spread, indexing="ij"))
+    likelihoods = log_likelihoods(t, y, q, np.hypot(known[:, None], r[None, :]) ** 2)
+    n_still = len(_NOISE_GRID)
+    top = int(np.argmax(likelihoods[:n_still]))
+    if not is_moving:
+        return _Choice(len(t), float(r[top]), 0.0, float(r[top]), 0.0)
+    best = n_still + int(np.argmax(likelihoods[n_still:]))
+    gain = 2 * float(likelihoods[best] - likelihoods[top])
+    return _Choice(len(t), float(r[top]), float(q[best]), float(r[best]), 1 / (1 + math.exp((_BELIEF - gain) / 2)))

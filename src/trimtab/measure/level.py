@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,9 +57,14 @@ class LocalLevel:
             level += share * (y[i] - level)
             variance = share * h[i]
             self._filtered.append((level, variance))
-        self._smoothed = [(level, variance)] * len(t)
-        for i in range(len(t) - 2, -1, -1):
-            self._smoothed[i] = self._between(i, t[i])
+
+    @cached_property
+    def _smoothed(self) -> list[tuple[float, float]]:
+        """Means and variances at each of the times, given the whole series."""
+        found = self._filtered[-1:]
+        for i in range(len(self._t) - 2, -1, -1):
+            found.append(self._between(i, self._t[i], found[-1]))
+        return found[::-1]
 
     @property
     def values(self) -> list[float]:
@@ -74,13 +80,13 @@ class LocalLevel:
         if time <= self._t[0]:
             level, variance = self._smoothed[0]
             return level, variance + self._q * (self._t[0] - time)
-        return self._between(bisect_right(self._t, time) - 1, time)
+        i = bisect_right(self._t, time) - 1
+        return self._between(i, time, self._smoothed[i + 1])
 
-    def _between(self, i: int, time: float) -> tuple[float, float]:
-        """At a time from t[i] on and before t[i + 1]."""
+    def _between(self, i: int, time: float, after: tuple[float, float]) -> tuple[float, float]:
+        """At a time from t[i] on and before t[i + 1], where `after` is known of t[i + 1]."""
         level, variance = self._filtered[i]
         here = variance + self._q * (time - self._t[i])
         there = variance + self._q * (self._t[i + 1] - self._t[i])
         share = here / there
-        next_level, next_variance = self._smoothed[i + 1]
-        return level + share * (next_level - level), here + share * share * (next_variance - there)
+        return level + share * (after[0] - level), here + share * share * (after[1] - there)
