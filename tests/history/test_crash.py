@@ -117,6 +117,22 @@ def test_sqlite_is_synced_on_every_commit(tmp_path: Path) -> None:
     assert seen == {(2, "wal")}
 
 
+def test_a_connection_that_did_not_wait_for_the_disk_waits_again(tmp_path: Path) -> None:
+    seen: list[int] = []
+    with History.open(tmp_path / "h.db") as history:
+        study = history.create_study(**study_values())
+
+        def look(connection: object, cursor: sqlite3.Cursor, *_: object) -> None:
+            seen.append(cursor.connection.execute("PRAGMA synchronous").fetchone()[0])
+
+        for writer in (history._writer, history._quick_writer):
+            event.listen(writer, "after_cursor_execute", look)
+        for number, is_synced in enumerate((False, False, True, False, True)):
+            seen.clear()
+            history.add_many([(study.id, make_trial(number))], [], is_synced=is_synced)
+            assert seen[-1] == (2 if is_synced else 1)
+
+
 @pytest.mark.service
 def test_postgresql_is_synced_although_its_default_is_not(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
