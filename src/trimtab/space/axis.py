@@ -118,7 +118,7 @@ class Axis(ABC):
         """The pair at a position of the axis, exactly as `decode` of the array of it."""
 
     @abstractmethod
-    def object(self, value: float, bin_: int) -> Value:
+    def value_of(self, value: float, bin_: int) -> Value:
         """A pair as a value of the knob's own type, as `objects` of the arrays of it."""
 
     def illegal(self, value: object, why: str) -> SpaceError:
@@ -168,7 +168,7 @@ class LabelAxis(Axis):
         index = min(max(math.floor(u * n), 0), n - 1)
         return float(index), index
 
-    def object(self, value: float, bin_: int) -> Value:
+    def value_of(self, value: float, bin_: int) -> Value:
         return self.labels[bin_]
 
     def encode(self, values: Floats, bins: Bins) -> Floats:
@@ -304,7 +304,7 @@ class NumberAxis(Axis):
         t = min(max((u - self.share) / (1.0 - self.share), 0.0), 1.0)
         return self.regular.at_one(t), REGULAR
 
-    def object(self, value: float, bin_: int) -> Value:
+    def value_of(self, value: float, bin_: int) -> Value:
         if self.points and bin_ != REGULAR:
             return self.points[bin_]
         return int(value) if self.knob.kind is KnobKind.INTEGER else value

@@ -149,7 +149,7 @@ class Encoding:
         """
         if config.keys() != self.axes.keys():
             self.check_names(config)
-        return Config({name: axis.object(*axis.find(config[name])) for name, axis in self.axes.items()})
+        return Config({name: axis.value_of(*axis.find(config[name])) for name, axis in self.axes.items()})
 
     def canonical_of(self, config: Mapping[str, Value]) -> Config:
         """The config with every inactive knob at its default.
@@ -170,7 +170,7 @@ class Encoding:
         if self._conditions or points.shape != (1, len(self.axes)) or np.isnan(points).any():
             return self.configs(self.of_points(points))[0]
         place = (min(max(u, 0.0), 1.0) for u in points[0].tolist())
-        return Config({n: a.object(*a.decode_one(u)) for (n, a), u in zip(self.axes.items(), place, strict=True)})
+        return Config({n: a.value_of(*a.decode_one(u)) for (n, a), u in zip(self.axes.items(), place, strict=True)})
 
     def points(self, columns: Columns) -> Floats:
         """The configs' points (n, d) in the unit cube."""
