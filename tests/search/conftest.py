@@ -70,8 +70,8 @@ def _is_quick(item: pytest.Item, is_cheap: bool) -> bool:
     if space is None:
         # Every searcher keeps its trials in one ledger, which sorts out what has no finite loss.
         return test != "test_no_finite_loss_is_a_failure" or str(item.callspec.params["loss"]) in ("nan", "None")  # type: ignore[attr-defined]
-    if test == "test_is_deterministic" and space == "constrained":
-        return False  # test_resumes_after_a_replay compares the same asks there
+    if test in ("test_is_deterministic", "test_asks_feasible") and space == "constrained":
+        return False  # test_resumes_after_a_replay compares the same asks there, and looks whether they are feasible
     if space == "tiny" and test in OF_SMALL_SPACES:
         return True
     return space in (CHEAP_SPACES if is_cheap else QUICK_SPACES)

@@ -13,11 +13,10 @@ from trimtab import plugins
 from trimtab.errors import UsageError
 from trimtab.importance.knee import knee_of
 from trimtab.importance.ranking import KnobRank, Ranker, Ranking, RankProblem
-from trimtab.importance.resample import knob_ranks, overlap_verdict, shares, unpredicted
+from trimtab.importance.resample import fit_of, knob_ranks, overlap_verdict, shares, unpredicted
 from trimtab.importance.samples import Samples, samples_of
 from trimtab.importance.sard import has_two_levels
 from trimtab.importance.slices import Dependence, Slice
-from trimtab.importance.surrogate import cross_validate
 from trimtab.space import Knob
 from trimtab.units import format_percent
 
@@ -86,7 +85,7 @@ def rank_knobs(problem: RankProblem, rankers: Sequence[Ranker] | None = None) ->
         )
     used = [ranking for ranking in rankings if not ranking.verdict] or rankings
     knobs = _together(samples.names, used, problem.seed)
-    fit = cross_validate(samples, problem.seed)
+    fit = fit_of(problem, samples)
     knee = knee_of([entry.score for entry in knobs])
     verdict = _verdict(used, knobs, samples, fit.is_better)
     not_worth = {} if verdict else _not_worth(problem, samples, [entry.knob for entry in knobs[:knee]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from trimtab.records import Trial
 from trimtab.space import Config, Space
@@ -22,6 +22,7 @@ class RankProblem:
         trials: any trials of that space, in any order. Those that were not measured teach nothing of the objective.
         seed: of the bootstrap and of everything random; the same problem gives the same ranking.
         n_bootstrap: resamples behind an interval.
+        memo: what is the same for all rankers of the problem, by name: it is made once.
     """
 
     space: Space
@@ -29,6 +30,7 @@ class RankProblem:
     trials: Sequence[Trial]
     seed: int = 1
     n_bootstrap: int = 50
+    memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

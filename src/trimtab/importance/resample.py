@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from trimtab.importance.ranking import KnobRank, Ranking, RankProblem
 from trimtab.importance.samples import Samples
-from trimtab.importance.surrogate import cross_validate
+from trimtab.importance.surrogate import Fit, cross_validate
 
 __all__ = [
     "HIGH",
     "LOW",
     "Scorer",
     "draw_counts",
+    "fit_of",
     "knob_ranks",
     "overlap_verdict",
     "resampled",
@@ -59,10 +60,18 @@ def resampled(problem: RankProblem, samples: Samples, name: str, score: Scorer) 
         draws.append(shares(score(samples, samples.weights * draw_counts(samples, rng), rng)))
     knobs = knob_ranks(samples.names, shares(np.mean(draws, axis=0)), np.array(draws))
     verdict = overlap_verdict(knobs)
-    fit = cross_validate(samples, problem.seed)
+    fit = fit_of(problem, samples)
     if not fit.is_better:
         verdict = unpredicted(len(samples))
     return Ranking(ranker=name, knobs=knobs, n_trials=samples.n_trials, verdict=verdict, notes=samples.notes)
+
+
+def fit_of(problem: RankProblem, samples: Samples) -> Fit:
+    """How well a surrogate predicts the problem's samples."""
+    if "fit" not in problem.memo:
+        problem.memo["fit"] = cross_validate(samples, problem.seed)
+    found: Fit = problem.memo["fit"]
+    return found
 
 
 def unpredicted(n_configs: int) -> str:

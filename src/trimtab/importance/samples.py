@@ -128,6 +128,13 @@ def samples_of(problem: RankProblem) -> Samples:
     Raises:
         UsageError: as `usable_trials`; fewer than 8 different configs; no knob varies.
     """
+    if "samples" not in problem.memo:
+        problem.memo["samples"] = _made(problem)
+    found: Samples = problem.memo["samples"]
+    return found
+
+
+def _made(problem: RankProblem) -> Samples:
     trials, notes = usable_trials(problem)
     means, n_strange = _by_config(problem.space, trials)
     if n_strange:

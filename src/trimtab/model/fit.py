@@ -23,7 +23,6 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # its optimizers, a quarter of a second to load, come on first use
 from numpy.typing import NDArray
-from scipy import linalg
 
 from trimtab.model.gaussian_process import (
     LEAST_NOISE,
@@ -33,7 +32,9 @@ from trimtab.model.gaussian_process import (
     Hyper,
     Posterior,
     basis_of,
+    cholesky,
     matern,
+    solved,
     squared_distances,
 )  # fmt: skip
 
@@ -108,7 +109,7 @@ class HyperPrior:
         spreads = np.array([self.signal_spread, self.nugget_spread])
         rest = gap[-2:] / spreads
         value = float(np.log1p(t * t).sum()) + 0.5 * float(rest @ rest)
-        return value, np.r_[2.0 * t / (1.0 + t * t) / self.effect_spread, rest / spreads]
+        return value, np.concatenate((2.0 * t / (1.0 + t * t) / self.effect_spread, rest / spreads))
 
 
 def fit_hyper(
@@ -174,7 +175,7 @@ def _searched(
     found = scipy.optimize.minimize(
         objective,
         start if begin is None else begin.vector,
-        args=(x, y, v, prior, frame),
+        args=(x, y, v, prior, frame, basis_of(x)),
         jac=True,
         method="L-BFGS-B",
         bounds=scipy.optimize.Bounds(start - below, start + above),
@@ -184,25 +185,35 @@ def _searched(
 
 
 def objective(
-    theta: Array, x: Array, y: Array, v: Array, prior: HyperPrior, frame: Frame | None = None
+    theta: Array,
+    x: Array,
+    y: Array,
+    v: Array,
+    prior: HyperPrior,
+    frame: Frame | None = None,
+    basis: Array | None = None,
 ) -> tuple[float, Array]:
-    """Negative log posterior density of theta = (log ρ, log λ, log s², log τ²) and its gradient, GPML eq. 5.8, 5.9."""
+    """Negative log posterior density of theta = (log ρ, log λ, log s², log τ²) and its gradient, GPML eq. 5.8, 5.9.
+
+    Whoever asks often gives the `basis_of` x.
+    """
     hyper = Hyper.from_vector(theta)
-    f = x.shape[1]
-    correlation, slope = matern(squared_distances(x, x, hyper.relevance))
-    basis = basis_of(x) if hyper.has_main else np.zeros((len(x), 0))
+    n, f = x.shape
+    has_main, relevance, main = hyper.has_main, hyper.relevance, hyper.main
+    correlation, slope = matern(squared_distances(x, x, relevance))
+    basis = basis_of(x) if basis is None else basis
     k = hyper.signal * correlation
-    if hyper.has_main:
-        k += (basis * np.tile(hyper.main, WAVES)) @ basis.T
+    if has_main:
+        k += (basis * np.tile(main, WAVES)) @ basis.T
     if frame is not None:
         k = frame.factor * k + frame.offset
-    k[np.diag_indices_from(k)] += v + hyper.nugget + LEAST_NOISE
-    root = linalg.cholesky(k, lower=True, check_finite=False)
-    inverse = linalg.cho_solve((root, True), np.eye(len(y)), check_finite=False)
+    np.einsum("ii->i", k)[:] += v + hyper.nugget + LEAST_NOISE
+    root = cholesky(k)
+    inverse = solved(root, np.eye(n))
     ones = inverse.sum(axis=1)
     residual = y - ones @ y / ones.sum()
     alpha = inverse @ residual
-    weights = inverse - np.outer(alpha, alpha)
+    weights = inverse - alpha[:, None] * alpha
     by_nugget = float(np.trace(weights))
     if frame is not None:
         weights = weights * frame.factor
@@ -210,17 +221,10 @@ def objective(
     a = weights * slope * (-5.0 / 6.0 * hyper.signal)
     by_relevance = 2.0 * ((x * x).T @ a.sum(axis=1)) - 2.0 * np.einsum("ij,ij->j", x, a @ x)
     by_main = np.zeros(f)
-    if hyper.has_main:
+    if has_main:
         by_main = np.einsum("ij,ij->j", basis, weights @ basis).reshape(WAVES, f).sum(axis=0)
-    gradient = (
-        0.5
-        * np.r_[
-            hyper.relevance * by_relevance,
-            hyper.main * by_main,
-            hyper.signal * float((weights * correlation).sum()),
-            hyper.nugget * by_nugget,
-        ]
-    )
+    rest = (hyper.signal * float((weights * correlation).sum()), hyper.nugget * by_nugget)
+    gradient = 0.5 * np.concatenate((relevance * by_relevance, main * by_main, rest))
     value = 0.5 * float(residual @ alpha) + float(np.log(np.diag(root)).sum())
     penalty, penalty_slope = prior.penalty(theta)
     return value + penalty, gradient + penalty_slope

@@ -66,7 +66,7 @@ class Forest:
         importance = np.zeros(x.shape[1])
         # The library's own forest spends most of its time on checks and scheduling when there are few points.
         state = np.random.RandomState()  # one for all: to make one takes nearly as long as to grow a small tree
-        with sklearn.config_context(skip_parameter_validation=True):
+        with sklearn.config_context(skip_parameter_validation=True, assume_finite=True):
             for _ in range(n_trees):
                 counts = _bootstrap(weights, rng, draws_by_weight)
                 rows = np.flatnonzero(counts)
@@ -79,7 +79,7 @@ class Forest:
                 tree.fit(single[rows], target[rows], sample_weight=own[rows].astype(np.float64), check_input=False)
                 self.trees.append(tree.tree_)
                 self._drawn.append(counts > 0)
-                importance += tree.feature_importances_
+                importance += tree.tree_.compute_feature_importances()
         self._values = [tree.value[:, 0, 0].copy() for tree in self.trees]
         self._spreads = [np.maximum(tree.impurity, 0.0) for tree in self.trees]
         self.importance: Array = importance / n_trees

@@ -45,10 +45,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, special
+from scipy.linalg import lapack
 
 __all__ = [
-    "LEAST_NOISE", "NO_MAIN", "WAVES", "Classifier", "Hyper", "Kernel", "LossScale", "Posterior", "basis_of", "covariance",
-    "matern", "prior_variance", "squared_distances",
+    "LEAST_NOISE", "NO_MAIN", "WAVES", "Classifier", "Hyper", "Kernel", "LossScale", "Posterior", "basis_of", "cholesky",
+    "covariance", "matern", "prior_variance", "solved", "squared_distances",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -146,11 +147,30 @@ class Kernel(Protocol):
 def squared_distances(a: Array, b: Array, relevance: Array) -> Array:
     """r² between the rows of `a` (n, f) and `b` (m, f): (n, m)."""
     scale = np.sqrt(relevance)
-    a, b = a * scale, b * scale
-    squared: Array = a @ (-2.0 * b.T)
-    squared += (a * a).sum(axis=1)[:, None]
-    squared += (b * b).sum(axis=1)[None, :]
+    left = a * scale
+    right = left if a is b else b * scale
+    lengths = (left * left).sum(axis=1)
+    squared: Array = left @ (-2.0 * right.T)
+    squared += lengths[:, None]
+    squared += (lengths if a is b else (right * right).sum(axis=1))[None, :]
     return np.maximum(squared, 0.0, out=squared)
+
+
+def cholesky(k: Array) -> Array:
+    """L, lower triangular, of K = L Lᵀ (n, n). Of small matrices the checks of `scipy.linalg` take most of the time.
+
+    Raises:
+        LinAlgError: K is not positive definite.
+    """
+    root, info = lapack.dpotrf(k, lower=1, clean=1)
+    if info:
+        raise linalg.LinAlgError(f"{info}-th leading minor of the array is not positive definite")
+    return np.asarray(root)
+
+
+def solved(root: Array, b: Array) -> Array:
+    """K⁻¹ b of the factor L, for one (n,) or several right sides (n, m)."""
+    return np.asarray(lapack.dpotrs(root, b, lower=1)[0])
 
 
 def matern(squared: Array) -> tuple[Array, Array]:
@@ -231,9 +251,9 @@ class Posterior:
         self._x, self._y, self.hyper = x, y, hyper
         self._cross = _against(x, hyper)
         self._root = self._factor(v) if known is None else self._grown(known, v)
-        ones = linalg.cho_solve((self._root, True), np.ones(len(y)), check_finite=False)
+        ones = solved(self._root, np.ones(len(y)))
         self.mean = float(ones @ y / ones.sum())
-        self._alpha = linalg.cho_solve((self._root, True), y - self.mean, check_finite=False)
+        self._alpha = solved(self._root, y - self.mean)
 
     def __len__(self) -> int:
         return len(self._x)
@@ -241,7 +261,7 @@ class Posterior:
     def _factor(self, v: Array) -> Array:
         k = self.hyper.covariance(self._x, self._x)
         k[np.diag_indices_from(k)] += v + self.hyper.nugget + LEAST_NOISE
-        return np.asarray(linalg.cholesky(k, lower=True, check_finite=False))
+        return cholesky(k)
 
     def _grown(self, known: Posterior, v: Array) -> Array:
         """The factor of `known` with rows for the points that it does not have (GPML, A.4: a block Cholesky)."""
@@ -254,7 +274,7 @@ class Posterior:
         corner[np.diag_indices_from(corner)] += v[m:] + self.hyper.nugget + LEAST_NOISE
         root = np.zeros((n, n))
         root[:m, :m], root[m:, :m] = known._root, side.T
-        root[m:, m:] = linalg.cholesky(corner, lower=True, check_finite=False)
+        root[m:, m:] = cholesky(corner)
         return root
 
     def predict_mean(self, x: Array) -> Array:
@@ -270,12 +290,12 @@ class Posterior:
 
     def left_out(self) -> Array:
         """Mean at each of the n points, without its own measurement: (n,); GPML, eq. 5.12."""
-        inverse = linalg.cho_solve((self._root, True), np.eye(len(self)), check_finite=False)
+        inverse = solved(self._root, np.eye(len(self)))
         return np.asarray(self._y - self._alpha / np.diag(inverse))
 
     def left_out_density(self) -> float:
         """Mean over the points of the log density of each measurement, told all others; GPML, eq. 5.10 and 5.12."""
-        inverse = np.diag(linalg.cho_solve((self._root, True), np.eye(len(self)), check_finite=False))
+        inverse = np.diag(solved(self._root, np.eye(len(self))))
         return float(np.mean(0.5 * np.log(inverse) - 0.5 * self._alpha**2 / inverse))
 
     def draw(self, x: Array, rng: np.random.Generator) -> Array:
@@ -284,7 +304,7 @@ class Posterior:
         half = linalg.solve_triangular(self._root, cross.T, lower=True, check_finite=False)
         joint = self.hyper.covariance(x, x) - half.T @ half
         joint[np.diag_indices_from(joint)] += _JITTER * float(np.trace(joint)) / len(x) + LEAST_NOISE
-        root = linalg.cholesky(joint, lower=True, check_finite=False)
+        root = cholesky(joint)
         return np.asarray(self.mean + cross @ self._alpha + root @ rng.standard_normal(len(x)))
 
 
@@ -307,10 +327,10 @@ class Classifier:
             root_w = np.sqrt(total * np.maximum(share * (1.0 - share), 1e-9))
             inner = root_w[:, None] * k * root_w[None, :]
             inner[np.diag_indices_from(inner)] += 1.0
-            factor = linalg.cholesky(inner, lower=True, check_finite=False)
+            factor = cholesky(inner)
             target = root_w**2 * g + good - total * share
-            solved = linalg.cho_solve((factor, True), root_w * (k @ target), check_finite=False)
-            pull = target - root_w * solved
+            found = solved(factor, root_w * (k @ target))
+            pull = target - root_w * found
             step = k @ pull - g
             # A full Newton step may overshoot where π saturates; a bounded one cannot.
             g = g + step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-12))

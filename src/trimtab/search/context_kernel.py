@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.fit import Frame, HyperPrior, fit_hyper, objective
-from trimtab.model.gaussian_process import Hyper
+from trimtab.model.gaussian_process import Hyper, basis_of
 from trimtab.records import Context
 
 __all__ = ["ContextFeatures", "ContextHyper", "fit_context_hyper"]
@@ -137,14 +137,14 @@ def fit_context_hyper(x: Array, w: Array, y: Array, v: Array, *, has_product: bo
         w: (n, g) features of the workloads.
         has_product: whether the effect of a config may depend on the workload; else a = 1.
     """
-    f, prior = x.shape[1], HyperPrior.of(x.shape[1])
+    f, prior, basis = x.shape[1], HyperPrior.of(x.shape[1]), basis_of(x)
 
     def framed(choice: Choice, config: Hyper) -> ContextHyper:
         return ContextHyper(config, f, choice[0] if has_product else 1.0, choice[1], choice[2])
 
     def cost(choice: Choice, config: Hyper) -> float:
         against = _SHARED.get(choice[0], 0.0) + _LENGTHS[choice[1]] + _OFFSETS[choice[2]]
-        return objective(config.vector, x, y, v, prior, framed(choice, config).frame(w, w))[0] + against
+        return objective(config.vector, x, y, v, prior, framed(choice, config).frame(w, w), basis)[0] + against
 
     def fitted(choice: Choice, max_steps: int) -> Hyper:
         centre = Hyper.from_vector(prior.centre(f))

@@ -131,6 +131,7 @@ class Ledger:
         self._filler = filler
         self._evidence: dict[Config, Evidence] = {}
         self._seen: set[tuple[object, ...]] = set()
+        self._own: dict[Config, Config | None] = {}
 
     def __len__(self) -> int:
         return len(self._evidence)
@@ -165,7 +166,14 @@ class Ledger:
 
         Foreign knobs are dropped, missing ones filled in from the baseline.
         """
+        if config not in self._own:  # each trial is asked for several times
+            self._own[config] = self._made_own(config)
+        return self._own[config]
+
+    def _made_own(self, config: Config) -> Config | None:
         try:
+            if config.keys() == self._space.knobs.keys():
+                return self._space.canonical(config)
             return self._space.canonical({name: config.get(name, self._filler[name]) for name in self._space.knobs})
         except SpaceError:
             return None

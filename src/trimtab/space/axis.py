@@ -160,7 +160,7 @@ class LabelAxis(Axis):
     def decode(self, u: Floats) -> tuple[Floats, Bins]:
         """Pairs at positions u of the axis."""
         n = len(self.labels)
-        bins = np.clip(np.floor(u * n), 0, n - 1).astype(np.int64)
+        bins = np.floor(u * n).clip(0, n - 1).astype(np.int64)
         return bins.astype(np.float64), bins
 
     def decode_one(self, u: float) -> tuple[float, int]:
@@ -287,7 +287,7 @@ class NumberAxis(Axis):
 
     def decode(self, u: Floats) -> tuple[Floats, Bins]:
         """Pairs at positions u of the axis."""
-        t = np.clip((u - self.share) / (1.0 - self.share), 0.0, 1.0)
+        t = ((u - self.share) / (1.0 - self.share)).clip(0.0, 1.0)
         values = self.regular.at(t)
         if not self.points:
             return values, np.full(u.shape, REGULAR, dtype=np.int64)
@@ -314,7 +314,7 @@ class NumberAxis(Axis):
         is_regular = bins == REGULAR
         t = self.regular.position(np.where(is_regular, values, self.regular.low))
         # Never below the start of the range, where the bin of the last point begins.
-        u = np.clip(self.share + (1.0 - self.share) * t, self.share, 1.0)
+        u = (self.share + (1.0 - self.share) * t).clip(self.share, 1.0)
         if not self.points:
             return u
         return np.where(is_regular, u, (bins + 0.5) * (self.share / len(self.points)))
@@ -352,7 +352,7 @@ class NumberAxis(Axis):
 
         Extra points inside the range have no indicator: their number says all.
         """
-        inside = np.clip(values, self.regular.low, self.regular.high)
+        inside = values.clip(self.regular.low, self.regular.high)
         special = [i for i, point in enumerate(self.points) if point in self.knob.special]
         place = np.where(np.isin(bins, special), 0.5, self._place(inside)) if special else self._place(inside)
         if not self._flags:

@@ -19,7 +19,7 @@ class Config(Mapping[str, Value]):
 
     def __init__(self, values: Mapping[str, Value]) -> None:
         self._values: dict[str, Value] = {name: values[name] for name in sorted(values)}
-        self._hash = hash(tuple((name, type(value), value) for name, value in self._values.items()))
+        self._hash = hash(tuple(self._values.items()))
 
     def __getitem__(self, name: str) -> Value:
         return self._values[name]
@@ -36,9 +36,14 @@ class Config(Mapping[str, Value]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Config):
             return NotImplemented
-        return self._hash == other._hash and [(n, type(v), v) for n, v in self.items()] == [
-            (n, type(v), v) for n, v in other.items()
-        ]
+        if self is other:
+            return True
+        mine, others = self._values, other._values
+        return (
+            self._hash == other._hash
+            and mine == others
+            and [*map(type, mine.values())] == [*map(type, others.values())]
+        )
 
     def __repr__(self) -> str:
         return f"Config({self._values!r})"

@@ -20,6 +20,9 @@ __all__ = ["Columns", "Encoding"]
 
 Floats = NDArray[np.float64]
 
+_MEMO = 512
+"""Most configs that an encoding remembers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:
@@ -44,6 +47,7 @@ class Encoding:
         self._index = {name: i for i, name in enumerate(self.axes)}
         self._conditions = conditions
         self._defaults = {name: axis.find(axis.knob.default) for name, axis in self.axes.items()}
+        self._memo: dict[Config, Columns] = {}
 
     def part(self, names: Iterable[str]) -> Encoding:
         """The axes of `names` and of all knobs that decide on their activity, as an encoding."""
@@ -70,7 +74,7 @@ class Encoding:
             raise SpaceError(f"points of shape={points.shape} for n_dims={len(self.axes)}", hint="give an (n, d) array")
         if np.isnan(points).any():
             raise SpaceError("a coordinate of a point is NaN", hint="decode finite coordinates only")
-        points = np.clip(points, 0.0, 1.0)
+        points = points.clip(0.0, 1.0)
         columns = self._empty(len(points))
         for i, axis in enumerate(self.axes.values()):
             columns.values[:, i], columns.bins[:, i] = axis.decode(points[:, i])
@@ -96,10 +100,22 @@ class Encoding:
         return columns
 
     def _of_one(self, config: Mapping[str, Value]) -> Columns:
-        """As a searcher asks and is told of them: an array for each knob would take most of the time."""
+        """As a searcher asks and is told of them: an array for each knob would take most of the time.
+
+        One that is asked for is soon canonical, encoded, checked and a model's input: it is remembered.
+        """
+        known = self._memo.get(config) if isinstance(config, Config) else None
+        if known is not None:
+            return known
         pairs = [axis.find(config[name]) for name, axis in self.axes.items()]
-        values, bins = np.array([[v for v, _ in pairs]], dtype=np.float64), [[i for _, i in pairs]]
-        return Columns(values, np.array(bins, dtype=np.int64))
+        values = np.array([[v for v, _ in pairs]], dtype=np.float64)
+        found = Columns(values, np.array([[i for _, i in pairs]], dtype=np.int64))
+        if isinstance(config, Config):
+            found.values.flags.writeable = found.bins.flags.writeable = False
+            if len(self._memo) >= _MEMO:
+                self._memo.clear()
+            self._memo[config] = found
+        return found
 
     def check_names(self, values: Mapping[str, Value]) -> None:
         """Raises SpaceError unless `values` names exactly the knobs of the space."""

@@ -79,7 +79,7 @@ class Lattice:
     def levels_near(self, values: Array) -> Array:
         """Numbers of the levels nearest to `values`."""
         k = np.rint((values * self.scale - self.low_n) / self.step_n)
-        return np.clip(k, 0, self.n - 1)
+        return k.clip(0, self.n - 1)
 
     def snap(self, values: Array) -> Array:
         """The levels nearest to `values`."""
@@ -91,7 +91,7 @@ class Lattice:
         if self.n == 1:
             return np.full_like(t, self.low)
         if not self.log:
-            return self.values(np.clip(np.floor(t * self.n), 0, self.n - 1))
+            return self.values(np.floor(t * self.n).clip(0, self.n - 1))
         return self.snap(self.low * np.exp(t * math.log(self.high / self.low)))
 
     def at_one(self, t: float) -> float:
@@ -138,12 +138,12 @@ class Continuum:
 
     def snap(self, values: Array) -> Array:
         """The legal values nearest to `values`; idempotent."""
-        values = np.clip(values, self.low, self.high)
+        values = values.clip(self.low, self.high)
         exponent = self._exponent(values)
         # Dividing by a power of ten that is exact keeps decimals such as 0.9 as they are written.
         up, down = 10.0 ** np.maximum(-exponent, 0), 10.0 ** np.maximum(exponent, 0)
         rounded = np.rint(values * up / down) * down / up
-        rounded = np.clip(rounded, self.low, self.high)
+        rounded = rounded.clip(self.low, self.high)
         # An end that is no multiple of the quantum swallows what lies nearer to it than half a quantum.
         half = 0.500001 * 10.0**exponent
         rounded = np.where(rounded - self.low <= half, self.low, rounded)

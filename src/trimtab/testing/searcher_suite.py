@@ -280,10 +280,11 @@ class SearcherSuite:
     def test_resumes_after_a_replay(self) -> None:
         """A fresh instance with the same asks and answers goes on with the same next config, failures included.
 
-        After any number of trials: the replay compares what is asked after each of them.
+        After any number of trials: the replay compares what is asked after each of them. All that is asked is feasible.
         """
         space = _constrained()
         whole = self.drive(self.make(space), space, self.n_trials + 1, some_fail)
+        self.check(space, whole)
         resumed = self.make(space)
         assert self.drive(resumed, space, self.n_trials, some_fail) == whole[:-1]
         assert resumed.ask() == [whole[-1]]

@@ -227,13 +227,17 @@ def least_loss(surface: Surface, starts: Sequence[Config]) -> float:
 
 def _descended(surface: Surface, start: Config) -> float:
     values, units, least = dict(start), surface.units(start), surface.loss(start)
+    levels = {
+        name: [(value, unit(knob, value)) for value in _levels(knob)] for name, knob in surface.space.knobs.items()
+    }
     for _ in range(3):
-        for name, knob in surface.space.knobs.items():
+        at_first = least
+        for name, own in levels.items():
             weight = surface.faint[name]
             rest = sum(w * units[other] for other, w in surface.faint.items() if other != name) - surface.baseline_loss
-            for value in _levels(knob):
+            for value, place in own:
                 before = values[name], units[name]
-                values[name], units[name] = value, unit(knob, value)
+                values[name], units[name] = value, place
                 strong = math.inf if surface.crashes(units) else sum(term(units) for term in surface.terms)
                 loss = strong + weight * units[name] + rest
                 # Feasibility last: it costs more than the loss.
@@ -241,6 +245,8 @@ def _descended(surface: Surface, start: Config) -> float:
                     least = loss
                 else:
                     values[name], units[name] = before
+        if least == at_first:  # the next round would find nothing either
+            break
     return least
 
 
