@@ -17,6 +17,7 @@ from trimtab.errors import UsageError
 from trimtab.history import open_history_at
 from trimtab.serve.app import make_app
 from trimtab.serve.hub import Hub
+from trimtab.serve.protocol import protocol
 from trimtab.serve.settings import ServeSettings
 from trimtab.session import Sessions
 
@@ -44,7 +45,7 @@ def run(settings: ServeSettings, state_dir: Path, history_url: str | None, start
         hub = Hub(sessions, settings, state_dir)
         app = make_app(hub)
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, date_header=False, lifespan="off",
+            app, http=protocol(), log_level="warning", access_log=False, server_header=False, date_header=False, lifespan="off",
             ssl_certfile=settings.cert, ssl_keyfile=settings.key, timeout_graceful_shutdown=_GRACE_S,
             limit_concurrency=2000, timeout_keep_alive=60, ws="none", proxy_headers=False,
         )  # fmt: skip
