@@ -55,4 +55,13 @@ def test_a_head_goes_with_its_body_and_never_waits_for_one() -> None:
         await look()
         return seen
 
+    async def gone() -> list[bytes]:
+        transport = Transport()
+        joined: Any = Joined(transport, asyncio.get_running_loop())  # type: ignore[arg-type]
+        joined.write(HEAD)
+        transport.close()  # by the client
+        await asyncio.sleep(0)
+        return transport.sent
+
+    assert asyncio.run(gone()) == []
     assert asyncio.run(sent()) == [[HEAD + b"{}"], [HEAD], [b"5\r\nevent\r\n", b"0\r\n\r\n"], [HEAD]]

@@ -37,7 +37,8 @@ class Joined:
     def _flush(self) -> None:
         if self._head:
             data, self._head = self._head, b""
-            self._transport.write(data)
+            if not self._transport.is_closing():
+                self._transport.write(data)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
