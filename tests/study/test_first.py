@@ -43,6 +43,7 @@ def _left_by_a_killed_tuner(fake: FakeStudy) -> None:
 
 
 def _tune(fake: FakeStudy, said: list[str]) -> None:
+    fake.text = fake.text.replace("12 trials", "3 trials")
     record, _ = fake.tune(say=said.append)
     assert record.baseline["cache"] == 128
 
@@ -99,6 +100,7 @@ def test_apply_takes_it_back_first_as_well(fake: FakeStudy) -> None:
 
 
 def test_without_a_word_of_its_own_the_listener_is_told(fake: FakeStudy) -> None:
+    fake.text = fake.text.replace("12 trials", "3 trials")
     _left_by_a_killed_tuner(fake)
     fake.tune()
     assert fake.listener.phases[0] == TOLD

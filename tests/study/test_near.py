@@ -41,7 +41,7 @@ def test_overlap_counts_knobs_that_mean_the_same() -> None:
     [({}, True), ({"workload": "ycsb a", "clients": 500, "read_share": 0.0}, False), ({"cores": 512}, False)],
 )
 def test_only_what_is_near_is_taken(fake: FakeStudy, changes: dict[str, Any], is_near: bool) -> None:
-    fake.text += "\n[proof]\nablate = false\n"
+    fake.text = fake.text.replace("12 trials", "4 trials") + "\n[proof]\nablate = false\n"
     record, trials = fake.tune()
     with open_history_at(None, fake.path / "state") as history:
         context = replace(record.context, **{k: v for k, v in changes.items() if k != "cores"})
@@ -61,6 +61,7 @@ def test_only_what_is_near_is_taken(fake: FakeStudy, changes: dict[str, Any], is
 
 
 def test_counters_tell_of_the_work(fake: FakeStudy) -> None:
+    fake.text = fake.text.replace("12 trials", "3 trials")
     _, trials = fake.tune()
     base = trials[0]
 

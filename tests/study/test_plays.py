@@ -95,6 +95,7 @@ def test_plays_that_cannot_be_tried_are_left_out_with_the_reason(fake: FakeStudy
         Play(name="same", settings={"compile": True}),
         Play(name="too_large", settings={"cache": 512}),
         Play(name="no_label", settings={"method": "telepathy"}),
+        budget="6 trials",
     )
     record, trials = fake.tune()
     assert not any(t.role is Role.PLAY for t in trials)
@@ -110,7 +111,7 @@ def test_plays_that_cannot_be_tried_are_left_out_with_the_reason(fake: FakeStudy
 
 def test_found_settings_that_break_a_constraint_are_made_legal_first(fake: FakeStudy) -> None:
     fake.text += '\n[search]\nplays = "on"\nconstraints = ["cache <= 32MB"]\n'
-    _planted(fake, _GOOD, _BAD)
+    _planted(fake, _GOOD, _BAD, budget="8 trials")
     record, trials = fake.tune()
     rows = _tried(record.verdict)
     assert list(rows) == ["within_limits", "no_compile", "many_workers"]
@@ -122,7 +123,7 @@ def test_found_settings_that_break_a_constraint_are_made_legal_first(fake: FakeS
 
 def test_nothing_is_made_legal_where_no_play_is_to_be_tried(fake: FakeStudy) -> None:
     fake.text += '\n[search]\nplays = "on"\nconstraints = ["cache <= 32MB"]\n'
-    _planted(fake)
+    _planted(fake, budget="6 trials")
     _, trials = fake.tune()
     assert not any(t.role is Role.PLAY for t in trials)
 
@@ -139,7 +140,7 @@ def test_nothing_is_made_legal_where_no_play_is_to_be_tried(fake: FakeStudy) -> 
 def test_the_study_file_says_whether_plays_are_tried(
     fake: FakeStudy, plays: str, searcher: str, is_played: bool
 ) -> None:
-    _planted(fake, _GOOD)
+    _planted(fake, _GOOD, budget="6 trials")
     fake.text += f'\n[search]\nplays = "{plays}"\nsearcher = "{searcher}"\n'
     record, trials = fake.tune()
     assert any(t.role is Role.PLAY for t in trials) is is_played

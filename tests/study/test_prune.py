@@ -171,7 +171,7 @@ def test_carried_ranks_that_hold_save_runs_of_the_first_level() -> None:
     assert all(config[name] == 0.0 for config in asked[13:] for name in ORDER[2:])
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick", "rough_ranks")
 def test_carried_ranks_that_disagree_are_dropped() -> None:
     searcher = _pruned("random", runs=24, carried=ORDER[::-1], carried_knee=2, source="study='old' (99 trials)")
     _drive(searcher, 26)
@@ -330,6 +330,7 @@ def test_ranks_of_a_study_that_cannot_tell_are_not_carried(fake: FakeStudy) -> N
     assert "trimtab rank STUDY.toml --design lhs --runs" in str(caught.value.hint)
 
 
+@pytest.mark.full  # the quick form: the six kinds of test_the_same_trials_lead_to_the_same_configs
 @pytest.mark.usefixtures("quick")
 def test_every_registered_searcher_can_be_pruned() -> None:
     for name in runnable():

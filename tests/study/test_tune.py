@@ -195,6 +195,7 @@ def test_what_was_measured_after_the_flow_had_changed_is_not_measured_again(
 
 
 def test_finished_study_is_shown_again_and_not_run(fake: FakeStudy) -> None:
+    fake.text = fake.text.replace("12 trials", "3 trials")
     fake.tune()
     n_runs = len(fake.workload.seeds)
     fake.tune()
@@ -204,6 +205,7 @@ def test_finished_study_is_shown_again_and_not_run(fake: FakeStudy) -> None:
 
 
 def test_changed_file_under_the_same_name_is_refused(fake: FakeStudy) -> None:
+    fake.text = fake.text.replace("12 trials", "3 trials")
     fake.tune()
     fake.text = fake.text.replace('window = "5s"', 'window = "4s"')
     with pytest.raises(HistoryError, match="the history holds another study named 'fake'") as caught:
@@ -212,6 +214,7 @@ def test_changed_file_under_the_same_name_is_refused(fake: FakeStudy) -> None:
 
 
 def test_slip_in_the_file_of_a_known_study_shows_as_itself(fake: FakeStudy) -> None:
+    fake.text = fake.text.replace("12 trials", "3 trials")
     fake.tune()
     fake.text = fake.text.replace('[workload]\nkind = "fake"', '[workload]\nkind = "fkae"')
     with pytest.raises(UsageError, match="no plug-in 'fkae' in workloads="):
@@ -330,6 +333,7 @@ def test_a_winner_that_no_longer_fits_the_server_is_not_applied(fake: FakeStudy)
 
 
 def test_a_number_finds_a_study_that_a_later_one_of_its_name_hides(fake: FakeStudy) -> None:
+    fake.text = fake.text.replace("12 trials", "3 trials")
     first, _ = fake.tune()
     second, _ = fake.tune(again=True)
     with History.open(fake.path / "state" / "history.db") as history:
@@ -340,6 +344,7 @@ def test_a_number_finds_a_study_that_a_later_one_of_its_name_hides(fake: FakeStu
 
 
 def test_without_a_proof_nothing_is_applied(fake: FakeStudy) -> None:
+    fake.text = fake.text.replace("12 trials", "3 trials")
     fake.target._speed = lambda values: 1000.0
     record, _ = fake.tune()
     with pytest.raises(UsageError, match="study='fake' has no proven winner: its status is 'no_improvement'"):
