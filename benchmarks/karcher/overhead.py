@@ -138,8 +138,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--results", type=Path, help="JSON file to write")
     arguments = parser.parse_args()
+    making, cores = stamp.Making(), os.sched_getaffinity(0)
     os.sched_setaffinity(0, {CORE})  # the server's processes inherit it
-    making = stamp.Making()
     with running(arguments.folder, is_preloaded=False) as endpoint:
         with connection(endpoint, "postgres") as session:
             session.execute("DROP TABLE IF EXISTS accounts")
@@ -150,6 +150,7 @@ def main() -> None:
             session.execute("CREATE UNIQUE INDEX accounts_aid ON accounts (aid)")
             session.execute("VACUUM ANALYZE accounts")
         found = measured(endpoint, arguments.folder / "trimtab.so", arguments.rounds, arguments.blocks)
+        os.sched_setaffinity(0, cores)
         made = making.stamp()  # while the server lives: its CPU time is this run's own
     document = {"schema_version": 1, "rounds": arguments.rounds, "blocks": arguments.blocks, "overhead": found}
     print(json.dumps({"made": made, **document}, indent=1))
