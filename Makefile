@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml $(shell find crates -path '*/src/*' -name '*.rs' 2>/dev/null))
 
-.PHONY: demo demo-stack check check-stages code compiled test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-fernando bench-zhou2013 bench-karcher bench-engine-overhead bench-engine-instructions bench-cgptuner bench-live
+.PHONY: demo demo-stack check check-stages code compiled rust test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-fernando bench-zhou2013 bench-karcher bench-engine-overhead bench-engine-instructions bench-cgptuner bench-live
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
@@ -40,7 +40,12 @@ endif
 
 # What is started by several jobs at once does not share them: cargo and make inside it would warn.
 OWN    := env -u MAKEFLAGS -u MFLAGS
+# Lints and tests out of one build: `cargo clippy` alone would compile every dependency a second time. It names its driver and the
+# driver's arguments to cargo as it is done here. For what is shipped no build has this: the driver optimises less.
+LINTED := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 PYTEST := $(OWN) $(BIN)/python -m pytest --durations=10
+# One of these runs a test in Rust, as `rust` has built it.
+PYTEST_SERVICE := $(OWN) $(LINTED) $(BIN)/python -m pytest --durations=10
 # `$(call timed,name,targets)` makes the targets one after another and says how long that took.
 timed   = @began=$$(date +%s); for goal in $(2); do $(MAKE) --no-print-directory $$goal || exit 1; done; \
           echo "make $(1): $$(( $$(date +%s) - began )) s"
@@ -79,15 +84,15 @@ SERVICE_CACHE := .pytest_cache/service
 test-unit:
 	$(BEHIND) $(PYTEST) $(IN_ORDER) -o cache_dir=$(UNIT_CACHE) -m "not service" -n 3 --dist worksteal || $(BIN)/python -m tests.again $$? $(UNIT_CACHE)
 test-service:
-	$(PYTEST) $(IN_ORDER) -o cache_dir=$(SERVICE_CACHE) -m service -n 6 --dist worksteal $(SERVICE) || $(BIN)/python -m tests.again $$? $(SERVICE_CACHE)
+	$(PYTEST_SERVICE) $(IN_ORDER) -o cache_dir=$(SERVICE_CACHE) -m service -n 6 --dist worksteal $(SERVICE) || $(BIN)/python -m tests.again $$? $(SERVICE_CACHE)
 test-long: export TRIMTAB_TESTS = full
 test-long:
 	$(PYTEST) -m "not service" -n 2 --dist worksteal
-	$(PYTEST) -m service -n 3 --dist worksteal $(or $(TESTS),$(SERVICE))
+	$(PYTEST_SERVICE) -m service -n 3 --dist worksteal $(or $(TESTS),$(SERVICE))
 
 # What uses one core only, mypy, beside what uses both; and all tests are compiled, which each worker would do for itself.
 code: $(DEV)
-	@$(MAKE) --no-print-directory --output-sync=target -j 3 lint test-rust compiled
+	@$(MAKE) --no-print-directory --output-sync=target -j 3 lint-python rust compiled
 
 # Whether they can be collected at all is for the stages to say.
 compiled: $(DEV)
@@ -95,6 +100,12 @@ compiled: $(DEV)
 
 test-rust:
 	$(OWN) cargo test --workspace --exclude trimtab-native --quiet
+
+# The binding is not tested, and only built.
+rust:
+	cargo fmt --all --check
+	$(OWN) $(LINTED) cargo build --package trimtab-native --quiet
+	$(OWN) $(LINTED) cargo test --workspace --exclude trimtab-native --quiet
 
 # Breaks the rooms that decide on purpose, place by place, and prints what their tests do not notice; MUTANTS=--all: every place.
 mutants: $(DEV)

@@ -3,8 +3,10 @@ and Ctrl-C is heard."""
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -23,6 +25,7 @@ from tests.servers import run_folder
 
 __all__ = [
     "mutants",
+    "pytest_collection",
     "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_ignore_collect",
@@ -39,6 +42,18 @@ def pytest_configure(config: pytest.Config) -> None:
     shared = run_folder()
     if config.option.basetemp is None:
         config.option.basetemp = str(shared / "pytest")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session: pytest.Session) -> Iterator[object]:
+    """What was imported and collected stays until the end: the garbage collector need not look at it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 settings.register_profile("trimtab", max_examples=100 if IS_FULL else 40, deadline=None)

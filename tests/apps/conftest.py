@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.fetch_servers import APPLICATIONS, PROGRAMS
+from tests.servers.java import quick_java
 from trimtab import plugins
 
 
@@ -28,7 +29,8 @@ def cache() -> Iterator[Path]:
         (folder / "apps" / built.name).symlink_to(built)
     before = os.environ.get("TRIMTAB_CACHE")
     os.environ["TRIMTAB_CACHE"] = str(folder)
-    yield folder
+    with quick_java():
+        yield folder
     if before is None:
         del os.environ["TRIMTAB_CACHE"]
     else:

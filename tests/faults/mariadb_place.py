@@ -144,7 +144,7 @@ class MariaServer:
 
     @property
     def _control(self) -> list[str]:
-        return [sys.executable, mariadb_control.__file__, str(self.folder), str(self.account.uid)]
+        return [sys.executable, "-S", mariadb_control.__file__, str(self.folder), str(self.account.uid)]
 
     def control(self, verb: str) -> None:
         subprocess.run([*self._control, verb], check=True, capture_output=True, timeout=90)

@@ -1,7 +1,8 @@
 """The crash sweep on httpd, on Tomcat in its Java machine, and on a stack of both with a database; see test_crash_points.py.
 
-The quick form kills at a handful of points. Tomcat alone, and private servers in a stack, are in the long form only: that of the
-stack restarts Tomcat, too.
+The quick form kills at a handful of points of httpd. Tomcat, which takes seconds of CPU at each start, and the stack of three are
+in the long form. Of a stack of two the quick form kills `apply` in tests/service/test_stack.py; that Tomcat is changed, put back
+and brought up again is in tests/systems/test_tomcat.py and tests/apps/test_stack.py.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ DB_AND_APP_ARE_CHANGED = Point("trial", "notes", 4)
 """Each tier has a note before its change and one after it."""
 
 
+@pytest.mark.full
 def test_C3_stack(templates: Templates, zygote: Zygote) -> None:
     with made("stack", "files", templates) as way:
         sweeper = sweeper_of(way, zygote, ("trial",))

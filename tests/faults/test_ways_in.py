@@ -24,6 +24,7 @@ from tests.faults.server import Server, set_password
 from tests.faults.test_tuner_killed import APPLY, run_killed, wait_for_deadman
 from tests.needs import IS_FULL
 from tests.servers import free_port
+from tests.servers.certificates import NEW_KEY
 from trimtab.host import LocalHost
 from trimtab.systems.account import server_account
 
@@ -272,12 +273,10 @@ def certificates(folder: Path, server: Server) -> None:
     def openssl(*words: str) -> None:
         subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True, timeout=60)
 
-    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=ca", "-keyout", "ca.key",
+    openssl("req", "-x509", *NEW_KEY.split(), "-days", "2", "-subj", "/CN=ca", "-keyout", "ca.key",
             "-out", "ca.crt")  # fmt: skip
     for name, subject in (("server", "/CN=127.0.0.1"), ("client", "/CN=postgres")):
-        openssl(
-            "req", "-newkey", "rsa:2048", "-nodes", "-subj", subject, "-keyout", f"{name}.key", "-out", f"{name}.csr"
-        )
+        openssl("req", *NEW_KEY.split(), "-subj", subject, "-keyout", f"{name}.key", "-out", f"{name}.csr")
         openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
                 "-out", f"{name}.crt")  # fmt: skip
         (folder / f"{name}.key").chmod(0o600)

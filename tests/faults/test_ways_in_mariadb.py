@@ -22,6 +22,7 @@ from tests.faults.test_tuner_killed import run_killed, wait_for_deadman
 from tests.faults.test_ways_in import Way, elsewhere
 from tests.needs import require
 from tests.servers import free_port
+from tests.servers.certificates import NEW_KEY
 from tests.systems.test_right_server import forwarder
 from trimtab.errors import TargetError
 from trimtab.systems.mysql import MysqlTarget
@@ -89,8 +90,8 @@ def tls_with_a_relative_certificate(place: MariaPlace) -> Way:
     folder.mkdir()
     (folder / "san").write_text("subjectAltName = IP:127.0.0.1\n")
     for words in (
-        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.crt",
-        "req -newkey rsa:2048 -nodes -subj /CN=server -keyout server.key -out server.csr",
+        f"req -x509 {NEW_KEY} -days 2 -subj /CN=ca -keyout ca.key -out ca.crt",
+        f"req {NEW_KEY} -subj /CN=server -keyout server.key -out server.csr",
         "x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile san -out server.crt",
     ):
         subprocess.run(["openssl", *words.split()], cwd=folder, check=True, capture_output=True, timeout=60)

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.servers.postgresql import started
+from tests.servers.postgresql import set_password, started
 from trimtab._native import Load, Operation, Postgres, Stream, Streams
 
 PASSWORD = "correct horse"
@@ -58,4 +58,5 @@ def client(*statements: str, label: str = "q", **options: Any) -> Stream:
 def server() -> Iterator[Server]:
     settings = "fsync = off\nmax_connections = 60\nshared_buffers = '32MB'\n"
     with started("18", settings=settings, password=PASSWORD) as mine:
+        set_password(mine, "postgres", PASSWORD, n_rounds=4096)  # as a server's own: the drivers are tested here
         yield Server(str(mine.sockets), mine.port)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 import os
 import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,9 +26,8 @@ from trimtab.records import Endpoint
 from trimtab.systems.account import Account, server_account
 from trimtab.systems.postgresql.install import find_install
 
-__all__ = ["DEBIAN", "HBA", "TRUST", "Server", "copied", "plain", "programs", "set_password", "started"]
+__all__ = ["DEBIAN", "HBA", "TRUST", "Server", "controlled", "copied", "plain", "programs", "set_password", "started"]
 
-PG_CONTROL = Path(__file__).with_name("pg_control.py")
 DEBIAN = "debian"
 """The version that stands for the newest of Debian's."""
 
@@ -41,6 +42,14 @@ def programs(version: str) -> Path:
         return max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
     require("postgresql-embedded")
     return find_install(version, server_account(), run_folder() / "cache") / "bin"
+
+
+def controlled(bin_dir: Path, data_dir: Path, account: Account, verb: str) -> list[str]:
+    """The command that does `verb` (start, stop, restart, reload, status) to a server, as its user: pg_ctl itself, which is what
+    `systemctl restart postgresql` is elsewhere. An interpreter around it would cost more than the server's start."""
+    switch = ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups"]
+    log = ["-l", str(data_dir.parent / "server.log")] if verb in ("start", "restart") else []
+    return [*([] if account.is_me else switch), f"{bin_dir}/pg_ctl", verb, "-D", str(data_dir), *log, "-t", "60"]
 
 
 @dataclass
@@ -87,16 +96,14 @@ class Server:
             return None
         return pid if state != "Z" and b"postgres" in argv else None
 
-    def control(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
-        """start, stop, restart, status; through the same program that `restart` in the study file calls."""
-        return subprocess.run([*self._words(), *words], check=check, capture_output=True, timeout=120)
-
-    def _words(self) -> list[str]:
-        return [sys.executable, str(PG_CONTROL), str(self.bin_dir), str(self.data_dir), str(self.account.uid)]
+    def control(self, verb: str, *, check: bool = True) -> subprocess.CompletedProcess[bytes]:
+        """start, stop, restart, status; by the same command as `restart` in the study file."""
+        argv = controlled(self.bin_dir, self.data_dir, self.account, verb)
+        return subprocess.run(argv, check=check, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
 
     @property
     def restart_command(self) -> str:
-        return " ".join([*self._words(), "restart"])
+        return " ".join(controlled(self.bin_dir, self.data_dir, self.account, "restart"))
 
     def url(self, *, user: str = "postgres", database: str = "postgres") -> str:
         """Over TCP, without a password: PGPASSWORD has it."""
@@ -245,8 +252,19 @@ def started(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def set_password(server: Server, role: str, password: str) -> None:
-    """Over the socket, with the hash made here: no statement carries the password itself."""
+def set_password(server: Server, role: str, password: str, *, n_rounds: int = 1) -> None:
+    """Over the socket, with the hash made here: no statement carries the password itself.
+
+    A client hashes `n_rounds` times at each login, 4096 where PostgreSQL is asked to make the hash: several milliseconds of CPU.
+    """
     with server.admin() as connection:
-        verifier = connection.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256").decode()
-        connection.execute(f"ALTER ROLE \"{role}\" PASSWORD '{verifier}'")
+        connection.execute(f"ALTER ROLE \"{role}\" PASSWORD '{_verifier(password, n_rounds)}'")
+
+
+def _verifier(password: str, n_rounds: int) -> str:
+    """What the server keeps of a password (RFC 5803)."""
+    salt = secrets.token_bytes(16)
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, n_rounds)
+    client, server = (hmac.digest(salted, name, "sha256") for name in (b"Client Key", b"Server Key"))
+    kept = [base64.b64encode(key).decode() for key in (salt, hashlib.sha256(client).digest(), server)]
+    return f"SCRAM-SHA-256${n_rounds}:{kept[0]}${kept[1]}:{kept[2]}"

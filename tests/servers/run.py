@@ -6,6 +6,7 @@ import atexit
 import fcntl
 import os
 import random
+import re
 import secrets
 import shutil
 import signal
@@ -24,6 +25,7 @@ __all__ = ["copy_folder", "free_port", "made", "new_folder", "run_folder", "temp
 _VARIABLE = "TRIMTAB_TEST_RUN"
 _PREFIX = "tt-run-"
 _ENOUGH_BYTES = 4 << 30
+_LARGE_BYTES = 1 << 20
 _PORTS = range(15_000, 32_000)
 """Below the range from which the kernel takes ports for clients: nobody is there by chance."""
 
@@ -83,8 +85,17 @@ def template(name: str, make: Callable[[Path], None]) -> Path:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(mode=0o755)
             make(folder)
+            _dig_holes(folder)
             done.touch()
     return folder
+
+
+def _dig_holes(folder: Path) -> None:
+    """Most of a new server's logs is zeros, which need not be copied again and again."""
+    for root, _, files in os.walk(folder):
+        for path in (os.path.join(root, name) for name in files):
+            if not os.path.islink(path) and os.stat(path).st_size >= _LARGE_BYTES:
+                subprocess.run(["fallocate", "--dig-holes", path], check=False, stderr=subprocess.DEVNULL)
 
 
 def new_folder(prefix: str = "") -> Path:
@@ -104,22 +115,23 @@ def made(prefix: str = "") -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-_NOT_COPIED = shutil.ignore_patterns(
-    "postmaster.pid", "*.sock", "*.sock.lock", ".s.PGSQL.*", "server.log", "server.pid", "*.lock"
-)
+_NOT_COPIED = re.compile(r"postmaster\.pid|.*\.sock|\.s\.PGSQL\..*|server\.log|server\.pid|.*\.lock")
 
 
 def copy_folder(source: Path, goal: Path, account: Account) -> None:
     """Copies a server that is down, as files of `account`; configuration files that name its folder name the new one."""
     goal.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(source, goal, symlinks=True, ignore=_NOT_COPIED)
+    subprocess.run(["cp", "-RPT", source, goal], check=True)  # a thousand files: in Python that takes twice the CPU
     old, new = os.fsencode(source), os.fsencode(goal)
     for root, _, files in os.walk(goal):
         os.chown(root, account.uid, account.gid)
         for name in files:
-            path = Path(root, name)
-            if path.suffix in (".conf", ".cnf") and old in (text := path.read_bytes()):
-                path.write_bytes(text.replace(old, new))
+            path = os.path.join(root, name)
+            if _NOT_COPIED.fullmatch(name):
+                os.unlink(path)
+                continue
+            if name.endswith((".conf", ".cnf")) and old in (text := Path(path).read_bytes()):
+                Path(path).write_bytes(text.replace(old, new))
             os.lchown(path, account.uid, account.gid)
 
 

@@ -64,7 +64,7 @@ def test_redis_is_tuned_by_a_catalogue_alone(folder: Path) -> None:
     port = str(free_port())
     conf = (EXAMPLES / "redis.conf").read_text().replace("6399", port)
     (folder / "redis.conf").write_text(conf)
-    (folder / "redis.toml").write_text(shortened("redis.toml").replace("6399", port).replace("-n 50000", "-n 10000"))
+    (folder / "redis.toml").write_text(shortened("redis.toml").replace("6399", port).replace("-n 50000", "-n 1000"))
     assert "ok    program: redis, pid=" in trimtab(folder, "doctor", "redis.toml")
     trimtab(folder, "tune", "redis.toml", codes=(0, 1))
     shown = json.loads(trimtab(folder, "history", "show", "redis", "--json"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ import pytest
 
 from tests.fetch_servers import PROGRAMS
 from tests.servers import free_port as free_port
-from tests.servers.postgresql import PG_CONTROL, started
+from tests.servers.java import quick_java
+from tests.servers.postgresql import controlled, started
 from trimtab.systems.account import Account
 from trimtab.systems.files import file_from_json
 from trimtab.systems.postgresql import PostgresTarget
@@ -34,7 +34,8 @@ def cache() -> Iterator[Path]:
         (folder / "programs").symlink_to(PROGRAMS)
     before = os.environ.get("TRIMTAB_CACHE")
     os.environ["TRIMTAB_CACHE"] = str(folder)
-    yield folder
+    with quick_java():
+        yield folder
     if before is None:
         del os.environ["TRIMTAB_CACHE"]
     else:
@@ -120,9 +121,9 @@ class Server:
             **more,
         }
 
-    def control(self, *words: str) -> None:
-        argv = [sys.executable, str(PG_CONTROL), str(self.bin_dir), str(self.data_dir), str(self.account.uid), *words]
-        subprocess.run(argv, check=True, capture_output=True, timeout=120)
+    def control(self, verb: str) -> None:
+        argv = controlled(self.bin_dir, self.data_dir, self.account, verb)
+        subprocess.run(argv, check=True, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
 
     def admin(self, database: str = "postgres") -> psycopg.Connection[tuple[object, ...]]:
         return psycopg.connect(self.url(database=database), autocommit=True)

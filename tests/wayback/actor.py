@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.commands import start_trimtab
 from tests.wayback.ways import Way
 from trimtab.trial import Journal
 
@@ -81,9 +81,8 @@ class Zygote:
     """A process that has imported everything, from which tuners are forked; for any number of ways, one after another."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(_PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        pipe = subprocess.PIPE
+        self._process = start_trimtab([], script=_PROGRAM, env=os.environ, stdin=pipe, stdout=pipe)
         assert self.line() == {"ready": True}
 
     def __enter__(self) -> Self:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -369,13 +369,19 @@ def catalog_faults(text: str) -> tuple[Catalog | None, list[tuple[str, str]]]:
     return catalog, list(catalog.faults())
 
 
+@lru_cache(maxsize=16)
+def _checked(text: str) -> tuple[Catalog | None, list[tuple[str, str]]]:
+    """`catalog_faults`, once for a text: it takes a while, nobody changes a catalogue, and a study reads its own often."""
+    return catalog_faults(text)
+
+
 def parse_catalog(text: str, *, name: str) -> Catalog:
     """A catalogue without faults; `name` is what messages call it.
 
     Raises:
         UsageError: it has one; the message names the first, and how many there are.
     """
-    catalog, faults = catalog_faults(text)
+    catalog, faults = _checked(text)
     if catalog is None or faults:
         message, hint = faults[0]
         more = f" (and {len(faults) - 1} more: `trimtab catalog check` lists them)" if len(faults) > 1 else ""

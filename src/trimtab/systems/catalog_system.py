@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from trimtab.errors import TargetError, UsageError
+from trimtab.errors import UsageError
 from trimtab.host import FileCopy, machine_mark
 from trimtab.records import Context, Endpoint, Play
 from trimtab.space import Config, Knob, RestartClass, Value
@@ -143,10 +143,17 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def _bounds(self, states: Mapping[str, KnobState] | None = None) -> Bounds:
         return {**self._example, "memory": float(self.budget_bytes)}
 
+    @cached_property
+    def _knobs(self) -> dict[tuple[str, tuple[float, ...]], Knob]:
+        """Those that were made so far, by name and bounds, which hardly ever differ."""
+        return {}
+
     def _knob(self, name: str, bounds: Bounds) -> Knob:
-        entry = self.catalog.knob[name]
-        must_restart = self._reach.runs and self.settings.reload is None
-        return knob_of(name, entry, bounds, must_restart=must_restart)
+        key = name, tuple(bounds.values())
+        if key not in self._knobs:
+            must_restart = self._reach.runs and self.settings.reload is None
+            self._knobs[key] = knob_of(name, self.catalog.knob[name], bounds, must_restart=must_restart)
+        return self._knobs[key]
 
     def _example_knob(self, name: str) -> Knob:
         return self._knob(name, self._example)
@@ -204,13 +211,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
 
     def _no_place(self, channel: FileChannel, copy: FileCopy | None, knob: Knob, address: str) -> str:
         """Why an address that the file does not have cannot be added; "" when it can."""
-        if not channel.is_lasting:
-            return ""
-        try:
-            channel.changed(copy, {address: self._literal(knob, knob.default)})
-        except TargetError as error:
-            return error.message
-        return ""
+        return channel.no_place(copy, address, self._literal(knob, knob.default)) if channel.is_lasting else ""
 
     def _picture(self) -> Picture:
         files = {str(channel.path): file_digest(channel.read()) for channel in self._channels}

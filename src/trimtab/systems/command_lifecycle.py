@@ -37,6 +37,8 @@ from trimtab.systems.store_probe import STORES, printed_beside, printed_counters
 __all__ = ["AlwaysThere", "CommandLifecycle"]
 
 _POLL_S = 0.02
+_POLL_MOST_S = 0.25
+"""Of a start: it is asked for every twentieth of what it has taken so far, for a look may start a program."""
 _READ_S = 10.0
 _READY_LINES = 200
 _STALE_S = 2.0
@@ -310,16 +312,17 @@ class AlwaysThere:
             TargetError: it does not in time, or has ended.
         """
         recovery = LogProgress(self.log_file, self._log_start, self._words, self.settings.restart_timeout_s)
+        began = time.monotonic()
         while True:
             try:
                 self.health()
                 return
             except TargetError as error:
-                gets_on = not recovery.has_stalled() and recovery.is_under_way()
-                if self._has_ended() or (time.monotonic() > deadline and not gets_on):
+                has_stalled, now = recovery.has_stalled(), time.monotonic()
+                if self._has_ended() or (now > deadline and (has_stalled or not recovery.is_under_way())):
                     text = f"{error.message} (waited restart_timeout_s={self.settings.restart_timeout_s:g} at most)"
                     raise TargetError(text, hint=error.hint) from error
-            time.sleep(_POLL_S)
+            time.sleep(min(_POLL_MOST_S, max(_POLL_S, (now - began) / 20)))
 
     def _has_ended(self) -> bool:
         """Whether it is certain that it will not serve any more."""

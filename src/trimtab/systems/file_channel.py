@@ -43,6 +43,7 @@ class FileChannel:
         self._in_place = table.in_place or not self.is_lasting
         self._host = host
         self._defaults = defaults
+        self._no_place: tuple[str | None, dict[tuple[str, str], str]] = (None, {})
 
     def read(self) -> FileCopy | None:
         """The file; None when there is none.
@@ -89,6 +90,23 @@ class FileChannel:
             return self._copy(found, self.codec.write(text, values))
         except CodecError as error:
             raise self._told(error) from error
+
+    def no_place(self, found: FileCopy | None, address: str, value: str) -> str:
+        """Why an address that the file as found does not have cannot be added with this value; "" when it can.
+
+        It is asked for at each look: what follows from the file is kept until that has other content.
+        """
+        text = _text(found) if found is not None else None
+        if self._no_place[0] != text:
+            self._no_place = (text, {})
+        known = self._no_place[1]
+        if (address, value) not in known:
+            try:
+                self.changed(found, {address: value})
+                known[address, value] = ""
+            except TargetError as error:
+                known[address, value] = error.message
+        return known[address, value]
 
     def without(
         self, now: FileCopy | None, found: FileCopy | None, ours: Mapping[str, Sequence[str]], left_digest: str

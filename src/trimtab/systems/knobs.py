@@ -16,6 +16,7 @@ from trimtab.systems.settings import ServerSettings
 __all__ = ["Kind", "Reading", "Sight", "knob_states", "parse_text"]
 
 Kind = Literal["bool", "integer", "real", "choice", "text"]
+Range = tuple[float, float]
 
 _KINDS = {"bool": KnobKind.BOOLEAN, "integer": KnobKind.INTEGER, "real": KnobKind.REAL}
 _NUMBERS = ("integer", "real")
@@ -131,25 +132,27 @@ def knob_states(
     return states
 
 
-_known: dict[tuple[str, str], tuple[Reading, Bounds, ServerKnob | None, ServerCatalog, Knob]] = {}
+_known: dict[tuple[str, str], tuple[Reading, Range | None, ServerKnob | None, ServerCatalog, Knob]] = {}
 """(kind, name) -> what a knob was last made of, and the knob: a study looks at the server several times a trial, and few
-readings differ from those before."""
+readings differ from those before. Bounds are in it by the range that follows from them: free disk differs at each look."""
 
 
 def _known_knob(reading: Reading, entry: ServerKnob | None, catalog: ServerCatalog, bounds: Bounds) -> Knob:
     """As `_knob`, made again only when what it is made of differs."""
     key = catalog.kind, reading.name
+    useful = entry.useful(bounds) if entry is not None and entry.low is not None and reading.kind in _NUMBERS else None
     last = _known.get(key)
-    if last is not None and last[2] is entry and last[3] is catalog and last[:2] == (reading, bounds):
+    if last is not None and last[2] is entry and last[3] is catalog and last[:2] == (reading, useful):
         return last[4]
-    knob = _knob(reading, entry, catalog, bounds)
-    _known[key] = reading, bounds, entry, catalog, knob
+    knob = _knob(reading, entry, catalog, useful)
+    _known[key] = reading, useful, entry, catalog, knob
     return knob
 
 
-def _knob(reading: Reading, entry: ServerKnob | None, catalog: ServerCatalog, bounds: Bounds) -> Knob:
+def _knob(reading: Reading, entry: ServerKnob | None, catalog: ServerCatalog, useful: Range | None) -> Knob:
+    """`useful`: the catalogue's range here, of a number that it has one for."""
     kind = _KINDS.get(reading.kind, KnobKind.CHOICE)
-    low, high, choices = _range(reading, entry, bounds)
+    low, high, choices = _range(reading, entry, useful)
     safety = catalog.safety_of(reading.name)
     return Knob(
         name=reading.name,
@@ -190,7 +193,7 @@ def _step(reading: Reading, entry: ServerKnob | None) -> int | None:
 
 
 def _range(
-    reading: Reading, entry: ServerKnob | None, bounds: Bounds
+    reading: Reading, entry: ServerKnob | None, useful: Range | None
 ) -> tuple[int | float | None, int | float | None, tuple[str, ...]]:
     """Useful low and high, rounded inwards and clipped to the server's limits; and the choices it knows."""
     if reading.kind not in _NUMBERS:
@@ -199,7 +202,7 @@ def _range(
         return None, None, tuple(c for c in wanted if c in known) or known
     # A number that nobody knows limits of is not tuned; its running value alone is its range.
     vendor = (_or(reading.low, -math.inf), _or(reading.high, math.inf))
-    low, high = entry.useful(bounds) if entry is not None and entry.low is not None else vendor
+    low, high = useful or vendor
     low, high = max(low, vendor[0]), min(high, vendor[1])
     if not math.isfinite(low) or not math.isfinite(high):
         low = high = float(reading.value) if not isinstance(reading.value, str) else 0.0

@@ -129,7 +129,8 @@ class DeadMan:
         words = [str(entry.path), str(os.getpid()), f"{silence:g}", str(beats_in), str(status_out), str(secrets_in)]
         try:
             process = subprocess.Popen(
-                [sys.executable, str(program), *words],
+                # Our own path comes with it: what an interpreter does at its start to find one is a third of that start.
+                [sys.executable, "-S", str(program), *words],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -81,15 +81,23 @@ class Codec(ABC):
             CodecError: there is no place for it.
         """
 
+    def _all(self, text: str) -> Sequence[Entry]:
+        """`entries`; those of the last two texts are kept, for a catalogue asks for each of its addresses."""
+        kept: dict[str, Sequence[Entry]] = self.__dict__.setdefault("_kept", {})
+        if text not in kept:
+            found = self.entries(text)
+            for old in list(kept)[:-1]:
+                del kept[old]
+            kept[text] = found
+        return kept[text]
+
     def key(self, address: str) -> str:
         """The address as `read` spells it."""
         return address if self.KNOWS_CASE else address.casefold()
 
     def read(self, text: str) -> dict[str, Located]:
         """Address -> value; of an address that comes twice, the last."""
-        return {
-            self.key(entry.address): Located(entry.value, line_of(text, entry.start)) for entry in self.entries(text)
-        }
+        return {self.key(entry.address): Located(entry.value, line_of(text, entry.start)) for entry in self._all(text)}
 
     def find(self, text: str, address: str) -> Located | None:
         """The value at one address; None when there is none.
@@ -146,7 +154,7 @@ class Codec(ABC):
 
     def _matches(self, text: str, address: str) -> list[Entry]:
         key = self.key(address)
-        return [entry for entry in self.entries(text) if self.key(entry.address) == key]
+        return [entry for entry in self._all(text) if self.key(entry.address) == key]
 
     def _only(self, text: str, address: str) -> Entry | None:
         matches = self._matches(text, address)
@@ -186,7 +194,7 @@ class Codec(ABC):
     def _others(self, text: str, values: Mapping[str, str | None]) -> list[tuple[str, str]]:
         """Every entry but those of `values`, in its order."""
         ours = {entry.start for address in values for entry in self._matches(text, address)}
-        return [(entry.address, entry.value) for entry in self.entries(text) if entry.start not in ours]
+        return [(entry.address, entry.value) for entry in self._all(text) if entry.start not in ours]
 
 
 def line_of(text: str, position: int) -> int:

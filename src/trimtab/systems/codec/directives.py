@@ -59,7 +59,7 @@ class Directives(LineCodec):
 
     def _others(self, text: str, values: Mapping[str, str | None]) -> list[tuple[str, str]]:
         ours = {entry.outer_start for address in values for entry in self._matches(text, address)}
-        return [(entry.address, entry.value) for entry in self.entries(text) if entry.outer_start not in ours]
+        return [(entry.address, entry.value) for entry in self._all(text) if entry.outer_start not in ours]
 
     def _line(self, address: str, value: str, text: str) -> str:
         return f"{address} {_written(value)}"

@@ -58,7 +58,7 @@ class JvmOptions(Codec):
             return super()._matches(text, address)
         return [
             replace(entry, address=COLLECTOR, value=name, end=entry.start + len(f"+Use{name}GC"))
-            for entry in self.entries(text)
+            for entry in self._all(text)
             if entry.value == "true" and (name := collector_of(entry.address))
         ]
 

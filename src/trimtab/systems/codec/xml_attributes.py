@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from xml.sax.saxutils import unescape
 
 from trimtab.systems.codec.base import Codec, CodecError, Entry
@@ -110,7 +111,12 @@ def _entry(path: str, attribute: _Attribute) -> Entry:
     )
 
 
-def _elements(text: str) -> Iterator[_Element]:
+@lru_cache(maxsize=4)  # a catalogue asks for each of its addresses
+def _elements(text: str) -> Sequence[_Element]:
+    return tuple(_tags(text))
+
+
+def _tags(text: str) -> Iterator[_Element]:
     path: list[tuple[str, Mapping[str, str]]] = []
     for tag in _MARKUP.finditer(text):
         if tag["name"] is None:

@@ -71,7 +71,7 @@ def _may_look(pid: int) -> bool:
 
 def server_in(data_dir: Path) -> int | None:
     """The server's program that works in `data_dir`, which it enters before it opens anything; None when none shows."""
-    return next((pid for pid in processes() if is_server(pid) and works_in(pid, data_dir)), None)
+    return next((pid for pid in processes() if works_in(pid, data_dir) and is_server(pid)), None)
 
 
 def is_folder_of(pid: int, data_dir: Path) -> bool:

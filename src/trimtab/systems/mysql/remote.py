@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import TargetError
-from trimtab.host import peer_pid, process_mark
+from trimtab.host import peer_pid, process_mark, works_in
 from trimtab.host.mysql_client import password_from_files
 from trimtab.records import Endpoint
 from trimtab.systems.credentials import keep, received
@@ -48,10 +48,12 @@ class ConnectionReach(RunningServer[Settings, Session]):
         return None
 
     def _find_pid(self) -> int | None:
-        found = server_in(self.data_dir) if self.data_dir is not None else None
-        if found is None and self._seen is not None and process_mark(self._seen[0]) == self._seen[1]:
-            return self._seen[0]  # of a user who may not see where it works
-        return found
+        folder = self.data_dir
+        seen = self._seen[0] if self._seen is not None and process_mark(self._seen[0]) == self._seen[1] else None
+        if folder is None or (seen is not None and works_in(seen, folder)):
+            return seen
+        # It was restarted; or this user may not see where it works.
+        return found if (found := server_in(folder)) is not None else seen
 
     def open(self) -> None:
         """Logs in once, to know that it works, and looks for the server's process and files on this machine.
