@@ -94,8 +94,9 @@ class Server:
             )
         except httpx.TransportError as error:
             raise ServerError(
-                f"server={self._place.url!r} cannot be reached: {error}", hint="is `trimtab serve` running there?"
-            ) from error
+                f"server={self._place.url!r} cannot be reached: {error}",
+                hint="is `trimtab serve` running there? TRIMTAB_SERVER says where",
+            ) from None
         try:
             found = answer.json()
         except ValueError:
