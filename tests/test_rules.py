@@ -20,7 +20,7 @@ from tests import needs
 
 needs.NEEDS["unobtainium"] = needs.Need("unobtainium", lambda: "none is left", "make unobtainium")
 rules.ALLOWED = rules.Path(__file__).with_name("allowed.txt")
-rules.FAST_CPU_S = 0.5
+rules.FAST_CPU_S = 0.2
 for name in dir(rules):
     if name.startswith("pytest_"):
         globals()[name] = getattr(rules, name)
@@ -31,7 +31,7 @@ import pytest
 from tests import needs
 
 def burn():
-    until = time.process_time() + 0.7
+    until = time.process_time() + 0.3
     while time.process_time() < until:
         pass
 
@@ -61,7 +61,7 @@ def test_burns_and_says_so():
     burn()
 
 def test_sleeps():
-    time.sleep(0.7)
+    time.sleep(0.3)
 """
 
 

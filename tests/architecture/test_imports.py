@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "trimtab"
@@ -29,9 +30,16 @@ def _room(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    """Of a source file; most of what these tests take is the parsing."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def _imports(path: Path) -> set[str]:
     rooms = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(_tree(path)):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -59,7 +67,7 @@ def test_imports_point_one_way() -> None:
 
 def _modules(path: Path) -> set[str]:
     """First names of all modules that a file imports, wherever in it."""
-    tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    tree = ast.walk(_tree(path))
     found = [
         alias.name for node in tree if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in (node.names if isinstance(node, ast.Import) else [ast.alias(name=node.module or "")])
@@ -110,7 +118,7 @@ def test_no_file_is_too_long() -> None:
 
 
 def test_every_file_says_what_it_promises() -> None:
-    silent = [path for path in FILES if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))]
+    silent = [path for path in FILES if not ast.get_docstring(_tree(path))]
     assert [str(path.relative_to(SOURCE)) for path in silent] == []
 
 

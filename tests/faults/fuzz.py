@@ -23,7 +23,7 @@ from trimtab.errors import InternalError, TrimtabError
 
 CORPUS = Path(__file__).with_name("corpus")
 FUZZ = settings(
-    max_examples=6000 if IS_FULL else 120,
+    max_examples=6000 if IS_FULL else 60,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     derandomize=not IS_FULL,

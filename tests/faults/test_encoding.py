@@ -19,7 +19,7 @@ from trimtab.systems.postgresql.values import setting_text
 from trimtab.units import format_value, parse_value
 
 UNITS = ("", "B", "kB", "8kB", "MB", "16MB", "GB", "us", "ms", "s", "min")
-LONG = settings(max_examples=20_000 if IS_FULL else 500, deadline=None, suppress_health_check=list(HealthCheck))
+LONG = settings(max_examples=20_000 if IS_FULL else 200, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @LONG

@@ -126,7 +126,7 @@ VALUES = st.one_of(
     st.sampled_from(["on", "a", "off", "pglz", "4MB", "1; SELECT 1"]),
     st.integers(10**300, 10**310),
 )
-LONG = settings(max_examples=20_000 if IS_FULL else 600, deadline=None, suppress_health_check=list(HealthCheck))
+LONG = settings(max_examples=20_000 if IS_FULL else 200, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @LONG

@@ -222,7 +222,7 @@ class _Silent:
         return self.log()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in (2, 3))])
 def test_W6_an_unstable_baseline_accepts_nothing_and_says_so(fake: FakeStudy, seed: int) -> None:
     fake.workload.noise_sd = 0.3
     fake.target._speed = lambda values: 4000.0 if not values["compile"] else 1000.0
@@ -242,7 +242,7 @@ def aa() -> Iterator[ModuleType]:
         yield modules["aa"]
 
 
-@pytest.mark.parametrize("kind", range(6))
+@pytest.mark.parametrize("kind", [0, 2, *(pytest.param(kind, marks=pytest.mark.full) for kind in (1, 3, 4, 5))])
 def test_W7_equal_configs_are_rarely_called_better(aa: ModuleType, kind: int) -> None:
     """Five per cent at most; in 200 proofs chance alone may show 17 of a true 5 % (binomial, 99 %)."""
     name = list(aa.MODELS)[kind]

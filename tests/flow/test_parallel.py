@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -25,6 +27,7 @@ def trial_of(ask: Ask, rng: np.random.Generator) -> Trial:
     )  # fmt: skip
 
 
+@cache
 def searched_by(n: int, *, backwards: bool = False) -> tuple[Verdict, list[list[Ask]], list[Trial]]:
     """A whole study with up to `n` trials under way; the batches of its search, and every trial in the order told."""
     chosen = task(budget=Budget(trials=BUDGET))
@@ -74,7 +77,7 @@ def test_two_clients_that_end_in_any_order_drive_a_whole_study() -> None:
 
 
 def test_the_baseline_is_measured_in_between_all_the_same() -> None:
-    _, batches, _ = searched_by(4)
+    _, batches, _ = searched_by(4, backwards=False)
     every = task().search.baseline_every
     n_baseline = sum(ask.role is Role.BASELINE for batch in batches for ask in batch)
     assert n_baseline == (BUDGET - 1) // every

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,12 @@ def run(
     return study.result, study.scorer.trials, asks
 
 
+@cache
+def restart_first() -> tuple[Verdict, list[Trial], list[Ask]]:
+    """The usual study with two passes."""
+    return run("restart-first")
+
+
 def searched(asks: list[Ask]) -> list[Ask]:
     """Of the search itself: what comes after the baseline, and before the best are measured again."""
     end = next((i for i, ask in enumerate(asks) if ask.role is Role.REPEAT), len(asks))
@@ -93,7 +100,7 @@ def summary(verdict: Verdict) -> PassesSummary:
 
 
 def test_knobs_that_need_a_restart_come_first_and_their_trials_are_long() -> None:
-    verdict, _, asks = run("restart-first")
+    verdict, _, asks = restart_first()
     late, soon = (each.trials for each in summary(verdict).passes)
     search = searched(asks)
     assert len(search) == 40 == late + soon
@@ -108,7 +115,7 @@ def test_knobs_that_need_a_restart_come_first_and_their_trials_are_long() -> Non
 
 
 def test_both_kinds_of_gain_are_found_proven_and_told_by_pass() -> None:
-    verdict, _, _ = run("restart-first")
+    verdict, _, _ = restart_first()
     assert verdict.result == "better"
     assert set(verdict.config) == {"late", "a"}
     late, soon = summary(verdict).passes

@@ -13,6 +13,9 @@ OF_THE_SAMPLES = (
 SHARING = ("fanova", "forest", "permutation", "shapley")
 """Modules of rankers that take their samples from there, as "lasso" does, which stands for them in the quick form."""
 
+BY_REPETITION = "test_noise_is_called_noise"
+"""Shared as well: when ranks that come from resamples may be believed is decided in `trimtab.importance.resample`."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what the quick form leaves out `full` (tests/rules.py drops it), and the rest of these rankers `slow`."""
@@ -20,4 +23,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         made_by = getattr(getattr(item, "cls", None), "ranker_class", None)
         test = getattr(item, "originalname", None)
         if made_by and made_by.__module__.rpartition(".")[2] in SHARING:
-            item.add_marker(pytest.mark.full if test in OF_THE_SAMPLES else pytest.mark.slow)
+            item.add_marker(pytest.mark.full if test in (*OF_THE_SAMPLES, BY_REPETITION) else pytest.mark.slow)

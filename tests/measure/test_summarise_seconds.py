@@ -76,7 +76,12 @@ def test_histogram_holds_the_successful_latencies() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("k", "per_s", "phi", "wander"), [(10, 1000, 0.0, 0.0), (30, 200, 0.0, 0.2), (30, 500, 0.5, 0.2)]
+    ("k", "per_s", "phi", "wander"),
+    [
+        pytest.param(10, 1000, 0.0, 0.0, marks=pytest.mark.full),
+        pytest.param(30, 200, 0.0, 0.2, marks=pytest.mark.full),
+        (30, 500, 0.5, 0.2),
+    ],
 )
 def test_intervals_cover_independent_and_wandering_seconds(k: int, per_s: float, phi: float, wander: float) -> None:
     rng = np.random.default_rng(7)

@@ -68,7 +68,7 @@ def test_pending_configs_are_worth_less() -> None:
     assert taken.predict(there)[1][0] < free.predict(there)[1][0]
 
 
-@pytest.mark.slow
+@pytest.mark.full  # the quick form: auto, which a forest is part of, in test_gp.py
 def test_finds_the_bottom_of_a_bowl() -> None:
     """Median of three seeds; two knobs of four do nothing."""
     found = []

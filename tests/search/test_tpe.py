@@ -63,7 +63,7 @@ def test_a_joint_density_keeps_what_belongs_together() -> None:
     assert single[0] == pytest.approx(single[1])
 
 
-@pytest.mark.parametrize("multivariate", [True, False])
+@pytest.mark.parametrize("multivariate", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_finds_the_bottom_of_a_bowl(multivariate: bool) -> None:
     """Median of three seeds; three knobs of five do nothing."""
     found = []

@@ -96,7 +96,8 @@ def test_choices_change_inside_a_small_region() -> None:
     assert len({config["mode"] for config in searcher.ask(12)}) > 1
 
 
-@pytest.mark.parametrize("acquisition", [pytest.param("ei", marks=pytest.mark.full), "thompson"])
+@pytest.mark.full  # the quick form: auto, which a trust region is part of, in test_gp.py
+@pytest.mark.parametrize("acquisition", ["ei", "thompson"])
 def test_finds_the_bottom_of_a_bowl(acquisition: str) -> None:
     """Median of three seeds."""
     found = []

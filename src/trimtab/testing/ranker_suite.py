@@ -121,8 +121,7 @@ class RankerSuite:
         ranker = type(self).ranker_class()
         assert isinstance(ranker, Ranker)
         assert ranker.name
-        problem = self.problem()
-        ranking = ranker.rank(problem)
+        problem, ranking = self.problem(), self.usual()
         assert ranking.ranker == ranker.name
         assert ranking.n_trials == len(problem.trials)
         self.check(problem, ranking)
