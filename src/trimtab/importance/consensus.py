@@ -17,6 +17,7 @@ from trimtab.importance.resample import fit_of, knob_ranks, overlap_verdict, sha
 from trimtab.importance.samples import Samples, samples_of
 from trimtab.importance.sard import has_two_levels
 from trimtab.importance.slices import Dependence, Slice
+from trimtab.model.threads import single_threaded
 from trimtab.space import Knob
 from trimtab.units import format_percent
 
@@ -76,8 +77,13 @@ def rank_knobs(problem: RankProblem, rankers: Sequence[Ranker] | None = None) ->
     Raises:
         UsageError: as `samples_of`; no ranker can take these trials.
     """
+    with single_threaded():
+        return _ranked(problem, default_rankers(problem) if rankers is None else rankers)
+
+
+def _ranked(problem: RankProblem, rankers: Sequence[Ranker]) -> Consensus:
     samples = samples_of(problem)
-    rankings, refusals = _rankings(problem, default_rankers(problem) if rankers is None else rankers)
+    rankings, refusals = _rankings(problem, rankers)
     if not rankings:
         raise UsageError(
             f"no ranker can rank n_trials={samples.n_trials}: {'; '.join(refusals) or 'none was given'}",

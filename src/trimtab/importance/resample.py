@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from trimtab.importance.ranking import KnobRank, Ranking, RankProblem
 from trimtab.importance.samples import Samples
 from trimtab.importance.surrogate import Fit, cross_validate
+from trimtab.model.threads import single_threaded
 
 __all__ = [
     "HIGH",
@@ -54,6 +55,11 @@ def draw_counts(samples: Samples, rng: np.random.Generator) -> Array:
 
 def resampled(problem: RankProblem, samples: Samples, name: str, score: Scorer) -> Ranking:
     """The ranking by the mean score over all samples and over resamples, with intervals from the resamples."""
+    with single_threaded():
+        return _resampled(problem, samples, name, score)
+
+
+def _resampled(problem: RankProblem, samples: Samples, name: str, score: Scorer) -> Ranking:
     rng = np.random.default_rng([problem.seed, 21])
     draws = [shares(score(samples, samples.weights, rng))]
     for _ in range(problem.n_bootstrap):

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
+from trimtab.model.threads import blas
 from trimtab.records import Trial
 from trimtab.search.acquisition import Gain, Term, expected_gain, improvement, scored
 from trimtab.search.base import SearcherBase
@@ -28,7 +25,7 @@ from trimtab.search.optimise import Optimiser, Region
 from trimtab.search.searcher import SearchProblem
 from trimtab.space import Config
 
-__all__ = ["BayesianSearcher", "Member", "single_threaded"]
+__all__ = ["BayesianSearcher", "Member"]
 
 Array = NDArray[np.float64]
 
@@ -42,17 +39,6 @@ _LUCKY = 0.7
 """Standard errors by which a winner lies below what is expected of it when it is measured again."""
 
 _REMOTE = 32
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def single_threaded() -> AbstractContextManager[Any]:
-    """While inside, linear algebra uses one thread."""
-    limiter: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
-    return limiter
 
 
 @dataclass(slots=True)
@@ -140,9 +126,7 @@ class BayesianSearcher(SearcherBase):
             return self._remote(rng)
         member = self.members[self._n_turns % len(self.members)]
         self._n_turns += 1
-        # One thread: matrices this small gain nothing from more, threads wait for each other on a loaded machine (seconds
-        # instead of milliseconds), and the order of sums, so the next ask, would depend on the number of cores.
-        with single_threaded():
+        with blas().limit(limits=1, user_api="blas"):
             config = self._asked(member, sight, rng)
         self._asked_by[config] = member
         return config

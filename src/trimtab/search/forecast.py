@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.model.threads import single_threaded
 from trimtab.records import Trial
-from trimtab.search.engine import single_threaded
 from trimtab.search.learner import GaussianLearner, Sight, measured
 from trimtab.search.ledger import Ledger
 from trimtab.space import Config, Space

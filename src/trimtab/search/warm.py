@@ -15,11 +15,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.model.threads import single_threaded
 from trimtab.records import Trial
 from trimtab.search.acquisition import Term, feasible
 from trimtab.search.base import Options
 from trimtab.search.design import Design, ListedDesign
-from trimtab.search.engine import BayesianSearcher, Member, single_threaded
+from trimtab.search.engine import BayesianSearcher, Member
 from trimtab.search.gp import MODEL_OPTIONS
 from trimtab.search.learner import Feasibility, GaussianLearner, GaussianModel, Sight, measured
 from trimtab.search.ledger import Evidence, kept
