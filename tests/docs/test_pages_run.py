@@ -31,7 +31,7 @@ _BLOCK = re.compile(r"^<!-- (run|file \S+) -->\n```\w+\n(.*?)^```", re.MULTILINE
 _MORE = {
     # and not a server that runs on the test's machine; TPC-H is on the first page
     "trimtab init study.toml": "--embedded --target postgresql --workload sql",
-    "trimtab tune study.toml": "--budget '3 trials'",
+    "trimtab tune study.toml": "--budget '1 trials'",
     "trimtab bench study.toml": "--runs 2",
     "trimtab bench first.toml": "--runs 2",
 }
@@ -98,7 +98,7 @@ class Reader:
     def _run(self, command: str) -> str:
         if command == "trimtab demo" and not needs.IS_FULL:  # a study of the same name and file, of seconds
             self._run("trimtab demo --show > demo.toml")
-            command = "trimtab tune demo.toml --budget '3 trials'"
+            command = "trimtab tune demo.toml --budget '1 trials'"
         before = {path: path.stat().st_mtime_ns for path in self.folder.glob("*.toml")}
         goal, more = next(((start, more) for start, more in _MORE.items() if command.startswith(start)), ("", ""))
         command = command.replace(goal, f"{goal} {more}", 1) if goal and "--runs" not in command else command
