@@ -9,7 +9,7 @@ import pytest
 from tests.session.conftest import KNOBS, Clock, measured, seconds, spec
 from trimtab.errors import LockedError, SpaceError, UsageError
 from trimtab.history import Event
-from trimtab.records import Role
+from trimtab.records import Role, Status, Trial
 from trimtab.session import Report, Session, Sessions
 from trimtab.session.point import Failure
 from trimtab.session.refusal import ConflictError, GoneError, UnknownError
@@ -290,8 +290,13 @@ def test_two_servers_on_one_database_do_not_mix_their_trials(opened: Opened) -> 
     session, _ = sessions.begin(spec())
     client = session.join("a").id
     found = session.fetch(client)
+    point = found.point
+    assert point is not None
+    other = Trial(
+        number=point.number, role=point.role, config=point.config, context=session.task.context, status=Status.OK
+    )
+    sessions.history.add_trial(session.study_id, other)  # what the other server writes
     session.report(client, found.ticket, Report(value=1.0))
-    sessions.history.add_trial(session.study_id, session.trials[0])  # what the other server writes
     with pytest.raises(ConflictError, match="another process has written trials"):
         sessions.keeper.wait(session.study_id)  # whoever has reported is told
     with pytest.raises(ConflictError, match="another process has written trials"), sessions.use("s"):
@@ -317,7 +322,11 @@ def test_a_session_is_called_at_once_while_it_is_quick(opened: Opened) -> None:
 
     sessions = opened()
     sessions._timers = (lambda: wall[0], lambda: cpu[0])
-    sessions.begin(spec())
+    sessions.begin(spec(name="modelless"))
+    assert sessions.call_now("modelless", takes(0, 0)) == "modelless"
+    sessions.begin(spec(name="layered", layers=[{"kind": "cache"}]))
+    assert sessions.call_now("layered", takes(0, 0)) is None, "its layers may do anything"
+    sessions.begin(spec(searcher="auto"))
     assert sessions.call_now("s", takes(0, 0)) is None, "nothing is known of it yet"
     assert sessions.call_now("unknown", takes(0, 0)) is None
     for _ in range(28):

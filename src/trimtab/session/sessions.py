@@ -38,6 +38,21 @@ _ELSEWHERE_S = 0.05
 """What a call may take beyond its own thinking: on a busy machine it waits for a core, and for the interpreter's lock, which is
 not its fault. What is more than that, it waited for something of its own."""
 
+_MODELLESS = frozenset(
+    (
+        "random",
+        "lhs",
+        "sobol",
+        "grid",
+        "pro",
+        "nelder-mead",
+        "hill-climbing",
+        "pattern-search",
+        "differential-evolution",
+    )
+)
+"""Searchers that draw and compare; others may ask a model, and which of their calls does so first is not known."""
+
 _FORGOTTEN = 0.95
 """What counts of a long call after each further one: 45 of them after one of 50 ms a session is taken for quick again."""
 
@@ -46,14 +61,15 @@ class _Held:
     """A session with the lock that whoever calls it must hold.
 
     Attributes:
-        long_s: how long the longest call of late has thought; a session begins as slow, since one of its first calls may be the
-            first that asks a model.
+        long_s: how long the longest call of late has thought; a session begins as slow where one of its first calls may be the
+            first that asks a model, or a layer may do anything.
     """
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.lock = threading.Lock()
-        self.long_s = 4 * _SHORT_S
+        is_quick = session.spec.chosen_searcher in _MODELLESS and not session.spec.layers
+        self.long_s = 0.0 if is_quick else 4 * _SHORT_S
 
     def call(self, call: Callable[[Session], T], timers: tuple[Timer, Timer]) -> T:
         """What `call` gives of the session; the lock is held. `timers`: seconds, and CPU seconds of this thread."""
