@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from trimtab.report.explain import Explanation
 from trimtab.study import load_study_file, tune, tuning
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.testing.fake_workload import FakeWorkload
+from trimtab.trial import TrialRoom
 from trimtab.workload import Frame
 
 STUDY = """
@@ -104,6 +105,24 @@ class FakeStudy:
         file = self.path / "study.toml"
         file.write_text(self.text, encoding="utf-8")
         return tune(load_study_file(file), self.path / "state", self.listener, **options)
+
+
+COST_S = 7.0
+"""What every trial costs under `equal_costs`."""
+
+
+@pytest.fixture
+def equal_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each trial costs the same, and asks cost nothing: what a budget is enough for, and what drift looks like, does not depend
+    on how busy the machine is."""
+    run = TrialRoom.run
+
+    def costly(self: TrialRoom, *args: object, **options: object) -> Trial:
+        trial = run(self, *args, **options)  # type: ignore[arg-type]
+        return replace(trial, cost_s={"measure": COST_S - 2.0, "warmup": 2.0})
+
+    monkeypatch.setattr(TrialRoom, "run", costly)
+    monkeypatch.setattr("trimtab.study.drive._ask_s", lambda started: 0.0)
 
 
 @pytest.fixture

@@ -63,6 +63,7 @@ def test_the_worth_of_each_line_covers_the_truth(fake: FakeStudy) -> None:
     assert both.low * 0.99 <= truth["compile"] * truth["cache"] <= both.high * 1.01
 
 
+@pytest.mark.usefixtures("equal_costs")
 def test_reasons_have_figures_and_say_which_kind(fake: FakeStudy) -> None:
     fake.workload.noise_sd = 0.03
     _study(fake, 24, proof="ablation_share = 0.5")

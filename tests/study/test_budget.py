@@ -4,38 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
 
-from tests.fakes import FakeStudy
+from tests.fakes import COST_S, FakeStudy
 from trimtab.flow import Steps, explore, refine
 from trimtab.measure import EarlyStop
 from trimtab.records import Context, Role, Status, Trial, Verdict
 from trimtab.space import Config, Value
-from trimtab.trial import TrialRoom
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("equal_costs")]
 
 _SEARCH = (Role.PLAY, Role.SEARCH, Role.ADVICE, Role.REPEAT)
-_COST_S = 7.0
+_COST_S = COST_S
 T = TypeVar("T")
-
-
-@pytest.fixture(autouse=True)
-def _seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seconds of the fake load pass as if they were real: each trial costs the same."""
-    run = TrialRoom.run
-
-    def costly(self: TrialRoom, *args: object, **options: object) -> Trial:
-        trial = run(self, *args, **options)  # type: ignore[arg-type]
-        return replace(trial, cost_s={"measure": 5.0, "warmup": 2.0})
-
-    monkeypatch.setattr(TrialRoom, "run", costly)
-    # How long the searcher thinks depends on how busy the machine is, and would change how many trials there are.
-    monkeypatch.setattr("trimtab.study.drive._ask_s", lambda started: 0.0)
 
 
 def _speed(values: Mapping[str, Value]) -> float:
