@@ -117,10 +117,8 @@ def test_operations_are_cut_off_on_a_server_that_has_no_connection_left(mariadb:
     # Nobody had to connect again, and no query is left behind.
     assert (log.errors, log.error_classes) == ([], {})
     assert _connections(mariadb) - before < 10
-    left = "SELECT count(*) FROM information_schema.processlist WHERE user = 'narrow'"
-    until = (
-        time.monotonic() + 30
-    )  # the server sees a little later that somebody has gone; the queries would hang for a minute
+    # The server sees a little later that somebody has gone; queries that were left would hang for a minute.
+    left, until = "SELECT count(*) FROM information_schema.processlist WHERE user = 'narrow'", time.monotonic() + 30
     while (n_left := mariadb.run(left).strip()) != "0" and time.monotonic() < until:
         time.sleep(0.1)
     assert n_left == "0"
