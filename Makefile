@@ -187,7 +187,7 @@ bench-zhou2013: $(STAMP)
 bench-karcher: $(STAMP)
 	$(BIN)/python benchmarks/karcher/run.py $(BENCH)
 
-# What the extension costs where it has nothing to do: pgbench in pairs, half an hour, alone on the machine.
+# What the extension costs where it has nothing to do: selects in turns with a session without it, a minute, alone on the machine.
 bench-engine-overhead: $(STAMP)
 	$(BIN)/python benchmarks/karcher/overhead.py --results benchmarks/karcher/overhead.json $(BENCH)
 

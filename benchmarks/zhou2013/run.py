@@ -14,7 +14,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import stamp
 from rich.console import Console
+from turns import Row, in_turns, ratio
 
-from trimtab.flow import Scorer, Steps
-from trimtab.flow.pairs import believable
 from trimtab.history import StudyRecord, open_history_at
 from trimtab.jsonable import to_json
-from trimtab.measure import compare_pairs
-from trimtab.records import BenchSummary, Role, Status, Trial
+from trimtab.records import BenchSummary, Trial
 from trimtab.report import Progress
-from trimtab.space import Config
 from trimtab.study import StudyFile, load_study_file, open_stage, tune
 from trimtab.study.benching import parse_settings, run_bench
 
@@ -60,7 +57,6 @@ BASELINES: Mapping[str, Mapping[str, str]] = {
 """What the winner is compared with. The paper's default: that of PostgreSQL 9.1, divided by ten like everything else."""
 
 _KEY = ("mix", "experiment", "scale")
-Row = dict[str, Any]
 
 
 def study_of(mix: str, experiment: str, scale: float, budget: str | None, window: str | None) -> StudyFile:
@@ -77,25 +73,6 @@ def study_of(mix: str, experiment: str, scale: float, budget: str | None, window
         "workload": {**file.workload, "scale": scale, "mix": dict(MIXES[mix])},
     }  # fmt: skip
     return file.model_copy(update=changed)
-
-
-def in_turns(configs: Mapping[str, Config], n_rounds: int) -> Callable[[Scorer], Steps[dict[str, list[float]]]]:
-    """The flow that measures all configs in each round, every other round backwards: values of the objective by name."""
-
-    def flow(scorer: Scorer) -> Steps[dict[str, list[float]]]:
-        values: dict[str, list[float]] = {name: [] for name in configs}
-        for number in range(n_rounds):
-            for name in list(configs)[:: -1 if number % 2 else 1]:
-                trial = yield from believable(configs[name], Role.BENCH)
-                if trial.status is Status.OK and trial.measurement is not None:
-                    values[name].append(scorer.task.objective.value(trial.measurement).estimate)
-                    scorer.say(f"round {number + 1}: {name} {values[name][-1]:.3g}/s")
-                else:
-                    values[name].append(float("nan"))
-                    scorer.say(f"round {number + 1}: {name} failed: {trial.reason}")
-        return values
-
-    return flow
 
 
 def _beside(
@@ -122,25 +99,19 @@ def _beside(
 
 
 def _row(record: StudyRecord, trials: Sequence[Trial], values: Mapping[str, Sequence[float]]) -> Row:
-    verdict, tuned = record.verdict, values.get("tuned")
-    ratios = {
-        name: compare_pairs(list(values[name]), list(tuned), True).ratio for name in BASELINES if tuned is not None
-    }
+    verdict = record.verdict
     return {
         "verdict": verdict.result, "gain": to_json(verdict.gain), "noise": verdict.noise_floor, "n_trials": len(trials),
         "settings": {name: knob.new_text for name, knob in verdict.knobs.items()},
         "wall_s": verdict.wall_s["total"], "throughput_per_s": {name: list(each) for name, each in values.items()},
-        "tuned_over": ratios,
+        "tuned_over": {name: _ratio(values, name) for name in BASELINES},
     }  # fmt: skip
 
 
-def _ratio(baseline: Sequence[float], tuned: Sequence[float]) -> dict[str, Any] | None:
-    """How many times as fast, over the rounds in which both ran; None for fewer than two."""
-    pairs = [pair for pair in zip(baseline, tuned, strict=True) if all(map(math.isfinite, pair))]
-    if len(pairs) < 2:
-        return None
-    ratio = compare_pairs([pair[0] for pair in pairs], [pair[1] for pair in pairs], True).ratio
-    return {"estimate": ratio.estimate, "low": ratio.low, "high": ratio.high, "n": len(pairs)}
+def _ratio(values: Mapping[str, Sequence[float]], baseline: str) -> dict[str, float] | None:
+    """How many times as fast the winner is, over the rounds in which both ran; None for fewer than two."""
+    found = ratio(values, baseline, "tuned", True)
+    return None if found is None else dict(zip(("estimate", "low", "high"), found, strict=True))
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -162,8 +133,8 @@ def _mean(values: Sequence[float]) -> float:
     return sum(done) / len(done) if done else math.nan
 
 
-def _text(ratio: Mapping[str, Any] | None) -> str:
-    return "–" if ratio is None else f"{ratio['estimate']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
+def _text(found: Mapping[str, float] | None) -> str:
+    return "–" if found is None else f"{found['estimate']:.2f} ({found['low']:.2f} to {found['high']:.2f})"
 
 
 def _arguments() -> argparse.Namespace:
