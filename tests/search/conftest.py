@@ -15,12 +15,6 @@ OF_SMALL_SPACES = (
 )  # fmt: skip
 """Promises in which fewer configs than are asked for play a part: tried on "tiny" with every searcher."""
 
-CHEAP = (
-    "atunert", "bestconfig", "differential_evolution", "grid", "hill_climbing", "lhs", "nelder_mead", "pattern_search",
-    "pro", "random", "sobol",
-)  # fmt: skip
-"""Modules of `trimtab.search` whose searchers fit no model."""
-
 OF_THE_LEDGER = (
     "test_answers_out_of_order", "test_batches_go_on", "test_best_meets_constraints_of_the_objective",
     "test_no_finite_loss_is_a_failure", "test_pending_are_not_asked_while_others_are_told",
@@ -56,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         names = {made_by.__name__, item.cls.__name__.removeprefix("Test")}  # type: ignore[attr-defined]
         is_left_out = not names.isdisjoint((*COSTLY, *LIKE_ANOTHER)) and item.originalname in OF_THE_LEDGER  # type: ignore[attr-defined]
         is_slow_ask = made_by.__name__ == "SmacSearcher" and _space(item) == "tiny"
-        if is_left_out or is_slow_ask or not _is_quick(item, module in CHEAP):
+        if is_left_out or is_slow_ask or not _is_quick(item, not made_by.FITS_MODEL):
             item.add_marker(pytest.mark.full)
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+from typing import Any
+
 import numpy as np
 import pytest
 
 from trimtab.errors import UsageError
 from trimtab.records import Status
-from trimtab.search import SearchProblem
+from trimtab.search import SearchProblem, may_fit_model
 from trimtab.search.gp import GaussianProcessSearcher
 from trimtab.search.lhs import LatinHypercubeSearcher, latin_hypercube
 from trimtab.search.nelder_mead import NelderMeadSearcher
 from trimtab.search.random import RandomSearcher
 from trimtab.space import Config
 
+from .driving import drive
 from .problems import grid, problem, trial
+from .registered import registered
 
 
 def test_unknown_option() -> None:
@@ -147,3 +153,30 @@ def test_batches_of_the_hypercube_differ() -> None:
     assert not set(first) & set(second)
     for batch in (first, second):
         assert sorted(int(config["a"]) // 100 for config in batch) == list(range(10))
+
+
+def test_who_fits_no_model_is_known() -> None:
+    """Those that only draw and compare; a session answers at once with them."""
+    modelless = {name for name in registered() if not may_fit_model(name)}
+    assert modelless == {
+        "atunert", "bestconfig", "differential-evolution", "grid", "hill-climbing", "lhs", "nelder-mead", "pattern-search", "pro",
+        "random", "sobol",
+    }  # fmt: skip
+    assert may_fit_model("nobody"), "of one that is not here nothing is known"
+
+
+@pytest.mark.parametrize("name", sorted(name for name in registered() if not registered()[name].FITS_MODEL))
+def test_who_says_that_it_fits_no_model_keeps_its_word(name: str) -> None:
+    searcher = registered()[name](problem(grid(3, 30), budget=12))
+    called = set[str]()
+
+    def seen(frame: FrameType, event: str, argument: Any) -> None:
+        called.add(str(frame.f_globals.get("__name__", "")))
+
+    sys.setprofile(seen)
+    try:
+        drive(searcher, 12)
+    finally:
+        sys.setprofile(None)
+    assert type(searcher).__module__ in called
+    assert not [module for module in called if module.startswith(("trimtab.model", "sklearn", "trimtab.search.parzen"))]

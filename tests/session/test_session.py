@@ -324,6 +324,8 @@ def test_a_session_is_called_at_once_while_it_is_quick(opened: Opened) -> None:
     sessions._timers = (lambda: wall[0], lambda: cpu[0])
     sessions.begin(spec(name="modelless"))
     assert sessions.call_now("modelless", takes(0, 0)) == "modelless"
+    sessions.begin(spec(name="parzen", searcher="tpe"))
+    assert sessions.call_now("parzen", takes(0, 0)) is None, "its searcher does not say that it fits no model"
     sessions.begin(spec(name="layered", layers=[{"kind": "cache"}]))
     assert sessions.call_now("layered", takes(0, 0)) is None, "its layers may do anything"
     sessions.begin(spec(searcher="auto"))

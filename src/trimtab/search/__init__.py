@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trimtab import plugins
+from trimtab.errors import UsageError
 from trimtab.search.base import Options, SearcherBase
 from trimtab.search.ledger import Evidence, Ledger
 from trimtab.search.past import PastStudy
@@ -20,6 +21,7 @@ __all__ = [
     "Searcher",
     "SearcherBase",
     "create",
+    "may_fit_model",
 ]
 
 
@@ -31,3 +33,11 @@ def create(name: str, problem: SearchProblem) -> GuardedSearcher:
         InternalError: the searcher raised anything else.
     """
     return GuardedSearcher(name, plugins.load("searchers", name), problem)
+
+
+def may_fit_model(name: str) -> bool:
+    """Whether a call of the searcher registered as `name` may take long; true unless its class says otherwise (`FITS_MODEL`)."""
+    try:
+        return bool(getattr(plugins.load("searchers", name), "FITS_MODEL", True))
+    except UsageError:
+        return True

@@ -46,10 +46,13 @@ class SearcherBase(ABC):
             knob is the default instead.
         ledger: what the trials told so far say.
         pending: configs asked and not yet told, with how often.
+
+    A strategy that only draws and compares says so with `FITS_MODEL = False` (see `Searcher`).
     """
 
     NAME: ClassVar[str]
     OPTIONS: ClassVar[Options] = {}
+    FITS_MODEL: ClassVar[bool] = True
 
     def __init__(self, problem: SearchProblem) -> None:
         self.problem = problem

@@ -34,6 +34,7 @@ class BestConfigSearcher(SteppedSearcher):
     """
 
     NAME: ClassVar[str] = "bestconfig"
+    FITS_MODEL: ClassVar[bool] = False
     OPTIONS: ClassVar[Options] = {
         "samples": (
             0,

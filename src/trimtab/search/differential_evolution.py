@@ -32,6 +32,7 @@ class DifferentialEvolutionSearcher(SearcherBase):
     """The advice and a Latin hypercube are the first population; failed configs are replaced by whatever works."""
 
     NAME: ClassVar[str] = "differential-evolution"
+    FITS_MODEL: ClassVar[bool] = False
     OPTIONS: ClassVar[Options] = {
         "population": (
             0,

@@ -30,6 +30,7 @@ class GridSearcher(SearcherBase):
     """Every feasible config of the grid once, and then it is exhausted; configs that were told are not asked."""
 
     NAME: ClassVar[str] = "grid"
+    FITS_MODEL: ClassVar[bool] = False
     OPTIONS: ClassVar[Options] = {
         "levels": (0, "values of each knob, spread evenly; 0: as many as fit the budget in trials, 2 at least"),
         "levels_of": ({}, "levels of single knobs: a number of levels, or a list of values"),

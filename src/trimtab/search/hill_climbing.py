@@ -23,6 +23,7 @@ class HillClimbingSearcher(SteppedSearcher):
     """Neighbours differ from where the climb stands in few knobs and meet every constraint by construction."""
 
     NAME: ClassVar[str] = "hill-climbing"
+    FITS_MODEL: ClassVar[bool] = False
     OPTIONS: ClassVar[Options] = {
         "probes": (5, "random configs tried before the first start, in addition to the advice"),
         "radius": (0.3, "standard deviation of a step, as a share of the knob's range"),

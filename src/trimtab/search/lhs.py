@@ -32,6 +32,7 @@ class LatinHypercubeSearcher(SearcherBase):
     """Goes through one Latin hypercube after another."""
 
     NAME: ClassVar[str] = "lhs"
+    FITS_MODEL: ClassVar[bool] = False
     OPTIONS: ClassVar[Options] = {
         "batch": (0, "configs in one hypercube; 0: the budget in trials when it is known, else 32"),
     }

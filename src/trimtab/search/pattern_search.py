@@ -23,6 +23,7 @@ class PatternSearcher(SteppedSearcher):
     """Starts from the best of the advice and what is known; knobs come in random order, the last good direction first."""
 
     NAME: ClassVar[str] = "pattern-search"
+    FITS_MODEL: ClassVar[bool] = False
     OPTIONS: ClassVar[Options] = {
         "probes": (5, "random configs tried before the first start, in addition to the advice"),
         "step": (0.25, "first step as a share of a knob's range"),

@@ -20,6 +20,7 @@ class RandomSearcher(SearcherBase):
     """Draws feasible configs, none twice while the space has others."""
 
     NAME: ClassVar[str] = "random"
+    FITS_MODEL: ClassVar[bool] = False
 
     def _propose(self, rng: np.random.Generator) -> Config:
         return self._random_new(rng)

@@ -63,7 +63,8 @@ class Searcher(Protocol):
     * `best()`: the feasible trial with the least loss (mean over repeats), None before the first one.
 
     Constructed as `SearcherClass(problem)`; raises `UsageError` for options it does not know, naming those it does.
-    Class attribute `OPTIONS` maps each option's name to (default, one line of help).
+    Class attribute `OPTIONS` maps each option's name to (default, one line of help). `FITS_MODEL = False` promises that no
+    call ever takes long, because the searcher only draws and compares; without it, or where it is true, any call may fit a model.
     """
 
     @property

@@ -38,6 +38,7 @@ _SHARES = (1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0)
 class SimplexSearcher(SteppedSearcher):
     """Probes, then one simplex after another; how a simplex moves is up to the strategy."""
 
+    FITS_MODEL: ClassVar[bool] = False
     OPTIONS: ClassVar[Options] = {
         "probes": (8, "random configs tried before the first simplex, in addition to the advice"),
         "init": ("axes", "initial simplex: 'axes', 'random', 'boundary', 'latin', or 'prior' (the best trials so far)"),

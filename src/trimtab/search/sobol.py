@@ -26,6 +26,7 @@ class SobolSearcher(SearcherBase):
     """Goes through the sequence; infeasible points are moved by `Space.repair`, points that fell on known ones skipped."""
 
     NAME: ClassVar[str] = "sobol"
+    FITS_MODEL: ClassVar[bool] = False
 
     def __init__(self, problem: SearchProblem) -> None:
         super().__init__(problem)

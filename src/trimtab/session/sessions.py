@@ -13,6 +13,7 @@ from trimtab.errors import HistoryError, LockedError
 from trimtab.history import History, StudyQuery, StudyRecord, StudySummary, space_to_json
 from trimtab.host import FileLock, read_limits
 from trimtab.records import Machine
+from trimtab.search import may_fit_model
 from trimtab.session.journal import Journal
 from trimtab.session.keeper import Keeper
 from trimtab.session.layer import Setting
@@ -38,21 +39,6 @@ _ELSEWHERE_S = 0.05
 """What a call may take beyond its own thinking: on a busy machine it waits for a core, and for the interpreter's lock, which is
 not its fault. What is more than that, it waited for something of its own."""
 
-_MODELLESS = frozenset(
-    (
-        "random",
-        "lhs",
-        "sobol",
-        "grid",
-        "pro",
-        "nelder-mead",
-        "hill-climbing",
-        "pattern-search",
-        "differential-evolution",
-    )
-)
-"""Searchers that draw and compare; others may ask a model, and which of their calls does so first is not known."""
-
 _FORGOTTEN = 0.95
 """What counts of a long call after each further one: 45 of them after one of 50 ms a session is taken for quick again."""
 
@@ -61,14 +47,14 @@ class _Held:
     """A session with the lock that whoever calls it must hold.
 
     Attributes:
-        long_s: how long the longest call of late has thought; a session begins as slow where one of its first calls may be the
-            first that asks a model, or a layer may do anything.
+        long_s: how long the longest call of late has thought; a session begins as slow where its searcher may fit a model, and
+            nobody knows which call does so first, or a layer may do anything.
     """
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.lock = threading.Lock()
-        is_quick = session.spec.chosen_searcher in _MODELLESS and not session.spec.layers
+        is_quick = not (may_fit_model(session.spec.chosen_searcher) or session.spec.layers)
         self.long_s = 0.0 if is_quick else 4 * _SHORT_S
 
     def call(self, call: Callable[[Session], T], timers: tuple[Timer, Timer]) -> T:
