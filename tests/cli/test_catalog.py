@@ -24,6 +24,14 @@ high = 9
 default = 3
 """
 
+PLAY = """
+[play.p]
+reason = "Because it may help here."
+when = "{}"
+settings = {{ {} }}
+sources = ["a book"]
+"""
+
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as ended:
@@ -72,6 +80,15 @@ def test_the_catalogues_of_the_repository_are_sound(capsys: pytest.CaptureFixtur
         ("schema = 2", 'schema = 2\nadvice = { a = "1e308 * 10" }', "is inf on this machine", ""),
         ("[knob.a]", "[knob.'a b']", "'a b' is not a word", ""),
         ("schema = 2", "schema = ", "it is not TOML", "line and column"),
+        ("[knob.a]", PLAY.format("", "b = 1") + "[knob.a]", "play='p' sets the unknown knob='b'", "name knobs of the catalogue"),
+        ("[knob.a]", PLAY.format("moon > 1", "a = 1") + "[knob.a]", "when='moon > 1' cannot be evaluated: ", "lists the keys"),
+        ("[knob.a]", PLAY.format("clients >", "a = 1") + "[knob.a]", "when='clients >' cannot be evaluated: ", "lists the keys"),
+        ("[knob.a]", PLAY.format("connections > 9", "a = 1") + "[knob.a]", "play='p': when='connections > 9' cannot be evaluated",
+         "a play of this catalogue may speak of: clients, cores, memory, "),
+        ("[knob.a]", PLAY.format("", "a = 'connections / 2'") + "[knob.a]", "play='p': settings a='connections / 2' cannot be ",
+         "a play of this catalogue may speak of: "),
+        ("[knob.a]", PLAY.format("", "a = 1") + "[knob.a]\nsafety = 'durability'",
+         "play='p' sets knob='a', whose safety class is locked by default", "plays speak of performance knobs only"),
     ],
 )  # fmt: skip
 def test_faults_are_explained(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from trimtab.errors import UsageError
+from trimtab.records import KnobPrior, Prior
+from trimtab.search import PastStudy
+from trimtab.search.gp import GaussianProcessSearcher
 from trimtab.search.projection import ProjectionSearcher
 from trimtab.space import Config, Knob, KnobKind, Space
 
@@ -50,6 +55,22 @@ def test_advice_comes_first_and_counts_for_best() -> None:
 
 
 @pytest.mark.slow
+def test_what_is_said_in_knobs_stays_outside() -> None:
+    """Starts, past studies and a prior speak of knobs, of which the inner searcher has none."""
+    space = grid(4)
+    start, past = Config(dict.fromkeys(space.knobs, 60)), Config(dict.fromkeys(space.knobs, 40))
+    outer = replace(
+        problem(space, dimensions=2), starts=(start,), prior=Prior(knobs={"a": KnobPrior(at=70, width=0.1)}),
+        past=(PastStudy(name="before", nearness=1.0, configs=(start, past), losses=(-1.0, 0.0)),),
+    )  # fmt: skip
+    searcher = ProjectionSearcher(outer)
+    inner = searcher._inner
+    assert isinstance(inner, GaussianProcessSearcher)
+    told = inner.problem
+    assert (told.starts, told.past, told.advice, inner.belief) == ((), (), (), None)
+    assert searcher.ask()[0] == start
+
+
 def test_learns_through_the_projection() -> None:
     """Forty knobs that all help in one direction: the inner searcher climbs; median of three seeds against random."""
     space = Space([integer(f"k{i:02d}", 100, default=50) for i in range(40)])

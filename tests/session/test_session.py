@@ -35,6 +35,15 @@ def test_a_winner_is_found_and_proven(opened: Opened) -> None:
     assert len(sessions.history.trials(record.id)) == len(session.trials)
 
 
+@pytest.mark.parametrize("searcher", ["auto", "pro", "grid"])
+def test_a_space_of_one_config_ends_after_its_baseline(opened: Opened, searcher: str) -> None:
+    only = {"name": "x", "kind": "integer", "low": 5, "high": 5, "default": 5}
+    session, _ = opened().begin(spec(knobs=[only], searcher=searcher))
+    assert measured(session, session.join("one").id, f=lambda config: 10.0) == 3
+    assert (session.state, session.status) == ("ended", "no_improvement")
+    assert session.verdict.stop_reason == "the searcher has tried everything there is"
+
+
 def test_several_clients_have_different_points_and_the_same_client_the_same(opened: Opened) -> None:
     session, _ = opened().begin(spec(clients=3, searcher=""))
     assert session.spec.chosen_searcher == "pro"

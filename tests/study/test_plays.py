@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Mapping
 
@@ -173,10 +174,16 @@ def test_a_space_of_one_config_ends_without_a_search(fake: FakeStudy) -> None:
     record, trials = fake.tune()
     assert record.status == "no_improvement"
     assert {t.role for t in trials} == {Role.BASELINE}
+    assert record.verdict.stop_reason == "the searcher has tried everything there is"
 
 
 def test_a_budget_too_small_for_a_baseline_is_refused_before_anything_runs(fake: FakeStudy) -> None:
     fake.text = fake.text.replace("12 trials", "10s")
-    with pytest.raises(UsageError, match=r"budget=10 s is too short: .* at least 1min"):
+    with pytest.raises(UsageError) as caught:
         fake.tune()
+    what = r"budget=10 s is too short: 3 runs of the baseline, one config and its proof take at least 1min[ 0-9a-z.]*"
+    assert re.fullmatch(what, caught.value.message)
+    assert caught.value.hint == (
+        "give it more time (a hundred runs are better than ten), or shorten [measure] window='5s'"
+    )
     assert "snapshot" not in fake.target.calls

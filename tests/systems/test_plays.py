@@ -100,6 +100,18 @@ def test_plays_fit_the_load_the_machine_and_the_version() -> None:
     assert "no_jit" not in _fitting(4, jit="locked")
 
 
+@pytest.mark.parametrize(
+    ("when", "settings"),
+    [("clients / (cores - 2) > 1", "jit = false"), ("", "shared_buffers = 'memory / (cores - 2)'")],
+)
+def test_a_play_that_means_nothing_on_this_machine_does_not_fit(when: str, settings: str) -> None:
+    """A division by the cores beyond two, on a machine of two."""
+    play = parse_plays(_FILE.format(when=when, settings=settings), _states().keys()).play
+    facts = play_facts(Context("any", 4), Machine(cores=2, memory_bytes=1 << 30), _BOUNDS, latency_s=1.0)
+    assert fitting_plays(play, _states(), facts) == ()
+    assert fitting_plays(play, _states(), {**facts, "cores": 4.0}) != ()
+
+
 def test_versions_of_mysql_and_mariadb_are_read() -> None:
     def facts(version: str) -> dict[str, float]:
         machine = Machine(cores=2, memory_bytes=1 << 30, server_version=version)

@@ -21,14 +21,14 @@ from trimtab.model.threads import single_threaded
 from trimtab.space import Knob
 from trimtab.units import format_percent
 
-__all__ = ["Consensus", "default_rankers", "rank_knobs"]
+__all__ = ["NINETY", "Consensus", "default_rankers", "rank_knobs"]
 
 Array = NDArray[np.float64]
 
 _DESIGN_RANKER = "sard"
 _DRAWS = 300
 _LEAST_TO_TRIM = 4
-_SPREAD = 3.29
+NINETY = 3.29
 """Standard deviations between the ends of a 90 % interval of the normal distribution."""
 _LEAST_GAIN = 0.01
 """What the best value must gain over the baseline's for tuning the knob to pay: 1 %."""
@@ -133,7 +133,7 @@ def _together(names: Sequence[str], rankings: Sequence[Ranking], seed: int) -> t
     scores, ranks = columns[:, 0], columns[:, 1]
     rng = np.random.default_rng([seed, 41])
     width = columns[:, 3] - columns[:, 2]
-    spread, weights = width / _SPREAD, 1.0 / (1.0 + width)
+    spread, weights = width / NINETY, 1.0 / (1.0 + width)
     mean_ranks, mean_scores = [_place(ranks, weights)], [scores.mean(axis=0)]
     for _ in range(_DRAWS):
         chosen = rng.integers(len(rankings), size=len(rankings))

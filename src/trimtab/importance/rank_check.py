@@ -9,14 +9,13 @@ import numpy as np
 import scipy  # its stats, most of a second to load, come on first use
 
 from trimtab.errors import UsageError
-from trimtab.importance.consensus import rank_knobs
+from trimtab.importance.consensus import NINETY, rank_knobs
 from trimtab.importance.ranking import KnobRank, Ranker, RankProblem
 from trimtab.importance.resample import HIGH, LOW
 
 __all__ = ["RankCheck", "check_ranks"]
 
 _DRAWS = 200
-_SPREAD = 3.29
 _LEAST_COMMON = 3
 
 
@@ -79,7 +78,7 @@ def _correlations(entries: Sequence[KnobRank], seed: int) -> list[float]:
     rank, low, high = (np.array([getattr(e, name) for e in entries]) for name in ("rank", "rank_low", "rank_high"))
     draws = [rank]
     for _ in range(_DRAWS):
-        draws.append(np.clip(rank + (high - low) / _SPREAD * rng.standard_normal(len(rank)), low, high))
+        draws.append(np.clip(rank + (high - low) / NINETY * rng.standard_normal(len(rank)), low, high))
     return [float(np.nan_to_num(scipy.stats.weightedtau(carried, -draw).statistic)) for draw in draws]
 
 

@@ -37,6 +37,8 @@ BOUNDS = ("memory", "cores", "disk")
 """What a useful range may refer to; constraints, memory and advice may refer to `clients` besides."""
 
 _EXAMPLE = {"memory": 1e9, "cores": 4.0, "disk": 1e11}
+_UNKNOWN_FACTS = frozenset(("connections",))
+"""What plays of a program that is described by a catalogue alone may not speak of: nobody reads how many it takes."""
 _MAX_BYTES = 1 << 20
 _NUMBERS = ("integer", "real")
 _PLACE = "{address}"
@@ -184,7 +186,7 @@ class Catalog(Overlay[CatalogKnob]):
             yield from self._text_faults(name, text)
         yield from self._advice_faults()
         locked = {name for name, knob in self.knob.items() if knob.safety is not SafetyClass.PERFORMANCE}
-        yield from play_faults(self.play, self.knob.keys(), locked)
+        yield from play_faults(self.play, self.knob.keys(), locked, _UNKNOWN_FACTS)
 
     def _advice_faults(self) -> Iterator[tuple[str, str]]:
         for where, name in self.named():

@@ -65,17 +65,22 @@ class PlayEntry(BaseModel):
 
     @model_validator(mode="after")
     def _check_expressions(self) -> PlayEntry:
+        for fault in self.faults(_EXAMPLE):
+            raise ValueError(fault)
+        return self
+
+    def faults(self, facts: Mapping[str, float]) -> Iterator[str]:
+        """What of it cannot be evaluated where only `facts` are known."""
         try:
-            self.fits(_EXAMPLE)
+            self.fits(facts)
         except SpaceError as error:
-            raise ValueError(f"when={self.when!r} cannot be evaluated: {error.message}") from error
+            yield f"when={self.when!r} cannot be evaluated: {error.message}"
         for name, value in self.settings.items():
             if isinstance(value, str) and set(value) & set("*/("):
                 try:
-                    amount(value, {fact: _EXAMPLE[fact] for fact in _ARITHMETIC})
-                except UsageError as error:
-                    raise ValueError(f"settings {name}={value!r} cannot be evaluated: {error.message}") from error
-        return self
+                    amount(value, _numbers(facts))
+                except SpaceError as error:
+                    yield f"settings {name}={value!r} cannot be evaluated: {error.message}"
 
     def fits(self, facts: Mapping[str, float]) -> bool:
         """Whether its condition holds.
@@ -84,6 +89,11 @@ class PlayEntry(BaseModel):
             SpaceError: the condition cannot be evaluated.
         """
         return not self.when or is_true(self.when, facts, _FACTS)
+
+
+def _numbers(facts: Mapping[str, float]) -> dict[str, float]:
+    """Those that values may be made of."""
+    return {name: facts[name] for name in _ARITHMETIC if name in facts}
 
 
 class Plays(BaseModel):
@@ -124,9 +134,14 @@ def parse_plays(text: str, known: Set[str], locked: Set[str] = frozenset()) -> P
     return plays
 
 
-def play_faults(plays: Mapping[str, PlayEntry], known: Set[str], locked: Set[str]) -> Iterator[tuple[str, str]]:
-    """What they say of knobs that are not there, or that no play may set: (message, hint)."""
+def play_faults(
+    plays: Mapping[str, PlayEntry], known: Set[str], locked: Set[str], unknown_facts: Set[str] = frozenset()
+) -> Iterator[tuple[str, str]]:
+    """What they say of knobs that are not there, or that no play may set, or of facts that this kind lacks: (message, hint)."""
+    facts = {name: value for name, value in _EXAMPLE.items() if name not in unknown_facts}
     for name, play in plays.items():
+        for fault in play.faults(facts):
+            yield f"play={name!r}: {fault}", f"a play of this catalogue may speak of: {', '.join(facts)}"
         for knob in play.settings:
             if knob not in known:
                 yield f"play={name!r} sets the unknown knob={knob!r}", "name knobs of the catalogue"
@@ -188,7 +203,7 @@ class _Values:
     facts: Mapping[str, float]
 
     def of(self, settings: Mapping[str, bool | int | float | str]) -> dict[str, Value] | None:
-        """By knob; None when the server lacks one of them, or has it locked or without that label."""
+        """By knob; None when the server lacks one of them, has it locked or without that label, or a value is no number here."""
         found: dict[str, Value] = {}
         for name, written in settings.items():
             state = self.states.get(name)
@@ -207,7 +222,10 @@ class _Values:
             return None
         if isinstance(written, int | float):
             return knob.clip(written)
-        number = amount(written, {name: self.facts[name] for name in _ARITHMETIC if name in self.facts})
+        try:
+            number = amount(written, _numbers(self.facts))
+        except SpaceError:  # "memory / (cores - 2)" on a machine of two cores
+            return None
         return knob.clip(number / float(unit_factor(knob.unit)[0]))
 
 
@@ -216,7 +234,8 @@ def fitting_plays(
 ) -> tuple[Play, ...]:
     """The plays whose condition holds and whose knobs can be set on this server, the most promising first.
 
-    Values outside a knob's useful range are brought into it. A play that would set nothing that may be changed is left out.
+    Values outside a knob's useful range are brought into it. A play is left out if it would set nothing that may be changed, or
+    if its arithmetic gives no number on this machine.
     """
     values = _Values(states, facts)
     found = []
