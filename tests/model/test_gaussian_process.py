@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, optimize, stats
 
 from trimtab.model.fit import HyperPrior, fit_among, fit_hyper, objective, sharpest
-from trimtab.model.gaussian_process import Classifier, Hyper, LossScale, Posterior, covariance
+from trimtab.model.gaussian_process import Hyper, LossScale, Posterior, classifier, covariance
 from trimtab.search.acquisition import log_expected_improvement
 
 
@@ -171,10 +171,10 @@ def labelled(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 def test_classifier_draws_a_cliff_and_not_a_ramp(rng: np.random.Generator) -> None:
     x, good = labelled(80, rng)
     shape = fit_hyper(x, good, np.zeros(80))
-    classifier = Classifier(x, good, 1 - good, shape, sharpest(x, good, 1 - good, shape))
+    log_probability, _ = classifier(x, good, 1 - good, shape, sharpest(x, good, 1 - good, shape))
     at, truth = labelled(500, rng)
     clear = np.abs(at[:, 0] + at[:, 1] - 1.2) > 0.2
-    found = np.exp(classifier.log_probability(at))
+    found = np.exp(log_probability(at))
     assert (found[clear & (truth == 1)] > 0.5).mean() > 0.97
     assert (found[clear & (truth == 0)] < 0.1).mean() > 0.97
 
@@ -182,17 +182,18 @@ def test_classifier_draws_a_cliff_and_not_a_ramp(rng: np.random.Generator) -> No
 def test_classifier_believes_what_fails_again_and_again() -> None:
     x = np.array([[0.2], [0.8]])
     shape = Hyper(np.zeros(1), np.zeros(1), 0.0, -4.0)
-    once = Classifier(x, np.array([1.0, 0.0]), np.array([0.0, 1.0]), shape, 3.0)
-    often = Classifier(x, np.array([9.0, 0.0]), np.array([0.0, 9.0]), shape, 3.0)
-    assert often.log_probability(x)[1] < once.log_probability(x)[1] < math.log(0.5)
-    assert often.log_probability(x)[0] > once.log_probability(x)[0] > math.log(0.5)
+    once, often = (
+        classifier(x, np.array([times, 0.0]), np.array([0.0, times]), shape, 3.0)[0](x) for times in (1.0, 9.0)
+    )
+    assert often[1] < once[1] < math.log(0.5)
+    assert often[0] > once[0] > math.log(0.5)
 
 
 def test_classifier_is_at_its_mode(rng: np.random.Generator) -> None:
     """GPML eq. 3.17: at the mode the latent is the covariance times the slope of the log likelihood."""
     x, good = labelled(30, rng)
     shape = Hyper(np.zeros(5), np.zeros(5), 0.0, -4.0)
-    share = np.exp(Classifier(x, good, 1 - good, shape, 4.0).log_probability(x))
+    share = np.exp(classifier(x, good, 1 - good, shape, 4.0)[0](x))
     latent = np.log(share / (1 - share))
     assert latent == pytest.approx(1.0 + 16.0 * covariance(x, x, shape) @ (good - share), abs=1e-2)
 

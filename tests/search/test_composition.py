@@ -16,7 +16,7 @@ from .problems import crash, grid, problem, trial
 HOME = Path(trimtab.__file__).parent
 ROOMS = ("search", "model")
 
-MOST_FILES, MOST_CLASSES = 7, 16
+MOST_FILES, MOST_CLASSES = 7, 12
 
 
 def _of_rooms(module: str) -> bool:

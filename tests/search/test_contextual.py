@@ -91,6 +91,17 @@ def test_without_a_workload_the_first_trial_names_it() -> None:
     assert searcher.best() is not None
 
 
+def test_what_was_asked_before_a_workload_was_known_is_waited_for_under_each() -> None:
+    searcher = ContextualGaussianProcessSearcher(problem(grid(2)))
+    first, second, third = searcher.ask(3)
+    searcher.tell(trial(first, 0, -0.2, context=READS))
+    assert set(searcher.pending) == {second, third}
+    searcher.context = WRITES
+    assert set(searcher.pending) == {second, third}
+    searcher.tell(trial(second, 1, -0.2, context=READS))
+    assert set(searcher.pending) == {third}
+
+
 def test_an_unknown_workload_does_not_scale_the_known_ones() -> None:
     """60 and 80 clients are all that was met, so they are the ends of the range."""
     searcher = ContextualGaussianProcessSearcher(problem(grid(2)))

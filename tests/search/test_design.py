@@ -90,7 +90,7 @@ def test_upper_ends_of_ranges_are_left_out() -> None:
     ledger = Ledger(space, space.default())
     design = InteriorDesign(space, 8, 1, space.default(), Belief(space, space.default(), Prior()))
     seen = []
-    while (config := design.next(ledger, AutoSearcher(problem(space)).pending)) is not None:
+    while (config := design.next(ledger)) is not None:
         seen.append([float(value) for value in config.values()])
         ledger.tell(trial(config, len(seen), 0.0))
     assert len(seen) == 8

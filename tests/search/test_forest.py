@@ -9,8 +9,8 @@ from trimtab.errors import UsageError
 from trimtab.model.forest import Forest
 from trimtab.search import Ledger
 from trimtab.search.forest import ForestSearcher
-from trimtab.search.learner import ForestModel, Sight
-from trimtab.space import Config, Space
+from trimtab.search.surrogate import ForestModel
+from trimtab.space import Config
 
 from .problems import crash, grid, problem, trial
 
@@ -38,8 +38,10 @@ def test_precise_trials_weigh_more() -> None:
     assert mean[0] == pytest.approx(0.8, abs=0.1)
 
 
-def sight_of(space: Space, ledger: Ledger, *pending: Config) -> Sight:
-    return Sight(space, list(ledger), pending, frozenset(), space.default(), space.default())
+def learned(ledger: Ledger) -> ForestModel:
+    model = ForestModel(cap=100)
+    model.learn(ledger, np.random.default_rng(1))
+    return model
 
 
 def test_failures_leave_the_loss_alone() -> None:
@@ -51,7 +53,7 @@ def test_failures_leave_the_loss_alone() -> None:
         else:
             for ledger in (with_failures, without):
                 ledger.tell(trial(config, number, bowl(config)))
-    first, second = (ForestModel(sight_of(space, ledger), cap=100, seed=1) for ledger in (with_failures, without))
+    first, second = learned(with_failures), learned(without)
     at = space.features([Config({"a": 20, "b": 50}), Config({"a": 85, "b": 50})])
     assert first.predict(at)[0] == pytest.approx(second.predict(at)[0])
 
@@ -63,9 +65,9 @@ def test_pending_configs_are_worth_less() -> None:
         ledger.tell(trial(config, number, bowl(config)))
     pending = [Config({"a": a, "b": 55}) for a in (79, 80, 81, 82)]
     there = space.features(pending[:1])
-    free = ForestModel(sight_of(space, ledger), cap=100, seed=1)
-    taken = ForestModel(sight_of(space, ledger, *pending), cap=100, seed=1)
-    assert taken.predict(there)[1][0] < free.predict(there)[1][0]
+    free = learned(ledger).predict(there)[1][0]
+    ledger.pending.update(pending)
+    assert learned(ledger).predict(there)[1][0] < free
 
 
 @pytest.mark.full  # the quick form: auto, which a forest is part of, in test_gp.py

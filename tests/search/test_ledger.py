@@ -92,6 +92,37 @@ def test_the_representative_is_the_most_precise(ledger: Ledger) -> None:
     assert best.representative().number == 1
 
 
+@pytest.mark.parametrize("status", [Status.OK, Status.CRASHED, Status.INFRASTRUCTURE])
+def test_what_was_asked_is_waited_for_until_something_is_told_of_it(ledger: Ledger, status: Status) -> None:
+    ledger.pending.update([HERE, HERE, THERE])
+    told = trial(HERE, 0, None if status is not Status.OK else 1.0, status=status)
+    ledger.tell(told)
+    assert dict(ledger.pending) == {HERE: 1, THERE: 1}
+    ledger.tell(told)
+    assert dict(ledger.pending) == {THERE: 1}
+    ledger.tell(told)
+    assert dict(ledger.pending) == {THERE: 1}
+    assert ledger.is_new(HERE) is (status is Status.INFRASTRUCTURE)
+    assert not ledger.is_new(THERE)
+
+
+def test_places_and_features_of_what_is_pending(ledger: Ledger) -> None:
+    assert ledger.pending_features.shape[0] == 0
+    ledger.tell(trial(HERE))
+    ledger.pending[THERE] += 2
+    assert ledger.pending_features.tolist() == SPACE.features([THERE]).tolist()
+    assert ledger.taken == {SPACE.encode(HERE).tobytes(), SPACE.encode(THERE).tobytes()}
+
+
+def test_the_target_has_the_config_of_the_latest_trial(ledger: Ledger) -> None:
+    assert ledger.here == SPACE.default()
+    ledger.tell(trial(HERE))
+    ledger.tell(crash(THERE, 1))
+    assert ledger.here == THERE
+    ledger.tell(trial(Config({"a": 101, "b": 2}), 2))
+    assert ledger.here == THERE
+
+
 def test_foreign_knobs_are_dropped_and_missing_ones_filled_in() -> None:
     ledger = Ledger(SPACE, Config({"a": 7, "b": 8}))
     assert ledger.own(Config({"b": 2, "stranger": True})) == Config({"a": 7, "b": 2})

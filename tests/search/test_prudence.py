@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from trimtab.errors import UsageError
+from trimtab.records import Trial
 from trimtab.search.acquisition import beyond, blamed, reach, restart_cost
 from trimtab.search.auto import AutoSearcher
-from trimtab.search.learner import Sight
-from trimtab.search.ledger import Ledger
+from trimtab.search.ledger import Evidence, Ledger
 from trimtab.space import Config, Knob, KnobKind, RestartClass, Space
 from trimtab.testing.rugged import make_rugged
 
 from .problems import crash, grid, integer, problem, trial
 
 
-def told(space: Space, *trials: object) -> list[object]:
-    """Evidence of the trials."""
+def ledger_of(space: Space, *trials: Trial) -> Ledger:
     ledger = Ledger(space, space.default())
     for each in trials:
-        ledger.tell(each)  # type: ignore[arg-type]
-    return list(ledger)
+        ledger.tell(each)
+    return ledger
+
+
+def told(space: Space, *trials: Trial) -> list[Evidence]:
+    """Evidence of the trials."""
+    return ledger_of(space, *trials).evidence
 
 
 def at(a: int, b: int, c: int) -> Config:
@@ -33,7 +35,7 @@ def at(a: int, b: int, c: int) -> Config:
 def test_envelope_counts_how_far_each_feature_leaves_the_tried_range() -> None:
     space = grid(3)
     evidence = told(space, trial(at(40, 0, 10)), crash(at(90, 90, 90), 1))
-    outside = beyond(evidence, space.features([space.default()])[0], np.array([1.0, 1.0, 0.5]))  # type: ignore[arg-type]
+    outside = beyond(evidence, space.features([space.default()])[0], np.array([1.0, 1.0, 0.5]))
     within, further, weighted = space.features([at(20, 0, 5), at(60, 10, 10), at(40, 0, 50)])
     np.testing.assert_allclose(outside(np.array([within, further, weighted])), [0.0, 0.3, 0.2])
 
@@ -44,16 +46,14 @@ def test_steps_beyond_what_works_get_shorter_after_more_failures_than_are_accept
     works = [trial(Config({"a": 0, "b": n}), n) for n in range(20)]
     for known, width in ((works[:3], 1.0), ([*works[:3], crash(Config({"a": 90, "b": 0}), 20)], 0.2),
                          ([*works, crash(Config({"a": 90, "b": 0}), 20)], 1.0)):  # fmt: skip
-        evidence: list[Any] = told(space, *known)
-        sight = Sight(space, evidence, (), frozenset(), space.default(), space.default())
-        score = reach(1.0, 0.2, 0.1)(sight)
+        score = reach(1.0, 0.2, 0.1)(ledger_of(space, *known))
         np.testing.assert_allclose(score(space.features([further])), [-0.3 / width])
 
 
 def test_knobs_that_went_further_than_any_that_worked_are_blamed() -> None:
     space = grid(3)
     evidence = told(space, trial(at(80, 10, 10)), crash(at(80, 60, 10), 1))
-    share = blamed(evidence, space.features([space.default()])[0])  # type: ignore[arg-type]
+    share = blamed(evidence, space.features([space.default()])[0])
     shares = share(space.features([at(100, 10, 100), at(0, 35, 0), at(0, 60, 0), at(0, 90, 0)]))
     np.testing.assert_allclose(shares, [0.0, 0.5, 1.0, 1.0])
 
@@ -61,7 +61,7 @@ def test_knobs_that_went_further_than_any_that_worked_are_blamed() -> None:
 def test_several_suspects_share_the_blame() -> None:
     space = grid(3)
     evidence = told(space, crash(at(50, 50, 0)))
-    share = blamed(evidence, space.features([space.default()])[0])  # type: ignore[arg-type]
+    share = blamed(evidence, space.features([space.default()])[0])
     np.testing.assert_allclose(share(space.features([at(50, 0, 0), at(50, 50, 99)])), [0.5, 1.0])
 
 
@@ -70,17 +70,17 @@ def test_a_border_of_two_knobs_is_blamed_on_what_differs() -> None:
     space = grid(2)
     works = [trial(Config({"a": 90, "b": 0})), trial(Config({"a": 60, "b": 90}), 1)]
     evidence = told(space, *works, crash(Config({"a": 90, "b": 90}), 2))
-    share = blamed(evidence, space.features([space.default()])[0])  # type: ignore[arg-type]
+    share = blamed(evidence, space.features([space.default()])[0])
     assert share(space.features([Config({"a": 90, "b": 80})]))[0] > 0.8
     assert share(space.features([Config({"a": 60, "b": 0})]))[0] == 0.0
 
 
 def test_a_restart_has_its_price() -> None:
     space = grid(2)
-    home = space.default()
-    score = restart_cost(1.0)(Sight(space, [], (), frozenset(), home, home))
     rows = space.features([Config({"a": 50, "b": 0}), Config({"a": 0, "b": 50})])
-    np.testing.assert_allclose(score(rows), [0.0, -np.log(2.0)], atol=1e-6)
+    at_home, moved = ledger_of(space), ledger_of(space, crash(Config({"a": 9, "b": 50})))
+    np.testing.assert_allclose(restart_cost(1.0)(at_home)(rows), [0.0, -np.log(2.0)], atol=1e-6)
+    np.testing.assert_allclose(restart_cost(1.0)(moved)(rows), [-np.log(2.0), 0.0], atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["restart_cost", "blame", "caution"])

@@ -28,11 +28,11 @@ from trimtab.model.gaussian_process import (
     LEAST_NOISE,
     NO_MAIN,
     WAVES,
-    Classifier,
     Hyper,
     Posterior,
     basis_of,
     cholesky,
+    classifier,
     matern,
     solved,
     squared_distances,
@@ -232,11 +232,11 @@ def objective(
 
 def sharpest(x: Array, good: Array, bad: Array, hyper: Hyper) -> float:
     """The κ of the largest evidence."""
-    return max(_SHARPNESS, key=lambda kappa: Classifier(x, good, bad, hyper, kappa).log_evidence)
+    return max(_SHARPNESS, key=lambda kappa: classifier(x, good, bad, hyper, kappa)[1])
 
 
 def fit_feasibility(x: Array, good: Array, bad: Array) -> tuple[Hyper, float]:
-    """Kernel and sharpness for `x`, `good` and `bad` as for a `Classifier`."""
+    """Kernel and sharpness for `x`, `good` and `bad` as for a `classifier`."""
     share = good / (good + bad)
     # The kernel's priors hold for values of unit variance.
     shape = fit_hyper(x, (share - share.mean()) / max(float(share.std()), _LEAST_SPREAD), np.zeros(len(share)))

@@ -48,7 +48,7 @@ from scipy import linalg, special
 from scipy.linalg import lapack
 
 __all__ = [
-    "LEAST_NOISE", "NO_MAIN", "WAVES", "Classifier", "Hyper", "Kernel", "LossScale", "Posterior", "basis_of", "cholesky",
+    "LEAST_NOISE", "NO_MAIN", "WAVES", "Hyper", "Kernel", "LossScale", "Posterior", "basis_of", "cholesky", "classifier",
     "covariance", "matern", "prior_variance", "solved", "squared_distances",
 ]  # fmt: skip
 
@@ -308,42 +308,50 @@ class Posterior:
         return np.asarray(self.mean + cross @ self._alpha + root @ rng.standard_normal(len(x)))
 
 
-class Classifier:
-    """What is believed of acceptability after n configs were tried.
+def classifier(
+    x: Array, good: Array, bad: Array, hyper: Hyper, sharpness: float
+) -> tuple[Callable[[Array], Array], float]:
+    """What is believed of acceptability after n configs were tried: log P[acceptable] at the mode of h, and the log evidence.
 
     Args:
         x: (n, f) features, n >= 1.
         good, bad: (n,) how often each was acceptable and was not; together at least 1.
         hyper: the shape of K, from a regression of the shares.
         sharpness: κ.
+
+    Returns:
+        A function of rows of features (m, f): (m,); and how well this kernel explains what was seen.
     """
+    scale = sharpness**2
+    g, pull, factor = _mode(scale * covariance(x, x, hyper), good, bad)
+    slope = good - (good + bad) * special.expit(_MEAN + g)
+    fit = good * special.log_expit(_MEAN + g) + bad * special.log_expit(-_MEAN - g)
+    evidence = float(fit.sum() - 0.5 * pull @ g - np.log(np.diag(factor)).sum())
 
-    def __init__(self, x: Array, good: Array, bad: Array, hyper: Hyper, sharpness: float) -> None:
-        self._x, self._hyper, self._scale = x, hyper, sharpness**2
-        k = self._scale * covariance(x, x, hyper)
-        total, g = good + bad, np.zeros(len(x))
-        for _ in range(_NEWTON_STEPS):
-            share = special.expit(_MEAN + g)
-            root_w = np.sqrt(total * np.maximum(share * (1.0 - share), 1e-9))
-            inner = root_w[:, None] * k * root_w[None, :]
-            inner[np.diag_indices_from(inner)] += 1.0
-            factor = cholesky(inner)
-            target = root_w**2 * g + good - total * share
-            found = solved(factor, root_w * (k @ target))
-            pull = target - root_w * found
-            step = k @ pull - g
-            # A full Newton step may overshoot where π saturates; a bounded one cannot.
-            g = g + step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-12))
-            if float(np.abs(step).max()) < _CLOSE:
-                break
-        self._slope = good - total * special.expit(_MEAN + g)
-        fit = good * special.log_expit(_MEAN + g) + bad * special.log_expit(-_MEAN - g)
-        self.log_evidence = float(fit.sum() - 0.5 * pull @ g - np.log(np.diag(factor)).sum())
+    def log_probability(rows: Array) -> Array:
+        return np.asarray(special.log_expit(_MEAN + (scale * covariance(rows, x, hyper)) @ slope))
 
-    def log_probability(self, x: Array) -> Array:
-        """log P[acceptable], at the mode of h, at the rows of `x` (m, f): (m,)."""
-        cross = self._scale * covariance(x, self._x, self._hyper)
-        return np.asarray(special.log_expit(_MEAN + cross @ self._slope))
+    return log_probability, evidence
+
+
+def _mode(k: Array, good: Array, bad: Array) -> tuple[Array, Array, Array]:
+    """h - m at its mode, K⁻¹ times it, and the factor of B, for κ² K: (n,), (n,), (n, n)."""
+    total, g = good + bad, np.zeros(len(k))
+    for _ in range(_NEWTON_STEPS):
+        share = special.expit(_MEAN + g)
+        root_w = np.sqrt(total * np.maximum(share * (1.0 - share), 1e-9))
+        inner = root_w[:, None] * k * root_w[None, :]
+        inner[np.diag_indices_from(inner)] += 1.0
+        factor = cholesky(inner)
+        target = root_w**2 * g + good - total * share
+        found = solved(factor, root_w * (k @ target))
+        pull = target - root_w * found
+        step = k @ pull - g
+        # A full Newton step may overshoot where π saturates; a bounded one cannot.
+        g = g + step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-12))
+        if float(np.abs(step).max()) < _CLOSE:
+            break
+    return g, pull, factor
 
 
 @dataclass(frozen=True, slots=True)

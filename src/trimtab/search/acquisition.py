@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from trimtab.search.belief import Belief
-from trimtab.search.learner import Feasibility, GaussianModel, Model, Sight
-from trimtab.search.ledger import Evidence
+from trimtab.search.ledger import Evidence, Ledger
+from trimtab.search.surrogate import Feasibility, GaussianModel, Model
 from trimtab.space import RestartClass, Space
 
 __all__ = [
@@ -60,7 +60,7 @@ def log_expected_improvement(mean: Array, sd: Array, incumbent: float) -> Array:
     return result + np.log(sd)
 
 
-Term = Callable[[Sight], Score]
+Term = Callable[[Ledger], Score]
 """Something that counts beside the expected improvement: what it adds, given what is known."""
 
 Gain = Callable[[Model, Array, np.random.Generator], Array]
@@ -88,10 +88,10 @@ def thompson(model: Model, features: Array, rng: np.random.Generator) -> Array:
 
 
 def scored(
-    model: Model, sight: Sight, terms: Sequence[Term], rng: np.random.Generator, gain: Gain = improvement
+    model: Model, ledger: Ledger, terms: Sequence[Term], rng: np.random.Generator, gain: Gain = improvement
 ) -> Score:
     """What a trial is worth by `model` and `terms`."""
-    scores = [term(sight) for term in terms]
+    scores = [term(ledger) for term in terms]
 
     def worth(features: Array) -> Array:
         total = gain(model, features, rng)
@@ -111,11 +111,11 @@ def expected_gain(model: Model, features: Array) -> float:
 def feasible(feasibility: Feasibility, caution: float) -> Term:
     """caution · ln P. One feasibility may serve several members."""
 
-    def term(sight: Sight) -> Score:
-        classifier = feasibility.learn(sight)
-        if classifier is None or not caution:
+    def term(ledger: Ledger) -> Score:
+        log_probability = feasibility.learn(ledger.evidence)
+        if log_probability is None or not caution:
             return lambda features: np.zeros(len(features))
-        return lambda features: caution * classifier.log_probability(features)
+        return lambda features: caution * log_probability(features)
 
     return term
 
@@ -123,8 +123,8 @@ def feasible(feasibility: Feasibility, caution: float) -> Term:
 def no_repeat(blame: float) -> Term:
     """blame · ln(1 - 0.98 b): the same cause fails again."""
 
-    def term(sight: Sight) -> Score:
-        share = blamed(sight.evidence, sight.space.features([sight.home])[0])
+    def term(ledger: Ledger) -> Score:
+        share = blamed(ledger.evidence, ledger.space.features([ledger.home])[0])
         return lambda features: blame * np.log1p(-_CERTAIN * share(features))
 
     return term
@@ -137,11 +137,11 @@ def reach(wide: float, narrow: float, accepted: float) -> Term:
     hundred trials and has failed stays with what was seen to work until enough others have worked.
     """
 
-    def term(sight: Sight) -> Score:
-        home = sight.space.features([sight.home])[0]
-        outside = beyond(sight.evidence, home, _feature_weights(sight.space))
-        n_bad = sum(e.n_bad for e in sight.evidence)
-        n = n_bad + sum(e.n_good for e in sight.evidence)
+    def term(ledger: Ledger) -> Score:
+        evidence, home = ledger.evidence, ledger.space.features([ledger.home])[0]
+        outside = beyond(evidence, home, _feature_weights(ledger.space))
+        n_bad = sum(e.n_bad for e in evidence)
+        n = n_bad + sum(e.n_good for e in evidence)
         width = narrow if n_bad > accepted * n else wide
         return lambda features: -outside(features) / width
 
@@ -151,8 +151,8 @@ def reach(wide: float, narrow: float, accepted: float) -> Term:
 def restart_cost(cost: float) -> Term:
     """-ln c, with c = 1 + cost where a knob that needs a restart differs from what the target has now."""
 
-    def term(sight: Sight) -> Score:
-        space, here = sight.space, sight.space.features([sight.here])[0]
+    def term(ledger: Ledger) -> Score:
+        space, here = ledger.space, ledger.space.features([ledger.here])[0]
         costly = np.zeros(len(here), dtype=bool)
         for name, columns in space.feature_slices.items():
             costly[columns] = space.knobs[name].restart is not RestartClass.RELOAD
@@ -164,8 +164,8 @@ def restart_cost(cost: float) -> Term:
 def believed(belief: Belief, strength: float) -> Term:
     """(β / n) · ln π: what was expected beforehand counts less with every config told."""
 
-    def term(sight: Sight) -> Score:
-        weight, trust = strength / max(1, len(sight.evidence)), belief.trust(sight.evidence)
+    def term(ledger: Ledger) -> Score:
+        weight, trust = strength / max(1, len(ledger.evidence)), belief.trust(ledger.evidence)
         return lambda features: weight * belief.log_density(features, trust)
 
     return term

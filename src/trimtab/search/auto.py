@@ -14,8 +14,8 @@ from trimtab.search.acquisition import Term, believed, feasible, no_repeat, reac
 from trimtab.search.base import Options
 from trimtab.search.design import Design, InteriorDesign, n_first
 from trimtab.search.engine import BayesianSearcher, Member
-from trimtab.search.learner import Feasibility, ForestLearner, GaussianLearner
-from trimtab.search.optimise import Everywhere, Optimiser, TrustRegion
+from trimtab.search.optimise import Everywhere, Optimise, TrustRegion, optimiser
+from trimtab.search.surrogate import Feasibility, ForestModel, GaussianModel
 from trimtab.space import Config
 
 __all__ = ["AutoSearcher"]
@@ -94,7 +94,7 @@ class AutoSearcher(BayesianSearcher):
 
     def _members(self) -> dict[str, Member]:
         options = self.options
-        gaussian = GaussianLearner(self.n_features, options["cap"])
+        gaussian = GaussianModel(self.n_features, options["cap"])
         works = feasible(Feasibility(options["cap"]), options["caution"])
         bold: list[Term] = [works, no_repeat(_BOLD * options["blame"])]
         if self.belief is not None and options["prior_strength"]:
@@ -105,17 +105,17 @@ class AutoSearcher(BayesianSearcher):
             reach(_WIDE, _NARROW, _ACCEPTED),
             restart_cost(options["restart_cost"]),
         ]
-        free, kept = self._optimiser(1.0), self._optimiser(options["restart_share"])
+        free, kept = self._optimise(1.0), self._optimise(options["restart_share"])
         region = TrustRegion(self.space, sample=self._sampled)
         return {
             "gaussian": Member(gaussian, Everywhere(), bold, free),
             "region": Member(gaussian, region, bold, free),
-            "forest": Member(ForestLearner(options["cap"]), Everywhere(_FAR_FOREST), bold, free),
+            "forest": Member(ForestModel(options["cap"]), Everywhere(_FAR_FOREST), bold, free),
             "prudent": Member(gaussian, Everywhere(), prudent, kept),
         }
 
-    def _optimiser(self, restart_share: float) -> Optimiser:
-        return Optimiser(
+    def _optimise(self, restart_share: float) -> Optimise:
+        return optimiser(
             self.space, (self.filler, *self._openers()), self.belief, n_candidates=self.options["candidates"],
             changes=self.options["changes"], restart_share=restart_share,
         )  # fmt: skip

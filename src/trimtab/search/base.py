@@ -34,7 +34,7 @@ _SMALL = 1000
 
 
 class SearcherBase(ABC):
-    """A searcher with its options read, its pending configs and its ledger kept; a strategy fills in `_propose`.
+    """A searcher with its options read and its ledger kept; a strategy fills in `_propose`.
 
     Every ask gets a random generator of its own, derived from the seed and the number of configs asked before it, so a
     fresh instance that is told and asked the same goes the same way.
@@ -44,8 +44,7 @@ class SearcherBase(ABC):
         options: every option of `OPTIONS` with its value.
         filler: the baseline as a config of the space; a number out of range is brought into it, and what is no value of its
             knob is the default instead.
-        ledger: what the trials told so far say.
-        pending: configs asked and not yet told, with how often.
+        ledger: what was asked, and what the trials told so far say.
 
     A strategy that only draws and compares says so with `FITS_MODEL = False` (see `Searcher`).
     """
@@ -60,9 +59,13 @@ class SearcherBase(ABC):
         self.options = _read_options(self.NAME, self.OPTIONS, problem.options)
         self.filler = problem.space.fit(problem.baseline, problem.space.default())
         self.ledger = Ledger(problem.space, self.filler)
-        self.pending: Counter[Config] = Counter()
         self.n_asked = 0
         self._opened: dict[int, list[Config]] = {}
+
+    @property
+    def pending(self) -> Counter[Config]:
+        """Configs asked and not yet told, with how often."""
+        return self.ledger.pending
 
     @property
     def is_exhausted(self) -> bool:
@@ -104,11 +107,6 @@ class SearcherBase(ABC):
 
     def tell(self, trial: Trial) -> None:
         """Learns from `trial`, whether its config was asked or not."""
-        config = self.ledger.own(trial.config)
-        if config is not None and self.pending[config] > 1:
-            self.pending[config] -= 1
-        elif config is not None:
-            del self.pending[config]
         self.ledger.tell(trial)
 
     def best(self) -> Trial | None:
@@ -124,7 +122,7 @@ class SearcherBase(ABC):
         """The next config to try: valid, feasible, and not pending where the space allows it."""
 
     def _is_new(self, config: Config) -> bool:
-        return config not in self.pending and config not in self.ledger
+        return self.ledger.is_new(config)
 
     def _first_new(self, configs: Iterable[Config]) -> Config | None:
         """The first of `configs` that is feasible and was neither asked nor told."""

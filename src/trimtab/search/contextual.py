@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -23,21 +21,13 @@ from trimtab.records import Context, Trial
 from trimtab.search.acquisition import Score, Term, lower_bound
 from trimtab.search.base import Options
 from trimtab.search.context_kernel import ContextFeatures, fit_context_hyper
+from trimtab.search.design import ListedDesign
 from trimtab.search.engine import Member
 from trimtab.search.gp import MODEL_OPTIONS, ModelSearcher
-from trimtab.search.learner import (
-    Feasibility,
-    GaussianModel,
-    Model,
-    Sight,
-    is_fit_due,
-    loss_data,
-    measured,
-    ranked,
-)
-from trimtab.search.ledger import Evidence, Ledger, kept
+from trimtab.search.ledger import Evidence, Ledger, kept, measured
 from trimtab.search.optimise import Everywhere, Near
 from trimtab.search.searcher import SearchProblem
+from trimtab.search.surrogate import Feasibility, GaussianModel, Model, is_fit_due, loss_data, ranked
 from trimtab.space import Config, Space
 
 __all__ = ["ContextModel", "ContextualGaussianProcessSearcher"]
@@ -56,10 +46,10 @@ _UNKNOWN = Context(workload="", clients=1)
 
 
 class Workloads:
-    """The workloads met so far, each with a ledger of its own, and every config told under any of them."""
+    """The workloads met so far, each with a ledger of its own but all with `pending`, and every config told under any of them."""
 
-    def __init__(self, space: Space, filler: Config) -> None:
-        self._space, self._filler = space, filler
+    def __init__(self, space: Space, home: Config, pending: Counter[Config]) -> None:
+        self._space, self._home, self._pending = space, home, pending
         self.contexts: list[Context] = []
         self.ledgers: list[Ledger] = []
         self.told: list[tuple[Evidence, int]] = []
@@ -70,8 +60,23 @@ class Workloads:
             if _is_same(known, context):
                 return number
         self.contexts.append(context)
-        self.ledgers.append(Ledger(self._space, self._filler))
+        self.ledgers.append(_LedgerOfOne(self._space, self._home, self._pending, self.told))
         return len(self.contexts) - 1
+
+
+class _LedgerOfOne(Ledger):
+    """The trials under one workload; models learn from `told`, those under all."""
+
+    def __init__(
+        self, space: Space, home: Config, pending: Counter[Config], told: Sequence[tuple[Evidence, int]]
+    ) -> None:
+        super().__init__(space, home, pending)
+        self._told = told
+
+    @property
+    def evidence(self) -> list[Evidence]:
+        """As `Ledger.evidence`: of all workloads."""
+        return [evidence for evidence, _ in self._told]
 
 
 def _beside(features: Array, workload: Array) -> Array:
@@ -79,27 +84,7 @@ def _beside(features: Array, workload: Array) -> Array:
 
 
 class ContextModel:
-    """A `Model`: a Gaussian process over [config | workload], seen with one workload.
-
-    Args:
-        model: over the features of configs, followed by those of workloads.
-        evidence: what was measured under any workload; features of configs only.
-        workload: (g,) features of the workload in question.
-    """
-
-    def __init__(self, model: GaussianModel, evidence: list[Evidence], workload: Array) -> None:
-        self._process, self._workload = model.process, workload
-        believed = model.base.predict_mean(_beside(np.array([e.features for e in evidence]), workload))
-        self.leaders, self.incumbent = ranked(evidence, believed)
-        self.unit, self.effects = model.unit, model.effects
-
-    def predict(self, features: Array) -> tuple[Array, Array]:
-        """As `Model.predict`, under this workload."""
-        return self._process.predict(_beside(features, self._workload))
-
-
-class ContextLearner:
-    """A Gaussian process over config and workload, and how likely a config is to work under one.
+    """A Gaussian process over [config | workload], seen with one workload, and how likely a config is to work under it.
 
     Args:
         workloads: filled in by the searcher.
@@ -109,31 +94,46 @@ class ContextLearner:
         has_product: whether the effect of a config may depend on the workload.
     """
 
+    leaders: list[Evidence]
+    incumbent: float
+    unit: float
+    effects: Array
+
     def __init__(
         self, workloads: Workloads, present: Callable[[], int], n_features: int, cap: int, has_product: bool
     ) -> None:
         self._workloads, self._present, self._n_features = workloads, present, n_features
-        self._cap, self._has_product = cap, has_product
+        self._has_product = has_product
         self._n_fitted, self._feasibility = 0, Feasibility(_FIT_CAP)
         self._scaling = ContextFeatures.of([_UNKNOWN])
         self._fitted: tuple[LossScale, Kernel] | None = None
         self._n_contexts = 0
+        self._joint = GaussianModel(n_features, cap)
+        self._workload = self._scaling.row(_UNKNOWN)
 
-    def learn(self, sight: Sight, rng: np.random.Generator) -> ContextModel:
-        """As `Learner.learn`; nothing is drawn."""
-        contexts = self._workloads.contexts
-        is_due = is_fit_due(len(sight.evidence), self._n_fitted)
+    def learn(self, ledger: Ledger, rng: np.random.Generator) -> None:
+        """As `Model.learn`, for the present workload; nothing is drawn."""
+        contexts, evidence, pending = self._workloads.contexts, ledger.evidence, ledger.pending_features
+        is_due = is_fit_due(len(evidence), self._n_fitted)
         if is_due or self._fitted is None or len(contexts) != self._n_contexts:
-            self._n_fitted = len(sight.evidence) if is_due else self._n_fitted
+            self._n_fitted = len(evidence) if is_due else self._n_fitted
             self._scaling, self._n_contexts = ContextFeatures.of(contexts), len(contexts)
             self._fitted = self._fit(self._rows())
-        workload, pending = self._workload(), sight.pending_features
-        pending = _beside(pending, workload) if len(pending) else pending
-        model = GaussianModel(self._rows(), pending, *self._fitted, self._cap)
-        return ContextModel(model, measured(sight.evidence), workload)
+        self._workload = self._scaling.row(contexts[self._present()])
+        pending = self._here(pending) if len(pending) else pending
+        self._joint.believe(self._rows(), pending, *self._fitted)
+        some = measured(evidence)
+        believed = self._joint.base.predict_mean(self._here(np.array([e.features for e in some])))
+        self.leaders, self.incumbent = ranked(some, believed)
+        self.unit, self.effects = self._joint.unit, self._joint.effects
 
-    def _workload(self) -> Array:
-        return self._scaling.row(self._workloads.contexts[self._present()])
+    def _here(self, features: Array) -> Array:
+        """`features` (m, f) with those of the present workload: (m, f + g)."""
+        return _beside(features, self._workload)
+
+    def predict(self, features: Array) -> tuple[Array, Array]:
+        """As `Model.predict`, under this workload."""
+        return self._joint.predict(self._here(features))
 
     def _rows(self) -> list[Evidence]:
         """Everything told, with the features of its workload beside its own."""
@@ -146,13 +146,16 @@ class ContextLearner:
         x, y, v = loss_data(some, scale)
         return scale, fit_context_hyper(x[:, :f], x[:, f:], y, v, has_product=self._has_product)
 
-    def score(self, sight: Sight, caution: float) -> Score:
-        """caution · ln P under the present workload."""
-        classifier = self._feasibility.learn(replace(sight, evidence=self._rows()))
-        workload = self._workload()
-        if classifier is None:
-            return lambda features: np.zeros(len(features))
-        return lambda features: caution * classifier.log_probability(_beside(features, workload))
+    def works(self, caution: float) -> Term:
+        """A term: caution · ln P under the workload for which was last learned."""
+
+        def term(ledger: Ledger) -> Score:
+            log_probability = self._feasibility.learn(self._rows())
+            if log_probability is None:
+                return lambda features: np.zeros(len(features))
+            return lambda features: caution * log_probability(self._here(features))
+
+        return term
 
 
 class _AlsoLeaders(Everywhere):
@@ -173,6 +176,8 @@ class ContextualGaussianProcessSearcher(ModelSearcher):
         context: the workload that asks are for; may be set at any time between them.
         workloads: those met so far.
     """
+
+    design: ListedDesign
 
     NAME: ClassVar[str] = "contextual-gp"
     OPTIONS: ClassVar[Options] = {
@@ -205,12 +210,11 @@ class ContextualGaussianProcessSearcher(ModelSearcher):
 
     def _member(self) -> Member:
         options = self.options
-        self.workloads = Workloads(self.space, self.filler)
-        learner = ContextLearner(
+        self.workloads = Workloads(self.space, self.filler, self.pending)
+        model = ContextModel(
             self.workloads, lambda: self._present or 0, self.n_features, options["cap"], options["product"]
         )
-        works: Term = partial(learner.score, caution=options["caution"])
-        member = Member(learner, _AlsoLeaders(), [works], self._optimiser())
+        member = Member(model, _AlsoLeaders(), [model.works(options["caution"])], self._optimise())
         if options["acquisition"] == "lcb":
             member.gain = lower_bound(options["bound_width"])
         return member
@@ -227,13 +231,10 @@ class ContextualGaussianProcessSearcher(ModelSearcher):
             self.workloads.told.append((list(self.ledger)[-1], place))
         self.ledger = present
 
-    def _known(self) -> list[Evidence]:
-        return [evidence for evidence, _ in self.workloads.told]
-
     def _planned(self) -> Config | None:
         """The next config of the design that was tried under no workload."""
-        tried = {evidence.config for evidence, _ in self.workloads.told}
-        return self.design.next(self.ledger, self.pending | Counter(tried))
+        tried = {evidence.config for evidence in self.ledger.evidence}
+        return next((config for config in self.design.configs if config not in tried and self._is_new(config)), None)
 
 
 def _is_same(a: Context, b: Context) -> bool:

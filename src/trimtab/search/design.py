@@ -9,7 +9,6 @@ go on from the best so far: steps of an evolution strategy with large mutations,
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -49,8 +48,8 @@ _LOWEST = 0.10
 class Design(Protocol):
     """Configs to try before a model is asked."""
 
-    def next(self, ledger: Ledger, pending: Counter[Config]) -> Config | None:
-        """The next one, feasible and neither told nor pending; None when the design is done."""
+    def next(self, ledger: Ledger) -> Config | None:
+        """The next one, feasible and new; None when the design is done."""
         ...
 
 
@@ -60,14 +59,18 @@ def n_first(n_knobs: int, budget: int | None) -> int:
 
 
 class ListedDesign:
-    """Given configs, in their order."""
+    """Given configs, in their order.
+
+    Attributes:
+        configs: the feasible ones.
+    """
 
     def __init__(self, space: Space, configs: Sequence[Config]) -> None:
-        self._configs = [config for config in configs if space.is_feasible(config)]
+        self.configs = [config for config in configs if space.is_feasible(config)]
 
-    def next(self, ledger: Ledger, pending: Counter[Config]) -> Config | None:
+    def next(self, ledger: Ledger) -> Config | None:
         """As `Design.next`."""
-        return next((c for c in self._configs if c not in ledger and c not in pending), None)
+        return next(filter(ledger.is_new, self.configs), None)
 
 
 class InteriorDesign:
@@ -103,14 +106,14 @@ class InteriorDesign:
         self._asked: list[Config] = []
         self._n_made = 0
 
-    def next(self, ledger: Ledger, pending: Counter[Config]) -> Config | None:
+    def next(self, ledger: Ledger) -> Config | None:
         """As `Design.next`."""
         for config in self._asked:
-            if config not in ledger and config not in pending:
+            if ledger.is_new(config):
                 return config
         while self._n_made < len(self._rows):
             row, self._n_made = self._n_made, self._n_made + 1
-            made = self._made(row, ledger, pending)
+            made = self._made(row, ledger)
             if made is not None:
                 self._asked.append(made)
                 return made
@@ -140,7 +143,7 @@ class InteriorDesign:
                 share = max(2.0 / self._space.n_dims, share / 2.0) if is_bad else min(most, 1.25 * share)
         return min(share, _HALF) if self._is_going_on else share
 
-    def _made(self, row: int, ledger: Ledger, pending: Counter[Config]) -> Config | None:
+    def _made(self, row: int, ledger: Ledger) -> Config | None:
         rng = np.random.default_rng([self._seed, row, 3])
         centre = self._centre(ledger)
         origin = self._space.encode(self._space.repair(self._home) if centre is None else centre.config)
@@ -152,7 +155,7 @@ class InteriorDesign:
             target = origin + self._step * (target - origin)
             point = np.where(rng.random(len(origin)) < share, target, origin)
             config = self._space.repair(self._space.decode(point))
-            if config not in ledger and config not in pending:
+            if ledger.is_new(config):
                 return config
         return None
 

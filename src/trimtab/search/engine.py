@@ -19,10 +19,10 @@ from trimtab.search.acquisition import Gain, Term, expected_gain, improvement, s
 from trimtab.search.base import SearcherBase
 from trimtab.search.belief import Belief
 from trimtab.search.design import Design
-from trimtab.search.learner import GaussianModel, Learner, Model, Sight, measured
-from trimtab.search.ledger import Evidence
-from trimtab.search.optimise import Optimiser, Region
+from trimtab.search.ledger import measured
+from trimtab.search.optimise import Optimise, Region
 from trimtab.search.searcher import SearchProblem
+from trimtab.search.surrogate import GaussianModel, Model
 from trimtab.space import Config
 
 __all__ = ["BayesianSearcher", "Member"]
@@ -46,19 +46,19 @@ class Member:
     """One who asks.
 
     Attributes:
-        learner: makes the model; members may share one.
+        model: of the loss; members may share one.
         region: where candidates lie; its own.
         terms: what counts beside the expected improvement.
-        optimiser: finds the candidate of greatest worth.
+        optimise: finds the candidates of greatest worth.
         gain: what a trial promises by the model alone.
         random_share: share of its asks that are random configs: they keep a wrong model from going in circles.
         n_small: asks in a row that promised next to nothing.
     """
 
-    learner: Learner
+    model: Model
     region: Region
     terms: Sequence[Term]
-    optimiser: Optimiser
+    optimise: Optimise
     gain: Gain = improvement
     random_share: float = 0.0
     n_small: int = 0
@@ -88,7 +88,6 @@ class BayesianSearcher(SearcherBase):
         self.design, self.members = self._made()
         self._is_designed = False
         self._asked_by: dict[Config, Member] = {}
-        self._here = self.filler
         self._n_turns = 0
 
     @abstractmethod
@@ -104,12 +103,11 @@ class BayesianSearcher(SearcherBase):
         return all(member.is_converged for member in self.members)
 
     def tell(self, trial: Trial) -> None:
-        """Learns from `trial`, and takes its config for the one that the target has now."""
+        """Learns from `trial`; the members' regions hear of a config that was not known before."""
         config, n_known = self.ledger.own(trial.config), len(self.ledger)
         super().tell(trial)
         if config is None:
             return
-        self._here = config
         evidence, asker = self.ledger.get(config), self._asked_by.pop(config, None)
         if evidence is not None and len(self.ledger) > n_known:
             for member in {id(m): m for m in self.members}.values():
@@ -121,45 +119,34 @@ class BayesianSearcher(SearcherBase):
             return planned
         # While something is pending it may yet be lost to a fault of the machine, and is then asked again.
         self._is_designed = self._is_designed or not self.pending
-        sight = self._sight()
-        if self.space.n_dims == 0 or len(measured(sight.evidence)) < 2:
+        if self.space.n_dims == 0 or len(measured(self.ledger.evidence)) < 2:
             return self._remote(rng)
         member = self.members[self._n_turns % len(self.members)]
         self._n_turns += 1
         with blas().limit(limits=1, user_api="blas"):
-            config = self._asked(member, sight, rng)
+            config = self._asked(member, rng)
         self._asked_by[config] = member
         return config
 
     def _planned(self) -> Config | None:
         """The next config of the design; None when it is done."""
-        return self.design.next(self.ledger, self.pending)
+        return self.design.next(self.ledger)
 
-    def _sight(self) -> Sight:
-        """What members see."""
-        pending = tuple(self.pending)
-        taken = {e.point.tobytes() for e in self.ledger} | {self.space.encode(config).tobytes() for config in pending}
-        return Sight(self.space, self._known(), pending, frozenset(taken), self.filler, self._here)
-
-    def _known(self) -> list[Evidence]:
-        """What members learn from."""
-        return list(self.ledger)
-
-    def _asked(self, member: Member, sight: Sight, rng: np.random.Generator) -> Config:
+    def _asked(self, member: Member, rng: np.random.Generator) -> Config:
         planned = self._first_new(member.region.planned)
         if planned is not None or rng.random() < member.random_share:
             return planned or self._random_new(rng)
-        model = member.learner.learn(sight, rng)
-        return self._doubtful(model) or self._most_promising(member, model, sight, rng)
+        member.model.learn(self.ledger, rng)
+        return self._doubtful(member.model) or self._most_promising(member, rng)
 
-    def _most_promising(self, member: Member, model: Model, sight: Sight, rng: np.random.Generator) -> Config:
-        """The new config of greatest worth in the member's region."""
-        worth = scored(model, sight, member.terms, rng, member.gain)
-        points = member.optimiser.best(sight, model, worth, member.region, rng)
+    def _most_promising(self, member: Member, rng: np.random.Generator) -> Config:
+        """The new config of greatest worth in the member's region, by what its model has learned."""
+        worth = scored(member.model, self.ledger, member.terms, rng, member.gain)
+        points = member.optimise(self.ledger, member.model, worth, member.region, rng)
         config = self._first_new(self.space.decode_many(points[:_TRIED])) if len(points) else None
         if config is None:
             return self._random_new(rng)
-        gain = expected_gain(model, self.space.features([config]))
+        gain = expected_gain(member.model, self.space.features([config]))
         member.n_small = member.n_small + 1 if gain < self.options["marginal"] else 0
         return config
 

@@ -60,7 +60,7 @@ def credit(outcomes: Sequence[bool]) -> float:
 class EnsembleSearcher(SearcherBase):
     """The advice first, then whom the bandit chooses; all members see every trial, whoever asked for it.
 
-    The members share the ensemble's ledger and its pending configs.
+    The members share the ensemble's ledger.
     """
 
     NAME: ClassVar[str] = "ensemble"
@@ -97,7 +97,7 @@ class EnsembleSearcher(SearcherBase):
             budget_trials=self.problem.budget_trials,
         )
         member = _MEMBERS[name](own)
-        member.ledger, member.pending = self.ledger, self.pending
+        member.ledger = self.ledger
         return member
 
     def tell(self, trial: Trial) -> None:

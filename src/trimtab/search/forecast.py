@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from trimtab.model.threads import single_threaded
 from trimtab.records import Trial
-from trimtab.search.learner import GaussianLearner, Sight, measured
-from trimtab.search.ledger import Ledger
+from trimtab.search.ledger import Ledger, measured
+from trimtab.search.surrogate import GaussianModel
 from trimtab.space import Config, Space
 
 __all__ = ["forecast"]
@@ -37,14 +37,12 @@ def forecast(
     ledger = Ledger(space, home)
     for trial in trials:
         ledger.tell(trial)
-    evidence = list(ledger)
-    if len(measured(evidence)) < _LEAST or not space.n_dims:
+    if len(measured(ledger.evidence)) < _LEAST or not space.n_dims:
         return None
-    sight = Sight(space, evidence, (), frozenset(), home, home)
+    # A search tells the best apart; what a config would lose without a setting goes up to the loss of the baseline.
+    model = GaussianModel(space.features([home]).shape[1], _CAP, uncompressed=0.0)
     with single_threaded():
-        # A search tells the best apart; what a config would lose without a setting goes up to the loss of the baseline.
-        learner = GaussianLearner(space.features([home]).shape[1], _CAP, uncompressed=0.0)
-        model = learner.learn(sight, np.random.default_rng(0))
+        model.learn(ledger, np.random.default_rng(0))
 
     def expected(configs: Sequence[Config]) -> NDArray[np.float64]:
         with single_threaded():

@@ -13,7 +13,7 @@ from typing import ClassVar
 from trimtab.search.base import Options
 from trimtab.search.engine import Member
 from trimtab.search.gp import MODEL_OPTIONS, ModelSearcher
-from trimtab.search.learner import ForestLearner, Learner
+from trimtab.search.surrogate import ForestModel, Model
 
 __all__ = ["ForestSearcher"]
 
@@ -31,8 +31,8 @@ class ForestSearcher(ModelSearcher):
         super()._check_options()
         self._require("random_share", 0 <= self.options["random_share"] < 1, "0 or more and less than 1")
 
-    def _learner(self) -> Learner:
-        return ForestLearner(self.options["cap"])
+    def _model(self) -> Model:
+        return ForestModel(self.options["cap"])
 
     def _member(self) -> Member:
         member = super()._member()

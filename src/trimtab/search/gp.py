@@ -17,9 +17,9 @@ from trimtab.search.acquisition import feasible
 from trimtab.search.base import Options
 from trimtab.search.design import Design, ListedDesign
 from trimtab.search.engine import BayesianSearcher, Member
-from trimtab.search.learner import Feasibility, GaussianLearner, Learner
 from trimtab.search.lhs import latin_hypercube
-from trimtab.search.optimise import Everywhere, Optimiser, Region
+from trimtab.search.optimise import Everywhere, Optimise, Region, optimiser
+from trimtab.search.surrogate import Feasibility, GaussianModel, Model
 
 __all__ = ["MODEL_OPTIONS", "GaussianProcessSearcher", "ModelSearcher"]
 
@@ -35,7 +35,7 @@ MODEL_OPTIONS: Options = {
 
 
 class ModelSearcher(BayesianSearcher):
-    """Advice and a small Latin hypercube first; then one member over and over. A strategy brings the learner or region."""
+    """Advice and a small Latin hypercube first; then one member over and over. A strategy brings the model or region."""
 
     OPTIONS: ClassVar[Options] = MODEL_OPTIONS
 
@@ -58,18 +58,19 @@ class ModelSearcher(BayesianSearcher):
 
     def _member(self) -> Member:
         works = feasible(Feasibility(self.options["cap"]), self.options["caution"])
-        return Member(self._learner(), self._region(), [works], self._optimiser())
+        return Member(self._model(), self._region(), [works], self._optimise())
 
-    def _learner(self) -> Learner:
-        return GaussianLearner(self.n_features, self.options["cap"])
+    def _model(self) -> Model:
+        return GaussianModel(self.n_features, self.options["cap"])
 
     def _region(self) -> Region:
         return Everywhere()
 
-    def _optimiser(self) -> Optimiser:
-        return Optimiser(
-            self.space, (self.filler, *self._openers()), self.belief, n_candidates=self.options["candidates"],
-            rounds=3, changes=self.options["changes"], restart_share=self.options["restart_share"],
+    def _optimise(self, n_candidates: int | None = None, rounds: int = 3) -> Optimise:
+        return optimiser(
+            self.space, (self.filler, *self._openers()), self.belief,
+            n_candidates=n_candidates or self.options["candidates"], rounds=rounds, changes=self.options["changes"],
+            restart_share=self.options["restart_share"],
         )  # fmt: skip
 
 

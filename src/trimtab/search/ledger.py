@@ -1,9 +1,10 @@
-"""Ledger: what the trials told so far say about each config, repeats averaged by their precision."""
+"""Ledger: what was asked, and what the trials told so far say about each config, repeats averaged by their precision."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,7 +14,9 @@ from trimtab.errors import SpaceError
 from trimtab.records import Status, Trial
 from trimtab.space import Config, Space
 
-__all__ = ["Evidence", "Ledger", "kept"]
+__all__ = ["Evidence", "Ledger", "kept", "measured"]
+
+Array = NDArray[np.float64]
 
 _BEST_SHARE, _RECENT_SHARE = 0.5, 0.3
 """Of the configs kept when there are too many: the best, the latest; the rest is spread evenly over the others."""
@@ -43,25 +46,25 @@ class Evidence:
     n_bad: int = 0
     loss: float = math.nan
     se: float | None = None
-    _point: NDArray[np.float64] | None = None
-    _features: NDArray[np.float64] | None = None
+    _point: Array | None = None
+    _features: Array | None = None
     _mean: _Mean = field(default_factory=lambda: _Mean())
 
     @property
-    def point(self) -> NDArray[np.float64]:
+    def point(self) -> Array:
         """(d,) its place in the unit cube; worked out when a model first asks for it."""
         if self._point is None:
             self._point = self.space.encode(self.config)
         return self._point
 
     @property
-    def features(self) -> NDArray[np.float64]:
+    def features(self) -> Array:
         """(f,) what models see of it; worked out when one first asks for them."""
         if self._features is None:
             self._features = np.asarray(self.space.features([self.config])[0])
         return self._features
 
-    def seen_as(self, features: NDArray[np.float64]) -> Evidence:
+    def seen_as(self, features: Array) -> Evidence:
         """The same as a model of other features sees it."""
         return replace(self, _features=features)
 
@@ -120,15 +123,26 @@ class _Mean:
 
 
 class Ledger:
-    """The told trials of one search, by config, in the order in which each config was first told.
+    """The configs asked and the trials told of one search, by config, in the order in which each was first told.
 
     Telling the very same trial twice changes nothing. Trials of status `INFRASTRUCTURE`, and those whose config cannot
-    be expressed in the space, are not entered.
+    be expressed in the space, are not entered; but whatever is told of a config, it is no longer waited for.
+
+    Args:
+        space: what may change.
+        home: the baseline as a config of the space.
+        pending: as below, shared with other ledgers; None: none are pending.
+
+    Attributes:
+        space, home: as given.
+        pending: configs asked and not yet told, with how often.
+        here: the config of the latest trial, so what the target has now; at first the baseline.
     """
 
-    def __init__(self, space: Space, filler: Config) -> None:
-        self._space = space
-        self._filler = filler
+    def __init__(self, space: Space, home: Config, pending: Counter[Config] | None = None) -> None:
+        self.space, self.home = space, home
+        self.pending: Counter[Config] = Counter() if pending is None else pending
+        self.here = home
         self._evidence: dict[Config, Evidence] = {}
         self._seen: set[tuple[object, ...]] = set()
         self._own: dict[Config, Config | None] = {}
@@ -146,18 +160,42 @@ class Ledger:
         """What is known of `config`; None when it was never told."""
         return self._evidence.get(config)
 
+    @property
+    def evidence(self) -> list[Evidence]:
+        """What models learn from, in the order in which each config was first told."""
+        return list(self)
+
+    @property
+    def taken(self) -> frozenset[bytes]:
+        """Places, as bytes, of the configs asked or told."""
+        pending = (self.space.encode(config) for config in self.pending)
+        return frozenset(place.tobytes() for place in (*(e.point for e in self), *pending))
+
+    @property
+    def pending_features(self) -> Array:
+        """(p, f) features of the pending configs."""
+        return self.space.features(tuple(self.pending)) if self.pending else np.empty((0, 0))
+
+    def is_new(self, config: Config) -> bool:
+        """Whether `config` was neither asked nor told."""
+        return config not in self.pending and config not in self
+
     def tell(self, trial: Trial) -> Evidence | None:
         """Enters `trial`; returns the evidence of its config when that changed, else None."""
-        key = (trial.number, trial.config, trial.role, trial.status, repr(trial.loss), trial.loss_se, trial.started_at)
-        if trial.status is Status.INFRASTRUCTURE or key in self._seen:
-            return None
         config = self.own(trial.config)
         if config is None:
+            return None
+        self.here = config
+        self.pending[config] -= 1
+        if self.pending[config] < 1:
+            del self.pending[config]
+        key = (trial.number, trial.config, trial.role, trial.status, repr(trial.loss), trial.loss_se, trial.started_at)
+        if trial.status is Status.INFRASTRUCTURE or key in self._seen:
             return None
         self._seen.add(key)
         evidence = self._evidence.get(config)
         if evidence is None:
-            evidence = self._evidence.setdefault(config, Evidence(config, self._space))
+            evidence = self._evidence.setdefault(config, Evidence(config, self.space))
         evidence.add(trial)
         return evidence
 
@@ -172,9 +210,9 @@ class Ledger:
 
     def _made_own(self, config: Config) -> Config | None:
         try:
-            if config.keys() == self._space.knobs.keys():
-                return self._space.canonical(config)
-            return self._space.canonical({name: config.get(name, self._filler[name]) for name in self._space.knobs})
+            if config.keys() == self.space.knobs.keys():
+                return self.space.canonical(config)
+            return self.space.canonical({name: config.get(name, self.home[name]) for name in self.space.knobs})
         except SpaceError:
             return None
 
@@ -182,6 +220,11 @@ class Ledger:
         """The acceptable config with the least mean loss; the first told among equals; None when there is none."""
         acceptable = [evidence for evidence in self if evidence.is_acceptable]
         return min(acceptable, key=lambda evidence: evidence.loss, default=None)
+
+
+def measured(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """Those that have a loss."""
+    return [e for e in evidence if e.measured]
 
 
 def kept(evidence: list[Evidence], cap: int) -> list[Evidence]:

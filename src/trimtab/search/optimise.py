@@ -20,8 +20,7 @@ classifier; choices and special values, which have no neighbourhood, may change 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -29,11 +28,11 @@ from numpy.typing import NDArray
 
 from trimtab.search.acquisition import Score
 from trimtab.search.belief import Belief
-from trimtab.search.learner import Model, Sight
-from trimtab.search.ledger import Evidence
+from trimtab.search.ledger import Evidence, Ledger
+from trimtab.search.surrogate import Model
 from trimtab.space import Config, RestartClass, Space
 
-__all__ = ["Everywhere", "Near", "Optimiser", "Region", "TrustRegion", "crossed", "few_changes"]
+__all__ = ["Everywhere", "Near", "Optimise", "Region", "TrustRegion", "crossed", "few_changes", "optimiser"]
 
 Array = NDArray[np.float64]
 
@@ -265,11 +264,17 @@ _PLAYED = 3
 """Leaders that candidates take over with each play."""
 
 
-@dataclass(frozen=True, slots=True)
-class Optimiser:
+Optimise = Callable[[Ledger, Model, Score, Region, np.random.Generator], Array]
+"""New feasible points (m, d) of a region, those of greatest worth first; perhaps none."""
+
+
+def optimiser(
+    space: Space, anchors: Sequence[Config], belief: Belief | None = None, *,
+    n_candidates: int = 800, rounds: int = 6, changes: float = 3.0, restart_share: float = 1.0,
+) -> Optimise:  # fmt: skip
     """Finds points of great worth.
 
-    Attributes:
+    Args:
         space: what may change.
         anchors: baseline, advice and starts: points whose values candidates may copy.
         belief: plays that candidates may take; None where there are none.
@@ -279,52 +284,47 @@ class Optimiser:
         restart_share: share of local candidates in which knobs that need a restart may change.
     """
 
-    space: Space
-    anchors: tuple[Config, ...]
-    belief: Belief | None
-    n_candidates: int = 800
-    rounds: int = 6
-    changes: float = 3.0
-    restart_share: float = 1.0
-
-    def best(self, sight: Sight, model: Model, worth: Score, region: Region, rng: np.random.Generator) -> Array:
-        """New feasible points (m, d) of `region`, those of greatest worth first; perhaps none."""
-        anchors = np.array([self.space.encode(config) for config in self.anchors])
-        drawn = region.draw(model, self._near(model, self.changes), anchors, self.n_candidates, rng)
-        if self.belief is not None:
-            plays = self.belief.moves(np.array([e.point for e in model.leaders[:_PLAYED]]))
+    def best(ledger: Ledger, model: Model, worth: Score, region: Region, rng: np.random.Generator) -> Array:
+        donors, taken = np.array([space.encode(config) for config in anchors]), ledger.taken
+        drawn = region.draw(model, _near(space, model, changes, restart_share), donors, n_candidates, rng)
+        if belief is not None:
+            plays = belief.moves(np.array([e.point for e in model.leaders[:_PLAYED]]))
             drawn = np.vstack([drawn, region.bounded(plays)]) if len(plays) else drawn
-        points, features = self._new(self._repaired(drawn), sight.taken)
+        points, features = _new(space, _repaired(space, drawn), taken)
         if not len(points):
             return points
         value = worth(features)
-        near = self._near(model, 1.0)
-        for _ in range(self.rounds):
+        near = _near(space, model, 1.0, restart_share)
+        for _ in range(rounds):
             top = points[np.argsort(-value, kind="stable")[:_CLIMBERS]]
-            steps, features = self._new(region.bounded(near(top, top, _CLIMB_POINTS, rng)), sight.taken)
+            steps, features = _new(space, region.bounded(near(top, top, _CLIMB_POINTS, rng)), taken)
             if len(steps):
                 points, value = np.vstack([points, steps]), np.r_[value, worth(features)]
         return np.asarray(points[np.argsort(-value, kind="stable")])
 
-    def _near(self, model: Model, mean_changes: float) -> Near:
-        """Knobs that the model holds for relevant are changed more often; each keeps a fair chance."""
-        d = self.space.n_dims
-        relevance = np.sqrt([model.effects[columns].sum() for columns in self.space.feature_slices.values()])
-        weights = 0.5 / d + 0.5 * relevance / relevance.sum()
-        costly = np.array([knob.restart is not RestartClass.RELOAD for knob in self.space.knobs.values()])
-        return few_changes(weights, costly, self.restart_share, mean_changes)
+    return best
 
-    def _repaired(self, points: Array) -> Array:
-        """`points`; where few of them are feasible, some are moved into the feasible region."""
-        mask = self.space.feasible_mask(points)
-        if mask.sum() < len(points) // 4:
-            repaired = self.space.feasible_configs(points[~mask][:_REPAIRED])
-            points = np.vstack([points[mask], *map(self.space.encode, repaired)])
-        return points
 
-    def _new(self, points: Array, taken: frozenset[bytes]) -> tuple[Array, Array]:
-        """The feasible configs that `points` decode to, each once, without those `taken`: places and features."""
-        places, features = self.space.snapped(points[self.space.feasible_mask(points)])
-        places, rows = np.unique(places, axis=0, return_index=True)
-        fresh = np.array([place.tobytes() not in taken for place in places], dtype=bool)
-        return places[fresh], features[rows[fresh]]
+def _near(space: Space, model: Model, mean_changes: float, restart_share: float) -> Near:
+    """Knobs that the model holds for relevant are changed more often; each keeps a fair chance."""
+    relevance = np.sqrt([model.effects[columns].sum() for columns in space.feature_slices.values()])
+    weights = 0.5 / space.n_dims + 0.5 * relevance / relevance.sum()
+    costly = np.array([knob.restart is not RestartClass.RELOAD for knob in space.knobs.values()])
+    return few_changes(weights, costly, restart_share, mean_changes)
+
+
+def _repaired(space: Space, points: Array) -> Array:
+    """`points`; where few of them are feasible, some are moved into the feasible region."""
+    mask = space.feasible_mask(points)
+    if mask.sum() < len(points) // 4:
+        repaired = space.feasible_configs(points[~mask][:_REPAIRED])
+        points = np.vstack([points[mask], *map(space.encode, repaired)])
+    return points
+
+
+def _new(space: Space, points: Array, taken: frozenset[bytes]) -> tuple[Array, Array]:
+    """The feasible configs that `points` decode to, each once, without those `taken`: places and features."""
+    places, features = space.snapped(points[space.feasible_mask(points)])
+    places, rows = np.unique(places, axis=0, return_index=True)
+    fresh = np.array([place.tobytes() not in taken for place in places], dtype=bool)
+    return places[fresh], features[rows[fresh]]

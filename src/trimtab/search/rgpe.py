@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from trimtab.model.forest import Forest
 from trimtab.model.gaussian_process import LossScale
-from trimtab.search.acquisition import Score
-from trimtab.search.learner import Model, Sight, measured, ranked
-from trimtab.search.ledger import Evidence
+from trimtab.search.acquisition import Score, Term
+from trimtab.search.ledger import Evidence, Ledger, measured
 from trimtab.search.past import PastStudy
+from trimtab.search.surrogate import Model, ranked
 from trimtab.space import Space
 
-__all__ = ["PastFailures", "PastModel", "RankingEnsemble", "misranked", "shares_won"]
+__all__ = ["PastModel", "RankingEnsemble", "misranked", "shares_won"]
 
 Array = NDArray[np.float64]
 
@@ -90,29 +90,36 @@ def shares_won(losses: Array) -> Array:
 
 
 class RankingEnsemble:
-    """A `Model`: the weighted sum of what past studies and this one's own model expect; on no scale in particular.
+    """A `Model`: the weighted sum of what past studies and this one's own model expect; on no scale in particular."""
 
-    Args:
-        past: models with their weights, at least one.
-        own: this study's model; None while it has too few trials.
-        own_weight: its weight; all weights add up to 1.
-        evidence: of this study, at least one config measured.
-    """
+    leaders: list[Evidence]
+    incumbent: float
+    unit: float
+    effects: Array
 
-    def __init__(
-        self,
-        past: Sequence[tuple[PastModel, float]],
-        own: Model | None,
-        own_weight: float,
-        evidence: Sequence[Evidence],
-    ) -> None:
+    def __init__(self) -> None:
+        self._past: Sequence[tuple[PastModel, float]] = ()
+        self._own: Model | None = None
+        self._own_weight = 0.0
+
+    def weigh(self, past: Sequence[tuple[PastModel, float]], own: Model | None, own_weight: float) -> None:
+        """Says who has how much to say.
+
+        Args:
+            past: models with their weights, at least one.
+            own: this study's model, which has learned; None while it has too few trials.
+            own_weight: its weight; all weights add up to 1.
+        """
         self._past, self._own, self._own_weight = past, own, own_weight
-        some = measured(evidence)
+
+    def learn(self, ledger: Ledger, rng: np.random.Generator) -> None:
+        """As `Model.learn`, of this study; nothing is drawn."""
+        some = measured(ledger.evidence)
         believed = self.predict(np.array([e.features for e in some]))[0]
         self.leaders, self.incumbent = ranked(some, believed)
         scale = LossScale.of(np.array([e.loss for e in some]))
         self.unit = scale.scale * scale.spread
-        self.effects = np.mean([model.importance for model, _ in past], axis=0) + 1e-9
+        self.effects = np.mean([model.importance for model, _ in self._past], axis=0) + 1e-9
 
     def predict(self, features: Array) -> tuple[Array, Array]:
         """As `Model.predict`."""
@@ -125,26 +132,18 @@ class RankingEnsemble:
             variance += (weight * sd) ** 2
         return mean, np.sqrt(variance)
 
+    def works(self, caution: float) -> Term:
+        """A term: caution times the log chance of working that past studies see, by their weights."""
 
-class PastFailures:
-    """A term: the log chance of working that past studies see, by their weights.
+        def term(ledger: Ledger) -> Score:
+            past, total = list(self._past), sum(weight for _, weight in self._past) or 1.0
 
-    Attributes:
-        past: models with their weights; none at first.
-    """
+            def score(features: Array) -> Array:
+                risk = np.zeros(len(features))
+                for model, weight in past:
+                    risk = risk + caution * weight / total * model.risk(features)
+                return risk
 
-    def __init__(self, caution: float) -> None:
-        self._caution = caution
-        self.past: Sequence[tuple[PastModel, float]] = ()
+            return score
 
-    def __call__(self, sight: Sight) -> Score:
-        """As `Term`."""
-        past, total = list(self.past), sum(weight for _, weight in self.past) or 1.0
-
-        def score(features: Array) -> Array:
-            risk = np.zeros(len(features))
-            for model, weight in past:
-                risk = risk + self._caution * weight / total * model.risk(features)
-            return risk
-
-        return score
+        return term

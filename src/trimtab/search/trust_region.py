@@ -5,7 +5,6 @@ The region and its source (TuRBO) are described in `trimtab.search.optimise`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 from trimtab.search.acquisition import thompson
@@ -47,5 +46,5 @@ class TrustRegionSearcher(GaussianProcessSearcher):
     def _member(self) -> Member:
         member = super()._member()
         if self.options["acquisition"] == "thompson":
-            member.gain, member.optimiser = thompson, replace(member.optimiser, n_candidates=_DRAWN, rounds=0)
+            member.gain, member.optimise = thompson, self._optimise(_DRAWN, rounds=0)
         return member

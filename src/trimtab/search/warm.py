@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 
 from trimtab.model.threads import single_threaded
 from trimtab.records import Trial
-from trimtab.search.acquisition import Term, feasible
+from trimtab.search.acquisition import feasible
 from trimtab.search.base import Options
 from trimtab.search.design import Design, ListedDesign
 from trimtab.search.engine import BayesianSearcher, Member
 from trimtab.search.gp import MODEL_OPTIONS
-from trimtab.search.learner import Feasibility, GaussianLearner, GaussianModel, Sight, measured
-from trimtab.search.ledger import Evidence, kept
-from trimtab.search.optimise import Everywhere, Optimiser
+from trimtab.search.ledger import Evidence, kept, measured
+from trimtab.search.optimise import Everywhere, optimiser
 from trimtab.search.past import PastStudy
 from trimtab.search.plugin_guard import GuardedSearcher
-from trimtab.search.rgpe import PastFailures, PastModel, RankingEnsemble, misranked, shares_won
+from trimtab.search.rgpe import PastModel, RankingEnsemble, misranked, shares_won
 from trimtab.search.searcher import SearchProblem
+from trimtab.search.surrogate import Feasibility, GaussianModel
 from trimtab.space import Config
 from trimtab.units import format_percent
 
@@ -121,14 +121,12 @@ class WarmSearcher(BayesianSearcher):
         ]
         self._weights: list[float] = []
         self._own: GaussianModel | None = None
-        self._own_weight = 0.0
 
     def _made(self) -> tuple[Design, Sequence[Member]]:
-        caution, cap = self.options["caution"], self.options["cap"]
-        self._failures = PastFailures(caution)
-        optimiser = Optimiser(self.space, (self.filler, *self._openers()), self.belief)
-        terms: list[Term] = [feasible(Feasibility(cap), caution), self._failures]
-        return ListedDesign(self.space, ()), [Member(self, Everywhere(), terms, optimiser)]
+        caution, self._ensemble = self.options["caution"], RankingEnsemble()
+        terms = [feasible(Feasibility(self.options["cap"]), caution), self._ensemble.works(caution)]
+        optimise = optimiser(self.space, (self.filler, *self._openers()), self.belief)
+        return ListedDesign(self.space, ()), [Member(self._ensemble, Everywhere(), terms, optimise)]
 
     @property
     def is_converged(self) -> bool:
@@ -148,38 +146,36 @@ class WarmSearcher(BayesianSearcher):
         opener = self._first_new(self._openers())
         if opener is not None:
             return opener
-        sight = self._sight()
-        if self._is_turn and len(measured(sight.evidence)) >= 2:
+        known = kept(measured(self.ledger.evidence), _FIT_CAP)
+        if self._is_turn and len(known) >= 2:
             with single_threaded():
-                self._own = self._believed(sight, rng)
-                self._own_weight = self._weigh(measured(sight.evidence))
-                if self._past and self._own_weight <= _HANDED:
-                    member = self.members[0]
-                    return self._most_promising(member, self.learn(sight, rng), sight, rng)
+                self._own = self._believed(len(known), rng)
+                own_weight = self._weigh(known)
+                if self._past and own_weight <= _HANDED:
+                    self._ensemble.weigh(self._noted(), self._own, own_weight)
+                    self._ensemble.learn(self.ledger, rng)
+                    return self._most_promising(self.members[0], rng)
         config = self._inner.ask(1)[0]
         return config if config not in self.pending else self._random_new(rng)
-
-    def _known(self) -> list[Evidence]:
-        return kept(list(self.ledger), _FIT_CAP)
 
     @property
     def _is_turn(self) -> bool:
         """Whether this ask is one for the ensemble, if it is to be trusted."""
         return bool(self._past) and self.n_asked < _MOST and (self.n_asked < _MIXED_FROM or self.n_asked % 2 == 0)
 
-    def _believed(self, sight: Sight, rng: np.random.Generator) -> GaussianModel | None:
+    def _believed(self, n_known: int, rng: np.random.Generator) -> GaussianModel | None:
         """This study's own model; None while it has too few trials."""
-        if len(measured(sight.evidence)) < _LEAST_JUDGED:
+        if n_known < _LEAST_JUDGED:
             return None
-        return GaussianLearner(self.n_features, _FIT_CAP).learn(sight, rng)
+        model = GaussianModel(self.n_features, _FIT_CAP)
+        model.learn(self.ledger, rng)
+        return model
 
-    def learn(self, sight: Sight, rng: np.random.Generator) -> RankingEnsemble:
-        """As `Learner.learn`: the ensemble by the weights of the last ask."""
+    def _noted(self) -> list[tuple[PastModel, float]]:
+        """The past studies with the weights of this ask, which the log is told."""
         self._log.n_asks += 1
         self._log.weights = {m.study.name: round(w, 3) for m, w in zip(self._past, self._weights, strict=True)}
-        pairs = list(zip(self._past, self._weights, strict=True))
-        self._failures.past = pairs
-        return RankingEnsemble(pairs, self._own, self._own_weight, sight.evidence)
+        return list(zip(self._past, self._weights, strict=True))
 
     def _weigh(self, some: list[Evidence]) -> float:
         """Weighs the past studies, drops those that rank like chance, and returns the own model's weight."""

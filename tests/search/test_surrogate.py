@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trimtab.model.gaussian_process import Hyper, LossScale
 from trimtab.search import Ledger
 from trimtab.search.acquisition import scored
-from trimtab.search.learner import Feasibility, GaussianLearner, GaussianModel, Sight
+from trimtab.search.surrogate import Feasibility, GaussianModel
 from trimtab.space import Config, Space
 
 from .driving import bowl
@@ -22,12 +21,10 @@ def told(space: Space, n: int) -> Ledger:
     return ledger
 
 
-def sight_of(space: Space, ledger: Ledger, *pending: Config) -> Sight:
-    return Sight(space, list(ledger), pending, frozenset(), space.default(), space.default())
-
-
-def fitted(ledger: Ledger, cap: int = 100) -> tuple[LossScale, Hyper]:
-    return GaussianLearner(2, cap)._fit([e for e in ledger if e.measured][:cap])
+def learned(ledger: Ledger, cap: int = 100) -> GaussianModel:
+    model = GaussianModel(2, cap)
+    model.learn(ledger, np.random.default_rng(1))
+    return model
 
 
 def test_pending_points_lose_their_worth() -> None:
@@ -36,19 +33,16 @@ def test_pending_points_lose_their_worth() -> None:
     ledger = told(space, 12)
     pending = Config({"a": 80, "b": 55})
     there = space.features([pending])
-    worth = []
-    for sight in (sight_of(space, ledger), sight_of(space, ledger, pending)):
-        model = GaussianModel(sight.evidence, sight.pending_features, *fitted(ledger), 100)
-        worth.append(scored(model, sight, (), rng)(there)[0])
-    assert worth[1] < worth[0] - 0.5
+    free = scored(learned(ledger), ledger, (), rng)(there)[0]
+    ledger.pending[pending] += 1
+    assert scored(learned(ledger), ledger, (), rng)(there)[0] < free - 0.5
 
 
 def test_a_model_keeps_the_best_and_the_latest() -> None:
     space = grid(2)
     ledger = told(space, 60)
     configs = [e.config for e in ledger]
-    model = GaussianModel(list(ledger), np.empty((0, 0)), *fitted(ledger, 20), 20)
-    kept = {leader.config for leader in model.leaders}
+    kept = {leader.config for leader in learned(ledger, 20).leaders}
     assert len(kept) == 20
     assert kept >= set(configs[-6:])
     assert kept >= set(sorted(configs, key=bowl)[:10])
@@ -57,33 +51,34 @@ def test_a_model_keeps_the_best_and_the_latest() -> None:
 def test_with_many_configs_a_fit_keeps_its_kernel() -> None:
     """The kernel of a large model is not chosen anew: it goes on from the hyper-parameters before."""
     space, rng = grid(2), np.random.default_rng(1)
-    ledger, learner = told(space, 125), GaussianLearner(2, 200)
-    learner.learn(sight_of(space, ledger), rng)
-    chosen = learner._chosen
+    ledger = told(space, 125)
+    model = learned(ledger, 200)
+    chosen = model._chosen
     assert chosen is not None
     for number, config in enumerate(space.sample(30, rng), start=500):
         ledger.tell(trial(config, number, bowl(config)))
-    learner.priors = ()
-    learner.learn(sight_of(space, ledger), rng)
-    assert learner._chosen is not None
-    assert learner._chosen[1] is chosen[1]
-    assert learner._chosen[0] is not chosen[0]
+    model.priors = ()
+    model.learn(ledger, rng)
+    assert model._chosen is not None
+    assert model._chosen[1] is chosen[1]
+    assert model._chosen[0] is not chosen[0]
 
 
 def test_models_grow_while_only_new_configs_come() -> None:
     """The grown model believes the same as one made anew; a repeat of an old config makes it start over."""
     space, none = grid(2), np.empty((0, 0))
     ledger = told(space, 15)
-    held = fitted(ledger)
-    old = GaussianModel(list(ledger), none, *held, 100)
+    grown = learned(ledger)
+    held = grown.scale, grown.base.hyper
     at = space.features(space.sample(5, np.random.default_rng(4)))
     more = [*space.sample(5, np.random.default_rng(9)), next(iter(ledger)).config]
     for number, config in enumerate(more, start=15):
         ledger.tell(trial(config, number, bowl(config) + 0.01))
-        grown, anew = (GaussianModel(list(ledger), none, *held, 100, previous) for previous in (old, None))
+        anew = GaussianModel(2, 100)
+        for model in (grown, anew):
+            model.believe(ledger.evidence, none, *held)
         for ours, theirs in zip(grown.predict(at), anew.predict(at), strict=True):
             assert ours == pytest.approx(theirs, rel=1e-6)
-        old = grown
 
 
 def test_the_border_is_seen_however_rare_failures_are() -> None:
@@ -93,7 +88,7 @@ def test_the_border_is_seen_however_rare_failures_are() -> None:
     for number, config in enumerate(space.sample(60, np.random.default_rng(2))):
         ledger.tell(crash(config, number) if float(config["c"]) > 90 else trial(config, number))
     feasibility = Feasibility(100)
-    assert feasibility.learn(sight_of(space, ledger)) is not None
+    assert feasibility.learn(ledger.evidence) is not None
     assert feasibility._hyper is not None
     effects = feasibility._hyper[0].effects
     assert np.argmax(effects) == 2
