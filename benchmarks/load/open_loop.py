@@ -17,9 +17,12 @@ from servers import Server, postgresql
 RATE = 10_000
 USERS = 64
 STALL_S = 1.0
-TIMES = ("response", "queue", "service", "lateness")
+TIMES = ("response", "queue", "service", "lateness", "wakeup")
+_NOTHING = "\\set nothing 1\n"
+"""A script that asks the server nothing: what is late then is late without any load."""
 _STALL_AT_S = 4.0
 _STALL_RUN_S = 10.0
+_IDLE_RUN_S = 20.0
 
 
 def _kept(found: dict[str, Any]) -> dict[str, Any]:
@@ -35,11 +38,21 @@ def _steady(spec: dict[str, Any], plan: Plan, wrapper: tuple[str, ...] = ()) -> 
     return _kept(run_ours({**spec, "duration_s": float(plan.open_s)}, wrapper=wrapper))
 
 
+_AS_ORDINARY = ("setpriv", "--bounding-set", "-sys_nice")
+
+
 def _ordinary(spec: dict[str, Any], plan: Plan) -> dict[str, Any] | None:
     """The steady run once more without the right to real-time priority, where there is that right to be dropped."""
     if os.getuid() != 0 or shutil.which("setpriv") is None:
         return None
-    return _steady(spec, plan, ("setpriv", "--bounding-set", "-sys_nice"))
+    return _steady(spec, plan, _AS_ORDINARY)
+
+
+def _idle(spec: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """How late a generator is on this machine that keeps the same schedule, as an ordinary user, and asks nothing."""
+    wrapper = _AS_ORDINARY if os.getuid() == 0 and shutil.which("setpriv") else ()
+    found = run_ours({**spec, "source": {"script": _NOTHING}, "duration_s": _IDLE_RUN_S}, wrapper=wrapper)
+    return {what: found[what] for what in ("lateness", "wakeup")}
 
 
 def _beside(server: Server, script: str, plan: Plan) -> dict[str, Any]:
@@ -69,5 +82,6 @@ def run(plan: Plan) -> dict[str, Any]:
         spec = {"driver": server.driver("reads"), "source": {"script": script}, "users": USERS, "rate": float(RATE)}
         steady, peer, ordinary = _steady(spec, plan), _beside(server, script, plan), _ordinary(spec, plan)
         stalled = [_stalled(server, spec, seed) for seed in range(1, plan.stalls + 1)]
+        idle = _idle(spec)
         facts = {"server": server.name, "rate_per_s": RATE, "users": USERS, "stall_s": STALL_S}
-    return {**facts, "steady": steady, "ordinary": ordinary, "pgbench": peer, "stalled": stalled}
+    return {**facts, "idle": idle, "steady": steady, "ordinary": ordinary, "pgbench": peer, "stalled": stalled}

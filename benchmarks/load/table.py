@@ -86,6 +86,10 @@ def _plain(run: Record | None) -> str:
     )
 
 
+_TIMES = {"wakeup": "woken late"}
+"""What the page calls times that are not called so."""
+
+
 def _open(found: Record) -> list[str]:
     steady, peer = found["steady"], found["pgbench"]
     lines = [
@@ -102,15 +106,25 @@ def _open(found: Record) -> list[str]:
     ]
     rows = []
     ordinary = [("steady, ordinary priority", found["ordinary"])] if found["ordinary"] else []
+    idle = [("nothing asked, ordinary priority", found["idle"])] if "idle" in found else []
     for name, run in (
         ("steady", steady),
         *ordinary,
+        *idle,
         *((f"stall {i}", run) for i, run in enumerate(found["stalled"], 1)),
     ):
-        for what in ("response", "queue", "service", "lateness"):
-            times = run[what]
+        for what in ("response", "queue", "service", "lateness", "wakeup"):
+            # Results that were made before have no wake-ups.
+            if (times := run.get(what)) is None:
+                continue
             rows.append(
-                [name, what, *(_ms(times[p]) for p in ("p50", "p99", "max")), f"{times['long']:,}", f"{times['n']:,}"]
+                [
+                    name,
+                    _TIMES.get(what, what),
+                    *(_ms(times[p]) for p in ("p50", "p99", "max")),
+                    f"{times['long']:,}",
+                    f"{times['n']:,}",
+                ]
             )
     return [*lines, *_table(["run", "time", "p50", "p99", "max", "> 0.5 s", "operations"], rows)]
 

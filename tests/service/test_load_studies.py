@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -11,7 +12,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.fakes import Silent
 from tests.service.conftest import Debian, Place, Ran, servers_under
+from trimtab.records import Role
+from trimtab.study import load_study_file, tune
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -97,6 +101,26 @@ def test_ycsb_a_is_tuned_and_reported(place: Place) -> None:
     report = place.run("report", "e2e")
     assert report.code == 0
     assert report.out.startswith("Study e2e")
+    assert servers_under(place.folder) == []
+
+
+@pytest.mark.full  # the quick ones: tests/study/test_generator_grows.py, and the threads in tests/workload/test_remote.py
+def test_ycsb_c_that_needs_more_than_one_generator_thread_is_tuned(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # How busy one thread is depends on the machine: here any is too busy at the baseline.
+    monkeypatch.setattr("trimtab.trial.generator._HALF", 0.0)
+    monkeypatch.setenv("TRIMTAB_CACHE", str(place.cache))
+    write(place, EMBEDDED, 'kind = "ycsb"\nworkload = "C"\nrecords = 2000\nload = { users = 16 }')
+    listener = Silent()
+    record, trials = tune(load_study_file(place.folder / "study.toml"), place.folder / "state", listener)
+    assert record.status in ("proven", "no_improvement")
+    measured = [trial.measurement for trial in trials if trial.measurement is not None]
+    n_threads = min(16, len(os.sched_getaffinity(0)))
+    assert {m.n_threads for m in measured} == {n_threads}
+    assert {trial.role for trial in trials} > {Role.BASELINE}
+    told = [text for text in listener.phases if text.startswith("the load generator was busy")]
+    assert (len(told) > 0) == (n_threads > 1)
     assert servers_under(place.folder) == []
 
 

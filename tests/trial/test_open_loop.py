@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from trimtab.measure import QueryLog, SecondLog
+from trimtab.measure import Buckets, QueryLog, SecondLog
 from trimtab.records import Endpoint
 from trimtab.trial import MeasurePlan
 from trimtab.trial.load import LoadResult, measure_load
@@ -51,6 +52,49 @@ class ColdServer:
             labels=("q",), start_s=end - 0.01, end_s=end, outcome=np.zeros(n, "u1"), errors=(), duration_s=length,
             client_cpu_s=0.0, **columns,
         )  # fmt: skip
+
+
+class StatedRate(ColdServer):
+    """As above, with each second's own response times, which are lognormal once the server is warm."""
+
+    warm_p99_ms = float(5 * np.exp(0.5 * 2.3263))
+
+    def __init__(self, n_cold: int) -> None:
+        super().__init__(n_cold, is_open=True)
+        self.seconds: list[np.ndarray] = []
+
+    def frame(self, timeout_s: float) -> Frame:
+        cold = max(0.0, 1 - self.second / self.n_cold)
+        values = 5e3 * (1 + 20 * cold) * np.exp(0.5 * self.rng.standard_normal(self.rng.poisson(2000)))
+        self.seconds.append(np.maximum(1, values.astype(np.int64)))
+        self.second += 1
+        n, p95 = len(values), int(np.percentile(values, 95))
+        return Frame(second=self.second - 1, n_ok=n, n_error=0, credited=n, response_p95_us=p95, is_open=True)
+
+    def stop(self) -> SecondLog:
+        counted = [np.unique(values, return_counts=True) for values in self.seconds]
+        rows = [
+            (s, 0, int(v), int(n))
+            for s, (values, counts) in enumerate(counted)
+            for v, n in zip(values, counts, strict=True)
+        ]
+        buckets, n = Buckets.of(rows), np.array([len(values) for values in self.seconds])
+        zeros = np.zeros(self.second)
+        return SecondLog(
+            labels=("q",), duration_s=float(self.second), credited=n.astype(float), response=buckets, service=buckets, offered=n,
+            shed=zeros.astype(int), timed_out=zeros.astype(int), client_cpu_s=zeros, steal_s=zeros, is_open=True, users=64,
+        )  # fmt: skip
+
+
+def test_at_a_stated_rate_the_p99_of_the_window_is_that_of_the_warm_server() -> None:
+    server = StatedRate(15)
+    found = measured(server, MeasurePlan(window_s=10, window_max_s=10, warmup_floor_s=2, warmup_cap_s=40)).measurement
+    assert found is not None
+    p99 = found.latency_ms["p99"]
+    assert p99.low <= server.warm_p99_ms <= p99.high
+    assert p99.estimate == pytest.approx(server.warm_p99_ms, rel=0.1)
+    cold = float(np.percentile(np.concatenate(server.seconds[:10]), 99)) / 1e3
+    assert cold > 5 * p99.high, "the first ten seconds, which a throughput that is steady at once would have measured"
 
 
 def measured(server: ColdServer, plan: MeasurePlan = PLAN) -> LoadResult:

@@ -123,3 +123,22 @@ def test_threads_of_the_generator() -> None:
     assert raised.value.hint == 'use threads = "auto", or at most 2'
     assert LoadModel.from_settings({"users": 2, "threads": 5}).n_threads(2) == 2
     assert LoadModel.from_settings({"users": 9, "threads": 5}).with_rate(50.0).threads == 5
+
+
+def test_auto_takes_as_many_threads_as_a_study_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(6)))
+    auto = LoadModel.from_settings({"users": 20})
+    grown = auto.with_threads(4)
+    assert [grown.n_threads(cores) for cores in (1, 3, 6, 8, 64)] == [1, 3, 4, 4, 16]
+    assert grown.with_threads(99).n_threads(6) == 6
+    assert LoadModel.from_settings({"users": 3}).with_threads(99).n_threads(6) == 3
+    # Nothing changes: enough already, or the user has said how many.
+    assert auto.with_threads(1) is auto
+    assert grown.with_threads(4) is grown
+    fixed = LoadModel.from_settings({"threads": 2})
+    assert fixed.with_threads(4) is fixed
+    # Of several generators, whose cores only they know, each has its share, and each of their threads has a user.
+    two = LoadModel.from_settings({"users": 20, "from": ["local", "local"]}).with_threads(5)
+    assert [two.n_threads(cores) for cores in (2, 4, 64)] == [2, 3, 16]
+    few = LoadModel.from_settings({"users": 2, "from": ["local", "local"]})
+    assert few.with_threads(8).n_threads(4) == 1

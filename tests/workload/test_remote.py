@@ -107,6 +107,16 @@ def test_two_processes_are_the_same_load_as_two_threads(prepared: Endpoint) -> N
     await_sessions(prepared, 0)
 
 
+@pytest.mark.parametrize("load", [{}, {"from": TWO}])
+def test_a_generator_that_needs_more_threads_has_them(prepared: Endpoint, load: dict[str, Any]) -> None:
+    workload = ycsb(rate=200, **load).with_threads(4)
+    log = logged(workload.start(prepared, seed=7, duration_s=1.0))
+    n_cores = len(os.sched_getaffinity(0))
+    n_most = 2 * min(2, n_cores) if load else min(4, n_cores)
+    assert (log.errors, log.n_threads, log.response.total > 0) == ((), n_most, True)
+    assert log.wait_s is None or log.wait_s.shape[1] == n_most
+
+
 def test_seconds_and_the_log_agree_while_the_load_runs(prepared: Endpoint) -> None:
     run = ycsb(**{"from": TWO}).start(prepared, seed=1, duration_s=30.0)
     frame = run.frame(30.0)

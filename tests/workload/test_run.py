@@ -146,6 +146,9 @@ def test_a_mix_runs_to_its_end(small: Endpoint, server: Endpoint) -> None:
     assert run.is_done
     log = run.stop()
     assert [frame.second for frame in frames] == [0, 1]
+    # What `bench` shows live, and what a guard compares.
+    assert all(0 < frame.response_p50_us <= frame.response_p95_us <= frame.response_p99_us for frame in frames)
+    assert sum(frame.client_cpu_s for frame in frames) > 0
     assert set(log.labels) == {"q6", "q13"}
     assert counts(log, Outcome.ERROR) == counts(log, Outcome.TIMED_OUT) == {}
     assert counts(log, Outcome.OK)["q6"] > 2

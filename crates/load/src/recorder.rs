@@ -216,11 +216,6 @@ impl Recorder {
         self.is_closed = true;
     }
 
-    /// When the open second ends.
-    pub(crate) fn edge_ns(&self) -> u64 {
-        self.edge_ns
-    }
-
     /// Takes out everything recorded since the last time.
     pub(crate) fn drain(&mut self) -> Batch {
         if !self.is_closed {

@@ -20,11 +20,37 @@ use crate::recorder::{Batch, Ending, Recorder, Success};
 use crate::schedule::NEVER;
 use crate::timer::Timer;
 
-/// The timer fires at least so often, so that it is known how late this thread runs when nobody waits for the timer.
-const PROBE_NS: u64 = 50_000_000;
+/// The timers of all workers together fire at least so often, so that it is known how late their threads run when nobody waits
+/// for a timer.
+const PROBE: Duration = Duration::from_millis(50);
+
+/// That of each fires at least so often.
+const PROBE_MAX: Duration = Duration::from_millis(500);
+
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// Stands for a timer that must be armed whatever comes next.
 const UNARMED: u64 = 0;
+
+/// What time it is for whoever watches over the users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bell {
+    /// A second is over.
+    Second,
+    /// The run ends by itself.
+    End,
+}
+
+/// When what happens to the users of one worker, from the run's start on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub(crate) start: Instant,
+    pub(crate) duration: Duration,
+    /// An operation is cut off after this time.
+    pub(crate) operation_timeout: Duration,
+    /// How many workers there are.
+    pub(crate) n_workers: u32,
+}
 
 /// Why a user does not go on with what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +64,13 @@ pub(crate) enum Interruption {
 /// See the module.
 pub(crate) struct Room {
     start: Instant,
+    end_ns: u64,
     timeout_ns: u64,
+    probe_ns: u64,
+    /// Of whoever waits for the bell, when it rings next, and whether it has rung since it was heard last.
+    watcher: RefCell<Option<Waker>>,
+    bell_ns: Cell<u64>,
+    has_rung: Cell<bool>,
     recorder: RefCell<Recorder>,
     queue: Option<RefCell<Queue>>,
     pacer: RefCell<Pacer>,
@@ -69,18 +101,23 @@ struct Pacer {
 
 impl Room {
     pub(crate) fn new(
-        start: Instant,
-        operation_timeout: Duration,
+        Times { start, duration, operation_timeout, n_workers }: Times,
         n_users: usize,
         recorder: Recorder,
         queue: Option<Queue>,
         timer: Timer,
     ) -> Rc<Self> {
-        let timeout_ns = u64::try_from(operation_timeout.as_nanos()).unwrap_or(NEVER);
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(NEVER);
+        let (end_ns, timeout_ns) = (nanoseconds(duration), nanoseconds(operation_timeout));
         let pacer = Pacer { timer, armed_ns: NEVER, alarms: BinaryHeap::new(), sweep_ns: timeout_ns };
         Rc::new(Self {
             start,
+            end_ns,
             timeout_ns,
+            probe_ns: nanoseconds((PROBE * n_workers).min(PROBE_MAX)),
+            watcher: RefCell::new(None),
+            bell_ns: Cell::new(SECOND_NS.min(end_ns)),
+            has_rung: Cell::new(false),
             recorder: RefCell::new(recorder),
             queue: queue.map(RefCell::new),
             pacer: RefCell::new(pacer),
@@ -94,14 +131,22 @@ impl Room {
         self.start.elapsed().as_nanos() as u64
     }
 
-    /// When the open second ends.
-    pub(crate) fn edge(&self) -> Instant {
-        self.start + Duration::from_nanos(self.recorder.borrow().edge_ns())
-    }
-
-    /// When the run ends by itself.
-    pub(crate) fn end(&self, duration: Duration) -> Instant {
-        self.start + duration
+    /// Waits until a second is over, or the run.
+    ///
+    /// The pacer's own timer rings: with one of the runtime's, the kernel would set and clear a timer whenever the thread sleeps,
+    /// which is once in each operation of a single user.
+    pub(crate) async fn bell(&self) -> Bell {
+        poll_fn(|cx| {
+            if self.now_ns() >= self.end_ns {
+                return Poll::Ready(Bell::End);
+            }
+            if self.has_rung.take() {
+                return Poll::Ready(Bell::Second);
+            }
+            park(&self.watcher, cx);
+            Poll::Pending
+        })
+        .await
     }
 
     /// What was recorded since the last time.
@@ -132,6 +177,8 @@ impl Room {
     fn poll_pace(&self, cx: &mut Context<'_>) -> Poll<()> {
         while !self.is_stopped.get() {
             let now_ns = self.now_ns();
+            // What is due at a second's edge is the next second's.
+            let bell_ns = self.ring_bell(now_ns);
             self.admit(now_ns);
             let next_due_ns = self.queue.as_ref().map_or(NEVER, |queue| queue.borrow().next_ns());
             let mut pacer = self.pacer.borrow_mut();
@@ -139,7 +186,8 @@ impl Room {
             if now_ns >= pacer.sweep_ns {
                 pacer.sweep_ns = self.sweep(now_ns);
             }
-            let next_ns = next_due_ns.min(next_alarm_ns).min(pacer.sweep_ns).min(now_ns.saturating_add(PROBE_NS));
+            let next_ns = next_due_ns.min(next_alarm_ns).min(pacer.sweep_ns).min(bell_ns);
+            let next_ns = next_ns.min(now_ns.saturating_add(self.probe_ns));
             if now_ns >= pacer.armed_ns {
                 if pacer.armed_ns != UNARMED {
                     self.recorder.borrow_mut().woke(now_ns - pacer.armed_ns);
@@ -153,6 +201,22 @@ impl Room {
             }
         }
         Poll::Ready(())
+    }
+
+    /// Tells whoever watches when a second is over, or the run; when it rings next.
+    fn ring_bell(&self, now_ns: u64) -> u64 {
+        let bell_ns = self.bell_ns.get();
+        if now_ns < bell_ns {
+            return bell_ns;
+        }
+        self.recorder.borrow_mut().roll(now_ns);
+        let next_ns = (now_ns / SECOND_NS + 1) * SECOND_NS;
+        // Behind the end there is nothing more to ring for.
+        let next_ns = if now_ns < self.end_ns { next_ns.min(self.end_ns) } else { NEVER };
+        self.bell_ns.set(next_ns);
+        self.has_rung.set(true);
+        wake(&self.watcher);
+        next_ns
     }
 
     /// Cuts off what has taken too long; when to look again.
@@ -212,16 +276,24 @@ impl Pacer {
 
 impl Chair {
     fn wake(&self) {
-        if let Some(waker) = &*self.waker.borrow() {
-            waker.wake_by_ref();
-        }
+        wake(&self.waker);
     }
 
     fn park(&self, cx: &Context<'_>) {
-        let mut waker = self.waker.borrow_mut();
-        if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-            *waker = Some(cx.waker().clone());
-        }
+        park(&self.waker, cx);
+    }
+}
+
+fn wake(waker: &RefCell<Option<Waker>>) {
+    if let Some(waker) = &*waker.borrow() {
+        waker.wake_by_ref();
+    }
+}
+
+fn park(waker: &RefCell<Option<Waker>>, cx: &Context<'_>) {
+    let mut waker = waker.borrow_mut();
+    if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+        *waker = Some(cx.waker().clone());
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 use crate::cpu::{Priority, take_precedence};
 use crate::driver::{Driver, Failure, Session};
@@ -18,7 +18,7 @@ use crate::model::{Model, Think};
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::recorder::{Batch, Extras, Recorder};
-use crate::room::{Room, Seat};
+use crate::room::{Bell, Room, Seat, Times};
 use crate::schedule::Place;
 use crate::source::Sources;
 use crate::timer::Timer;
@@ -157,7 +157,8 @@ pub(crate) async fn run<D: Driver>(job: Job<D>, mut commands: mpsc::UnboundedRec
     let extras = Extras { keeps_rows: plan.keeps_rows, reads_steal, works_here: D::WORKS_HERE, priority };
     let recorder = Recorder::new(&users, labels, extras);
     let Limits { duration, operation_timeout, connect_timeout, cancel_grace } = plan.limits;
-    let room = Room::new(start, operation_timeout, users.len(), recorder, queue, timer);
+    let times = Times { start, duration, operation_timeout, n_workers: place.n_workers };
+    let room = Room::new(times, users.len(), recorder, queue, timer);
     let manners = Manners { think, connect_timeout, cancel_grace, max_tries: plan.max_tries };
     let attendant = attend(&driver, connect_timeout);
     let mut tasks = JoinSet::new();
@@ -170,7 +171,7 @@ pub(crate) async fn run<D: Driver>(job: Job<D>, mut commands: mpsc::UnboundedRec
         let room = Rc::clone(&room);
         async move { room.pace().await }
     });
-    supervise(&mut tasks, &room, duration, &mut commands, &outbox).await;
+    supervise(&mut tasks, &room, &mut commands, &outbox).await;
     pacer.abort();
     finish(&mut tasks, &room, &outbox).await;
     attendant.abort();
@@ -198,11 +199,9 @@ async fn finish(users: &mut JoinSet<()>, room: &Room, outbox: &Outbox) {
 async fn supervise(
     users: &mut JoinSet<()>,
     room: &Room,
-    duration: Duration,
     commands: &mut mpsc::UnboundedReceiver<Command>,
     outbox: &Outbox,
 ) {
-    let end = room.end(duration);
     loop {
         tokio::select! {
             command = commands.recv() => match command {
@@ -214,8 +213,10 @@ async fn supervise(
                 Some(ended) => resume_panic(ended),
                 None => return,
             },
-            () = sleep_until(end) => return,
-            () = sleep_until(room.edge()) => outbox.send(Event::Second(room.drain())),
+            bell = room.bell() => match bell {
+                Bell::Second => outbox.send(Event::Second(room.drain())),
+                Bell::End => return,
+            },
         }
     }
 }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trimtab.measure.spread import relative_range, spread_evidence, spread_ratio
     from trimtab.measure.steady import SteadyDetector, warmup_end
     from trimtab.measure.summary import summarise
+    from trimtab.measure.validity import cpu_limit
 else:
     __getattr__ = deferred(
         __name__,
@@ -39,6 +40,7 @@ else:
             "spread": "relative_range spread_evidence spread_ratio",
             "steady": "SteadyDetector warmup_end",
             "summary": "summarise",
+            "validity": "cpu_limit",
         },
     )
 
@@ -63,6 +65,7 @@ __all__ = [
     "anytime_interval",
     "batch_means_interval",
     "compare_pairs",
+    "cpu_limit",
     "credited_series",
     "decode_histogram",
     "encode_latencies",

@@ -177,11 +177,14 @@ def run_flow(
         listener: told of everything.
         is_interrupted: asked before every trial, and every second while one runs.
     """
-    recorded = Recorded(history.trials(record.id), listener.phase)
+    known = history.trials(record.id)
+    recorded = Recorded(known, listener.phase)
     with (
         shown_now(state_dir, record, listener, is_interrupted) as (listener, is_interrupted),
         open_room(stage, state_dir, record.name, listener, is_interrupted) as room,
     ):
+        room.generator.recall(known)
+        room.use(stage.workload)
         study = Study(task, flow, say=listener.phase, numbers_from=recorded.next_number)
         result = drive(
             study,

@@ -31,6 +31,7 @@ from trimtab.trial.deadman import DeadMan
 from trimtab.trial.draft import Draft
 from trimtab.trial.entry import FAILED, Entry
 from trimtab.trial.forensics import Diagnosis, Sentinel, cleared, retried, stuck, told
+from trimtab.trial.generator import Generator
 from trimtab.trial.guard import GuardLimits
 from trimtab.trial.guarding import Guarding
 from trimtab.trial.journal import Journal
@@ -97,6 +98,7 @@ class TrialRoom:
         self.guarding = guarding or Guarding(GuardLimits(), state_dir / "stop")
         self._say = say
         self._start_states = StartStates(stack, say)
+        self.generator = Generator(say)
         self._entry: Entry | None = None
         self._deadman: DeadMan | None = None
         self._is_changed = False
@@ -148,7 +150,7 @@ class TrialRoom:
         """The trials from here on run `workload`: the same data, for instance at another rate."""
         # Another kind of work finds the wrong pages in the caches.
         self._is_warm = self._is_warm and workload.context.workload == self._workload.context.workload
-        self._workload = workload
+        self._workload = self.generator.sized(workload)
 
     def restore(self) -> float:
         """Puts the target back as it was found; seconds it took. Does nothing when nothing is changed.
@@ -399,8 +401,9 @@ class TrialRoom:
                 raise Interrupted
             status, reason = self._judge(result, plan)
             elapsed = time.monotonic() - started
-            if is_worth_another_run(status, result) and n_invalid < _MAX_INVALID_RETRIES:
-                n_invalid += 1
+            ran, self._workload = self._workload, self.generator.larger(self._workload, result, is_baseline)
+            if self._workload is not ran or (is_worth_another_run(status, result) and n_invalid < _MAX_INVALID_RETRIES):
+                n_invalid += self._workload is ran
                 costs.add("failed", elapsed)
                 continue
             costs.add("warmup", result.warmup_s)

@@ -13,6 +13,7 @@ from trimtab.workload.base import (
     RightsWorkload,
     ScriptedWorkload,
     StartState,
+    ThreadedWorkload,
     Workload,
 )
 from trimtab.workload.cycle import CycledWorkload
@@ -33,5 +34,6 @@ __all__ = [
     "RightsWorkload",
     "ScriptedWorkload",
     "StartState",
+    "ThreadedWorkload",
     "Workload",
 ]

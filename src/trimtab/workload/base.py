@@ -22,6 +22,7 @@ __all__ = [
     "RightsWorkload",
     "ScriptedWorkload",
     "StartState",
+    "ThreadedWorkload",
     "Workload",
 ]
 
@@ -135,7 +136,7 @@ class Workload(Protocol):
       It ends by itself after `duration_s` (the cap), or by `stop`.
 
     What only some workloads can do is in protocols of their own: `RightsWorkload`, `ScriptedWorkload`, `ResettableWorkload`,
-    `RatedWorkload`, `RemarkingWorkload`, `DeployedWorkload`, `CountingWorkload`.
+    `RatedWorkload`, `ThreadedWorkload`, `RemarkingWorkload`, `DeployedWorkload`, `CountingWorkload`.
     """
 
     kind: str
@@ -194,6 +195,17 @@ class RatedWorkload(Workload, Protocol):
 
         Raises:
             UsageError: its settings allow no open loop, or the rate is not positive or out of reach.
+        """
+
+
+@runtime_checkable
+class ThreadedWorkload(Workload, Protocol):
+    """A workload whose generator can have more threads."""
+
+    def with_threads(self, least: int) -> Workload:
+        """The same load from a generator of at least so many threads, or as many as its machine has cores; `self` stays as it is.
+
+        `self` where that changes nothing: the user has said how many threads there are, or there are no more cores.
         """
 
 

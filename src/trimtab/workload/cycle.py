@@ -29,6 +29,7 @@ from trimtab.workload.base import (
     RightsWorkload,
     ScriptedWorkload,
     StartState,
+    ThreadedWorkload,
     Workload,
 )
 from trimtab.workload.table import Table
@@ -59,6 +60,11 @@ class _Under:
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
         """As the workload itself."""
         return self.inner.start(endpoint, seed=seed, duration_s=duration_s)
+
+    def with_threads(self, least: int) -> _Under:
+        """See `ThreadedWorkload`."""
+        inner = self.inner.with_threads(least) if isinstance(self.inner, ThreadedWorkload) else self.inner
+        return self if inner is self.inner else _Under(inner, self.context, self._ready, self._is_fresh)
 
     def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
         """The start state, once for all contexts that share it."""

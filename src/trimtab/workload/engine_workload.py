@@ -76,7 +76,15 @@ class EngineWorkload(ABC):
         Raises:
             UsageError: the rate is out of reach.
         """
-        return type(self)(replace(self.settings, load=self.settings.load.with_rate(rate_per_s)))  # type: ignore[call-arg]
+        return self._with_load(self.settings.load.with_rate(rate_per_s))
+
+    def with_threads(self, least: int) -> Self:
+        """See `ThreadedWorkload`."""
+        load = self.settings.load.with_threads(least)
+        return self if load is self.settings.load else self._with_load(load)
+
+    def _with_load(self, load: LoadModel) -> Self:
+        return type(self)(replace(self.settings, load=load))  # type: ignore[call-arg]
 
     def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
         """A fresh copy of the data for runs that write; None when runs use the data itself."""

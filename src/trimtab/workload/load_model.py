@@ -2,7 +2,7 @@
 
 [workload.load]
 users = 16                # connections that are kept busy (closed), or that requests are spread over (open)
-threads = "auto"          # of the generator; auto: one for each four cores
+threads = "auto"          # of the generator; auto: one for each four cores, and more where a study finds that they are needed
 from = ["ssh://loadgen1"] # where it runs: processes of their own, here ("local") or elsewhere; without it: in Trimtab itself
 model = "closed"          # the next request when the last one is answered; "open": when it is due
 think = "10ms"            # closed: pause between an answer and the next request
@@ -14,6 +14,8 @@ profile = { kind = "ramp", to = 4000, over = "60s" }
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -92,6 +94,7 @@ class LoadModel:
     Attributes:
         users: connections.
         threads: of each generator, which share the users; 0: as many as its machine's cores suggest.
+        least_threads: when `threads` is 0: of all generators together, at least so many where their machines have the cores.
         generators: where the load comes from, in processes of their own; none: from this process.
         is_open: whether requests come by a schedule (open loop) and not after the last answer (closed loop).
         think_s: closed loop: pause of a user before its next request.
@@ -105,6 +108,7 @@ class LoadModel:
 
     users: int = DEFAULT_USERS
     threads: int = 0
+    least_threads: int = 0
     generators: tuple[Place, ...] = ()
     is_open: bool = False
     think_s: float = 0.0
@@ -169,13 +173,22 @@ class LoadModel:
             start_s=0.0,
         )
 
+    def with_threads(self, least: int) -> LoadModel:
+        """The same from generators of at least `least` threads in all; `self` where that changes nothing."""
+        other = replace(self, least_threads=least)
+        here = len(os.sched_getaffinity(0))
+        is_same = self.threads > 0 or (not self.generators and other.n_threads(here) == self.n_threads(here))
+        return self if is_same else other
+
     def n_threads(self, n_cores: int) -> int:
         """Threads of the generator on a machine of so many cores.
 
         Raises:
             LoadError: the study file asks for more than there are cores; they would wait for each other.
         """
-        wanted = min(self.threads or max(1, n_cores // _CORES_PER_THREAD), self.users)
+        n_generators = max(1, len(self.generators))
+        needed = min(math.ceil(self.least_threads / n_generators), self.users // n_generators, n_cores)
+        wanted = min(self.threads or max(1, n_cores // _CORES_PER_THREAD, needed), self.users)
         if wanted > n_cores:
             raise LoadError(
                 f"{_NAME} threads={self.threads} is more than the load generator's machine has: cores={n_cores}",

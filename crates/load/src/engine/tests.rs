@@ -105,7 +105,8 @@ fn frames_come_while_it_runs() {
 
 #[test]
 fn a_panic_in_a_driver_is_told() {
-    let load = running(vec![stream(FakeRequest::Panic, true), stream(FakeRequest::Answer(1), true)], 2);
+    // The other one sends one request only: two have been sent when both have.
+    let load = running(vec![stream(FakeRequest::Panic, true), stream(FakeRequest::Hang(1), true)], 2);
     assert!(matches!(load.stop(), Err(LoadError::Worker)));
 }
 

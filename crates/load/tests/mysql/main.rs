@@ -180,6 +180,50 @@ fn answers_are_validated() {
 }
 
 #[test]
+fn a_prepared_statement_follows_its_table_and_its_parameters() {
+    with_server(|access| async move {
+        let mut other = connect(&access, &[]).await;
+        let setup = "CREATE OR REPLACE TABLE t_follow (a INT, b INT); INSERT INTO t_follow VALUES (7, 8); \
+                     CREATE OR REPLACE PROCEDURE p_follow() BEGIN SELECT a FROM t_follow; SELECT 'x', b FROM t_follow; END";
+        run(&mut other, setup).await.expect("created");
+        let statements = ["SELECT a, b FROM t_follow WHERE b = ?", "CALL p_follow()", "SELECT ?"];
+        let mut session = connect(&access, &statements).await;
+        // The server may describe columns only once: what it says then must hold until it says something else.
+        let changes = [
+            ("DO 1", ["7", "8"]),
+            ("ALTER TABLE t_follow MODIFY a VARCHAR(9)", ["7", "8"]),
+            ("UPDATE t_follow SET a = 'more'", ["more", "8"]),
+            ("ALTER TABLE t_follow ADD c INT FIRST, MODIFY b BIGINT UNSIGNED", ["more", "8"]),
+        ];
+        for (change, expected) in changes {
+            run(&mut other, change).await.expect("changed");
+            let mut request = SqlRequest { wants_row: true, ..prepared(0) };
+            request.params.push_int(8);
+            let call = SqlRequest { wants_row: true, ..prepared(1) };
+            for _ in 0..2 {
+                let found = ask(&mut session, &request).await.expect("a row").first_row;
+                assert_eq!(found, Some(some(&expected)), "{change}");
+                let answer = ask(&mut session, &call).await.expect("two results");
+                assert_eq!(answer, Answer { rows: 2, first_row: Some(some(&expected[..1])) }, "{change}");
+            }
+        }
+        for value in ["a", "b"] {
+            let mut request = SqlRequest { wants_row: true, ..prepared(2) };
+            for expected in [some(&["1"]), vec![None], some(&["2"]), some(&[value])] {
+                request.params.clear();
+                match expected[0].as_deref().map(|text| text.parse().map_err(|_| text)) {
+                    None => request.params.push_null(),
+                    Some(Ok(number)) => request.params.push_int(number),
+                    Some(Err(text)) => request.params.push_text(text),
+                }
+                assert_eq!(ask(&mut session, &request).await.expect("a row").first_row, Some(expected));
+            }
+        }
+        run(&mut other, "DROP PROCEDURE p_follow; DROP TABLE t_follow").await.expect("dropped");
+    });
+}
+
+#[test]
 fn long_rows_and_requests_pass() {
     with_server(|access| async move {
         let mut session = connect(&access, &["SELECT REPEAT('x', ?)", "SELECT LENGTH(?)"]).await;

@@ -78,6 +78,11 @@ class HttpWorkload:
         """
         return type(self)(replace(self.settings, load=self.settings.load.with_rate(rate_per_s)))
 
+    def with_threads(self, least: int) -> Self:
+        """See `ThreadedWorkload`."""
+        load = self.settings.load.with_threads(least)
+        return self if load is self.settings.load else type(self)(replace(self.settings, load=load))
+
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
         """Asks for every page once; changes nothing but what those that write do.
 

@@ -139,6 +139,11 @@ class SiteLoad:
         """
         return replace(self, load=self.load.with_rate(rate_per_s))
 
+    def with_threads(self, least: int) -> Self:
+        """See `ThreadedWorkload`."""
+        load = self.load.with_threads(least)
+        return self if load is self.load else replace(self, load=load)
+
     def shares(self) -> dict[str, float]:
         """State -> share of all interactions in the long run."""
         return stationary_shares(self.site.mix(self.mix), self.site.start)

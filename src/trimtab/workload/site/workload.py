@@ -61,6 +61,11 @@ class SiteWorkload:
         """
         return type(self)(self.browsers.with_rate(rate_per_s))
 
+    def with_threads(self, least: int) -> Self:
+        """See `ThreadedWorkload`."""
+        browsers = self.browsers.with_threads(least)
+        return self if browsers is self.browsers else type(self)(browsers)
+
     def remarks(self, log: SecondLog, window_s: tuple[float, float]) -> tuple[str, ...]:
         """See `SiteLoad.remarks`."""
         return self.browsers.remarks(log, window_s)

@@ -13,6 +13,7 @@ from trimtab.records import Context, DataRights, Endpoint
 from trimtab.workload.base import Preparation, StartState
 from trimtab.workload.engine_run import ScriptPart, check_scripts, script_source
 from trimtab.workload.engine_workload import EngineWorkload
+from trimtab.workload.load_model import LoadModel
 from trimtab.workload.run_database import RunDatabase
 from trimtab.workload.scripts import digest
 from trimtab.workload.server import ServerError, server_of
@@ -49,9 +50,9 @@ class SqlWorkload(EngineWorkload):
                 '(each trial on a fresh copy), "undo" (your script), or "none"; or read_only = true if they do not write',
             )
 
-    def with_rate(self, rate_per_s: float) -> Self:
-        """See `EngineWorkload`; with the same values of columns."""
-        other = super().with_rate(rate_per_s)
+    def _with_load(self, load: LoadModel) -> Self:
+        """With the same values of columns."""
+        other = super()._with_load(load)
         other._parameters = self._parameters
         return other
 

@@ -103,6 +103,11 @@ class AppWorkload(ABC):
         """
         return type(self)(self.data, self.load.with_rate(rate_per_s))
 
+    def with_threads(self, least: int) -> Self:
+        """See `ThreadedWorkload`."""
+        load = self.load.with_threads(least)
+        return self if load is self.load else type(self)(self.data, load)
+
     def remarks(self, log: SecondLog, window_s: tuple[float, float]) -> tuple[str, ...]:
         """See `SiteLoad.remarks`."""
         return self.load.remarks(log, window_s)

@@ -8,6 +8,7 @@ use super::door::Door;
 use super::ed25519;
 use super::failure;
 use super::fields::{Fields, put_text};
+use super::reply::Form;
 use super::rsa::PublicKey;
 use super::wire::Wire;
 use crate::driver::access::Access;
@@ -32,6 +33,10 @@ pub(super) mod capability {
     pub(crate) const PLUGIN_AUTH_LENGTH: u32 = 1 << 21;
     /// Rows end with an OK packet, and descriptions of columns with nothing.
     pub(crate) const DEPRECATE_EOF: u32 = 1 << 24;
+
+    /// MariaDB's own, which stand in a field of their own: a prepared statement's columns are described again only when they
+    /// have changed. Before a server that has them, a client leaves `LONG_PASSWORD` out, as the server does.
+    pub(super) const CACHE_METADATA: u32 = 1 << 4;
 
     pub(super) const REQUIRED: u32 = PROTOCOL_41 | SECURE_CONNECTION | PLUGIN_AUTH;
     pub(super) const WANTED: u32 = REQUIRED
@@ -67,7 +72,35 @@ pub(super) struct Entered {
     pub(super) wire: Wire<Channel>,
     /// The server's number of the connection, which KILL takes.
     pub(super) thread: u32,
-    pub(super) capabilities: u32,
+    pub(super) agreed: Agreed,
+}
+
+/// What client and server have agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Agreed {
+    capabilities: u32,
+    /// MariaDB's own.
+    extended: u32,
+}
+
+impl Agreed {
+    /// All that both can do.
+    fn with(greeting: &Greeting) -> Self {
+        let capabilities = capability::WANTED & greeting.capabilities;
+        // Where descriptions of columns end with a packet of their own, nothing says whether it comes without them.
+        let is_known = capabilities & capability::DEPRECATE_EOF != 0;
+        Self { capabilities, extended: if is_known { capability::CACHE_METADATA & greeting.extended } else { 0 } }
+    }
+
+    fn has(self, capability: u32) -> bool {
+        self.capabilities & capability != 0
+    }
+
+    /// How the server writes its answers.
+    pub(super) fn form(self, is_binary: bool) -> Form {
+        let tells_metadata = self.extended & capability::CACHE_METADATA != 0;
+        Form { is_binary, has_eof: !self.has(capability::DEPRECATE_EOF), tells_metadata }
+    }
 }
 
 /// Opens a connection to the server behind `door`.
@@ -77,23 +110,23 @@ pub(super) async fn enter(door: &Door, access: &Access) -> Result<Entered, Failu
     let mut wire = Wire::new(Channel::Plain(socket));
     let greeting = wire.next().await.map_err(|error| Failure::lost(&context, &error))?;
     let greeting = Greeting::read(greeting, &context)?;
-    let mut capabilities = capability::WANTED & greeting.capabilities;
+    let mut agreed = Agreed::with(&greeting);
     if !access.database.is_empty() {
-        capabilities |= capability::CONNECT_WITH_DB;
+        agreed.capabilities |= capability::CONNECT_WITH_DB;
     }
     let mut is_secret = door.is_local();
     if wants_tls(door, &greeting, &context)? {
-        capabilities |= capability::SSL;
-        wire = encrypt(wire, door, capabilities).await.map_err(|error| Failure::lost(&context, &error))?;
+        agreed.capabilities |= capability::SSL;
+        wire = encrypt(wire, door, agreed).await.map_err(|error| Failure::lost(&context, &error))?;
         is_secret = true;
     }
     let proof = Proof { password: access.password.as_deref().unwrap_or_default(), is_secret };
     let first = if proof.is_known(&greeting.plugin) { &*greeting.plugin } else { NATIVE };
     let answer = proof.first_answer(first, &greeting.challenge)?;
-    put_response(wire.answer(), capabilities, access, first, &answer);
+    put_response(wire.answer(), agreed, access, first, &answer);
     wire.send().await.map_err(|error| Failure::lost(&context, &error))?;
     prove(&mut wire, proof, first, greeting.challenge, &context).await?;
-    Ok(Entered { wire, thread: greeting.thread, capabilities })
+    Ok(Entered { wire, thread: greeting.thread, agreed })
 }
 
 /// What the server says first.
@@ -101,6 +134,8 @@ pub(super) async fn enter(door: &Door, access: &Access) -> Result<Entered, Failu
 struct Greeting {
     thread: u32,
     capabilities: u32,
+    /// MariaDB's own.
+    extended: u32,
     challenge: Vec<u8>,
     plugin: String,
 }
@@ -133,12 +168,15 @@ impl Greeting {
         let (_character_set, _status) = (fields.u8()?, fields.u16()?);
         let high = fields.u16()?;
         let length = fields.u8()?;
-        fields.bytes(10)?;
+        fields.bytes(6)?;
+        let extended = fields.u32()?;
+        let is_mysql = low & capability::LONG_PASSWORD as u16 != 0;
         // The second part ends with a NUL that does not belong to it.
         let rest = fields.bytes(usize::from(length).saturating_sub(8).max(13))?;
         challenge.extend(&rest[..rest.len() - 1]);
         let plugin = String::from_utf8_lossy(fields.terminated()).into_owned();
-        Some(Self { thread, capabilities: u32::from(low) | u32::from(high) << 16, challenge, plugin })
+        let capabilities = u32::from(low) | u32::from(high) << 16;
+        Some(Self { thread, capabilities, extended: if is_mysql { 0 } else { extended }, challenge, plugin })
     }
 }
 
@@ -152,8 +190,8 @@ fn wants_tls(door: &Door, greeting: &Greeting, context: &str) -> Result<bool, Fa
     Ok(is_offered)
 }
 
-async fn encrypt(mut wire: Wire<Channel>, door: &Door, capabilities: u32) -> io::Result<Wire<Channel>> {
-    put_head(wire.answer(), capabilities);
+async fn encrypt(mut wire: Wire<Channel>, door: &Door, agreed: Agreed) -> io::Result<Wire<Channel>> {
+    put_head(wire.answer(), agreed);
     wire.send().await?;
     let empty = Wire::continued((), &wire);
     match (wire.into_stream(), &door.tls) {
@@ -165,20 +203,21 @@ async fn encrypt(mut wire: Wire<Channel>, door: &Door, capabilities: u32) -> io:
     }
 }
 
-fn put_head(out: &mut Vec<u8>, capabilities: u32) {
-    out.extend(capabilities.to_le_bytes());
+fn put_head(out: &mut Vec<u8>, agreed: Agreed) {
+    out.extend(agreed.capabilities.to_le_bytes());
     out.extend(PACKET_BYTES_MAX.to_le_bytes());
     out.push(CHARACTER_SET);
-    out.extend([0; 23]);
+    out.extend([0; 19]);
+    out.extend(agreed.extended.to_le_bytes());
 }
 
-fn put_response(out: &mut Vec<u8>, capabilities: u32, access: &Access, plugin: &str, answer: &[u8]) {
-    put_head(out, capabilities);
+fn put_response(out: &mut Vec<u8>, agreed: Agreed, access: &Access, plugin: &str, answer: &[u8]) {
+    put_head(out, agreed);
     out.extend(access.user.as_bytes());
     out.push(0);
     // Both ways of writing the length agree for the answers that there are.
     put_text(answer, out);
-    if capabilities & capability::CONNECT_WITH_DB != 0 {
+    if agreed.has(capability::CONNECT_WITH_DB) {
         out.extend(access.database.as_bytes());
         out.push(0);
     }
@@ -349,10 +388,25 @@ mod tests {
         let greeting = Greeting::read(&payload, "x").expect("sound");
         assert_eq!((greeting.thread, &*greeting.challenge), (7, &b"abcdefghijklmnopqrst"[..]));
         assert_eq!((greeting.capabilities, &*greeting.plugin), (0x01ff_ffff, CACHING_SHA2));
+        assert_eq!(Agreed::with(&greeting).extended, 0);
         for n in 1..payload.len() - 22 {
             let failure = Greeting::read(&payload[..n], "x").expect_err("cut short");
             assert_eq!(failure.class, ErrorClass::Protocol, "{n}");
         }
+        // MariaDB leaves the first bit out and writes its own capabilities behind six empty bytes.
+        let at = payload.iter().position(|&byte| byte == 21).expect("the challenge's length") + 7;
+        payload[at..at + 4].copy_from_slice(&0x1d_u32.to_le_bytes());
+        assert_eq!(Agreed::with(&Greeting::read(&payload, "x").expect("sound")).extended, 0);
+        payload[at - 14] = 0xfe;
+        let agreed = Agreed::with(&Greeting::read(&payload, "x").expect("sound"));
+        assert_eq!((agreed.extended, agreed.has(capability::LONG_PASSWORD)), (capability::CACHE_METADATA, false));
+        assert!(agreed.form(true).tells_metadata);
+        let mut head = Vec::new();
+        put_head(&mut head, agreed);
+        assert_eq!((head.len(), &head[24..]), (32, &[0, 0, 0, 0, 0x10, 0, 0, 0][..]));
+        // A server whose rows end as before MySQL 5.7.
+        payload[at - 8] &= 0xfe;
+        assert_eq!(Agreed::with(&Greeting::read(&payload, "x").expect("sound")).extended, 0);
         let text = Greeting::read(b"HTTP/1.1", "cannot connect to x").expect_err("another protocol").message;
         assert_eq!(text, "cannot connect to x: what answers there does not speak MySQL's protocol");
         let failure = Greeting::read(b"\xff\x10\x04Too many connections", "cannot connect to x").expect_err("full");

@@ -1,5 +1,6 @@
 //! Requests as commands.
 
+use super::row::Column;
 use crate::driver::Failure;
 use crate::sql::{Param, Params};
 
@@ -16,16 +17,37 @@ mod kind {
 }
 
 /// A statement as one connection knows it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Prepared {
     /// The server's number of it.
     pub(super) id: u32,
     /// How many parameters it takes.
     pub(super) n_params: u16,
+    /// Of its last answer, or as the server described them when it was prepared.
+    pub(super) columns: Vec<Column>,
+    /// The types of the parameters that the server was sent last: it keeps them.
+    types: Vec<u8>,
+}
+
+impl Prepared {
+    pub(super) fn new(id: u32, n_params: u16, columns: Vec<Column>) -> Self {
+        Self { id, n_params, columns, types: Vec::new() }
+    }
+
+    /// Whether the server reads these parameters by the types that it has; a NULL has no bytes to be read.
+    fn knows_types(&self, params: &Params) -> bool {
+        let is_known = |(param, &kind): (Param<'_>, &u8)| param == Param::Null || type_of(param) == kind;
+        self.types.len() == params.len() && params.iter().zip(&self.types).all(is_known)
+    }
 }
 
 /// The body of COM_STMT_EXECUTE. `number` is the statement's, as people count.
-pub(super) fn execute(number: usize, prepared: Prepared, params: &Params, out: &mut Vec<u8>) -> Result<(), Failure> {
+pub(super) fn execute(
+    number: usize,
+    prepared: &mut Prepared,
+    params: &Params,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
     if usize::from(prepared.n_params) != params.len() {
         let message = format!("statement {number} takes {} parameters, and {} came", prepared.n_params, params.len());
         return Err(Failure::statement(message));
@@ -38,13 +60,17 @@ pub(super) fn execute(number: usize, prepared: Prepared, params: &Params, out: &
     }
     let nulls = out.len();
     out.resize(nulls + params.len().div_ceil(8), 0);
-    // Types follow.
-    out.push(1);
     for (index, param) in params.iter().enumerate() {
-        out.extend([type_of(param), 0]);
         if param == Param::Null {
             out[nulls + index / 8] |= 1 << (index % 8);
         }
+    }
+    let are_new = !prepared.knows_types(params);
+    out.push(u8::from(are_new));
+    if are_new {
+        prepared.types.clear();
+        prepared.types.extend(params.iter().map(type_of));
+        out.extend(prepared.types.iter().flat_map(|&kind| [kind, 0]));
     }
     for param in params.iter() {
         match param {
@@ -97,14 +123,34 @@ mod tests {
         params.push_float(0.5);
         params.push_text("ab");
         let mut out = Vec::new();
-        execute(1, Prepared { id: 7, n_params: 4 }, &params, &mut out).expect("sound");
+        execute(1, &mut Prepared::new(7, 4, Vec::new()), &params, &mut out).expect("sound");
         let mut expected = vec![7, 0, 0, 0, 0, 1, 0, 0, 0, 0b10, 1, 8, 0, 253, 0, 5, 0, 253, 0];
         expected.extend((-2_i64).to_le_bytes());
         expected.extend(0.5_f64.to_le_bytes());
         expected.extend(b"\x02ab");
         assert_eq!(out, expected);
-        let text = execute(3, Prepared { id: 7, n_params: 2 }, &params, &mut out).expect_err("too many").message;
+        let mut two = Prepared::new(7, 2, Vec::new());
+        let text = execute(3, &mut two, &params, &mut out).expect_err("too many").message;
         assert_eq!(text, "statement 3 takes 2 parameters, and 4 came");
+    }
+
+    #[test]
+    fn types_are_sent_once_and_again_when_they_change() {
+        let mut prepared = Prepared::new(7, 1, Vec::new());
+        let mut sent = |push: &dyn Fn(&mut Params)| {
+            let (mut params, mut out) = (Params::default(), Vec::new());
+            push(&mut params);
+            execute(1, &mut prepared, &params, &mut out).expect("sound");
+            // Behind number, cursor, executions and NULLs.
+            out[10..].to_vec()
+        };
+        let number = |value: i64| move |params: &mut Params| params.push_int(value);
+        assert_eq!(sent(&number(-1)), [&[1, 8, 0][..], &[255; 8]].concat());
+        assert_eq!(sent(&number(1)), [0, 1, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(sent(&|params| params.push_null()), [0]);
+        assert_eq!(sent(&|params| params.push_text("a")), [1, 253, 0, 1, b'a']);
+        assert_eq!(sent(&|params| params.push_text("b")), [0, 1, b'b']);
+        assert_eq!(sent(&number(0)), [1, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     }
 
     #[test]

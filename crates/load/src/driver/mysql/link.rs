@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::auth::{self, capability};
+use super::auth::{self, Agreed};
 use super::door::Door;
 use super::encode::{COM_QUERY, COM_QUIT};
-use super::reply::{Flow, Form, Reply};
+use super::reply::{Flow, Reply};
 use super::row::Column;
 use super::wire::Wire;
 use crate::driver::access::Access;
@@ -21,8 +21,7 @@ pub(super) struct Link {
     pub(super) wire: Wire<Channel>,
     /// The server's number of the connection, which KILL takes.
     pub(super) thread: u32,
-    pub(super) has_eof: bool,
-    columns: Vec<Column>,
+    pub(super) agreed: Agreed,
     /// What the server said last; an error says nothing, so that after one a transaction may be open.
     status: u16,
     /// Set while an answer is awaited, so that a future that is dropped leaves it set.
@@ -33,14 +32,7 @@ impl Link {
     /// Opens a connection to the server behind `door`.
     pub(super) async fn open(door: &Door, access: &Access) -> Result<Self, Failure> {
         let entered = auth::enter(door, access).await?;
-        Ok(Self {
-            wire: entered.wire,
-            thread: entered.thread,
-            has_eof: entered.capabilities & capability::DEPRECATE_EOF == 0,
-            columns: Vec::new(),
-            status: 0,
-            is_lost: false,
-        })
+        Ok(Self { wire: entered.wire, thread: entered.thread, agreed: entered.agreed, status: 0, is_lost: false })
     }
 
     /// Runs a text whose answer does not matter.
@@ -48,7 +40,7 @@ impl Link {
         let request = SqlRequest { command: SqlCommand::Text(Arc::from(text)), ..SqlRequest::default() };
         self.require()?;
         self.wire.command(COM_QUERY).extend(text.as_bytes());
-        self.exchange(&request, &mut SqlAnswer::default()).await.map(drop)
+        self.exchange(&request, &mut SqlAnswer::default(), &mut Vec::new()).await.map(drop)
     }
 
     /// An error when there is no connection any more.
@@ -61,13 +53,19 @@ impl Link {
         self.status & IN_TRANSACTION != 0
     }
 
-    /// Sends the command that was written to the wire, which is `request`'s, and reads its answer.
-    pub(super) async fn exchange(&mut self, request: &SqlRequest, answer: &mut SqlAnswer) -> Result<u64, Failure> {
+    /// Sends the command that was written to the wire, which is `request`'s, and reads its answer. `columns` are those of the
+    /// same statement's last answer, and then of this one.
+    pub(super) async fn exchange(
+        &mut self,
+        request: &SqlRequest,
+        answer: &mut SqlAnswer,
+        columns: &mut Vec<Column>,
+    ) -> Result<u64, Failure> {
         self.is_lost = true;
         // A server that ended the connection may have said why, which is better to know than that nothing can be sent.
         let sent = self.wire.send().await;
-        let form = Form { is_binary: matches!(request.command, SqlCommand::Prepared(_)), has_eof: self.has_eof };
-        let mut reply = Reply::new(request, answer, form, &mut self.columns);
+        let form = self.agreed.form(matches!(request.command, SqlCommand::Prepared(_)));
+        let mut reply = Reply::new(request, answer, form, columns);
         loop {
             let broken = |error: std::io::Error| Failure::protocol(error.to_string());
             while let Some(packet) = self.wire.packet(reply.ignores_rows()).map_err(broken)? {

@@ -42,6 +42,9 @@ pub(super) struct Form {
     pub(super) is_binary: bool,
     /// Descriptions and rows end with EOF packets, as in servers that are older than MySQL 5.7.
     pub(super) has_eof: bool,
+    /// A result's head says whether descriptions of its columns follow: those of a prepared statement do only when they are
+    /// not what they were when it was prepared or run before.
+    pub(super) tells_metadata: bool,
 }
 
 /// An answer that is coming in.
@@ -50,7 +53,7 @@ pub(super) struct Reply<'a> {
     request: &'a SqlRequest,
     answer: &'a mut SqlAnswer,
     form: Form,
-    /// Of the result at work, when values are wanted; kept by the session for its memory.
+    /// Of the statement's last result, and of the one at work where anybody may look at them.
     columns: &'a mut Vec<Column>,
     place: Place,
     n_rows: u64,
@@ -114,18 +117,33 @@ impl<'a> Reply<'a> {
             Some(0xfb) => {
                 Flow::Lost(Failure::statement("the statement waits for a file's contents, which cannot be sent"))
             }
-            _ => match Fields(payload).number() {
-                Some(n_columns) => {
-                    self.columns.clear();
-                    self.go_to(Place::Columns(n_columns))
+            _ => {
+                let mut fields = Fields(payload);
+                let n_columns = fields.number();
+                let is_described =
+                    if self.form.tells_metadata { fields.u8().map(|flag| flag != 0) } else { Some(true) };
+                match n_columns.zip(is_described) {
+                    Some((n_columns, is_described)) => self.take_count(n_columns, is_described),
+                    None => Flow::Lost(Failure::protocol("an answer that is neither a result nor an error")),
                 }
-                None => Flow::Lost(Failure::protocol("an answer that is neither a result nor an error")),
-            },
+            }
         }
     }
 
+    fn take_count(&mut self, n_columns: u64, is_described: bool) -> Flow {
+        if is_described {
+            self.columns.clear();
+            return self.go_to(Place::Columns(n_columns));
+        }
+        if self.columns.len() as u64 != n_columns {
+            return Flow::Lost(Failure::protocol("a result whose columns were never described"));
+        }
+        self.go_to(Place::Rows)
+    }
+
     fn take_column(&mut self, payload: &[u8], n_left: u64) -> Flow {
-        if self.wants_values() {
+        // The next answer of the same statement may come without them.
+        if self.form.tells_metadata || self.wants_values() {
             let Some(column) = Column::read(payload) else {
                 return Flow::Lost(Failure::protocol("a column's description that is cut short"));
             };
@@ -190,4 +208,58 @@ fn read_ok(payload: &[u8]) -> Option<(u64, u16)> {
     let n_touched = fields.number()?;
     let _last_id = fields.number()?;
     Some((n_touched, fields.u16()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::Expect;
+
+    /// A long column named "a", and one of text.
+    const LONG: &[u8] = b"\x03def\0\0\0\x01a\0\x0c\x3f\0\x0b\0\0\0\x03\0\0\0\0\0";
+    const TEXT: &[u8] = b"\x03def\0\0\0\x01a\0\x0c\x3f\0\x0b\0\0\0\xfd\0\0\0\0\0";
+    const END: &[u8] = b"\xfe\0\0\x02\0\0\0";
+
+    fn outcome(columns: &mut Vec<Column>, wants_row: bool, packets: &[&[u8]]) -> Result<(u64, String), String> {
+        let request = SqlRequest { wants_row, expect: Expect::default(), ..SqlRequest::default() };
+        let mut answer = SqlAnswer::default();
+        let form = Form { is_binary: true, has_eof: false, tells_metadata: true };
+        let mut reply = Reply::new(&request, &mut answer, form, columns);
+        for packet in packets {
+            match reply.take(packet) {
+                Flow::More => {}
+                Flow::Ready(_) => {
+                    let n_rows = reply.finish().map_err(|failure| failure.message)?;
+                    return Ok((n_rows, answer.columns().flatten().collect()));
+                }
+                Flow::Lost(failure) => return Err(failure.message),
+            }
+        }
+        panic!("the answer has no end");
+    }
+
+    #[test]
+    fn columns_that_are_not_described_again_are_those_of_the_last_answer() {
+        let mut columns = Vec::new();
+        let number = b"\0\0\x07\0\0\0";
+        // Nobody looks at the first answer's row, and still its columns are kept.
+        assert_eq!(outcome(&mut columns, false, &[b"\x01\x01", LONG, number, END]), Ok((1, String::new())));
+        assert_eq!(outcome(&mut columns, true, &[b"\x01\0", number, END]), Ok((1, "7".to_owned())));
+        // The table has changed, and the server says so.
+        assert_eq!(outcome(&mut columns, true, &[b"\x01\x01", TEXT, b"\0\0\x02ab", END]), Ok((1, "ab".to_owned())));
+        assert_eq!(outcome(&mut columns, true, &[b"\x01\0", b"\0\0\x01c", END]), Ok((1, "c".to_owned())));
+        assert_eq!(outcome(&mut columns, true, &[b"\x01\0", END]), Ok((0, String::new())));
+    }
+
+    #[test]
+    fn columns_that_are_not_known_lose_the_connection() {
+        let mut columns = Vec::new();
+        let never = "a result whose columns were never described";
+        assert_eq!(outcome(&mut columns, false, &[b"\x01\0"]), Err(never.to_owned()));
+        outcome(&mut columns, false, &[b"\x01\x01", LONG, END]).expect("no rows");
+        assert_eq!(outcome(&mut columns, false, &[b"\x02\0"]), Err(never.to_owned()));
+        let neither = "an answer that is neither a result nor an error";
+        assert_eq!(outcome(&mut columns, false, &[b"\x01"]), Err(neither.to_owned()));
+        assert_eq!(outcome(&mut columns, false, &[b""]), Err(neither.to_owned()));
+    }
 }

@@ -5,6 +5,7 @@ use super::encode::{self, COM_QUERY, COM_STMT_EXECUTE, COM_STMT_PREPARE, Prepare
 use super::failure;
 use super::fields::Fields;
 use super::link::Link;
+use super::row::Column;
 use crate::driver::{ErrorClass, Failure, Session};
 use crate::sql::{Sql, SqlAnswer, SqlCommand, SqlRequest};
 
@@ -12,12 +13,14 @@ use crate::sql::{Sql, SqlAnswer, SqlCommand, SqlRequest};
 pub struct MysqlSession {
     link: Link,
     statements: Vec<Prepared>,
+    /// Of texts' answers; kept for its memory.
+    columns: Vec<Column>,
     canceller: MysqlCanceller,
 }
 
 impl MysqlSession {
     pub(super) fn new(link: Link, canceller: MysqlCanceller) -> Self {
-        Self { link, statements: Vec::new(), canceller }
+        Self { link, statements: Vec::new(), columns: Vec::new(), canceller }
     }
 
     /// Runs a text whose answer does not matter.
@@ -52,13 +55,21 @@ impl MysqlSession {
         let (Some(id), Some(n_columns), Some(n_params)) = (fields.u32(), fields.u16(), fields.u16()) else {
             return Err(Failure::protocol("a prepared statement's description that is cut short"));
         };
-        for n in [n_params, n_columns] {
-            let n_ends = u32::from(n > 0 && self.link.has_eof);
-            for _ in 0..u32::from(n) + n_ends {
+        let has_eof = self.link.agreed.form(true).has_eof;
+        let mut columns = Vec::new();
+        for (n, is_column) in [(n_params, false), (n_columns, true)] {
+            for _ in 0..n {
+                let payload = self.link.wire.next().await.map_err(lost)?;
+                if is_column {
+                    let cut = || Failure::protocol("a column's description that is cut short");
+                    columns.push(Column::read(payload).ok_or_else(cut)?);
+                }
+            }
+            if n > 0 && has_eof {
                 self.link.wire.next().await.map_err(lost)?;
             }
         }
-        Ok(Prepared { id, n_params })
+        Ok(Prepared::new(id, n_params, columns))
     }
 
     fn encode(&mut self, request: &SqlRequest) -> Result<(), Failure> {
@@ -69,8 +80,8 @@ impl MysqlSession {
             SqlCommand::Text(text) => self.link.wire.command(COM_QUERY).extend(text.as_bytes()),
             SqlCommand::Prepared(index) => {
                 let number = *index as usize + 1;
-                let Some(&prepared) = self.statements.get(number - 1) else {
-                    let known = self.statements.len();
+                let known = self.statements.len();
+                let Some(prepared) = self.statements.get_mut(number - 1) else {
                     let message = format!("statement {number} was asked for, and {known} are prepared");
                     return Err(Failure::statement(message));
                 };
@@ -88,7 +99,12 @@ impl Session for MysqlSession {
     async fn run(&mut self, request: &SqlRequest, answer: &mut SqlAnswer) -> Result<u64, Failure> {
         self.link.require()?;
         self.encode(request)?;
-        self.link.exchange(request, answer).await
+        let Self { link, statements, columns, .. } = self;
+        let columns = match request.command {
+            SqlCommand::Prepared(index) => &mut statements[index as usize].columns,
+            _ => columns,
+        };
+        link.exchange(request, answer, columns).await
     }
 
     async fn reset(&mut self) -> Result<(), Failure> {
