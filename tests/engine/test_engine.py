@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.service, pytest.mark.needs("c-compiler", "postgresql-e
 
 @pytest.mark.parametrize("version", ["18", pytest.param("16", marks=pytest.mark.full), DEBIAN])
 def test_a_class_is_learnt_shared_and_kept_over_a_restart(version: str) -> None:
-    with engine(version) as (server, session):
+    with engine(version, "trimtab.mode = off\n") as (server, session):  # its sessions switch it on
         found = session.learn()
         assert (found["settings"], found["left_alone"]) == ("work_mem=65536", "")
         assert found["gain_low"] > 1.5
@@ -95,6 +95,42 @@ def test_settings_end_with_the_statement_whatever_happens(session: Session) -> N
     assert session.value("SHOW work_mem") == "5MB", "what the user set inside stays"
     session.rows("ROLLBACK")
     assert session.value("SHOW work_mem") == "4MB"
+
+
+def test_after_an_error_of_any_kind_statements_are_measured_again(session: Session) -> None:
+    """No error handler tells the extension that a statement has ended: the end of its (sub)transaction does."""
+    session.rows(
+        "CREATE OR REPLACE PROCEDURE takes_back() LANGUAGE plpgsql AS $$ BEGIN PERFORM count(*) FROM t; ROLLBACK; "
+        "PERFORM count(*) FROM t; COMMIT; PERFORM 1 / (g - 500) FROM t; END $$"
+    )
+    caught = (
+        "DO $$ BEGIN PERFORM 1 / (g - 500) FROM t; EXCEPTION WHEN division_by_zero THEN PERFORM count(*) FROM t; END $$"
+    )
+    failing = ["SELECT 1 / (g - 500) FROM t", "SELECT 1 / 0", "CALL takes_back()", "DO $$ BEGIN PERFORM 1 / 0; END $$"]
+    calls = session.learn(OWN, 20)["calls"]
+
+    def is_measured() -> bool:
+        nonlocal calls
+        before, calls = calls, session.learn(OWN, 1)["calls"]
+        return calls == before + 1
+
+    assert is_measured()
+    for bad in failing:
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            session.rows(bad)
+        assert is_measured(), bad
+    session.rows(caught)
+    assert is_measured(), "an error that a block has caught"
+    session.rows("BEGIN")
+    for bad in (failing[0], failing[1], failing[3]):
+        session.rows("SAVEPOINT a")
+        session.rows("SAVEPOINT b")
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            session.rows(bad)
+        session.rows("ROLLBACK TO a")
+        assert is_measured(), bad
+    session.rows("COMMIT")
+    assert is_measured()
 
 
 def test_statements_inside_a_statement_have_the_session_s_own_settings(session: Session) -> None:
@@ -182,17 +218,17 @@ def test_statements_that_are_short_get_no_query_id_and_are_found_when_they_becom
         session.rows(OWN)
     assert session.classes() == []
     session.tune("base=100")
-    found = session.learn(OWN, 80)
+    found = session.learn(OWN, 300)
     assert (found["own_ms"], found["calls"] >= 10) == (pytest.approx(100), True)
 
 
 def test_a_long_statement_without_a_query_id_gets_one(session: Session) -> None:
-    """It looks like those that were short before; here the clock counts."""
+    """It looks like those that were short before; here the clock counts, from the second one on."""
     session.tune("")
     session.rows("SET trimtab.min_duration = '100ms'")
     for _ in range(10):
         session.rows("SELECT pg_sleep(0)")
-    for _ in range(5):
+    for _ in range(6):
         session.rows("SELECT pg_sleep(0.2)")
     assert [row["left_alone"] for row in session.classes()] == ["it calls volatile functions"]
 

@@ -19,17 +19,31 @@ from typing import Any
 
 import psycopg
 
-from tests.needs import require
+from tests.needs import missing, require
 from tests.servers.run import copy_folder, free_port, new_folder, run_folder, template
 from trimtab.host import LocalHost
 from trimtab.records import Endpoint
 from trimtab.systems.account import Account, server_account
 from trimtab.systems.postgresql.install import find_install
 
-__all__ = ["DEBIAN", "HBA", "TRUST", "Server", "controlled", "copied", "plain", "programs", "set_password", "started"]
+__all__ = [
+    "ASSERTING",
+    "DEBIAN",
+    "HBA",
+    "TRUST",
+    "Server",
+    "controlled",
+    "copied",
+    "plain",
+    "programs",
+    "set_password",
+    "started",
+]
 
 DEBIAN = "debian"
 """The version that stands for the newest of Debian's."""
+ASSERTING = "asserting"
+"""The same one with its assertions switched on, where it was built."""
 
 TRUST = "local all all trust\nhost all all 127.0.0.1/32 trust\n"
 HBA = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
@@ -40,6 +54,12 @@ def programs(version: str) -> Path:
     if version == DEBIAN:
         require("postgresql-debian")
         return max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+    if version == ASSERTING:
+        from tests.build_postgresql import ASSERTING as BUILT
+
+        if not (BUILT / "bin" / "postgres").exists():
+            missing("needs PostgreSQL with assertions (build: python -m tests.build_postgresql)")
+        return BUILT / "bin"
     require("postgresql-embedded")
     return find_install(version, server_account(), run_folder() / "cache") / "bin"
 
@@ -57,7 +77,7 @@ class Server:
     """One PostgreSQL: somebody else's as far as Trimtab knows (`own`), or the embedded one of a study.
 
     Attributes:
-        version: "18", "16", or DEBIAN.
+        version: "18", "16", DEBIAN or ASSERTING.
         folder: of data directory, socket and log.
         account: the user it runs as.
         port: of TCP on 127.0.0.1 (own) or of the socket's name only (embedded).

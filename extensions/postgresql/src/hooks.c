@@ -14,6 +14,10 @@
 
 #define SAVE_EVERY_MS (5 * 60 * 1000)
 
+#define UTILITY_ARGUMENTS PlannedStmt *statement, const char *text, bool read_only, ProcessUtilityContext context, ParamListInfo params, \
+                          QueryEnvironment *environment, DestReceiver *to, QueryCompletion *completion
+#define UTILITY_VALUES statement, text, read_only, context, params, environment, to, completion
+
 static struct {
     QueryDesc *desc;
     uint64 query_id;
@@ -60,12 +64,6 @@ static bool is_as_planned(const Planned *p)
     return p->ticket.kind == TT_DEFAULT || (trimtab_mode == MODE_TUNE && trimtab_situation() == LEFT_NOT);
 }
 
-/* Off, and nothing of ours is under way. What a function then switches on begins with the function's own statements. */
-static bool is_idle(void)
-{
-    return trimtab_mode == MODE_OFF && trimtab_nesting == 0 && now.desc == NULL && !trimtab_is_in_force;
-}
-
 static void forget_now(void)
 {
     trimtab_release();
@@ -73,18 +71,23 @@ static void forget_now(void)
     memset(&now, 0, sizeof now);
 }
 
+/* Whether an execution that a client asked for is measured: of what is known to be short, one in SHORT_SAMPLE. */
+static inline bool is_wanted(QueryDesc *desc)
+{
+    PlannedStmt *plan = desc->plannedstmt;
+    Front *f;
+    if (unlikely(now.desc != NULL)) forget_now(); /* a cursor that is still open: it goes on without us */
+    if (plan->queryId == 0 || trimtab_in_explain) return false;
+    if (plan->invalItems != NIL && trimtab_tag_of(plan) != 0) return true;
+    f = trimtab_front_of((uint64)plan->queryId);
+    return f->n < N_FIRST || trimtab_is_class(f) || ++f->skipped % SHORT_SAMPLE == 0;
+}
+
 static void begin(QueryDesc *desc)
 {
-    uint32 mark;
-    Planned *p;
-    Front *f;
-    if (now.desc != NULL) forget_now(); /* a cursor that is still open: it goes on without us */
-    if (desc->plannedstmt->queryId == 0 || trimtab_in_explain) return;
-    mark = trimtab_tag_of(desc->plannedstmt);
-    p = trimtab_planned(mark);
-    f = trimtab_front_of((uint64)desc->plannedstmt->queryId);
-    if (mark == 0 && f->n >= N_FIRST && !trimtab_is_class(f) && ++f->skipped % SHORT_SAMPLE != 0) return;
-    now.query_id = f->query_id;
+    uint32 mark = trimtab_tag_of(desc->plannedstmt);
+    Planned *p = trimtab_planned(mark);
+    now.query_id = (uint64)desc->plannedstmt->queryId;
     now.desc = desc;
     now.before = pgBufferUsage;
     if (mark == 0) return;
@@ -104,32 +107,17 @@ static void begin(QueryDesc *desc)
     }
 }
 
-static void call_start(QueryDesc *desc, int flags)
+static inline void call_start(QueryDesc *desc, int flags)
 {
     if (next_start != NULL) next_start(desc, flags);
     else standard_ExecutorStart(desc, flags);
 }
 
-static void start(QueryDesc *desc, int flags)
+static pg_noinline void start_measured(QueryDesc *desc, int flags)
 {
     instr_time began;
-    bool was_in_force;
     int level;
-    if (is_idle()) {
-        call_start(desc, flags);
-        return;
-    }
-    if (!trimtab_is_ours() || (flags & EXEC_FLAG_EXPLAIN_ONLY)) {
-        level = trimtab_open_base(&was_in_force);
-        call_start(desc, flags);
-        trimtab_close_base(level, was_in_force);
-        return;
-    }
     begin(desc);
-    if (now.desc != desc) {
-        call_start(desc, flags);
-        return;
-    }
     INSTR_TIME_SET_CURRENT(began);
     level = now.has_class ? trimtab_open_level(&now.plan, true) : 0;
     call_start(desc, flags);
@@ -140,6 +128,22 @@ static void start(QueryDesc *desc, int flags)
         trimtab_inside_begin(desc, now.plan.key.query_id, now.plan.base);
 }
 
+static pg_noinline void start_inside(QueryDesc *desc, int flags)
+{
+    bool was_in_force;
+    int level = trimtab_open_base(&was_in_force);
+    call_start(desc, flags);
+    trimtab_close_base(level, was_in_force);
+}
+
+/* The hooks themselves are what every short statement pays for: they decide, and the work is elsewhere. */
+static void start(QueryDesc *desc, int flags)
+{
+    if (trimtab_is_ours() && (flags & EXEC_FLAG_EXPLAIN_ONLY) == 0 && is_wanted(desc)) start_measured(desc, flags);
+    else if (unlikely(trimtab_is_in_force)) start_inside(desc, flags);
+    else call_start(desc, flags);
+}
+
 #if PG_VERSION_NUM >= 180000
 #define RUN_ARGUMENTS QueryDesc *desc, ScanDirection direction, uint64 count
 #define RUN_VALUES desc, direction, count
@@ -148,19 +152,12 @@ static void start(QueryDesc *desc, int flags)
 #define RUN_VALUES desc, direction, count, once
 #endif
 
-static void call_run(RUN_ARGUMENTS)
+static inline void call_run(RUN_ARGUMENTS)
 {
-    trimtab_nesting++;
-    PG_TRY();
-    {
-        if (next_run != NULL) next_run(RUN_VALUES);
-        else standard_ExecutorRun(RUN_VALUES);
-    }
-    PG_FINALLY();
-    {
-        trimtab_nesting--;
-    }
-    PG_END_TRY();
+    bool has_entered = trimtab_enter();
+    if (next_run != NULL) next_run(RUN_VALUES);
+    else standard_ExecutorRun(RUN_VALUES);
+    trimtab_leave(has_entered);
 }
 
 /* Whether a probe may be tried before this run, and stopped: all rows are wanted, and they go to where nothing is kept of them. */
@@ -172,37 +169,42 @@ static bool may_peek(QueryDesc *desc, ScanDirection direction, uint64 count)
            !RecoveryInProgress() && (to == DestRemote || to == DestRemoteExecute || to == DestNone);
 }
 
-static void run(RUN_ARGUMENTS)
+static pg_noinline void run_measured(RUN_ARGUMENTS)
 {
     instr_time began;
-    bool was_in_force;
     int level;
-    if (is_idle()) {
-        if (next_run != NULL) next_run(RUN_VALUES);
-        else standard_ExecutorRun(RUN_VALUES);
-    } else if (now.desc != desc || trimtab_nesting > 0) {
-        level = trimtab_open_base(&was_in_force);
-        call_run(RUN_VALUES);
-        trimtab_close_base(level, was_in_force);
-    } else {
-        if (may_peek(desc, direction, count) && trimtab_peek(desc, &now.plan, &now.ms)) {
-            now.runs++;
-            now.is_complete = true;
-            return;
-        }
-        INSTR_TIME_SET_CURRENT(began);
-        level = now.has_class ? trimtab_open_level(&now.plan, true) : 0;
-        trimtab_inside_run();
-        call_run(RUN_VALUES);
-        trimtab_inside_end();
-        trimtab_close_level(level);
-        now.ms += trimtab_elapsed_ms(began);
+    if (may_peek(desc, direction, count) && trimtab_peek(desc, &now.plan, &now.ms)) {
         now.runs++;
-        now.is_complete = count == 0 && direction == ForwardScanDirection && now.runs == 1;
+        now.is_complete = true;
+        return;
     }
+    INSTR_TIME_SET_CURRENT(began);
+    level = now.has_class ? trimtab_open_level(&now.plan, true) : 0;
+    trimtab_inside_run();
+    call_run(RUN_VALUES);
+    trimtab_inside_end();
+    trimtab_close_level(level);
+    now.ms += trimtab_elapsed_ms(began);
+    now.runs++;
+    now.is_complete = count == 0 && direction == ForwardScanDirection && now.runs == 1;
 }
 
-static void call_finish(QueryDesc *desc)
+static pg_noinline void run_inside(RUN_ARGUMENTS)
+{
+    bool was_in_force;
+    int level = trimtab_open_base(&was_in_force);
+    call_run(RUN_VALUES);
+    trimtab_close_base(level, was_in_force);
+}
+
+static void run(RUN_ARGUMENTS)
+{
+    if (unlikely(now.desc == desc) && trimtab_outer == 0) run_measured(RUN_VALUES);
+    else if (unlikely(trimtab_is_in_force)) run_inside(RUN_VALUES);
+    else call_run(RUN_VALUES);
+}
+
+static inline void call_finish(QueryDesc *desc)
 {
     if (next_finish != NULL) next_finish(desc);
     else standard_ExecutorFinish(desc);
@@ -210,20 +212,14 @@ static void call_finish(QueryDesc *desc)
 
 static void finish(QueryDesc *desc)
 {
-    if (is_idle() || (desc->operation == CMD_SELECT && desc->estate->es_auxmodifytables == NIL)) { /* nothing left to run, no triggers */
+    bool has_entered;
+    if (desc->operation == CMD_SELECT && desc->estate->es_auxmodifytables == NIL) { /* nothing left to run, no triggers */
         call_finish(desc);
         return;
     }
-    trimtab_nesting++;
-    PG_TRY();
-    {
-        call_finish(desc);
-    }
-    PG_FINALLY();
-    {
-        trimtab_nesting--;
-    }
-    PG_END_TRY();
+    has_entered = trimtab_enter();
+    call_finish(desc);
+    trimtab_leave(has_entered);
 }
 
 /* Tells the class, and books the same for the whole server. The caller holds the lock. */
@@ -279,7 +275,7 @@ static void conclude_class(double ms)
     if (is_due) trimtab_save(shared, LOG);
 }
 
-static void conclude(void)
+static pg_noinline void conclude(void)
 {
     Front *f = trimtab_front_of(now.query_id);
     double ms = now.ms + (now.is_reused ? 0 : now.plan.plan_ms);
@@ -300,27 +296,34 @@ static void conclude(void)
 
 static void end(QueryDesc *desc)
 {
-    if (now.desc == desc && trimtab_nesting == 0) conclude();
+    if (unlikely(now.desc == desc) && trimtab_outer == 0) conclude();
     else if (desc->plannedstmt->queryId == 0 && trimtab_is_ours()) trimtab_note_unknown();
     if (next_end != NULL) next_end(desc);
     else standard_ExecutorEnd(desc);
 }
 
+static void call_utility(UTILITY_ARGUMENTS)
+{
+    if (next_utility != NULL) next_utility(UTILITY_VALUES);
+    else standard_ProcessUtility(UTILITY_VALUES);
+}
+
 /* What runs inside a utility statement is not its own statement, except where the utility only runs or shows a statement. */
-static void utility(PlannedStmt *statement, const char *text, bool read_only, ProcessUtilityContext context, ParamListInfo params,
-                    QueryEnvironment *environment, DestReceiver *to, QueryCompletion *completion)
+static void utility(UTILITY_ARGUMENTS)
 {
     Node *node = statement->utilityStmt;
-    int step = IsA(node, ExecuteStmt) || IsA(node, ExplainStmt) ? 0 : 1;
-    trimtab_nesting += step;
+    if (trimtab_mode == MODE_OFF || trimtab_outer != 0 || IsA(node, ExecuteStmt) || IsA(node, ExplainStmt) || IsA(node, TransactionStmt)) {
+        call_utility(UTILITY_VALUES);
+        return;
+    }
+    trimtab_outer = OUTER_GUARDED;
     PG_TRY();
     {
-        if (next_utility != NULL) next_utility(statement, text, read_only, context, params, environment, to, completion);
-        else standard_ProcessUtility(statement, text, read_only, context, params, environment, to, completion);
+        call_utility(UTILITY_VALUES);
     }
     PG_FINALLY();
     {
-        trimtab_nesting -= step;
+        trimtab_outer = 0;
     }
     PG_END_TRY();
 }
@@ -328,10 +331,10 @@ static void utility(PlannedStmt *statement, const char *text, bool read_only, Pr
 /* The statement failed, with whatever values it had: a probe that failed is not tried again. */
 static void failed(void)
 {
-    Shared *shared = trimtab_shared();
     trimtab_levels_failed(true);
     if (now.desc == NULL) return;
-    if (now.has_class && shared != NULL) {
+    if (now.has_class) {
+        Shared *shared = trimtab_shared(); /* which is there: the class is in it */
         Class *class;
         LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
         class = trimtab_find(&now.plan.key, now.plan.base, false);
@@ -350,19 +353,28 @@ static void failed(void)
 
 static void at_transaction(XactEvent event, void *nothing)
 {
+    if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT) return;
+    trimtab_unwound(1);
     if (event == XACT_EVENT_ABORT) failed();
-    else if (event == XACT_EVENT_COMMIT && now.desc != NULL && trimtab_nesting == 0) forget_now();
+    else if (unlikely(now.desc != NULL) && trimtab_outer == 0) forget_now();
 }
 
 static void at_subtransaction(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *nothing)
 {
     if (event != SUBXACT_EVENT_ABORT_SUB) return;
-    if (trimtab_nesting == 0) failed();
+    trimtab_unwound(GetCurrentTransactionNestLevel());
+    if (trimtab_outer == 0) failed();
     else trimtab_levels_failed(false); /* a function caught the error: its statement goes on with what it had */
 }
 
+/* Once: a session that is off from its start to its end runs as without the extension. */
 void trimtab_install_hooks(void)
 {
+    static bool is_installed = false;
+    if (is_installed) return;
+    RegisterXactCallback(at_transaction, NULL);
+    RegisterSubXactCallback(at_subtransaction, NULL);
+    is_installed = true;
     trimtab_next_planner = planner_hook;
     planner_hook = trimtab_plan;
     next_start = ExecutorStart_hook;
@@ -375,6 +387,4 @@ void trimtab_install_hooks(void)
     ExecutorEnd_hook = end;
     next_utility = ProcessUtility_hook;
     ProcessUtility_hook = utility;
-    RegisterXactCallback(at_transaction, NULL);
-    RegisterSubXactCallback(at_subtransaction, NULL);
 }

@@ -4,16 +4,15 @@
  */
 #include "statement.h"
 
-#include "access/parallel.h"
-
-int trimtab_nesting = 0;
+int trimtab_outer = 0;
 bool trimtab_is_in_force = false;
 static bool is_statement_in_force = false; /* ... for the statement of the top level */
 static double force_base[N_KNOBS];
 
-bool trimtab_is_ours(void)
+/* A (sub)transaction of that nesting level has ended: what began in it is no longer on the stack. */
+void trimtab_unwound(int level)
 {
-    return trimtab_mode != MODE_OFF && trimtab_nesting == 0 && !IsParallelWorker() && !trimtab_is_in_force && trimtab_shared() != NULL;
+    if (trimtab_outer >= level) trimtab_outer = 0;
 }
 
 static int open_level(const Planned *p, bool executing, double nudge)

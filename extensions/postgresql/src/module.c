@@ -25,9 +25,13 @@ static const struct config_enum_entry insides[] = {
 
 void _PG_init(void);
 
-/* Plans that PostgreSQL keeps may have been made with other values: when tuning ends they are made again. */
+static bool is_loaded = false;
+
+/* Without a mode there are no hooks. Once there they stay: whoever came later may call them. Plans that PostgreSQL keeps may have been made
+   with other values: when tuning ends they are made again. */
 static void assign_mode(int new_mode, void *extra)
 {
+    if (is_loaded && new_mode != MODE_OFF) trimtab_install_hooks();
     if (trimtab_mode == MODE_TUNE && new_mode != MODE_TUNE && IsUnderPostmaster) ResetPlanCache();
 }
 
@@ -121,6 +125,7 @@ void _PG_init(void)
         ereport(NOTICE, (errmsg("trimtab learns in this session only"),
                          errhint("For knowledge that all sessions share, add trimtab to shared_preload_libraries and restart the server.")));
 #endif
-    trimtab_install_hooks();
+    if (trimtab_mode != MODE_OFF) trimtab_install_hooks();
     trimtab_install_explain();
+    is_loaded = true;
 }

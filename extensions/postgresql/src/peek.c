@@ -223,7 +223,7 @@ static bool try_plan(QueryDesc *desc)
     MemoryContext scratch = AllocSetContextCreate(own, "trimtab probe", ALLOCSET_DEFAULT_SIZES);
     ResourceOwner owner = CurrentResourceOwner;
     volatile bool is_done = false;
-    trimtab_nesting++;
+    bool has_entered = trimtab_enter();
     listen_for_cancel();
     PG_TRY();
     {
@@ -258,7 +258,7 @@ static bool try_plan(QueryDesc *desc)
     PG_FINALLY();
     {
         listen_no_more();
-        trimtab_nesting--;
+        trimtab_leave(has_entered);
     }
     PG_END_TRY();
     return is_done;

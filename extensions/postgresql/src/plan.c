@@ -45,11 +45,6 @@ uint32 trimtab_rules(void)
     return trimtab_parameters_hash() ^ (trimtab_allow_locks ? 1u : 0) ^ (trimtab_allow_volatile ? 2u : 0) ^ (trimtab_allow_order ? 4u : 0);
 }
 
-bool trimtab_is_class(const Front *f)
-{
-    return f->n >= N_FIRST && f->mean_ms >= trimtab_min_duration;
-}
-
 uint32 trimtab_tag_of(const PlannedStmt *plan)
 {
     ListCell *cell;
@@ -65,19 +60,16 @@ void trimtab_throw_away(uint32 tag)
     if (tag != 0) CallSyscacheCallbacks(PROCOID, tag);
 }
 
+static inline PlannedStmt *call_next(Query *parse, const char *text, int options, ParamListInfo params)
+{
+    return trimtab_next_planner != NULL ? trimtab_next_planner(parse, text, options, params) : standard_planner(parse, text, options, params);
+}
+
 PlannedStmt *trimtab_call_planner(Query *parse, const char *text, int options, ParamListInfo params)
 {
-    PlannedStmt *plan;
-    trimtab_nesting++;
-    PG_TRY();
-    {
-        plan = trimtab_next_planner != NULL ? trimtab_next_planner(parse, text, options, params) : standard_planner(parse, text, options, params);
-    }
-    PG_FINALLY();
-    {
-        trimtab_nesting--;
-    }
-    PG_END_TRY();
+    bool has_entered = trimtab_enter();
+    PlannedStmt *plan = call_next(parse, text, options, params);
+    trimtab_leave(has_entered);
     return plan;
 }
 
@@ -242,7 +234,7 @@ static void plan_peek(Planned *p, const Statement *s)
     LWLockRelease(&shared->lock);
 }
 
-static PlannedStmt *plan_class(Query *parse, const char *text, int options, ParamListInfo params)
+static pg_noinline PlannedStmt *plan_class(Query *parse, const char *text, int options, ParamListInfo params)
 {
     Planned p;
     Statement s = {parse, text, options, params};
@@ -271,20 +263,25 @@ static PlannedStmt *plan_class(Query *parse, const char *text, int options, Para
     return plan;
 }
 
-PlannedStmt *trimtab_plan(Query *parse, const char *text, int options, ParamListInfo params)
+/* Inside a statement that runs with other values. */
+static pg_noinline pg_attribute_cold PlannedStmt *plan_inside(Query *parse, const char *text, int options, ParamListInfo params)
 {
-    PlannedStmt *plan;
     bool was_in_force;
-    int level;
-    if (trimtab_is_ours() && parse->commandType != CMD_UTILITY) {
-        trimtab_identify(parse, text, params);
-        if (parse->queryId != 0 && (trimtab_in_explain || trimtab_is_class(trimtab_front_of((uint64)parse->queryId))))
-            return plan_class(parse, text, options, params);
-    }
-    if (!trimtab_is_in_force)
-        return trimtab_next_planner != NULL ? trimtab_next_planner(parse, text, options, params) : standard_planner(parse, text, options, params);
-    level = trimtab_open_base(&was_in_force);
-    plan = trimtab_call_planner(parse, text, options, params);
+    int level = trimtab_open_base(&was_in_force);
+    PlannedStmt *plan = trimtab_call_planner(parse, text, options, params);
     trimtab_close_base(level, was_in_force);
     return plan;
+}
+
+/* Most statements are short ones: they come here too, and only pass through. */
+PlannedStmt *trimtab_plan(Query *parse, const char *text, int options, ParamListInfo params)
+{
+    if (trimtab_is_ours() && parse->commandType != CMD_UTILITY) {
+        trimtab_identify(parse, text, params);
+        if (parse->queryId != 0 && (trimtab_in_explain || trimtab_is_class(trimtab_front_of((uint64)parse->queryId))) &&
+            trimtab_shared() != NULL)
+            return plan_class(parse, text, options, params);
+    }
+    if (unlikely(trimtab_is_in_force)) return plan_inside(parse, text, options, params);
+    return call_next(parse, text, options, params);
 }

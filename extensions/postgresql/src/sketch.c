@@ -6,7 +6,6 @@
  */
 #include "statement.h"
 
-#include "access/xact.h"
 #include "nodes/nodeFuncs.h"
 #if PG_VERSION_NUM >= 160000
 #include "nodes/queryjumble.h"
@@ -17,12 +16,15 @@
 #include "utils/timestamp.h"
 
 #define N_SKETCHES 1024
+/* Of the statements with a sketch that is known to be short, one in so many gets an id: making it costs as much as a hundred looks. */
+#define ID_SAMPLE 256
 #define FORGET_EVERY_MS 10000
 
 typedef struct Sketch {
     uint32 hash, skipped;
     uint16 n_short;
     bool is_short, has_class;
+    bool is_suspect; /* the newest of these took long, or its client did */
 } Sketch;
 
 /* What stands out while a statement is looked at. */
@@ -32,15 +34,18 @@ typedef struct Glance {
 } Glance;
 
 static Sketch sketches[N_SKETCHES];
+static Sketch kept_plan;              /* of all plans without an id that PostgreSQL keeps */
+static Sketch *seen = NULL;           /* of the statement without an id that was planned last, until it ends */
+static Sketch *newest = &kept_plan;   /* of the one that ended last, */
+static TimestampTz newest_began = 0;  /* and the time of its message */
 static TimestampTz forgot_at = 0;
 
-static void add(Glance *glance, uint32 value)
+static inline void add(Glance *glance, uint32 value)
 {
-    glance->hash = (glance->hash ^ value) * 0x9E3779B1u;
-    glance->hash ^= glance->hash >> 15;
+    glance->hash = (((glance->hash << 5) | (glance->hash >> 27)) ^ value) * 0x9E3779B1u;
 }
 
-static void add_operand(Glance *glance, Node *node)
+static inline void add_operand(Glance *glance, Node *node)
 {
     add(glance, nodeTag(node));
     if (IsA(node, Var)) add(glance, (uint32)((Var *)node)->varattno);
@@ -78,7 +83,7 @@ static void add_query(Glance *glance, Query *query)
 
 static Sketch *sketch_of(uint32 hash)
 {
-    Sketch *sketch = &sketches[hash % N_SKETCHES];
+    Sketch *sketch = &sketches[(hash ^ hash >> 15) % N_SKETCHES];
     if (sketch->hash != hash) {
         memset(sketch, 0, sizeof *sketch);
         sketch->hash = hash;
@@ -109,9 +114,12 @@ void trimtab_identify(Query *parse, const char *text, ParamListInfo params)
     if (parse->queryId != 0 || compute_query_id == COMPUTE_QUERY_ID_OFF) return;
     add_query(&glance, parse);
     sketch = sketch_of(glance.hash);
-    is_sample = sketch->is_short && ++sketch->skipped % SHORT_SAMPLE == 0;
+    is_sample = sketch->is_short && ++sketch->skipped % ID_SAMPLE == 0;
     /* Parameters without values: the plan will be kept, and this is the only time that we see it planned. */
-    if (sketch->is_short && !is_sample && !trimtab_in_explain && !(glance.has_param && params == NULL)) return;
+    if (sketch->is_short && !is_sample && !trimtab_in_explain && !(glance.has_param && params == NULL)) {
+        seen = sketch;
+        return;
+    }
     make_id(parse, text);
     front = trimtab_front_of((uint64)parse->queryId);
     front->sketch = glance.hash;
@@ -131,15 +139,31 @@ void trimtab_note_length(const Front *front, double ms)
     } else if (!sketch->is_short && ++sketch->n_short >= N_FIRST) sketch->is_short = true;
 }
 
-/* A statement without an id is over: if it was long, all statements have to show anew that they are short. */
-void trimtab_note_unknown(void)
+/* One that was taken for short was long: all have to show anew that they are short. */
+static pg_noinline void forget_if_long(TimestampTz began)
 {
     TimestampTz now = GetCurrentTimestamp();
-    if (trimtab_test_cost[0] != '\0') return;
-    if ((double)(now - GetCurrentStatementStartTimestamp()) < trimtab_min_duration * 1000) return;
+    if ((double)(now - began) < trimtab_min_duration * 1000) return;
     if (compute_query_id == COMPUTE_QUERY_ID_OFF || !TimestampDifferenceExceeds(forgot_at, now, FORGET_EVERY_MS)) return;
     forgot_at = now;
     memset(sketches, 0, sizeof sketches);
     trimtab_forget_fronts();
     ResetPlanCache(); /* plans that are kept have no id either */
+}
+
+/*
+ * A statement without an id is over. The clock is not read for each: where the next message comes soon, the statement before it was short.
+ * Where it comes late, statement or client took long, and the clock is read at the end of the next one of that sketch.
+ */
+void trimtab_note_unknown(void)
+{
+    TimestampTz began = GetCurrentStatementStartTimestamp();
+    Sketch *sketch = seen != NULL ? seen : &kept_plan;
+    if ((double)(began - newest_began) >= trimtab_min_duration * 1000) newest->is_suspect = true;
+    newest = sketch;
+    newest_began = began;
+    seen = NULL;
+    if (likely(!sketch->is_suspect)) return;
+    sketch->is_suspect = false;
+    if (trimtab_test_cost[0] == '\0') forget_if_long(began);
 }

@@ -6,6 +6,8 @@
 
 #include "trimtab.h"
 
+#include "access/parallel.h"
+#include "access/xact.h"
 #include "executor/instrument.h"
 #include "optimizer/planner.h"
 #include "portability/instr_time.h"
@@ -14,6 +16,8 @@
 #define N_FIRST 3
 /* One that is known to be too short for a class is measured so rarely. */
 #define SHORT_SAMPLE 64
+
+#pragma GCC visibility push(hidden)
 
 /* A plan that was made with a class's values. */
 typedef struct Planned {
@@ -53,10 +57,11 @@ typedef struct Front {
     double mean_ms;
 } Front;
 
-/* levels.c: planners, executors and utilities of ours that are on the stack; whether other values than the session's stand right now */
-extern int trimtab_nesting;
+/* levels.c: 0, or the nesting level of the transaction in which the outermost planner, executor or utility of ours on the stack began;
+   whether other values than the session's stand right now */
+extern int trimtab_outer;
 extern bool trimtab_is_in_force;
-extern bool trimtab_is_ours(void);
+extern void trimtab_unwound(int level);
 extern int trimtab_open_nudged(const Planned *p, double nudge);
 extern int trimtab_open_level(const Planned *p, bool executing);
 extern void trimtab_close_level(int level);
@@ -72,7 +77,6 @@ extern planner_hook_type trimtab_next_planner;
 extern Front *trimtab_front_of(uint64 query_id);
 extern void trimtab_forget_fronts(void);
 extern uint32 trimtab_rules(void);
-extern bool trimtab_is_class(const Front *f);
 extern uint32 trimtab_tag_of(const PlannedStmt *plan);
 extern Planned *trimtab_planned(uint32 tag);
 extern void trimtab_throw_away(uint32 tag);
@@ -96,5 +100,37 @@ extern void trimtab_screen(Planned *p, const Statement *s);
 extern bool trimtab_wants_look(Class *class, tt_point *point);
 extern bool trimtab_is_worth_it(Planned *p, const Statement *s);
 extern void trimtab_note_io(Class *class, const BufferUsage *before);
+
+#pragma GCC visibility pop
+
+/* What trimtab_outer is while the outermost has an error handler of its own: it may outlive its transaction (CALL). */
+#define OUTER_GUARDED (-1)
+
+/*
+ * Whoever is the first of ours on the stack says so, and takes it back with trimtab_leave. Most have no error handler for that: one costs
+ * a short statement more than all the rest. An error that passes them by ends their (sub)transaction, which then calls trimtab_unwound.
+ */
+static inline bool trimtab_enter(void)
+{
+    if (trimtab_outer != 0) return false;
+    trimtab_outer = GetCurrentTransactionNestLevel();
+    return true;
+}
+
+static inline void trimtab_leave(bool has_entered)
+{
+    if (has_entered) trimtab_outer = 0;
+}
+
+/* Whether a statement that begins now is one that a client sent. */
+static inline bool trimtab_is_ours(void)
+{
+    return trimtab_mode != MODE_OFF && trimtab_outer == 0 && !trimtab_is_in_force && !IsParallelWorker();
+}
+
+static inline bool trimtab_is_class(const Front *f)
+{
+    return f->n >= N_FIRST && f->mean_ms >= trimtab_min_duration;
+}
 
 #endif

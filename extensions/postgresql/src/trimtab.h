@@ -110,6 +110,9 @@ typedef struct Shared {
     Class class[N_CLASSES];
 } Shared;
 
+/* What is not seen outside the library is reached without detours, also where its compiler was not told so. */
+#pragma GCC visibility push(hidden)
+
 /* module.c */
 extern int trimtab_mode;
 extern double trimtab_budget, trimtab_server_budget, trimtab_min_duration, trimtab_min_gain, trimtab_max_ratio;
@@ -182,5 +185,7 @@ extern char *trimtab_changes(const Class *class, const tt_point *point);
 /* explain.c */
 extern void trimtab_install_explain(void);
 extern void trimtab_explain(const ClassKey *key, const double *base);
+
+#pragma GCC visibility pop
 
 #endif
