@@ -92,6 +92,17 @@ def session(data: Path) -> psycopg.Connection[tuple[object, ...]]:
     return psycopg.connect(host=str(data.parent), port=PORT, user="postgres", dbname="postgres", autocommit=True)
 
 
+def prepare(data: Path) -> None:
+    """The table, the same for all that follows: how its statistics came about would be in the counts of planning."""
+    with session(data) as connection:
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS accounts AS SELECT aid, 0 AS abalance, repeat(' ', 84) AS filler"
+            f" FROM generate_series(1, {ROWS}) aid".encode()
+        )
+        connection.execute("CREATE UNIQUE INDEX IF NOT EXISTS accounts_aid ON accounts (aid)")
+        connection.execute("VACUUM ANALYZE accounts")
+
+
 def instructions(data: Path, counts: Path, protocol: str, n: int) -> int:
     """What a backend executes that answers `n` point selects, from its start to its end."""
     keys = random.Random(7)
@@ -119,15 +130,10 @@ def measured(folder: Path, n: int) -> dict[str, dict[str, float]]:
     account = server_account()
     data, programs, library = made(folder, account)
     found: dict[str, dict[str, float]] = {protocol: {} for protocol in PROTOCOLS}
+    with counted(data, programs, library, None, account):
+        prepare(data)
     for way, mode in WAYS.items():
         with counted(data, programs, library, mode, account) as counts:
-            with session(data) as connection:
-                connection.execute(
-                    "CREATE TABLE IF NOT EXISTS accounts AS SELECT aid, 0 AS abalance, repeat(' ', 84) AS filler"
-                    f" FROM generate_series(1, {ROWS}) aid".encode()
-                )
-                connection.execute("CREATE UNIQUE INDEX IF NOT EXISTS accounts_aid ON accounts (aid)")
-                connection.execute("VACUUM ANALYZE accounts")
             for protocol in PROTOCOLS:
                 few, many = (instructions(data, counts, protocol, count) for count in (FEW, FEW + n))
                 found[protocol][way] = (many - few) / n

@@ -30,11 +30,11 @@ static struct {
 
 bool trimtab_in_explain = false;
 
-static ExecutorStart_hook_type next_start = NULL;
-static ExecutorRun_hook_type next_run = NULL;
-static ExecutorFinish_hook_type next_finish = NULL;
-static ExecutorEnd_hook_type next_end = NULL;
-static ProcessUtility_hook_type next_utility = NULL;
+static ExecutorStart_hook_type next_start = standard_ExecutorStart;
+static ExecutorRun_hook_type next_run = standard_ExecutorRun;
+static ExecutorFinish_hook_type next_finish = standard_ExecutorFinish;
+static ExecutorEnd_hook_type next_end = standard_ExecutorEnd;
+static ProcessUtility_hook_type next_utility = standard_ProcessUtility;
 
 /* A plan that ran before: it is measured again if its values still are what the class wants. */
 static void take_again(void)
@@ -107,12 +107,6 @@ static void begin(QueryDesc *desc)
     }
 }
 
-static inline void call_start(QueryDesc *desc, int flags)
-{
-    if (next_start != NULL) next_start(desc, flags);
-    else standard_ExecutorStart(desc, flags);
-}
-
 static pg_noinline void start_measured(QueryDesc *desc, int flags)
 {
     instr_time began;
@@ -120,7 +114,7 @@ static pg_noinline void start_measured(QueryDesc *desc, int flags)
     begin(desc);
     INSTR_TIME_SET_CURRENT(began);
     level = now.has_class ? trimtab_open_level(&now.plan, true) : 0;
-    call_start(desc, flags);
+    next_start(desc, flags);
     trimtab_close_level(level);
     now.ms = trimtab_elapsed_ms(began);
     if (trimtab_inside != INSIDE_OFF && trimtab_mode == MODE_TUNE && now.has_class && now.plan.is_free &&
@@ -132,7 +126,7 @@ static pg_noinline void start_inside(QueryDesc *desc, int flags)
 {
     bool was_in_force;
     int level = trimtab_open_base(&was_in_force);
-    call_start(desc, flags);
+    next_start(desc, flags);
     trimtab_close_base(level, was_in_force);
 }
 
@@ -141,7 +135,7 @@ static void start(QueryDesc *desc, int flags)
 {
     if (trimtab_is_ours() && (flags & EXEC_FLAG_EXPLAIN_ONLY) == 0 && is_wanted(desc)) start_measured(desc, flags);
     else if (unlikely(trimtab_is_in_force)) start_inside(desc, flags);
-    else call_start(desc, flags);
+    else next_start(desc, flags);
 }
 
 #if PG_VERSION_NUM >= 180000
@@ -155,8 +149,7 @@ static void start(QueryDesc *desc, int flags)
 static inline void call_run(RUN_ARGUMENTS)
 {
     bool has_entered = trimtab_enter();
-    if (next_run != NULL) next_run(RUN_VALUES);
-    else standard_ExecutorRun(RUN_VALUES);
+    next_run(RUN_VALUES);
     trimtab_leave(has_entered);
 }
 
@@ -204,21 +197,15 @@ static void run(RUN_ARGUMENTS)
     else call_run(RUN_VALUES);
 }
 
-static inline void call_finish(QueryDesc *desc)
-{
-    if (next_finish != NULL) next_finish(desc);
-    else standard_ExecutorFinish(desc);
-}
-
 static void finish(QueryDesc *desc)
 {
     bool has_entered;
     if (desc->operation == CMD_SELECT && desc->estate->es_auxmodifytables == NIL) { /* nothing left to run, no triggers */
-        call_finish(desc);
+        next_finish(desc);
         return;
     }
     has_entered = trimtab_enter();
-    call_finish(desc);
+    next_finish(desc);
     trimtab_leave(has_entered);
 }
 
@@ -298,14 +285,7 @@ static void end(QueryDesc *desc)
 {
     if (unlikely(now.desc == desc) && trimtab_outer == 0) conclude();
     else if (desc->plannedstmt->queryId == 0 && trimtab_is_ours()) trimtab_note_unknown();
-    if (next_end != NULL) next_end(desc);
-    else standard_ExecutorEnd(desc);
-}
-
-static void call_utility(UTILITY_ARGUMENTS)
-{
-    if (next_utility != NULL) next_utility(UTILITY_VALUES);
-    else standard_ProcessUtility(UTILITY_VALUES);
+    next_end(desc);
 }
 
 /* What runs inside a utility statement is not its own statement, except where the utility only runs or shows a statement. */
@@ -313,13 +293,13 @@ static void utility(UTILITY_ARGUMENTS)
 {
     Node *node = statement->utilityStmt;
     if (trimtab_mode == MODE_OFF || trimtab_outer != 0 || IsA(node, ExecuteStmt) || IsA(node, ExplainStmt) || IsA(node, TransactionStmt)) {
-        call_utility(UTILITY_VALUES);
+        next_utility(UTILITY_VALUES);
         return;
     }
     trimtab_outer = OUTER_GUARDED;
     PG_TRY();
     {
-        call_utility(UTILITY_VALUES);
+        next_utility(UTILITY_VALUES);
     }
     PG_FINALLY();
     {
@@ -375,16 +355,16 @@ void trimtab_install_hooks(void)
     RegisterXactCallback(at_transaction, NULL);
     RegisterSubXactCallback(at_subtransaction, NULL);
     is_installed = true;
-    trimtab_next_planner = planner_hook;
+    if (planner_hook != NULL) trimtab_next_planner = planner_hook;
+    if (ExecutorStart_hook != NULL) next_start = ExecutorStart_hook;
+    if (ExecutorRun_hook != NULL) next_run = ExecutorRun_hook;
+    if (ExecutorFinish_hook != NULL) next_finish = ExecutorFinish_hook;
+    if (ExecutorEnd_hook != NULL) next_end = ExecutorEnd_hook;
+    if (ProcessUtility_hook != NULL) next_utility = ProcessUtility_hook;
     planner_hook = trimtab_plan;
-    next_start = ExecutorStart_hook;
     ExecutorStart_hook = start;
-    next_run = ExecutorRun_hook;
     ExecutorRun_hook = run;
-    next_finish = ExecutorFinish_hook;
     ExecutorFinish_hook = finish;
-    next_end = ExecutorEnd_hook;
     ExecutorEnd_hook = end;
-    next_utility = ProcessUtility_hook;
     ProcessUtility_hook = utility;
 }

@@ -12,32 +12,29 @@
 #include <math.h>
 
 #define N_PLANNED 1024
-#define N_FRONT 1024
 #define TAG_BASE 0x54000000u
 #define TAG_MASK 0xff000000u
 
 static Planned planned[N_PLANNED];
-static Front front[N_FRONT];
+Front trimtab_fronts[N_FRONT];
 static uint32 n_tags = 0;
 static bool has_kept = false; /* a ticket that a kept plan's end drew for the next planning */
 static Planned kept;
 static uint32 last_probe = 0; /* tag of the newest plan of a probe; record 0 is nobody's */
 
-planner_hook_type trimtab_next_planner = NULL;
+planner_hook_type trimtab_next_planner = standard_planner;
 
-Front *trimtab_front_of(uint64 query_id)
+/* Makes room for a query id. */
+Front *trimtab_new_front(Front *f, uint64 query_id)
 {
-    Front *f = &front[(query_id ^ (query_id >> 32)) % N_FRONT];
-    if (f->query_id != query_id) {
-        memset(f, 0, sizeof *f);
-        f->query_id = query_id;
-    }
+    memset(f, 0, sizeof *f);
+    f->query_id = query_id;
     return f;
 }
 
 void trimtab_forget_fronts(void)
 {
-    memset(front, 0, sizeof front);
+    memset(trimtab_fronts, 0, sizeof trimtab_fronts);
 }
 
 uint32 trimtab_rules(void)
@@ -62,7 +59,7 @@ void trimtab_throw_away(uint32 tag)
 
 static inline PlannedStmt *call_next(Query *parse, const char *text, int options, ParamListInfo params)
 {
-    return trimtab_next_planner != NULL ? trimtab_next_planner(parse, text, options, params) : standard_planner(parse, text, options, params);
+    return trimtab_next_planner(parse, text, options, params);
 }
 
 PlannedStmt *trimtab_call_planner(Query *parse, const char *text, int options, ParamListInfo params)

@@ -27,58 +27,56 @@ typedef struct Sketch {
     bool is_suspect; /* the newest of these took long, or its client did */
 } Sketch;
 
-/* What stands out while a statement is looked at. */
-typedef struct Glance {
-    uint32 hash;
-    bool has_param;
-} Glance;
-
 static Sketch sketches[N_SKETCHES];
 static Sketch kept_plan;              /* of all plans without an id that PostgreSQL keeps */
 static Sketch *seen = NULL;           /* of the statement without an id that was planned last, until it ends */
 static Sketch *newest = &kept_plan;   /* of the one that ended last, */
 static TimestampTz newest_began = 0;  /* and the time of its message */
 static TimestampTz forgot_at = 0;
+static bool has_param; /* the statement that is looked at has one */
 
-static inline void add(Glance *glance, uint32 value)
+/* Adds to a hash, in a register: this runs for every statement that is planned. */
+static inline uint32 add(uint32 hash, uint32 value)
 {
-    glance->hash = (((glance->hash << 5) | (glance->hash >> 27)) ^ value) * 0x9E3779B1u;
+    return (((hash << 5) | (hash >> 27)) ^ value) * 0x9E3779B1u;
 }
 
-static inline void add_operand(Glance *glance, Node *node)
+static inline uint32 add_operand(uint32 hash, Node *node)
 {
-    add(glance, nodeTag(node));
-    if (IsA(node, Var)) add(glance, (uint32)((Var *)node)->varattno);
-    else if (IsA(node, Param)) glance->has_param = true;
+    hash = add(hash, nodeTag(node));
+    if (IsA(node, Var)) return add(hash, (uint32)((Var *)node)->varattno);
+    has_param |= IsA(node, Param);
+    return hash;
 }
 
-static void add_condition(Glance *glance, Node *node)
+static uint32 add_condition(uint32 hash, Node *node)
 {
     ListCell *cell;
-    if (node == NULL) return;
-    add(glance, nodeTag(node));
+    if (node == NULL) return hash;
+    hash = add(hash, nodeTag(node));
     if (IsA(node, BoolExpr))
-        foreach (cell, ((BoolExpr *)node)->args) add_condition(glance, lfirst(cell));
+        foreach (cell, ((BoolExpr *)node)->args) hash = add_condition(hash, lfirst(cell));
     else if (IsA(node, OpExpr)) {
-        add(glance, ((OpExpr *)node)->opno);
-        foreach (cell, ((OpExpr *)node)->args) add_operand(glance, lfirst(cell));
+        hash = add(hash, ((OpExpr *)node)->opno);
+        foreach (cell, ((OpExpr *)node)->args) hash = add_operand(hash, lfirst(cell));
     }
+    return hash;
 }
 
-static void add_query(Glance *glance, Query *query)
+static uint32 add_query(uint32 hash, Query *query)
 {
     ListCell *cell;
-    add(glance, ((uint32)query->commandType << 8) | (query->hasAggs ? 1 : 0) | (query->hasSubLinks ? 2 : 0) |
-                    (query->limitCount != NULL ? 4 : 0) | (query->hasWindowFuncs ? 8 : 0));
-    add(glance, ((uint32)list_length(query->targetList) << 16) | ((uint32)list_length(query->sortClause) << 8) |
-                    (uint32)list_length(query->groupClause));
+    hash = add(hash, ((uint32)query->commandType << 8) | (query->hasAggs ? 1 : 0) | (query->hasSubLinks ? 2 : 0) |
+                         (query->limitCount != NULL ? 4 : 0) | (query->hasWindowFuncs ? 8 : 0));
+    hash = add(hash, ((uint32)list_length(query->targetList) << 16) | ((uint32)list_length(query->sortClause) << 8) |
+                         (uint32)list_length(query->groupClause));
     foreach (cell, query->rtable) {
         RangeTblEntry *entry = lfirst(cell);
-        add(glance, ((uint32)entry->relid << 4) ^ entry->rtekind);
-        if (entry->subquery != NULL) add_query(glance, entry->subquery);
+        hash = add(hash, ((uint32)entry->relid << 4) ^ entry->rtekind);
+        if (entry->subquery != NULL) hash = add_query(hash, entry->subquery);
     }
-    foreach (cell, query->cteList) add_query(glance, (Query *)((CommonTableExpr *)lfirst(cell))->ctequery);
-    if (query->jointree != NULL) add_condition(glance, query->jointree->quals);
+    foreach (cell, query->cteList) hash = add_query(hash, (Query *)((CommonTableExpr *)lfirst(cell))->ctequery);
+    return query->jointree != NULL ? add_condition(hash, query->jointree->quals) : hash;
 }
 
 static Sketch *sketch_of(uint32 hash)
@@ -104,26 +102,29 @@ static void make_id(Query *parse, const char *text)
     query_id_enabled = was_enabled;
 }
 
+static pg_noinline void give_id(Query *parse, const char *text, uint32 hash, bool is_sample)
+{
+    Front *front;
+    make_id(parse, text);
+    front = trimtab_front_of((uint64)parse->queryId);
+    front->sketch = hash;
+    if (is_sample) front->skipped = SHORT_SAMPLE - 1; /* this execution is the one that is measured */
+}
+
 /* Sees to the query id of a statement that is about to be planned; 0 afterwards: it is short, as far as we know. */
 void trimtab_identify(Query *parse, const char *text, ParamListInfo params)
 {
-    Glance glance = {0, false};
     Sketch *sketch;
-    Front *front;
+    uint32 hash;
     bool is_sample;
     if (parse->queryId != 0 || compute_query_id == COMPUTE_QUERY_ID_OFF) return;
-    add_query(&glance, parse);
-    sketch = sketch_of(glance.hash);
+    has_param = false;
+    hash = add_query(0, parse);
+    sketch = sketch_of(hash);
     is_sample = sketch->is_short && ++sketch->skipped % ID_SAMPLE == 0;
     /* Parameters without values: the plan will be kept, and this is the only time that we see it planned. */
-    if (sketch->is_short && !is_sample && !trimtab_in_explain && !(glance.has_param && params == NULL)) {
-        seen = sketch;
-        return;
-    }
-    make_id(parse, text);
-    front = trimtab_front_of((uint64)parse->queryId);
-    front->sketch = glance.hash;
-    if (is_sample) front->skipped = SHORT_SAMPLE - 1; /* this execution is the one that is measured */
+    if (!sketch->is_short || is_sample || trimtab_in_explain || (has_param && params == NULL)) give_id(parse, text, hash, is_sample);
+    else seen = sketch;
 }
 
 /* A statement has taken so long. */

@@ -16,6 +16,7 @@
 #define N_FIRST 3
 /* One that is known to be too short for a class is measured so rarely. */
 #define SHORT_SAMPLE 64
+#define N_FRONT 1024
 
 #pragma GCC visibility push(hidden)
 
@@ -74,7 +75,8 @@ extern double trimtab_elapsed_ms(instr_time began);
 extern PlannedStmt *trimtab_plan(Query *parse, const char *text, int options, ParamListInfo params);
 extern PlannedStmt *trimtab_call_planner(Query *parse, const char *text, int options, ParamListInfo params);
 extern planner_hook_type trimtab_next_planner;
-extern Front *trimtab_front_of(uint64 query_id);
+extern Front trimtab_fronts[N_FRONT];
+extern Front *trimtab_new_front(Front *f, uint64 query_id);
 extern void trimtab_forget_fronts(void);
 extern uint32 trimtab_rules(void);
 extern uint32 trimtab_tag_of(const PlannedStmt *plan);
@@ -126,6 +128,12 @@ static inline void trimtab_leave(bool has_entered)
 static inline bool trimtab_is_ours(void)
 {
     return trimtab_mode != MODE_OFF && trimtab_outer == 0 && !trimtab_is_in_force && !IsParallelWorker();
+}
+
+static inline Front *trimtab_front_of(uint64 query_id)
+{
+    Front *f = &trimtab_fronts[(query_id ^ (query_id >> 32)) % N_FRONT];
+    return likely(f->query_id == query_id) ? f : trimtab_new_front(f, query_id);
 }
 
 static inline bool trimtab_is_class(const Front *f)
