@@ -24,6 +24,15 @@ COST = "base=100;work_mem=65536:0.5;jit=0:1.01;max_parallel_workers_per_gather=4
 QUERY = "SELECT k, count(*), max(r) FROM t GROUP BY k ORDER BY 3, 1"
 OWN = "SELECT current_setting('work_mem'), count(*) FROM t GROUP BY 1"
 """Shows what it runs with: the one kind of statement whose answer may differ."""
+TAKES_BACK = (
+    "CREATE OR REPLACE PROCEDURE takes_back() LANGUAGE plpgsql AS $$ BEGIN PERFORM count(*) FROM t; ROLLBACK; "
+    "PERFORM count(*) FROM t; COMMIT; PERFORM 1 / (g - 500) FROM t; END $$"
+)
+FAILING = ["SELECT 1 / (g - 500) FROM t", "SELECT 1 / 0", "DO $$ BEGIN PERFORM 1 / 0; END $$", "CALL takes_back()"]
+"""Statements that fail while they run, while they are planned, in a block, and after a transaction that they have ended."""
+CATCHES = (
+    "DO $$ BEGIN PERFORM 1 / (g - 500) FROM t; EXCEPTION WHEN division_by_zero THEN PERFORM count(*) FROM t; END $$"
+)
 
 Row = dict[str, Any]
 

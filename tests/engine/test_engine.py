@@ -7,7 +7,7 @@ import json
 import psycopg
 import pytest
 
-from tests.engine.conftest import OWN, QUERY, Session, engine, library
+from tests.engine.conftest import CATCHES, FAILING, OWN, QUERY, TAKES_BACK, Session, engine, library
 from tests.needs import IS_FULL
 from tests.servers.postgresql import DEBIAN, Server
 
@@ -99,14 +99,7 @@ def test_settings_end_with_the_statement_whatever_happens(session: Session) -> N
 
 def test_after_an_error_of_any_kind_statements_are_measured_again(session: Session) -> None:
     """No error handler tells the extension that a statement has ended: the end of its (sub)transaction does."""
-    session.rows(
-        "CREATE OR REPLACE PROCEDURE takes_back() LANGUAGE plpgsql AS $$ BEGIN PERFORM count(*) FROM t; ROLLBACK; "
-        "PERFORM count(*) FROM t; COMMIT; PERFORM 1 / (g - 500) FROM t; END $$"
-    )
-    caught = (
-        "DO $$ BEGIN PERFORM 1 / (g - 500) FROM t; EXCEPTION WHEN division_by_zero THEN PERFORM count(*) FROM t; END $$"
-    )
-    failing = ["SELECT 1 / (g - 500) FROM t", "SELECT 1 / 0", "CALL takes_back()", "DO $$ BEGIN PERFORM 1 / 0; END $$"]
+    session.rows(TAKES_BACK)
     calls = session.learn(OWN, 20)["calls"]
 
     def is_measured() -> bool:
@@ -115,14 +108,14 @@ def test_after_an_error_of_any_kind_statements_are_measured_again(session: Sessi
         return calls == before + 1
 
     assert is_measured()
-    for bad in failing:
+    for bad in FAILING:
         with pytest.raises(psycopg.errors.DivisionByZero):
             session.rows(bad)
         assert is_measured(), bad
-    session.rows(caught)
+    session.rows(CATCHES)
     assert is_measured(), "an error that a block has caught"
     session.rows("BEGIN")
-    for bad in (failing[0], failing[1], failing[3]):
+    for bad in FAILING[:3]:
         session.rows("SAVEPOINT a")
         session.rows("SAVEPOINT b")
         with pytest.raises(psycopg.errors.DivisionByZero):

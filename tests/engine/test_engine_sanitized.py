@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.engine.conftest import OWN, QUERY, Session, engine, library
+from tests.engine.conftest import CATCHES, FAILING, OWN, QUERY, TAKES_BACK, Session, engine, library
 from tests.engine.test_engine_faults import killed
 from tests.engine.test_engine_plans import JOIN
 from tests.servers import new_folder
@@ -62,6 +62,19 @@ def everything(server: Server, session: Session) -> None:
         session.rows(f"EXECUTE p({n})")
         with suppress(psycopg.Error):
             session.rows("SELECT k, sum(1 / (g - 500)) FROM t GROUP BY k")
+    session.rows(TAKES_BACK)
+    for bad in (*FAILING, CATCHES):
+        with suppress(psycopg.Error):
+            session.rows(bad)
+        session.learn(OWN, 5)
+    session.rows("BEGIN")
+    for bad in FAILING[:3]:
+        session.rows("SAVEPOINT a")
+        with suppress(psycopg.Error):
+            session.rows(bad)
+        session.rows("ROLLBACK TO a")
+        session.learn(OWN, 5)
+    session.rows("END")
     session.rows(
         "BEGIN; DECLARE c CURSOR FOR SELECT k, count(*) FROM t GROUP BY k; FETCH 3 FROM c; FETCH 2 FROM c; END"
     )
