@@ -71,22 +71,30 @@ static void forget_now(void)
     memset(&now, 0, sizeof now);
 }
 
-/* Whether an execution that a client asked for is measured: of what is known to be short, one in SHORT_SAMPLE. */
-static inline bool is_wanted(QueryDesc *desc)
+/* Whether a statement is known to be too short for a class, and this execution not one that is measured all the same. */
+static inline bool is_skipped(const PlannedStmt *plan)
 {
-    PlannedStmt *plan = desc->plannedstmt;
-    Front *f;
-    if (unlikely(now.desc != NULL)) forget_now(); /* a cursor that is still open: it goes on without us */
-    if (plan->queryId == 0 || trimtab_in_explain) return false;
-    if (plan->invalItems != NIL && trimtab_tag_of(plan) != 0) return true;
-    f = trimtab_front_of((uint64)plan->queryId);
-    return f->n < N_FIRST || trimtab_is_class(f) || ++f->skipped % SHORT_SAMPLE == 0;
+    uint64 query_id = (uint64)plan->queryId;
+    Front *f = trimtab_place_of(query_id);
+    if (query_id == 0) return true;
+    return plan->invalItems == NIL && f->query_id == query_id && f->n >= N_FIRST && f->mean_ms < trimtab_min_duration &&
+           ++f->skipped % SHORT_SAMPLE != 0;
+}
+
+/* The same of all others: those that have made no name yet, are of a class, or have plans with items. */
+static bool is_wanted(PlannedStmt *plan)
+{
+    Front *f = trimtab_front_of((uint64)plan->queryId);
+    if (trimtab_in_explain || IsParallelWorker()) return false;
+    return trimtab_tag_of(plan) != 0 || f->n < N_FIRST || trimtab_is_class(f) || plan->invalItems == NIL ||
+           ++f->skipped % SHORT_SAMPLE == 0;
 }
 
 static void begin(QueryDesc *desc)
 {
     uint32 mark = trimtab_tag_of(desc->plannedstmt);
     Planned *p = trimtab_planned(mark);
+    if (now.desc != NULL) forget_now(); /* a cursor that is still open: it goes on without us */
     now.query_id = (uint64)desc->plannedstmt->queryId;
     now.desc = desc;
     now.before = pgBufferUsage;
@@ -111,6 +119,10 @@ static pg_noinline void start_measured(QueryDesc *desc, int flags)
 {
     instr_time began;
     int level;
+    if (!is_wanted(desc->plannedstmt)) {
+        next_start(desc, flags);
+        return;
+    }
     begin(desc);
     INSTR_TIME_SET_CURRENT(began);
     level = now.has_class ? trimtab_open_level(&now.plan, true) : 0;
@@ -133,9 +145,9 @@ static pg_noinline void start_inside(QueryDesc *desc, int flags)
 /* The hooks themselves are what every short statement pays for: they decide, and the work is elsewhere. */
 static void start(QueryDesc *desc, int flags)
 {
-    if (trimtab_is_ours() && (flags & EXEC_FLAG_EXPLAIN_ONLY) == 0 && is_wanted(desc)) start_measured(desc, flags);
-    else if (unlikely(trimtab_is_in_force)) start_inside(desc, flags);
-    else next_start(desc, flags);
+    if (unlikely(trimtab_is_in_force)) start_inside(desc, flags);
+    else if (!trimtab_is_ours() || (flags & EXEC_FLAG_EXPLAIN_ONLY) != 0 || is_skipped(desc->plannedstmt)) next_start(desc, flags);
+    else start_measured(desc, flags);
 }
 
 #if PG_VERSION_NUM >= 180000
@@ -262,10 +274,15 @@ static void conclude_class(double ms)
     if (is_due) trimtab_save(shared, LOG);
 }
 
+/* The statement is over; a cursor that is closed inside another statement is not counted. */
 static pg_noinline void conclude(void)
 {
     Front *f = trimtab_front_of(now.query_id);
     double ms = now.ms + (now.is_reused ? 0 : now.plan.plan_ms);
+    if (trimtab_outer != 0) {
+        forget_now();
+        return;
+    }
     if (trimtab_test_cost[0] != '\0') ms = trimtab_test_ms(now.plan.base, now.has_class ? &now.plan.ticket.point : NULL);
     if (now.is_complete) {
         f->n++;
@@ -283,7 +300,7 @@ static pg_noinline void conclude(void)
 
 static void end(QueryDesc *desc)
 {
-    if (unlikely(now.desc == desc) && trimtab_outer == 0) conclude();
+    if (unlikely(now.desc == desc)) conclude();
     else if (desc->plannedstmt->queryId == 0 && trimtab_is_ours()) trimtab_note_unknown();
     next_end(desc);
 }

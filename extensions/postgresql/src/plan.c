@@ -276,7 +276,7 @@ PlannedStmt *trimtab_plan(Query *parse, const char *text, int options, ParamList
     if (trimtab_is_ours() && parse->commandType != CMD_UTILITY) {
         trimtab_identify(parse, text, params);
         if (parse->queryId != 0 && (trimtab_in_explain || trimtab_is_class(trimtab_front_of((uint64)parse->queryId))) &&
-            trimtab_shared() != NULL)
+            !IsParallelWorker() && trimtab_shared() != NULL)
             return plan_class(parse, text, options, params);
     }
     if (unlikely(trimtab_is_in_force)) return plan_inside(parse, text, options, params);

@@ -124,15 +124,20 @@ static inline void trimtab_leave(bool has_entered)
     if (has_entered) trimtab_outer = 0;
 }
 
-/* Whether a statement that begins now is one that a client sent. */
+/* Whether a statement that begins now is one that a client sent, or a parallel worker's share of one. */
 static inline bool trimtab_is_ours(void)
 {
-    return trimtab_mode != MODE_OFF && trimtab_outer == 0 && !trimtab_is_in_force && !IsParallelWorker();
+    return trimtab_mode != MODE_OFF && trimtab_outer == 0 && !trimtab_is_in_force;
+}
+
+static inline Front *trimtab_place_of(uint64 query_id)
+{
+    return &trimtab_fronts[(query_id ^ (query_id >> 32)) % N_FRONT];
 }
 
 static inline Front *trimtab_front_of(uint64 query_id)
 {
-    Front *f = &trimtab_fronts[(query_id ^ (query_id >> 32)) % N_FRONT];
+    Front *f = trimtab_place_of(query_id);
     return likely(f->query_id == query_id) ? f : trimtab_new_front(f, query_id);
 }
 
