@@ -157,8 +157,9 @@ PEER_STAMPS := $(PEERS:%=.venv-bench-search/%/.installed)
 bench-search: $(STAMP) $(PEER_STAMPS)
 	$(BIN)/python benchmarks/search/run.py $(BENCH)
 
-# The load engine beside pgbench, sysbench and go-ycsb (GO_YCSB=program); about 20 minutes (BENCH=--quick: two).
-bench-load: $(STAMP)
+# The load engine as a wheel has it, beside pgbench, sysbench and go-ycsb (GO_YCSB=program); about 20 minutes (BENCH=--quick: two).
+bench-load: $(DEV)
+	TRIMTAB_BUILD=wheel $(BIN)/maturin develop --quiet --profile wheel
 	$(BIN)/python benchmarks/load/run.py $(BENCH)
 
 # Rankers on planted truth and recorded tables, and on real servers (hours); BENCH='--part planted' runs one part.
@@ -211,7 +212,7 @@ bench-live: $(STAMP) $(PEER_STAMPS)
 # The package as it is released, in dist/: a wheel (abi3, manylinux as this machine's C library allows) and the sdist.
 wheel: $(DEV)
 	rm -rf dist
-	$(BIN)/maturin build --quiet --profile wheel --locked --out dist --interpreter $(BIN)/python
+	TRIMTAB_BUILD=wheel $(BIN)/maturin build --quiet --profile wheel --locked --out dist --interpreter $(BIN)/python
 	$(BIN)/maturin sdist --out dist
 
 # Installs the wheel into an empty environment outside the repository and runs a small study there.

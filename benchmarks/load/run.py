@@ -34,6 +34,7 @@ import table
 import ycsb
 from plan import Plan
 
+from trimtab._native import __build__ as engine_build
 from trimtab._native import __version__ as engine_version
 
 PARTS: dict[str, Callable[[Plan], dict[str, Any]]] = {
@@ -89,7 +90,7 @@ def _busy() -> float:
 def _measured(name: str, plan: Plan) -> dict[str, Any]:
     busy, begun = _busy(), time.monotonic()
     found = PARTS[name](plan)
-    at = {"wall_s": round(time.monotonic() - begun)}
+    at = {"wall_s": round(time.monotonic() - begun), "build": engine_build}
     sizes = {"seconds": plan.seconds, "pairs": plan.pairs, "table_rows": plan.rows}
     return {**at, "busy_before_and_after": [busy, _busy()], **sizes, **found}
 

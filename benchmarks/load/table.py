@@ -180,6 +180,10 @@ def part(name: str, found: Record, made: stamp.Stamp) -> list[str]:
     if "absent" in found:
         rows = "" if name == "pages" else f", {found['table_rows']:,} rows"
         how += f"; {found['pairs']} pairs of {found['seconds']} s{rows}"
+    # Results that were made before do not say it.
+    how += {"wheel": "; the engine as in a wheel", "source": "; the engine as compiled from source"}.get(
+        found.get("build", ""), ""
+    )
     return [f"### {_TITLES[name]}", "", stamp.line(made), f"{how}.", "", *shown, ""]
 
 

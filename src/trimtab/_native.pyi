@@ -30,6 +30,7 @@ __all__ = [
     "WiredTiger",
     "Ycsb",
     "YcsbRows",
+    "__build__",
     "__version__",
 ]
 
@@ -607,5 +608,8 @@ class Seconds:
     def steal_s(self) -> bytes: ...
     @property
     def wait_s(self) -> bytes: ...
+
+__build__: str
+"""How it was compiled: "wheel", as it is released, or "source", which is quicker to compile and slower."""
 
 __version__: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -130,6 +131,12 @@ def test_a_sample_has_each_value_as_often_as_the_table(shop: Endpoint) -> None:
 
 def test_own_statements_with_sampled_parameters(shop: Endpoint, tmp_path: Path) -> None:
     workload = sql(tmp_path, "SELECT price FROM item WHERE id = :id;", parameters=COLUMN)
+    told: list[str] = []
+    workload.prepare(shop, told.append)
+    (line,) = [text for text in told if text.startswith("drawing")]
+    assert re.fullmatch(
+        r"drawing .* item\.id for the parameter id: reads about (\d+\S*) of \1, once for all runs", line
+    )
     log = load(workload, shop)
     assert not log.error_classes, log.errors
     assert sum(counts(log).values()) > 50

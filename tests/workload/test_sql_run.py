@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -188,8 +189,11 @@ def test_a_sample_has_each_value_as_often_as_the_table(shop: Endpoint, monkeypat
             assert len(set(found)) > 20
             assert 150 < found.count("done") < 250
             assert server.sample(session, [table], "status", 400) == found
-        assert "TABLESAMPLE" in server._pages(session, '"orders"', 100)  # type: ignore[attr-defined]
-        assert server._pages(session, '"of_orders"', 100) == ""  # type: ignore[attr-defined]
+        read, size = server.sample_bytes(session, ["orders"], 100)
+        assert 0 < read < 0.5 * size
+        assert server.sample_bytes(session, ["of_orders"], 100) == (0, 0)
+        monkeypatch.setattr(postgresql, "_SAMPLED_PAGES", 2000)
+        assert server.sample_bytes(session, ["orders"], 100) == (size, size)
 
 
 def test_a_key_is_asked_for_in_its_whole_range(shop: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +227,11 @@ def test_columns_are_sampled_once_for_all_runs(
 ) -> None:
     parameters = {"id": {"type": "column", "table": "customers", "column": "id"}}
     workload = own(tmp_path, {"read": "SELECT name FROM customers WHERE id = :id;"}, parameters=parameters)
-    workload.prepare(emptied, quiet)
+    told: list[str] = []
+    workload.prepare(emptied, told.append)
+    (line,) = [text for text in told if text.startswith("drawing")]
+    words = r"drawing up to [\d,]+ values of customers\.id for the parameter id: reads about \d\S* of \d\S*, once for all runs"
+    assert re.fullmatch(words, line)
     monkeypatch.setattr(postgresql.PostgresServer, "sample", None)
     assert counts(load(workload, emptied))["read"] > 10
     assert counts(load(workload.with_rate(200.0), emptied))["read"] > 10

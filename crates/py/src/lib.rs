@@ -42,6 +42,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__build__", option_env!("TRIMTAB_BUILD").unwrap_or("source"))?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

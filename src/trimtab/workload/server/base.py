@@ -214,6 +214,10 @@ class SqlServer(Store):
     def n_rows(self, session: Session, table: Sequence[str]) -> float:
         """About how many rows the table has, as the server's own statistics have it; 0 where they do not say."""
 
+    @abstractmethod
+    def sample_bytes(self, session: Session, table: Sequence[str], limit: int) -> tuple[float, float]:
+        """About how much `sample` reads, and how much the table has, in bytes; 0 for what is no table."""
+
     def bounds(self, session: Session, table: Sequence[str], column: str) -> tuple[Any, Any]:
         """The column's least and greatest value; quick where it has an index."""
         where, what = ".".join(self.quote(part) for part in table), self.quote(column)

@@ -240,9 +240,17 @@ class MysqlServer(SqlServer):
 
     def n_rows(self, session: Session, table: Sequence[str]) -> float:
         """By InnoDB's statistics."""
+        return self._statistic(session, table, "table_rows")
+
+    def sample_bytes(self, session: Session, table: Sequence[str], limit: int) -> tuple[float, float]:
+        """All of the table, without its other indexes."""
+        size_bytes = self._statistic(session, table, "data_length")
+        return size_bytes, size_bytes
+
+    def _statistic(self, session: Session, table: Sequence[str], column: str) -> float:
         schema = table[-2] if len(table) > 1 else self.endpoint.database
         rows = session.execute(
-            "SELECT table_rows FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+            f"SELECT {column} FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
             (schema, table[-1]),
         )
         return float(rows[0][0] or 0) if rows else 0.0

@@ -222,8 +222,10 @@ class PostgresServer(SqlServer):
         page often belong together.
         """
         where, what = ".".join(self.quote(part) for part in table), self.quote(column)
+        share = self._share(session, where, limit)
+        pages = f" TABLESAMPLE SYSTEM ({100 * share:.6f}) REPEATABLE (1)" if share < 1 else ""
         rows = session.execute(
-            f"SELECT {what}::text FROM {where} s{self._pages(session, where, limit)} WHERE {what} IS NOT NULL"
+            f"SELECT {what}::text FROM {where} s{pages} WHERE {what} IS NOT NULL"
             f" ORDER BY hashtext(s::text), s::text LIMIT {limit:d}"
         )
         return [str(row[0]) for row in rows]
@@ -234,11 +236,18 @@ class PostgresServer(SqlServer):
         rows = session.execute("SELECT reltuples FROM pg_class WHERE oid = to_regclass(%s)", (where,))
         return max(0.0, float(rows[0][0])) if rows else 0.0
 
-    def _pages(self, session: Session, where: str, limit: int) -> str:
-        """The clause that draws pages of a table which has far more than `limit` rows; "" for others, and for views."""
+    def sample_bytes(self, session: Session, table: Sequence[str], limit: int) -> tuple[float, float]:
+        """Of a large table the pages that are drawn."""
+        where = ".".join(self.quote(part) for part in table)
+        rows = session.execute("SELECT pg_relation_size(to_regclass(%s))", (where,))
+        size_bytes = float(rows[0][0] or 0)
+        return size_bytes * self._share(session, where, limit), size_bytes
+
+    def _share(self, session: Session, where: str, limit: int) -> float:
+        """Of its pages, that are drawn of a table which has far more than `limit` rows; 1 for others, and for views."""
         facts = session.execute(
             "SELECT relkind IN ('r', 'm'), reltuples, relpages FROM pg_class WHERE oid = to_regclass(%s)", (where,)
         )
         has_pages, n_rows, n_pages = facts[0] if facts else (False, 0.0, 0)
         wanted = max(_SAMPLED_PAGES / max(1, n_pages), _SAMPLED_ROWS * limit / max(1.0, n_rows))
-        return f" TABLESAMPLE SYSTEM ({100 * wanted:.6f}) REPEATABLE (1)" if has_pages and wanted < 0.5 else ""
+        return wanted if has_pages and wanted < 0.5 else 1.0

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
+from trimtab.units import format_size
 from trimtab.workload.server import ServerError, Session, SqlServer, server_of
 from trimtab.workload.sql.generators import AUTO_LIMIT, Generator
 
 __all__ = ["native_generators"]
 
 
-def native_generators(endpoint: Endpoint, generators: Mapping[str, Generator]) -> list[dict[str, Any]]:
+def native_generators(
+    endpoint: Endpoint, generators: Mapping[str, Generator], report: Callable[[str], None] = lambda text: None
+) -> list[dict[str, Any]]:
     """The generators as the engine takes them; those of type "column" are sampled from `endpoint`'s database.
+
+    Args:
+        report: told before each sample what it reads.
 
     Raises:
         LoadError: a column that cannot be read or has no values.
@@ -23,7 +29,26 @@ def native_generators(endpoint: Endpoint, generators: Mapping[str, Generator]) -
         return [_native(generator, None) for generator in generators.values()]
     server = server_of(endpoint)
     with server.connect() as session:
+        for generator in generators.values():
+            if generator.type == "column":
+                _tell(server, session, generator, report)
         return [_native(generator, (server, session)) for generator in generators.values()]
+
+
+def _tell(server: SqlServer, session: Session, generator: Generator, report: Callable[[str], None]) -> None:
+    """What the sample will cost, where the server knows: the table may be large."""
+    options = generator.options
+    try:
+        limit = _limit(server, session, generator)
+        read_bytes, size_bytes = server.sample_bytes(session, _parts(options["table"]), limit)
+    except ServerError:
+        # Drawing the sample says what is wrong.
+        return
+    what = f"about {format_size(read_bytes)} of {format_size(size_bytes)}" if size_bytes else "what the view needs"
+    report(
+        f"drawing up to {limit:,} values of {options['table']}.{options['column']} for the parameter {generator.name}: "
+        f"reads {what}, once for all runs"
+    )
 
 
 def _native(generator: Generator, source: tuple[SqlServer, Session] | None) -> dict[str, Any]:

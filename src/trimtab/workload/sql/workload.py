@@ -110,7 +110,7 @@ class SqlWorkload(EngineWorkload):
         server = server_of(there)
         with server.connect() as session:
             size_bytes = server.size_bytes(session, there.database)
-            check_scripts(server, session, self._parts(there))
+            check_scripts(server, session, self._parts(there, report))
         for name in self._unused():
             report(f"no script uses the parameter {name}")
         return Preparation(0.0, size_bytes, True, "the database is the user's own")
@@ -149,12 +149,12 @@ class SqlWorkload(EngineWorkload):
         """The transactions as the load engine takes them, with columns sampled from the database of `there`."""
         return script_source(self._parts(there), dialect=there.protocol, users=self.settings.load.users)
 
-    def _parts(self, there: Endpoint) -> list[ScriptPart]:
+    def _parts(self, there: Endpoint, report: Callable[[str], None] = lambda text: None) -> list[ScriptPart]:
         settings = self.settings
         if (
             self._parameters is None
         ):  # once: a sample reads much, and must not stand between a restart and a measurement
-            self._parameters = native_generators(there, settings.generators)
+            self._parameters = native_generators(there, settings.generators, report)
         parameters = self._parameters
         wrap = "rollback" if settings.start_state == "rollback" else "commit" if settings.in_transaction else "none"
         return [("own", script, parameters, wrap) for script in settings.scripts]
