@@ -94,7 +94,7 @@ static void begin(QueryDesc *desc)
 {
     uint32 mark = trimtab_tag_of(desc->plannedstmt);
     Planned *p = trimtab_planned(mark);
-    if (now.desc != NULL) forget_now(); /* a cursor that is still open: it goes on without us */
+    if (now.desc != NULL) forget_now();
     now.query_id = (uint64)desc->plannedstmt->queryId;
     now.desc = desc;
     now.before = pgBufferUsage;
@@ -206,7 +206,10 @@ static void run(RUN_ARGUMENTS)
 {
     if (unlikely(now.desc == desc) && trimtab_outer == 0) run_measured(RUN_VALUES);
     else if (unlikely(trimtab_is_in_force)) run_inside(RUN_VALUES);
-    else call_run(RUN_VALUES);
+    else {
+        if (unlikely(now.desc != NULL) && trimtab_outer == 0) forget_now(); /* a cursor that is still open: it goes on without us */
+        call_run(RUN_VALUES);
+    }
 }
 
 static void finish(QueryDesc *desc)
