@@ -145,6 +145,10 @@ def test_a_trial_changes_all_tiers(running: Running) -> None:
     assert trial.measurement is not None
     assert trial.measurement.n_error == 0
     assert "Home" in trial.measurement.by_label
+    pids = [running.pid(kind) for kind in ("httpd", "tomcat")]
+    trial = running.trial(web__KeepAliveTimeout=10, db__work_mem=8192)
+    assert trial.status is Status.OK, trial.reason
+    assert [running.pid(kind) for kind in ("httpd", "tomcat")] == pids, "what reloads restarts no tier"
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,11 @@ low = 1
 high = 9
 default = 3
 """
+OTHER = """[knob.b]
+doc = "What it is for, in a line."
+type = "boolean"
+default = true
+"""
 
 PLAY = """
 [play.p]
@@ -53,6 +58,10 @@ def test_the_catalogues_of_the_repository_are_sound(capsys: pytest.CaptureFixtur
         ('"keyvalue"', '"toml"', "unknown codec='toml'", "lists the keys"),
         ("schema = 2", "schema = 1", "schema=1: Input should be 2", "lists the keys"),
         ("default = 3", "", "'knob.a.default' is missing", "add default"),
+        ("default = 3", 'default = 3\ndefault_of = "b"', "default_of='b': there is no such knob", "name a knob"),
+        ("default = 3", 'default = 3\ndefault_of = "a"', "default_of='a' has a default_of itself", "of the same file"),
+        ("default = 3", f'default = 3\ndefault_of = "b"\n{OTHER}', "default_of='b' is written otherwise", "the same type"),
+        ("schema = 2", 'schema = 2\nwarmup_floor = "30"', "duration='30' has no unit after 30", "lists the keys"),
         ("default = 3", "defautl = 3", "unknown key 'knob.a.defautl'", "lists the keys"),
         ("low = 1\nhigh = 9\n", "", "type='integer' needs low and high", "lists the keys"),
         ('high = 9', 'high = "ram / 2"', "cannot evaluate expression='ram / 2'", "lists the keys"),

@@ -72,6 +72,7 @@ def test_tomcat10_by_its_own_commands(state_dir: Path) -> None:
     with made("tomcat10") as folder, running(packaged.tomcat(folder, free_port()), state_dir, "packaged") as app:
         found, server = app.snapshot(), folder / "tomcat/conf/server.xml"
         before = server.read_bytes()
+        assert app.states()["keepAliveTimeout"].running == 20_000, "Tomcat takes connectionTimeout, which Debian sets"
         applied = app.apply(Config({"maxThreads": 50, "MinHeapFreeRatio": 30}))
         assert applied.restarted
         assert dict(applied.effective) == {"maxThreads": 50, "MinHeapFreeRatio": 30}

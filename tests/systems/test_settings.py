@@ -20,6 +20,12 @@ def test_defaults() -> None:
     assert (settings.knobs, settings.unlock, settings.allow_restart, settings.memory) == ("performance", (), True, None)
 
 
+def test_a_warm_up_is_a_duration() -> None:
+    settings = read_settings("db", {"embedded": "16", "warmup_floor": "1m"})
+    assert settings.warmup_floor == 60
+    assert read_settings("db", settings.public()) == settings, "as the journal keeps it"
+
+
 def test_memory_is_a_size() -> None:
     assert read_settings("db", {"embedded": "16", "memory": "1.5GiB"}).memory == 3 << 29
 
@@ -33,6 +39,8 @@ def test_memory_is_a_size() -> None:
         ({"embedded": "18", "url": URL}, "needs exactly one of embedded", ""),
         ({"embedded": "17"}, r"\[target.db\] embedded: Input should be '16' or '18'", ""),
         ({"embedded": "18", "memory": "much"}, "memory: size='much' is not a number with a unit", ""),
+        ({"embedded": "18", "warmup_floor": "soon"}, "warmup_floor: duration='soon' is not a number with a unit", ""),
+        ({"embedded": "18", "warmup_floor": -1}, "warmup_floor: Input should be greater than or equal to 0", ""),
         ({"embedded": "18", "unlock": ["fsync"]}, "unknown safety class 'fsync'; use some of: durability", ""),
         ({"embedded": "18", "unlock": ["forbidden"]}, "unknown safety class 'forbidden'", ""),
         ({"embedded": "18", "data_dir": "/x"}, "data_dir goes with url", ""),

@@ -14,6 +14,7 @@ from tests.systems.private import killed, with_line
 from trimtab import plugins
 from trimtab.errors import ApplyError, TargetError, UsageError
 from trimtab.space import Config, Value
+from trimtab.systems import WarmingTarget
 from trimtab.systems.dump import printed_values
 from trimtab.systems.facets import with_facets
 from trimtab.testing.target_suite import Subject, TargetSuite
@@ -228,6 +229,38 @@ def test_what_hotspot_prints_is_read() -> None:
         "-XX:HeapDumpPath": "",
         "-XX:MaxRAMPercentage": "25.000000",
     }
+
+
+def test_a_connection_is_kept_as_long_as_it_may_take_unless_the_file_says_otherwise(tmp_path: Path) -> None:
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "context.xml").write_text("<Context/>\n")
+    (conf / "jvm.options").write_text("")
+    files = {"server": str(conf / "server.xml"), "context": str(conf / "context.xml"), "jvm": str(conf / "jvm.options")}
+    table = {"kind": "tomcat", "files": files, "memory": "1GiB", "pid_file": str(tmp_path / "pid"), "restart": "true"}
+    connector = '<Connector port="8080" protocol="HTTP/1.1"{}/>'
+    for own, expected in (
+        (' connectionTimeout="20000"', (20_000, "default")),
+        (' connectionTimeout="20000" keepAliveTimeout="5000"', (5_000, "configuration file")),
+        ("", (60_000, "default")),
+    ):
+        (conf / "server.xml").write_text(f"<Server><Service>{connector.format(own)}</Service></Server>\n")
+        app = plugins.load("targets", "tomcat").from_settings("app", table, state_dir=tmp_path)
+        state = app.states()["keepAliveTimeout"]
+        assert (state.running, state.source) == expected, own
+
+
+def test_java_needs_half_a_minute_of_load_after_a_restart(tmp_path: Path) -> None:
+    def floor(kind: str, **more: Any) -> float:
+        table = {"kind": kind, "embedded": {"tomcat": "10.1", "cassandra": "5.0", "httpd": "2.4"}[kind], **more}
+        target = plugins.load("targets", kind).from_settings("x", table, state_dir=tmp_path)
+        assert isinstance(target, WarmingTarget)
+        return target.warmup_floor_s
+
+    assert floor("tomcat") == 30, "as its facet says"
+    assert floor("cassandra") == 10, "as it says itself"
+    assert floor("httpd") == 0
+    assert floor("tomcat", warmup_floor="2m") == 120
 
 
 def test_an_unknown_facet_is_told() -> None:

@@ -51,7 +51,7 @@ class RegressionMeter:
         if not self._n_baselines:
             return 0.0
         throughput, latency_ms = self._throughputs / self._n_baselines, self._latencies_ms / self._n_baselines
-        ran_s = cost.get("warmup", 0.0) + cost.get("measure", 0.0)
+        ran_s = seconds_of(cost, "warmup") + seconds_of(cost, "measure")
         if not m.is_open:
             users = m.users or trial.context.clients
             return float(users * ran_s * max(0.0, 1 - m.throughput.estimate / throughput))

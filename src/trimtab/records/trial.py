@@ -108,7 +108,8 @@ class Trial:
         loss_se: standard error of `loss`; None when unknown.
         excess: how far the objective's constraints were missed (0: all met).
         cost_s: seconds by step: "preflight", "apply", "reset", "warmup", "measure", "other", "failed", "restore", "ask";
-            of a stack, "apply.NAME" for each of its targets.
+            of a stack, "apply.NAME" for each of its targets, and "warmup.NAME" where the warm-up was as long as it was because
+            that target had been restarted.
         started_at: seconds since the epoch.
         searcher: name of the searcher that asked for it; "" for none.
         fault: what failed; NONE when nothing did, and in trials stored before there was this field.

@@ -82,7 +82,7 @@ class MeasureTable(_Table):
     precision: float = Field(
         0.03, gt=0, lt=1, description="target half width of the 95 % interval, relative to the value"
     )
-    warmup_floor: str = Field("2s", description="shortest warm-up")
+    warmup_floor: str = Field("2s", description="shortest warm-up; a target may need a longer one after its restart")
     warmup_cap: str = Field("15s", description="longest warm-up, if throughput does not become steady")
     max_error_rate: float = Field(0.01, ge=0, lt=1, description="share of failed operations that invalidates a trial")
 

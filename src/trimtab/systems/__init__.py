@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         SelfTuningTarget,
         Symptom,
         Vitals,
+        WarmingTarget,
         Watchable,
     )
     from trimtab.systems.follow import stale
@@ -44,7 +45,7 @@ else:
         {
             "base": "Applied KnobState Own Restarts Snapshot Target Undone always",
             "capabilities": "CountingTarget DiscoverableTarget Disturbance Evidence ForensicTarget FoundServer GrantingTarget"
-            " PlayingTarget RestartableTarget SelfTuningTarget Symptom Vitals Watchable",
+            " PlayingTarget RestartableTarget SelfTuningTarget Symptom Vitals WarmingTarget Watchable",
             "follow": "stale",
             "gate": "check_harmless require_open",
             "memory": "MemoryModel",
@@ -78,6 +79,7 @@ __all__ = [
     "Tier",
     "Undone",
     "Vitals",
+    "WarmingTarget",
     "Watchable",
     "always",
     "bottom_first",

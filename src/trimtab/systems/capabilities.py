@@ -24,6 +24,7 @@ __all__ = [
     "SelfTuningTarget",
     "Symptom",
     "Vitals",
+    "WarmingTarget",
     "Watchable",
 ]
 
@@ -90,6 +91,17 @@ class PlayingTarget(Protocol):
     """
 
     def plays(self, context: Context, latency_s: float) -> tuple[Play, ...] | None: ...
+
+
+@runtime_checkable
+class WarmingTarget(Protocol):
+    """A target that may be slow for a while after a restart although its load looks steady: it compiles what it runs often.
+
+    * `warmup_floor_s`: seconds of load after which it is as fast as it will be; 0: a steady load says so by itself.
+    """
+
+    @property
+    def warmup_floor_s(self) -> float: ...
 
 
 @runtime_checkable

@@ -99,6 +99,7 @@ class CatalogKnob(OverlayKnob):
     Attributes:
         type: of its values.
         default: what the system uses when no file says anything; a number in `unit`, or a text as the file has it.
+        default_of: another knob of the same file, whose value there it has when the file does not name it.
         hard: what the system accepts at all; the useful range and the special values when it is not given.
         address: where the value is in the file; the knob's name when it is not given.
         channel: in which file; the only one when it is not given.
@@ -109,6 +110,7 @@ class CatalogKnob(OverlayKnob):
 
     type: Literal["integer", "real", "boolean", "choice", "ordinal"]
     default: Written
+    default_of: str = ""
     hard: tuple[int | float, int | float] | None = None
     address: str = ""
     channel: str = ""
@@ -176,9 +178,15 @@ class Catalog(Overlay[CatalogKnob]):
         is_scalar = channel is not None and channel.codec == "scalar"
         return self.knob[name].address or (SCALAR_ADDRESS if is_scalar else name)
 
+    def fallback_of(self, name: str) -> str:
+        """The address whose value counts while the file does not name the knob; "" where it is the default."""
+        other = self.knob[name].default_of
+        return self.address_of(other) if other else ""
+
     def faults(self) -> Iterator[tuple[str, str]]:
         """What is wrong between its parts: (message, hint)."""
         yield from self._address_faults()
+        yield from self._default_faults()
         yield from self._template_faults()
         yield from self._unit_faults()
         yield from self._lifecycle_faults()
@@ -245,6 +253,21 @@ class Catalog(Overlay[CatalogKnob]):
                     "one knob for each address",
                 )
             taken[key] = name
+
+    def _default_faults(self) -> Iterator[tuple[str, str]]:
+        for name, knob in self.knob.items():
+            if not knob.default_of:
+                continue
+            other, where = self.knob.get(knob.default_of), f"[knob.{name}] default_of={knob.default_of!r}"
+            if other is None:
+                yield f"{where}: there is no such knob", "name a knob of this catalogue"
+            elif other.default_of or self.channel_of(knob.default_of) != self.channel_of(name):
+                yield (
+                    f"{where} has a default_of itself, or is in another file",
+                    "name a knob of the same file with a default",
+                )
+            elif (other.type, other.unit, other.suffix) != (knob.type, knob.unit, knob.suffix):
+                yield f"{where} is written otherwise", "both need the same type, unit and suffix"
 
     def _template_faults(self) -> Iterator[tuple[str, str]]:
         for channel, table in self.channel.items():

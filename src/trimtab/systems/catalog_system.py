@@ -37,6 +37,7 @@ from trimtab.systems.picture import Picture
 from trimtab.systems.plays import fitting_plays, play_facts
 from trimtab.systems.settings import full_path
 from trimtab.systems.system import System
+from trimtab.units import format_duration
 
 __all__ = ["CatalogSystem"]
 
@@ -113,7 +114,9 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         self._channels = [self._channel_at(channel, path) for channel, path in self._paths.items()]
         by_name = {channel.name: channel for channel in self._channels}
         self._places = {
-            knob: Place(by_name[self.catalog.channel_of(knob)], self.catalog.address_of(knob))
+            knob: Place(
+                by_name[self.catalog.channel_of(knob)], self.catalog.address_of(knob), self.catalog.fallback_of(knob)
+            )
             for knob in self.catalog.knob
         }
         words = Words(knob=self._example_knob, literal=self._literal, parsed=self._parsed, states=self.states)
@@ -185,7 +188,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             in_use = self._says.values(channel, list(mine.values()))
             for name, address in mine.items():
                 knob, located = self._knob(name, bounds), found.get(address)
-                in_file = located.value if located is not None else None
+                there = self._places[name].located(found)
+                in_file = there.value if there is not None else None
                 text = in_file if in_use is None else in_use.get(address, self._untold(channel, in_file))
                 running = self._parsed(knob, text) if text is not None else knob.default
                 low, high = vendor_range(self.catalog.knob[name], knob, running)
@@ -319,6 +323,11 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             lines.append(restart_line(self._reach.no_restart))
         if self._reach.start_s is not None:
             lines.append(("start", True, f"{self._reach.start_s:.1f} s from its start to its first answer"))
+        if self.warmup_floor_s:
+            text = (
+                f"{format_duration(self.warmup_floor_s)} of load after each restart, or as long as [measure] warmup_cap"
+            )
+            lines.append(("warm-up", True, text))
         if self.catalog.memory:
             lines += self._memory_lines(states)
         return (*lines, *disk_lines(self._reach.host, self._reach.folder), knob_line(states))

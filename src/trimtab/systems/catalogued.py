@@ -116,6 +116,12 @@ class Catalogued(ABC, Generic[S, R]):
         )
 
     @property
+    def warmup_floor_s(self) -> float:
+        """See `WarmingTarget`: of the study file, else as its kind says."""
+        own = self.settings.warmup_floor
+        return self.catalog.warmup_floor_s if own is None else own
+
+    @property
     def host_name(self) -> str:
         """The machine that it runs on; "" for this one."""
         return "" if self._reach.is_here else self._reach.endpoint().host

@@ -12,6 +12,7 @@ from trimtab.errors import UsageError
 __all__ = ["facet_names", "with_facets"]
 
 _TABLES = ("knob", "memory", "advice", "units", "play")
+_WORDS = ("warmup_floor",)
 _LISTS = ("orders", "constraint", "advice_when", "shrinks")
 
 
@@ -22,7 +23,7 @@ def facet_names() -> tuple[str, ...]:
 
 
 def with_facets(table: Mapping[str, Any]) -> dict[str, Any]:
-    """A catalogue with those of its `facets` taken in; what it says itself of a channel wins.
+    """A catalogue with those of its `facets` taken in; what it says itself of a channel, and of a word, wins.
 
     Raises:
         UsageError: there is no such facet, or a name is in both.
@@ -46,6 +47,7 @@ def _joined(own: dict[str, Any], facet: dict[str, Any], name: str) -> dict[str, 
         if both and key == "knob":
             raise UsageError(f"[knob.{both[0]}] is a knob of facet={name!r} too", hint="give it another name")
         made[key] = {**more, **mine}
+    made = {**{key: facet[key] for key in _WORDS if key in facet}, **made}
     for key in _LISTS:
         made[key] = [*own.get(key, []), *facet.get(key, [])]
     channels = own.get("channel", {})

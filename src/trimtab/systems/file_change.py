@@ -118,11 +118,11 @@ class Files(Undo):
 
     def differing(self, channel: FileChannel, now: FileCopy | None, goal: FileCopy | None) -> set[str]:
         """The knobs that have another value in `goal` than `now`."""
-        mine = {name: place.address for name, place in self._places.items() if place.channel is channel}
-        before, after = (channel.values(copy, list(mine.values())) for copy in (now, goal))
+        mine = {name: place for name, place in self._places.items() if place.channel is channel}
+        before, after = (channel.values(copy, [place.address for place in mine.values()]) for copy in (now, goal))
 
         def value(name: str, values: Mapping[str, Located]) -> Value:
-            knob, located = self._words.knob(name), values.get(mine[name])
+            knob, located = self._words.knob(name), mine[name].located(values)
             return self._words.parsed(knob, located.value) if located is not None else knob.default
 
         return {name for name in mine if value(name, before) != value(name, after)}

@@ -13,6 +13,7 @@ from typing import Any
 from trimtab.errors import RestoreError, TargetError
 from trimtab.host import FileCopy, machine_mark
 from trimtab.systems.base import Own, Restarts, Snapshot
+from trimtab.systems.codec import Located
 from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.file_channel import FileChannel
 from trimtab.systems.files import file_from_json
@@ -23,10 +24,15 @@ __all__ = ["Place", "Undo"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a knob is: its channel, and its address there."""
+    """Where a knob is: its channel, its address there, and the address whose value it has while the file does not name it."""
 
     channel: FileChannel
     address: str
+    fallback: str = ""
+
+    def located(self, values: Mapping[str, Located]) -> Located | None:
+        """Its value among those of the file, by address; None when its default counts."""
+        return values.get(self.address) or values.get(self.fallback)
 
     def text(self, copy: FileCopy | None) -> str:
         """The value in the file, for people."""

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from trimtab.errors import UsageError
 from trimtab.space import SafetyClass, amount
-from trimtab.units import format_value, unit_factor
+from trimtab.units import format_value, parse_duration, unit_factor
 
 __all__ = ["Bounds", "FaultLine", "LogWords", "Overlay", "OverlayKnob", "Rule", "Written"]
 
@@ -197,6 +197,8 @@ class Overlay(BaseModel, Generic[K]):
         advice_when: more of it, under conditions.
         shrinks: knobs of it that are made smaller, in this order, until it fits into the memory budget.
         log: see `LogWords`.
+        warmup_floor: shortest load after a restart, "30s", before such a system is as fast as it will be; "" where a load that is
+            steady says so.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -213,6 +215,21 @@ class Overlay(BaseModel, Generic[K]):
     advice_when: tuple[AdviceWhen, ...] = ()
     shrinks: tuple[str, ...] = ()
     log: LogWords = LogWords()
+    warmup_floor: str = ""
+
+    @field_validator("warmup_floor")
+    @classmethod
+    def _is_duration(cls, value: str) -> str:
+        try:
+            parse_duration(value or "0")
+        except UsageError as error:
+            raise ValueError(error.message) from error
+        return value
+
+    @property
+    def warmup_floor_s(self) -> float:
+        """`warmup_floor` in seconds."""
+        return parse_duration(self.warmup_floor or "0")
 
     @property
     def sets(self) -> Mapping[str, tuple[str, ...]]:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from trimtab.errors import UsageError
 from trimtab.redact import MASK
 from trimtab.space import SafetyClass
-from trimtab.units import parse_size
+from trimtab.units import parse_duration, parse_size
 
 __all__ = ["DatabaseSettings", "ServerSettings", "full_path", "read_table"]
 
@@ -53,6 +53,22 @@ class ServerSettings(BaseModel, ABC):
     )
     unlock: tuple[str, ...] = Field((), description="safety classes to unlock")
     allow_restart: bool = Field(True, description="whether to tune settings that need a restart")
+    warmup_floor: float | None = Field(
+        None,
+        ge=0,
+        description='shortest warm-up after a restart of it, up to `[measure] warmup_cap`; default: "30s" for Tomcat, "10s" for '
+        "Cassandra, what the catalogue of a program says, and else none",
+    )
+
+    @field_validator("warmup_floor", mode="before")
+    @classmethod
+    def _warmup_floor(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse_duration(value)
+        except UsageError as error:
+            raise ValueError(error.message) from error
 
     @field_validator("memory", "memory_limit", mode="before", check_fields=False)
     @classmethod

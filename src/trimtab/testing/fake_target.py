@@ -88,6 +88,7 @@ class FakeTarget:
         fail_restore: how many restores fail before one succeeds.
         speed: operations per second as a function of the values in effect; None for the built-in one.
         plays: what an expert would try.
+        warmup_floor_s: see `WarmingTarget`.
     """
 
     kind = "fake"
@@ -107,6 +108,7 @@ class FakeTarget:
         fail_restore: int = 0,
         speed: Callable[[Mapping[str, Value]], float] | None = None,
         plays: Sequence[Play] = (),
+        warmup_floor_s: float = 0.0,
     ) -> None:
         self.name = name
         self.disk = disk if disk is not None else Disk()
@@ -121,6 +123,7 @@ class FakeTarget:
         self._fail_restore = fail_restore
         self._speed = speed or _built_in_speed
         self._plays = tuple(plays)
+        self.warmup_floor_s = warmup_floor_s
         self._base: Snapshot | None = None
         self._own = Own()
         self._log: list[str] = []

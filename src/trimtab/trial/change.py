@@ -44,11 +44,12 @@ class Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """What a change did: values in effect by the stack's names, what is ours by tier, in the order of the steps."""
+    """What a change did: values in effect by the stack's names, what is ours by tier in the order of the steps, and the tiers
+    that were restarted."""
 
     effective: Mapping[str, Value]
     owns: Mapping[str, Own]
-    restarted: bool
+    restarted: tuple[str, ...]
 
 
 def change(
@@ -98,8 +99,8 @@ def change(
     from trimtab.space import Config
     from trimtab.systems import Step
 
-    follow(stack, entry, restarted, spent=lambda tier, seconds: spent(Step(tier=tier, config=Config({})), seconds))
-    return Changed(effective=effective, owns=owns, restarted=bool(restarted))
+    after = follow(stack, entry, restarted, spent=lambda tier, s: spent(Step(tier=tier, config=Config({})), s))
+    return Changed(effective=effective, owns=owns, restarted=(*restarted, *after))
 
 
 def step_detail(step: Step, baseline: Config, space: Space) -> dict[str, Any]:

@@ -64,8 +64,11 @@ def restart_as_it_is(target: Target, snapshot: Snapshot, entry: Entry) -> None:
 
 def follow(
     stack: Stack, entry: Entry, restarted: Sequence[str], *, spent: Callable[[Tier, float], None] = lambda tier, s: None
-) -> None:
+) -> tuple[str, ...]:
     """After a change: restarts the tiers that follow one of `restarted`, and waits until all that need one serve.
+
+    Returns:
+        The tiers that it has restarted.
 
     Raises:
         ApplyError: one does not come back, or does not serve any more.
@@ -87,6 +90,7 @@ def follow(
             ) from error
         finally:
             spent(tier, time.monotonic() - started)
+    return later
 
 
 def _await_health(tier: Tier) -> None:

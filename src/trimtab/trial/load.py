@@ -49,10 +49,10 @@ class MeasurePlan:
     warmup_cap_s: float = 15.0
     max_error_rate: float = 0.01
 
-    def warm(self) -> MeasurePlan:
+    def warm(self, arrivals_s: float = 0.0) -> MeasurePlan:
         """For a target that the last run has left warm, with the same data and without a restart: a warm-up of at most 15 % of
-        the run, but one second at least, in which the load's own clients start."""
-        most_s = max(1.0, math.floor(_WARM_SHARE * self.window_s / (1 - _WARM_SHARE)))
+        the run, but one second at least, in which the load's own clients start; besides the seconds in which its users come."""
+        most_s = max(1.0, math.floor(_WARM_SHARE * self.window_s / (1 - _WARM_SHARE))) + arrivals_s
         return replace(
             self, warmup_floor_s=min(self.warmup_floor_s, most_s), warmup_cap_s=min(self.warmup_cap_s, most_s)
         )

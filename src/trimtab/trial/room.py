@@ -42,6 +42,7 @@ from trimtab.trial.pause import unless_paused
 from trimtab.trial.signals import signals_wait
 from trimtab.trial.start_state import StartStates
 from trimtab.trial.stop import Interrupted
+from trimtab.trial.warmth import Warmth
 from trimtab.workload import Workload
 
 __all__ = ["Interrupted", "TrialListener", "TrialRoom"]
@@ -60,8 +61,7 @@ class TrialRoom:
         space: of the study.
         baseline: running values of the space's knobs; what equals them is not set, so that it stays as it was found.
         objective: for the constraints that a measurement must meet.
-        state_dir: where the journal lives.
-        study: name for the journal.
+        state_dir, study: where the journal lives, and its name there.
         purpose: "tune" or "bench".
         listener: told of steps and seconds.
         is_interrupted: asked every second.
@@ -101,16 +101,13 @@ class TrialRoom:
         self.generator = Generator(say)
         self._entry: Entry | None = None
         self._deadman: DeadMan | None = None
-        self._is_changed = False
-        self._is_warm = False
-        """Whether the target has run a load since it was last started, for all that is known."""
+        self._is_changed = self._has_failed = self._is_stuck = False
+        self._warmth = Warmth(stack.tiers)
         self._sentinel = Sentinel(stack)
         self._set = Config({})
         """What is set over the values as found, when nothing has failed since."""
         self._models: Mapping[str, MemoryModel] = {}
-        self._has_failed = False
         self._outcome = "restored"
-        self._is_stuck = False
 
     def __enter__(self) -> Self:
         self._models = self._stack.models(self._workload.context)
@@ -148,8 +145,6 @@ class TrialRoom:
 
     def use(self, workload: Workload) -> None:
         """The trials from here on run `workload`: the same data, for instance at another rate."""
-        # Another kind of work finds the wrong pages in the caches.
-        self._is_warm = self._is_warm and workload.context.workload == self._workload.context.workload
         self._workload = self.generator.sized(workload)
 
     def restore(self) -> float:
@@ -162,7 +157,7 @@ class TrialRoom:
         if not self._is_changed:
             return 0.0
         started = time.monotonic()
-        self._is_warm = False
+        self._warmth.lost()
         self._listener.step("restore")
         try:
             self._sentinel.look()
@@ -292,6 +287,7 @@ class TrialRoom:
     def _control(self) -> float:
         """Restores after a failure; a target that does not run with its last good config either clears the one tried."""
         self._has_failed = True
+        self._warmth.lost()
         seconds = self.restore()
         self._has_failed = False
         return seconds
@@ -307,7 +303,10 @@ class TrialRoom:
             self._is_changed = True
             self._control()
             found = self._sentinel.before()
-        return None if found is None else (Status.INFRASTRUCTURE, found.text, found.fault)
+        if found is None:
+            return None
+        self._warmth.lost()
+        return Status.INFRASTRUCTURE, found.text, found.fault
 
     def _changes(self, config: Config) -> Config:
         return Config({name: config[name] for name in config.difference(self._baseline)})
@@ -338,12 +337,14 @@ class TrialRoom:
         self._listener.step("apply")
         changes = self._changes(config)
         self._guard.wait_ready()
-        before = self._set
+        before: Config | None = self._set
 
         def once() -> Changed:
             nonlocal before
-            goal = Goal(config=changes, now=before, models=self._models)
-            before = Config({})  # made again, it is after the dead-man has put all back
+            if before is None:  # made again, it is after the dead-man has put all back
+                self._warmth.lost()
+            goal = Goal(config=changes, now=before or Config({}), models=self._models)
+            before = None
             return change(
                 self._stack,
                 goal,
@@ -359,7 +360,7 @@ class TrialRoom:
             self._has_failed = True
             raise
         self._set = changes
-        self._is_warm = self._is_warm and not done.restarted
+        self._warmth.restarted(done.restarted)
         return dict(done.effective)
 
     def _announced(self, step: Step) -> None:
@@ -374,12 +375,12 @@ class TrialRoom:
             started = time.monotonic()
             try:
                 if self._start_states.reset(self._workload, costs):
-                    self._is_warm = False
-                used = plan.warm() if self._is_warm else plan
+                    self._warmth.has_fresh_data()
+                used, warmup = self._warmth.plan(plan, self._workload)
                 started = time.monotonic()
                 self._listener.step("load")
                 result = self._measure(used, seed, early_stop, is_baseline)
-                self._is_warm = True
+                self._warmth.ran(self._workload, result.warmup_s + result.measure_s)
             except (LoadError, ConnectionError) as error:
                 costs.add("failed", time.monotonic() - started)
                 fault = self._sickness()
@@ -406,7 +407,7 @@ class TrialRoom:
                 n_invalid += self._workload is ran
                 costs.add("failed", elapsed)
                 continue
-            costs.add("warmup", result.warmup_s)
+            costs.add(warmup, result.warmup_s)
             costs.add("measure", result.measure_s)
             costs.add("other", max(0.0, elapsed - result.warmup_s - result.measure_s))
             return status, reason, result

@@ -1,6 +1,7 @@
 """ASK: what is asked of a target; one folder per workload, all run by the native load engine."""
 
 from trimtab.workload.base import (
+    ArrivingWorkload,
     CountingWorkload,
     DeployedWorkload,
     Deployment,
@@ -20,6 +21,7 @@ from trimtab.workload.cycle import CycledWorkload
 from trimtab.workload.load_model import LoadModel
 
 __all__ = [
+    "ArrivingWorkload",
     "CountingWorkload",
     "CycledWorkload",
     "DeployedWorkload",

@@ -210,6 +210,15 @@ class ThreadedWorkload(Workload, Protocol):
 
 
 @runtime_checkable
+class ArrivingWorkload(Workload, Protocol):
+    """A workload whose users may come one after the other."""
+
+    @property
+    def arrivals_s(self) -> float:
+        """Seconds of each run after which all users are there; 0: at once."""
+
+
+@runtime_checkable
 class RemarkingWorkload(Workload, Protocol):
     """A workload with rules of its own for what a run shows, such as limits for single operations."""
 

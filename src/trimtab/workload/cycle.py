@@ -23,6 +23,7 @@ from typing import Any
 from trimtab.errors import UsageError
 from trimtab.records import Context, Cycle, DataRights, Endpoint, Visit
 from trimtab.workload.base import (
+    ArrivingWorkload,
     LoadRun,
     Preparation,
     ResettableWorkload,
@@ -56,6 +57,11 @@ class _Under:
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
         """As the workload itself."""
         return self.inner.prepare(endpoint, report)
+
+    @property
+    def arrivals_s(self) -> float:
+        """As the workload itself."""
+        return self.inner.arrivals_s if isinstance(self.inner, ArrivingWorkload) else 0.0
 
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
         """As the workload itself."""

@@ -86,6 +86,11 @@ class EngineWorkload(ABC):
     def _with_load(self, load: LoadModel) -> Self:
         return type(self)(replace(self.settings, load=load))  # type: ignore[call-arg]
 
+    @property
+    def arrivals_s(self) -> float:
+        """See `ArrivingWorkload`."""
+        return float(self.settings.load.start_s)
+
     def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
         """A fresh copy of the data for runs that write; None when runs use the data itself."""
         return self.database.reset(endpoint, report)

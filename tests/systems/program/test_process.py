@@ -36,6 +36,37 @@ def test_a_reload_and_a_restart_are_made_where_they_are_needed(folder: Path, run
     assert (folder / "reloads").read_text()
 
 
+def test_a_setting_without_a_place_of_its_own_has_the_value_of_another(folder: Path) -> None:
+    burst = """
+        [knob.burst]
+        doc = "How hard it squeezes what comes first."
+        type = "integer"
+        low = 1
+        high = 19
+        default = 5
+        default_of = "level"
+        hard = [1, 22]
+        restart = "restart"
+    """
+    (folder / "catalog.toml").write_text(CATALOG + burst)
+    run = f"{sys.executable} program.py {folder}"
+    target = made(folder, run=run, health=f"test -f {folder}/seen", reload="true", restart_timeout_s=10)
+    target.open()
+    found = target.snapshot()
+    state = target.states()["burst"]
+    assert (state.running, state.source) == (3, "default"), "as level, not as the default of both"
+    applied = target.apply(Config({"burst": 5}))
+    assert applied.restarted, "5 is another value than that of level"
+    assert dict(applied.effective) == {"burst": 5}
+    assert target.restore(found).restarted
+    assert conf(folder) == CONF
+    target.apply(Config({"level": 9}))
+    assert target.states()["burst"].running == 9
+    target.restore(found)
+    assert target.states()["burst"].running == 3
+    target.close()
+
+
 def test_a_file_that_the_program_has_read_is_removed_with_a_restart(folder: Path, running: ProgramTarget) -> None:
     (folder / "squeeze.conf").unlink()
     found = running.snapshot()

@@ -66,6 +66,11 @@ class SiteWorkload:
         browsers = self.browsers.with_threads(least)
         return self if browsers is self.browsers else type(self)(browsers)
 
+    @property
+    def arrivals_s(self) -> float:
+        """See `ArrivingWorkload`."""
+        return self.browsers.load.start_s
+
     def remarks(self, log: SecondLog, window_s: tuple[float, float]) -> tuple[str, ...]:
         """See `SiteLoad.remarks`."""
         return self.browsers.remarks(log, window_s)

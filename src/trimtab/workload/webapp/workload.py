@@ -108,6 +108,11 @@ class AppWorkload(ABC):
         load = self.load.with_threads(least)
         return self if load is self.load else type(self)(self.data, load)
 
+    @property
+    def arrivals_s(self) -> float:
+        """See `ArrivingWorkload`."""
+        return self.load.load.start_s
+
     def remarks(self, log: SecondLog, window_s: tuple[float, float]) -> tuple[str, ...]:
         """See `SiteLoad.remarks`."""
         return self.load.remarks(log, window_s)
