@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from trimtab.errors import UsageError
 from trimtab.records import Trial
+from trimtab.search import RestartCost
 from trimtab.search.acquisition import beyond, blamed, reach, restart_cost
 from trimtab.search.auto import AutoSearcher
 from trimtab.search.ledger import Evidence, Ledger
@@ -81,6 +84,34 @@ def test_a_restart_has_its_price() -> None:
     at_home, moved = ledger_of(space), ledger_of(space, crash(Config({"a": 9, "b": 50})))
     np.testing.assert_allclose(restart_cost(1.0)(at_home)(rows), [0.0, -np.log(2.0)], atol=1e-6)
     np.testing.assert_allclose(restart_cost(1.0)(moved)(rows), [-np.log(2.0), 0.0], atol=1e-6)
+
+
+def test_a_slow_restart_has_a_price_of_its_own_once_for_each_tier() -> None:
+    late = RestartClass.RESTART
+    space = Space([integer("a"), *(integer(name, restart=late) for name in ("app.b", "app.c", "db.d", "db.e"))])
+    slow = [RestartCost(frozenset({"app.b", "app.c", "app.gone"}), 1.5), RestartCost(frozenset({"db.d"}), 0.5)]
+    home, score = space.default(), restart_cost(0.0, slow)(ledger_of(space))
+    moved: list[tuple[str, ...]] = [("a", "db.e"), ("app.b",), ("app.b", "app.c"), ("app.b", "db.d")]
+    rows = space.features([home.replace(dict.fromkeys(names, 50)) for names in moved])
+    np.testing.assert_allclose(score(rows), -np.log([1.0, 2.5, 2.5, 3.0]), atol=1e-6)
+
+
+def test_every_search_goes_on_with_a_slow_tier_as_it_stands_where_that_promises_as_much() -> None:
+    """Two knobs matter alike; one of them restarts what must warm up for long."""
+    space = Space([integer("a"), integer("app.b", restart=RestartClass.RESTART), integer("c")])
+    moved = {}
+    for runs in (0.0, 3.0):
+        restarts = [RestartCost(frozenset({"app.b"}), runs)] if runs else []
+        searcher = AutoSearcher(replace(problem(space, budget=30), restarts=restarts))
+        here, moved[runs] = space.default(), 0
+        searcher.tell(trial(here))
+        for number in range(1, 21):
+            config = searcher.ask()[0]
+            moved[runs] += config["app.b"] != here["app.b"]
+            loss = sum(((int(config[name]) - 60) / 100) ** 2 for name in ("a", "app.b"))
+            searcher.tell(trial(config, number, loss))
+            here = config
+    assert moved[3.0] < moved[0.0]
 
 
 @pytest.mark.parametrize("name", ["restart_cost", "blame", "caution"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from tests.fakes import STUDY, FakeStudy
 from trimtab import plugins
 from trimtab.errors import ApplyError, SpaceError, UsageError
 from trimtab.records import Role
+from trimtab.search import RestartCost
 from trimtab.study import apply_winner, build_stack, checks_of, load_study_file, open_stage, rollback
 from trimtab.study.stage import build_target
+from trimtab.study.task import task_of
 from trimtab.testing.fake_target import FakeTarget
 
 pytestmark = pytest.mark.slow
@@ -98,6 +101,19 @@ def test_the_space_of_a_stack(three: ThreeFakes) -> None:
         assert [check.check for check in checks_of(stage)][:3] == ["db: server", "app: server", "web: server"]
         stage.stack.doctor = lambda: [("app: memory use", False, "too much")]  # type: ignore[method-assign]
         assert checks_of(stage)[0].verdict == "note", "the user's own config is measured as it is"
+
+
+def test_the_search_knows_which_restart_costs_much(three: ThreeFakes) -> None:
+    three.targets["app"].warmup_floor_s = 30
+    measure = 'window = "10s"\nwindow_max = "10s"\nwarmup_floor = "5s"\nwarmup_cap = "20s"'
+    three.text = re.sub(r"(?<=\[measure\]\n)(\w+ = .*\n)*", measure + "\n", three.text)
+    with open_stage(three.file(), three.path / "state") as stage:
+        assert task_of(stage).restarts == (RestartCost(frozenset({"app.cache"}), (20 - 5) / (5 + 10)),), (
+            "the cap stands"
+        )
+    three.targets["app"].warmup_floor_s = 5
+    with open_stage(three.file(), three.path / "state") as stage:
+        assert task_of(stage).restarts == (), "every run warms up for as long"
 
 
 def test_a_stack_is_tuned_applied_and_rolled_back(three: ThreeFakes) -> None:

@@ -140,7 +140,14 @@ def planned(task: Task, plays: Sequence[Play]) -> PlayPhase:
             left_out[play.name] = "your settings have it already"
             continue
         plan.append(Play(name=play.name, settings=settings, worth=play.worth, chance=play.chance, reason=play.reason))
+    if task.restarts:
+        plan.sort(key=lambda play: -play.worth * play.chance / (1.0 + _restart_runs(task, play)))
     return PlayPhase((*(_within_limits(task) if plan else ()), *plan), left_out=left_out)
+
+
+def _restart_runs(task: Task, play: Play) -> float:
+    """What its slow restarts cost, in runs."""
+    return sum(each.runs for each in task.restarts if not each.knobs.isdisjoint(play.settings))
 
 
 def _within_limits(task: Task) -> Iterator[Play]:

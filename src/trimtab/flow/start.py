@@ -42,6 +42,7 @@ def start_searcher(
         context=task.context,
         seed=task.seed,
         budget_trials=budget_trials,
+        restarts=task.restarts,
         options=task.search.options,
     )
     make, patience = partial(warmed, task.search.searcher, log=log), task.search.patience

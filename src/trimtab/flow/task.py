@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from trimtab.flow.budget import Budget
 from trimtab.records import Context, Cycle, Objective
 from trimtab.space import Config, Space
+
+if TYPE_CHECKING:
+    from trimtab.search import RestartCost
 
 __all__ = ["ProofOptions", "SearchOptions", "Task"]
 
@@ -70,6 +73,7 @@ class Task:
         regression_budget_s: seconds of user time that trials may cost before nothing new is tried; 0: unlimited.
         lock_reasons: knob -> why its safety class is locked; knobs that are open are missing, or have "".
         cycle: the contexts that follow each other; None: `context` all the time.
+        restarts: those that cost much more than others.
     """
 
     space: Space
@@ -85,3 +89,4 @@ class Task:
     regression_budget_s: float = 0.0
     lock_reasons: Mapping[str, str] = field(default_factory=dict)
     cycle: Cycle | None = None
+    restarts: Sequence[RestartCost] = ()

@@ -8,7 +8,7 @@ from trimtab.search.base import Options, SearcherBase
 from trimtab.search.ledger import Evidence, Ledger
 from trimtab.search.past import PastStudy
 from trimtab.search.plugin_guard import FallbackSearcher, GuardedSearcher
-from trimtab.search.searcher import Searcher, SearchProblem
+from trimtab.search.searcher import RestartCost, Searcher, SearchProblem
 
 __all__ = [
     "Evidence",
@@ -17,6 +17,7 @@ __all__ = [
     "Ledger",
     "Options",
     "PastStudy",
+    "RestartCost",
     "SearchProblem",
     "Searcher",
     "SearcherBase",

@@ -20,7 +20,7 @@ Machine Learning Algorithms", NeurIPS 2012, §3.2 (c); C. Hvarfner et al., "πBO
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from scipy import special
 
 from trimtab.search.belief import Belief
 from trimtab.search.ledger import Evidence, Ledger
+from trimtab.search.searcher import RestartCost
 from trimtab.search.surrogate import Feasibility, GaussianModel, Model
 from trimtab.space import RestartClass, Space
 
@@ -148,15 +149,27 @@ def reach(wide: float, narrow: float, accepted: float) -> Term:
     return term
 
 
-def restart_cost(cost: float) -> Term:
-    """-ln c, with c = 1 + cost where a knob that needs a restart differs from what the target has now."""
+def restart_cost(cost: float, slow: Sequence[RestartCost] = ()) -> Term:
+    """-ln c, with c = 1 + cost where a knob that needs a restart differs from what the target has now, + what each of the slow
+    restarts costs that this makes."""
 
     def term(ledger: Ledger) -> Score:
         space, here = ledger.space, ledger.space.features([ledger.here])[0]
-        costly = np.zeros(len(here), dtype=bool)
-        for name, columns in space.feature_slices.items():
-            costly[columns] = space.knobs[name].restart is not RestartClass.RELOAD
-        return lambda features: np.asarray(-np.log1p(cost * np.any(np.abs(features - here)[:, costly] > _SAME, axis=1)))
+
+        def columns(names: Collection[str]) -> NDArray[np.bool_]:
+            mask = np.zeros(len(here), dtype=bool)
+            for name in names:
+                mask[space.feature_slices[name]] = True
+            return mask
+
+        late = {name for name, knob in space.knobs.items() if knob.restart is not RestartClass.RELOAD}
+        costs = [(columns(late), cost), *((columns(late & each.knobs), each.runs) for each in slow)]
+
+        def score(features: Array) -> Array:
+            differs = np.abs(features - here) > _SAME
+            return np.asarray(-np.log1p(sum(runs * differs[:, mask].any(axis=1) for mask, runs in costs)))
+
+        return score
 
     return term
 

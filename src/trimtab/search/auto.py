@@ -99,12 +99,14 @@ class AutoSearcher(BayesianSearcher):
         bold: list[Term] = [works, no_repeat(_BOLD * options["blame"])]
         if self.belief is not None and options["prior_strength"]:
             bold.append(believed(self.belief, options["prior_strength"]))
+        slow = self.problem.restarts
         prudent = [
             *bold,
             no_repeat((1.0 - _BOLD) * options["blame"]),
             reach(_WIDE, _NARROW, _ACCEPTED),
-            restart_cost(options["restart_cost"]),
+            restart_cost(options["restart_cost"], slow),
         ]
+        bold += [restart_cost(0.0, slow)] if slow else []
         free, kept = self._optimise(1.0), self._optimise(options["restart_share"])
         region = TrustRegion(self.space, sample=self._sampled)
         return {
@@ -118,6 +120,7 @@ class AutoSearcher(BayesianSearcher):
         return optimiser(
             self.space, (self.filler, *self._openers()), self.belief, n_candidates=self.options["candidates"],
             changes=self.options["changes"], restart_share=restart_share,
+            held=frozenset(name for name in self.space.knobs if any(name in each.knobs for each in self.problem.restarts)),
         )  # fmt: skip
 
     def _sampled(self, number: int) -> list[Config]:

@@ -271,6 +271,7 @@ Optimise = Callable[[Ledger, Model, Score, Region, np.random.Generator], Array]
 def optimiser(
     space: Space, anchors: Sequence[Config], belief: Belief | None = None, *,
     n_candidates: int = 800, rounds: int = 6, changes: float = 3.0, restart_share: float = 1.0,
+    held: frozenset[str] = frozenset(),
 ) -> Optimise:  # fmt: skip
     """Finds points of great worth.
 
@@ -282,7 +283,9 @@ def optimiser(
         rounds: of single-knob changes.
         changes: mean number of knobs changed at once near a good config.
         restart_share: share of local candidates in which knobs that need a restart may change.
+        held: knobs whose restart costs much: each candidate is looked at with these as the target has them now, too.
     """
+    is_held = np.array([name in held for name in space.knobs], dtype=bool)
 
     def best(ledger: Ledger, model: Model, worth: Score, region: Region, rng: np.random.Generator) -> Array:
         donors, taken = np.array([space.encode(config) for config in anchors]), ledger.taken
@@ -290,6 +293,8 @@ def optimiser(
         if belief is not None:
             plays = belief.moves(np.array([e.point for e in model.leaders[:_PLAYED]]))
             drawn = np.vstack([drawn, region.bounded(plays)]) if len(plays) else drawn
+        if held:
+            drawn = np.vstack([drawn, region.bounded(np.where(is_held, space.encode(ledger.here), drawn))])
         points, features = _new(space, _repaired(space, drawn), taken)
         if not len(points):
             return points

@@ -10,7 +10,20 @@ from trimtab.records import Context, Prior, Trial
 from trimtab.search.past import PastStudy
 from trimtab.space import Config, Space
 
-__all__ = ["SearchProblem", "Searcher"]
+__all__ = ["RestartCost", "SearchProblem", "Searcher"]
+
+
+@dataclass(frozen=True, slots=True)
+class RestartCost:
+    """What it costs to restart what must warm up for long afterwards, as a Java server does.
+
+    Attributes:
+        knobs: a change of any of them restarts it.
+        runs: what that costs beside another trial, in runs.
+    """
+
+    knobs: frozenset[str]
+    runs: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +40,7 @@ class SearchProblem:
         context: the workload.
         seed: the only source of randomness.
         budget_trials: how many trials are to be expected; None when unknown.
+        restarts: those that cost much more than others; searchers without a model ignore it.
         options: the searcher's own options from the study file's [search] table.
     """
 
@@ -39,6 +53,7 @@ class SearchProblem:
     context: Context | None = None
     seed: int = 0
     budget_trials: int | None = None
+    restarts: Sequence[RestartCost] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from trimtab.flow import ProofOptions, SearchOptions, Task
+from trimtab.search import RestartCost
+from trimtab.space import RestartClass
 from trimtab.study.stage import Stage
+from trimtab.systems import WarmingTarget
 from trimtab.workload import CycledWorkload
 
 __all__ = ["task_of"]
@@ -40,4 +45,17 @@ def task_of(stage: Stage) -> Task:
         regression_budget_s=file.guard.regression_budget_s,
         cycle=stage.workload.cycle if isinstance(stage.workload, CycledWorkload) else None,
         lock_reasons={name: stage.states[name].lock_reason for name in stage.space.knobs},
+        restarts=tuple(_slow_restarts(stage)),
     )
+
+
+def _slow_restarts(stage: Stage) -> Iterator[RestartCost]:
+    """Those of tiers that then warm up for longer than others, where the study has knobs beside theirs."""
+    plan, knobs = stage.plan, stage.space.knobs
+    for tier in stage.stack.tiers:
+        floor_s = tier.target.warmup_floor_s if isinstance(tier.target, WarmingTarget) else 0.0
+        more_s = min(floor_s, plan.warmup_cap_s) - plan.warmup_floor_s
+        late = {name for name, knob in knobs.items() if knob.restart is not RestartClass.RELOAD}
+        mine = frozenset(name for name in late if name.startswith(tier.prefix))
+        if more_s > 0 and 0 < len(mine) < len(knobs):
+            yield RestartCost(mine, more_s / (plan.warmup_floor_s + plan.window_s))
