@@ -88,7 +88,7 @@ def test_plays_take_half_of_the_trials_at_most_and_count_in_the_budget(fake: Fak
 
 
 def test_plays_that_cannot_be_tried_are_left_out_with_the_reason(fake: FakeStudy) -> None:
-    fake.text += '\n[search]\nplays = "on"\nconstraints = ["cache <= 256MB"]\n'
+    fake.text += '\n[search]\nplays = "on"\nconstraints = ["cache <= 160MB"]\n'
     _planted(
         fake,
         Play(name="locked", settings={"sync": False}),
@@ -108,6 +108,25 @@ def test_plays_that_cannot_be_tried_are_left_out_with_the_reason(fake: FakeStudy
         "no_label": "its settings are not legal here: method='telepathy' is not a choice",
     }
     assert "cache" in record.verdict.plays.left_out["too_large"]
+
+
+def test_a_play_that_breaks_a_constraint_is_tried_as_far_as_it_may_go(
+    fake: FakeStudy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The whole cache does not fit, 384 of the way from 128 to 512 do: once for this knob, and not less than half of the way."""
+    fake.text += '\n[search]\nplays = "on"\nconstraints = ["cache <= 400MB"]\n'
+    larger = Play(name="larger_cache", settings={"cache": 768}, worth=0.01)
+    _planted(fake, _BIG, larger, budget="8 trials")
+    fake.target._speed = lambda values: 1000.0 * (1.3 if values["cache"] >= 256 else 1.0)
+    record, trials = fake.tune()
+    assert [t.config["cache"] for t in trials if t.role is Role.PLAY] == [384]
+    row = _tried(record.verdict)["large_cache"]
+    assert (row.settings, row.kept, row.verdict) == ({"cache": "384MB"}, True, "helps")
+    assert row.note.startswith(
+        "a part of the play; the whole: it contradicts a constraint: search.constraints[0]: 512MiB > 400MiB"
+    )
+    assert record.verdict.plays.left_out["larger_cache"].startswith("it contradicts a constraint: ")
+    assert "a part of the play" in report_text(record, trials)
 
 
 def test_found_settings_that_break_a_constraint_are_made_legal_first(fake: FakeStudy) -> None:

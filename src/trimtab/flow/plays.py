@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trimtab.errors import SpaceError
 from trimtab.flow.ask import Ask, Steps
@@ -32,6 +32,11 @@ _SHARE = 0.5
 _KEEP = 1.0
 """Standard errors of a difference of two runs by which a play must be better to be kept."""
 
+_PARTS = (0.9, 0.8, 0.7, 0.6, 0.5)
+"""Of a play's step, where the whole would break a constraint: less than half of it is another idea."""
+
+_AS_FAR = " as far as the constraints allow"
+
 _WITHIN = "within_limits"
 """The play that only makes the found settings legal."""
 
@@ -50,6 +55,7 @@ class Tried:
         held: names of those plays.
         trial: the run.
         is_kept: whether the next plays were tried on top of it.
+        note: why it was not tried whole, "" when it was.
     """
 
     play: Play
@@ -58,6 +64,7 @@ class Tried:
     held: tuple[str, ...]
     trial: Trial
     is_kept: bool
+    note: str = ""
 
 
 @dataclass(slots=True)
@@ -85,19 +92,32 @@ class PlayPhase:
                     dict.fromkeys((p.name for p in self.plan[i:]), "the plays' share of the budget was used")
                 )
                 return
-            config, why = _on_top(task, held, play)
+            play, config, note = self._fitting(task, held, play)
             if config is None:
-                self.left_out[play.name] = why
+                self.left_out[play.name] = note
                 continue
-            scorer.say(f"trying the play {play.name}: {play.reason}")
+            scorer.say(f"trying the play {play.name}{_AS_FAR if note else ''}: {play.reason}")
             trial = yield Ask(config=config, role=Role.PLAY, early_stop=early_stop(task, scorer), searcher="plays")
             is_kept = trial.status is Status.OK and (play.name == _WITHIN or _is_better(task, scorer, config, held))
             self.tried.append(
-                Tried(play=play, config=config, beside=held, held=tuple(names), trial=trial, is_kept=is_kept)
+                Tried(play=play, config=config, beside=held, held=tuple(names), trial=trial, is_kept=is_kept, note=note)
             )
             if is_kept:
                 held = config
                 names.append(play.name)
+
+    def _fitting(self, task: Task, held: Config, play: Play) -> tuple[Play, Config | None, str]:
+        """The play as it can be tried, `held` with its settings, and why it is not the whole; None and why when it cannot be.
+
+        A part of a play is tried only where no other play has set one of its knobs: two parts of one step are the same idea.
+        """
+        config, why = _on_top(task, held, play)
+        if config is not None or any(not each.play.settings.keys().isdisjoint(play.settings) for each in self.tried):
+            return play, config, why
+        part = _as_far_as_legal(task, held, play)
+        if part is None:
+            return play, None, why
+        return part, _on_top(task, held, part)[0], f"a part of the play; the whole: {why}"
 
     def prior(self, task: Task) -> Prior:
         """What the plays lead to expect: values that helped, and the plays for which there was no time."""
@@ -182,6 +202,35 @@ def _on_top(task: Task, held: Config, play: Play) -> tuple[Config | None, str]:
     return config, ""
 
 
+def _as_far_as_legal(task: Task, held: Config, play: Play) -> Play | None:
+    """The play with a smaller step, the largest that keeps all constraints; None when less than half of it would be left.
+
+    Only of plays that set numbers: half a label means nothing.
+    """
+    if not all(task.space.knobs[name].is_numeric for name in play.settings):
+        return None
+    try:
+        config = task.space.canonical(held.replace(dict(play.settings)))
+    except SpaceError:
+        return None
+    start, goal = task.space.encode(held), task.space.encode(config)
+    for share in _PARTS:
+        nearer = task.space.decode(start + share * (goal - start))
+        settings = {name: nearer[name] for name in play.settings}
+        if all(_is_between(held[name], value, play.settings[name]) for name, value in settings.items()) and (
+            _on_top(task, held, part := replace(play, settings=settings))[0] is not None
+        ):
+            return part
+    return None
+
+
+def _is_between(start: Value, value: Value, goal: Value) -> bool:
+    """False for a special value, such as -1 for "automatic", that lies on no way between numbers."""
+    if isinstance(start, str) or isinstance(value, str) or isinstance(goal, str):
+        return False
+    return min(start, goal) <= value <= max(start, goal)
+
+
 def _has_budget(task: Task, scorer: Scorer, *, n_tried: int) -> bool:
     budget, cost = task.budget, scorer.mean_cost_s
     if budget.trials is not None:
@@ -223,7 +272,7 @@ def _row(task: Task, scorer: Scorer, tried: Tried) -> TriedPlay:
         kept=tried.is_kept,
         verdict=_verdict(trial, worth),
         worth=GainInterval.of(worth),
-        note=_note(trial),
+        note=_note(trial) or tried.note,
     )
 
 
