@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         names = {made_by.__name__, item.cls.__name__.removeprefix("Test")}  # type: ignore[attr-defined]
         is_left_out = not names.isdisjoint((*COSTLY, *LIKE_ANOTHER)) and item.originalname in OF_THE_LEDGER  # type: ignore[attr-defined]
         is_slow_ask = made_by.__name__ == "SmacSearcher" and _space(item) == "tiny"
-        if is_left_out or is_slow_ask or not _is_quick(item, not made_by.FITS_MODEL):
+        if is_left_out or is_slow_ask or not _is_quick(item, not getattr(made_by, "FITS_MODEL", True)):
             item.add_marker(pytest.mark.full)
 
 
