@@ -23,7 +23,8 @@ def pid_of(folder: str | os.PathLike[str]) -> int | None:
         state = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()[0]
     except (OSError, ValueError, IndexError):
         return None
-    return pid if state not in "ZX" and os.fspath(folder) in argv else None
+    # A process that is being killed has no arguments any more, and still holds its files.
+    return pid if state not in "ZX" and (not argv or os.fspath(folder) in argv) else None
 
 
 def _text(path: str) -> str:

@@ -66,6 +66,8 @@ class Browser:
         while True:
             found = self._next()
             if found.get("id") == self._n:
+                if method == "Runtime.evaluate" and "navigated" in found.get("error", {}).get("message", ""):
+                    return {"result": {}}  # the page that was asked is gone, and the next one is not there yet
                 assert "error" not in found, found["error"]
                 return found["result"]
 
