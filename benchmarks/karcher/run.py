@@ -6,11 +6,12 @@
 For each query the arms and the defaults run in turns, each in a session of its own, from the first execution on: what probing
 costs is in the ratio. With --seconds-per-arm a slow query is executed less often, 20 times at least; how often is decided before
 the first of them, by a run with the defaults that is not counted, and stands in the table: fewer executions have less time to
-earn back what probing cost. Arm "sections" tunes the seed's parameters inside a running query, in sections of 200,000 tuples
-(two of its four mean nothing to a query: temp_buffers and maintenance_work_mem); arm "classes" tunes the query's settings from
-one execution to the next. Then a stream of all queries, in turns again. Which settings matter to which query, the seed's Table 1:
-benchmarks/importance/tpch_sard.py. Results go to results.json after each query, and the same command goes on where it was
-stopped; alone on the machine. The figures are derived from TPC-H and are not comparable with published TPC-H results.
+earn back what probing cost. What another --executions gives is kept apart. Arm "sections" tunes the seed's parameters inside a
+running query, in sections of 200,000 tuples (two of its four mean nothing to a query: temp_buffers and maintenance_work_mem); arm
+"classes" tunes the query's settings from one execution to the next. Then, unless --query chose some, a stream of all queries, in
+turns again. Which settings matter to which query, the seed's Table 1: benchmarks/importance/tpch_sard.py. Results go to
+results.json after each query, and the same command goes on where it was stopped; alone on the machine. The figures are derived
+from TPC-H and are not comparable with published TPC-H results.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ PUBLISHED = {
 """Query -> the seed's speed-up; the others gave it no useful result."""
 QUERIES = tuple(range(1, 23))
 ARMS = ("sections", "classes")
+EXECUTIONS = 50
 FEWEST = 20
 """Executions of a slow query: the extension looks at several before it touches any, and a third of them shows what is left."""
 
@@ -228,18 +230,20 @@ def measure(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
         print(text, file=sys.stderr, flush=True)
 
     queries = arguments.query or QUERIES
+    name = f"{arguments.scale:g}" + (f", {arguments.executions} executions" if arguments.executions != EXECUTIONS else "")
     with running(arguments.folder) as endpoint:
         database = f"tpch_{arguments.scale:g}".replace(".", "_")
         prepare(endpoint, database=database, scale=arguments.scale, schema="standard", report=say)
         with connection(endpoint, database) as session:
             views(session, arguments.folder)
-        run = Run(lambda: connection(endpoint, database), results.setdefault(f"{arguments.scale:g}", {}), say)
+        run = Run(lambda: connection(endpoint, database), results.setdefault(name, {}), say)
         for query in queries:
             run.query(query, arguments.executions, arguments.seconds_per_arm)
             keep(arguments.results, results)
-        run.stream(queries, arguments.rounds)
-        keep(arguments.results, results)
-    print(table(f"{arguments.scale:g}", run.results))
+        if queries == QUERIES or arguments.quick:
+            run.stream(queries, arguments.rounds)
+            keep(arguments.results, results)
+    print(table(name, run.results))
 
 
 def main() -> None:
@@ -247,7 +251,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--query", type=int, nargs="*", choices=QUERIES)
-    parser.add_argument("--executions", type=int, default=50)
+    parser.add_argument("--executions", type=int, default=EXECUTIONS)
     parser.add_argument("--seconds-per-arm", type=float, help="fewer executions of slow queries; default: no limit")
     parser.add_argument("--rounds", type=int, default=10, help="of the stream of all queries")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="of the server and its data, kept between runs")

@@ -15,6 +15,8 @@ TrimtabError                     base; `hint` says what to do
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 from trimtab.redact import hide_literals, redact
@@ -32,6 +34,7 @@ __all__ = [
     "TargetError",
     "TrimtabError",
     "UsageError",
+    "as_value_errors",
 ]
 
 
@@ -124,3 +127,16 @@ class InternalError(TrimtabError):
     """A bug in Trimtab, or in a plug-in that the message names."""
 
     exit_code = 70
+
+
+@contextmanager
+def as_value_errors() -> Iterator[None]:
+    """For a check inside a pydantic model: what is wrong becomes a ValueError, to which the model adds the key.
+
+    Raises:
+        ValueError: with the message of the UsageError that was raised inside.
+    """
+    try:
+        yield
+    except UsageError as error:
+        raise ValueError(error.message) from error

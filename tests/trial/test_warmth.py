@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.trial.test_stack_room import Bench
 from trimtab.records import Context, Trial, seconds_of
 from trimtab.systems import Stack, Tier
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.testing.fake_workload import FakeRatedWorkload, FakeWorkload
-from trimtab.trial import MeasurePlan, room
+from trimtab.trial import MeasurePlan
 from trimtab.trial.warmth import Warmth
 
 PLAN = MeasurePlan(window_s=10, window_max_s=10, warmup_floor_s=4, warmup_cap_s=45)
@@ -132,51 +130,42 @@ class Site(Bench):
         self.stack = Stack([db, Tier(name="app", target=app.target, follows=follows), web])
 
 
-def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The floors of all runs from here on."""
-    seen: list[float] = []
-    measure = room.measure_load
-
-    def noted(workload: Any, endpoint: Any, plan: MeasurePlan, **options: Any) -> Any:
-        seen.append(plan.warmup_floor_s)
-        return measure(workload, endpoint, plan, **options)
-
-    monkeypatch.setattr(room, "measure_load", noted)
-    return seen
+def floors(plans: list[MeasurePlan]) -> list[float]:
+    return [plan.warmup_floor_s for plan in plans]
 
 
 def steps(trial: Trial) -> set[str]:
     return {step for step in trial.cost_s if step.startswith("warmup")}
 
 
-def test_the_trials_of_a_stack_wait_for_what_they_have_restarted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site, seen = Site(tmp_path, writes=True), waited(monkeypatch)
+def test_the_trials_of_a_stack_wait_for_what_they_have_restarted(tmp_path: Path, plans: list[MeasurePlan]) -> None:
+    site = Site(tmp_path, writes=True)
     changes: list[dict[str, Any]] = [
         {}, {"web__sort_memory": 8}, {"web__cache": 256}, {"app__sort_memory": 8}, {"app__cache": 256},
         {"app__cache": 256, "db__cache": 64}, {},
     ]  # fmt: skip
     with site.room() as trials:
         made = [site.run(trials, hand_over=True, **change) for change in changes]
-    assert seen == [10, 2, 2, 2, 10, 2, 10], "the cap of the plan is 10 s"
+    assert floors(plans) == [10, 2, 2, 2, 10, 2, 10], "the cap of the plan is 10 s"
     assert [steps(trial) for trial in made] == [
         {"warmup.app"}, {"warmup"}, {"warmup"}, {"warmup"}, {"warmup.app"}, {"warmup"}, {"warmup.app"},
     ]  # fmt: skip
-    assert [seconds_of(trial.cost_s, "warmup") >= floor for trial, floor in zip(made, seen, strict=True)] == [True] * 7
+    assert [seconds_of(trial.cost_s, "warmup") >= floor for trial, floor in zip(made, floors(plans), strict=True)] == [
+        True
+    ] * 7
 
 
-def test_a_tier_that_follows_a_restart_is_cold_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    site, seen = Site(tmp_path, writes=False, follows=True), waited(monkeypatch)
+def test_a_tier_that_follows_a_restart_is_cold_too(tmp_path: Path, plans: list[MeasurePlan]) -> None:
+    site = Site(tmp_path, writes=False, follows=True)
     with site.room() as trials:
         for change in ({}, {"web__cache": 256}, {"db__cache": 64}):
             site.run(trials, hand_over=True, **change)
-    assert seen == [10, 2, 10]
+    assert floors(plans) == [10, 2, 10]
 
 
-def test_a_trial_that_was_taken_back_leaves_nothing_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    site, seen = Site(tmp_path, writes=False), waited(monkeypatch)
+def test_a_trial_that_was_taken_back_leaves_nothing_known(tmp_path: Path, plans: list[MeasurePlan]) -> None:
+    site = Site(tmp_path, writes=False)
     with site.room() as trials:
         site.run(trials, web__sort_memory=8)
         site.run(trials, web__sort_memory=8)
-    assert seen == [10, 10]
+    assert floors(plans) == [10, 10]

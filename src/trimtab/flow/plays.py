@@ -114,10 +114,11 @@ class PlayPhase:
         config, why = _on_top(task, held, play)
         if config is not None or any(not each.play.settings.keys().isdisjoint(play.settings) for each in self.tried):
             return play, config, why
-        part = _as_far_as_legal(task, held, play)
-        if part is None:
-            return play, None, why
-        return part, _on_top(task, held, part)[0], f"a part of the play; the whole: {why}"
+        for part in _parts(task, held, play):
+            config, _ = _on_top(task, held, part)
+            if config is not None:
+                return part, config, f"a part of the play; the whole: {why}"
+        return play, None, why
 
     def prior(self, task: Task) -> Prior:
         """What the plays lead to expect: values that helped, and the plays for which there was no time."""
@@ -202,33 +203,25 @@ def _on_top(task: Task, held: Config, play: Play) -> tuple[Config | None, str]:
     return config, ""
 
 
-def _as_far_as_legal(task: Task, held: Config, play: Play) -> Play | None:
-    """The play with a smaller step, the largest that keeps all constraints; None when less than half of it would be left.
+def _parts(task: Task, held: Config, play: Play) -> Iterator[Play]:
+    """The play with smaller steps, the largest first, down to half of it.
 
-    Only of plays that set numbers: half a label means nothing.
+    Only of plays that set numbers: half a label means nothing. A step that meets a special value, such as -1 for "automatic",
+    is left out, for it lies on no way between numbers.
     """
     if not all(task.space.knobs[name].is_numeric for name in play.settings):
-        return None
+        return
     try:
         config = task.space.canonical(held.replace(dict(play.settings)))
     except SpaceError:
-        return None
+        return
     start, goal = task.space.encode(held), task.space.encode(config)
     for share in _PARTS:
         nearer = task.space.decode(start + share * (goal - start))
         settings = {name: nearer[name] for name in play.settings}
-        if all(_is_between(held[name], value, play.settings[name]) for name, value in settings.items()) and (
-            _on_top(task, held, part := replace(play, settings=settings))[0] is not None
-        ):
-            return part
-    return None
-
-
-def _is_between(start: Value, value: Value, goal: Value) -> bool:
-    """False for a special value, such as -1 for "automatic", that lies on no way between numbers."""
-    if isinstance(start, str) or isinstance(value, str) or isinstance(goal, str):
-        return False
-    return min(start, goal) <= value <= max(start, goal)
+        ways = (sorted((float(held[name]), float(play.settings[name]))) for name in settings)
+        if all(low <= float(value) <= high for (low, high), value in zip(ways, settings.values(), strict=True)):
+            yield replace(play, settings=settings)
 
 
 def _has_budget(task: Task, scorer: Scorer, *, n_tried: int) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from trimtab.errors import UsageError
+from trimtab.errors import UsageError, as_value_errors
 from trimtab.systems import bottom_first
 from trimtab.units import parse_size
 
@@ -51,10 +51,8 @@ class StackTable(BaseModel):
     def _memory(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        try:
+        with as_value_errors():
             return int(parse_size(value))
-        except UsageError as error:
-            raise ValueError(error.message) from error
 
     @field_validator("clients")
     @classmethod

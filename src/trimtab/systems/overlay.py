@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from trimtab.errors import UsageError
+from trimtab.errors import as_value_errors
 from trimtab.space import SafetyClass, amount
 from trimtab.units import format_value, parse_duration, unit_factor
 
@@ -50,10 +50,8 @@ class OverlayKnob(BaseModel):
         if (self.low is None) != (self.high is None):
             raise ValueError("low and high go together")
         if self.low is not None:
-            try:
+            with as_value_errors():
                 low, high = self.useful(_EXPRESSION_NAMES)
-            except UsageError as error:
-                raise ValueError(error.message) from error
             if not low < high or (self.log and low <= 0):
                 raise ValueError(
                     f"useful range of {format_value(low, '')} to {format_value(high, '')} is empty, or logarithmic from 0"
@@ -220,10 +218,8 @@ class Overlay(BaseModel, Generic[K]):
     @field_validator("warmup_floor")
     @classmethod
     def _is_duration(cls, value: str) -> str:
-        try:
+        with as_value_errors():
             parse_duration(value or "0")
-        except UsageError as error:
-            raise ValueError(error.message) from error
         return value
 
     @property

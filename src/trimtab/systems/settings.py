@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
-from trimtab.errors import UsageError
+from trimtab.errors import UsageError, as_value_errors
 from trimtab.redact import MASK
 from trimtab.space import SafetyClass
 from trimtab.units import parse_duration, parse_size
@@ -65,20 +65,16 @@ class ServerSettings(BaseModel, ABC):
     def _warmup_floor(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        try:
+        with as_value_errors():
             return parse_duration(value)
-        except UsageError as error:
-            raise ValueError(error.message) from error
 
     @field_validator("memory", "memory_limit", mode="before", check_fields=False)
     @classmethod
     def _memory(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        try:
+        with as_value_errors():
             return parse_size(value)
-        except UsageError as error:
-            raise ValueError(error.message) from error
 
     @field_validator("unlock")
     @classmethod
