@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import psycopg
 import stamp
 from server import connection, running, views
+from table import table
 
 from trimtab.measure import compare_pairs
 from trimtab.workload.tpch.prepare import prepare
@@ -38,11 +39,6 @@ from trimtab.workload.tpch.queries import validation_query
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
 FOLDER = Path("/var/tmp/trimtab-karcher")
-PUBLISHED = {
-    1: 0.997, 3: 3.905, 5: 1.012, 7: 0.995, 8: 0.968, 9: 0.977, 10: 0.902, 11: 0.908, 13: 0.636, 14: 1.057, 15: 1.012, 17: 1.086,
-    18: 1.095, 20: 1.018, 21: 1.004, 22: 0.935,
-}  # fmt: skip
-"""Query -> the seed's speed-up; the others gave it no useful result."""
 QUERIES = tuple(range(1, 23))
 ARMS = ("sections", "classes")
 EXECUTIONS = 50
@@ -183,35 +179,6 @@ class Run:
         self._say(f"stream of {len(queries)} queries: {self.results['stream']['ratio']:.3f}")
 
 
-def table(scale: str, results: dict[str, Any]) -> str:
-    """As Markdown."""
-    lines = [
-        f"Scale {scale}",
-        "",
-        "| query | executions | published | sections | classes | interval | at its end | pays from | settings |",
-    ]
-    lines.append("| --- " * 9 + "|")
-    for name, row in results.items():
-        if name == "stream" or "classes" not in row:
-            continue
-        ours, sections = row["classes"], row["sections"]
-        cells = [
-            name,
-            str(ours["n"]),
-            str(PUBLISHED.get(int(name[1:]), "")),
-            f"{sections['ratio']:.3f}",
-            f"{ours['ratio']:.3f}",
-            "{:.3f} to {:.3f}".format(*ours["interval"]),
-            f"{ours['settled_ratio']:.3f}",
-            str(ours["amortised_at"] or "-"),
-            ours.get("settings") or ours.get("left_alone", ""),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    if "stream" in results:
-        lines.append(f"\nA stream of all: {results['stream']['ratio']:.3f} times as fast, probing included.")
-    return "\n".join(lines)
-
-
 def keep(path: Path, results: Mapping[str, Any]) -> None:
     """All scales, with the stamp of each; nothing where `path` is no file."""
     if path == Path("/dev/null"):
@@ -230,7 +197,9 @@ def measure(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
         print(text, file=sys.stderr, flush=True)
 
     queries = arguments.query or QUERIES
-    name = f"{arguments.scale:g}" + (f", {arguments.executions} executions" if arguments.executions != EXECUTIONS else "")
+    name = f"{arguments.scale:g}" + (
+        f", {arguments.executions} executions" if arguments.executions != EXECUTIONS else ""
+    )
     with running(arguments.folder) as endpoint:
         database = f"tpch_{arguments.scale:g}".replace(".", "_")
         prepare(endpoint, database=database, scale=arguments.scale, schema="standard", report=say)

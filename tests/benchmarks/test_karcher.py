@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -14,10 +15,22 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def karcher() -> Iterator[Any]:
-    """The benchmark's main module; its folder is no package."""
-    with bench_modules(BENCHMARKS / "karcher", "server", "run") as modules:
-        yield modules["run"]
+def modules() -> Iterator[dict[str, Any]]:
+    """The benchmark's modules by name; its folder is no package."""
+    with bench_modules(BENCHMARKS / "karcher", "server", "table", "run") as modules:
+        yield modules
+
+
+@pytest.fixture(scope="module")
+def karcher(modules: dict[str, Any]) -> Any:
+    """Its main module."""
+    return modules["run"]
+
+
+@pytest.fixture(scope="module")
+def table(modules: dict[str, Any]) -> Any:
+    """What writes its page."""
+    return modules["table"]
 
 
 @pytest.mark.parametrize("n", [2, 3])
@@ -36,18 +49,33 @@ def test_slow_queries_are_executed_less_often(karcher: Any) -> None:
     assert karcher.executions(50, 2_000.0, 60.0) == 30
     assert karcher.executions(50, 60_000.0, 60.0) == karcher.FEWEST
     assert karcher.executions(12, 60_000.0, 60.0) == 12
-    table = karcher.table("3", {"q17": {arm: result(30) for arm in karcher.ARMS}})
-    assert "| query | executions | published |" in table
-    assert "| q17 | 30 | 1.086 | 1.500 |" in table
+
+
+def test_the_page_shows_the_results(karcher: Any, table: Any) -> None:
+    """Else run: python benchmarks/karcher/table.py"""
+    found = json.loads(karcher.RESULTS.read_text(encoding="utf-8"))
+    text = table.PAGE.read_text(encoding="utf-8")
+    assert table.BEGIN in text
+    assert text == table.page(text, found)
+
+
+def test_a_table_shows_what_a_query_gained(karcher: Any, table: Any) -> None:
+    rows = {"q17": {arm: result(30) for arm in karcher.ARMS}, "q2": {"sections": result(50)}, "stream": result(5)}
+    lines = table.table("3", rows).splitlines()
+    assert lines[0] == "Scale 3:"
+    assert lines[4] == (
+        "| Q17 | 30 | 2.10 | 1.086 | 1.50 (1.40 to 1.60) | 1.50 | 1.50 (1.40 to 1.60) | 2.00 (1.90 to 12.0) | 4 | "
+        "`jit = off`, `work_mem = 64MB` | 7 |"
+    )
+    assert lines[-1].startswith(
+        "A stream of all queries, 5 rounds: 1.50 times as fast over all rounds, in pairs 1.50 (1.40"
+    )
+    assert not any("Q2 " in line for line in lines), "an arm is missing"
 
 
 def result(n: int) -> dict[str, Any]:
     """What a row of results.json holds of an arm."""
     return {
-        "n": n,
-        "ratio": 1.5,
-        "interval": [1.4, 1.6],
-        "settled_ratio": 2.0,
-        "amortised_at": 4,
-        "settings": "jit=off",
-    }
+        "n": n, "default_ms": 2_100.0, "ratio": 1.5, "pair_ratio": 1.5, "interval": [1.4, 1.6], "settled_ratio": 2.0,
+        "settled_interval": [1.9, 12.0], "amortised_at": 4, "settings": "jit=off, work_mem=64MB", "probes": 7,
+    }  # fmt: skip
