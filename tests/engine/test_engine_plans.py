@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import psycopg
 import pytest
 
@@ -60,6 +62,23 @@ def test_plans_are_tried_by_what_they_are_estimated_to_cost(session: Session) ->
     assert found["loss_ms"] <= 0.02 * found["total_ms"]
     session.rows("DROP INDEX t_g")
     assert len(tried) <= 3
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_workers_without_a_core_of_their_own_are_the_first_to_go() -> None:
+    """PostgreSQL takes for granted that each of three workers has a core; on two cores one worker is tried first."""
+    cores = os.sched_getaffinity(0)
+    always_parallel = "min_parallel_table_scan_size = 0\nparallel_setup_cost = 0\nparallel_tuple_cost = 0\n"
+    os.sched_setaffinity(0, sorted(cores)[:2])
+    try:
+        with engine("18", f"max_parallel_workers_per_gather = 3\n{always_parallel}") as (_, session):
+            session.tune("base=100;plan=0.01;max_parallel_workers_per_gather=1:0.8")
+            found = session.learn("SELECT count(*) FROM t", 60)
+            tried = session.rows("SELECT settings FROM trimtab_history WHERE event = 'probe' ORDER BY at")
+    finally:
+        os.sched_setaffinity(0, cores)
+    assert tried[0] == ("max_parallel_workers_per_gather=1",)
+    assert "max_parallel_workers_per_gather=1" in found["settings"]
 
 
 def test_time_of_planning_counts_as_lost(session: Session) -> None:

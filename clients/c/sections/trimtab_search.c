@@ -10,9 +10,9 @@
 
 #define BANDIT_POINTS 8
 #define BANDIT_ROUNDS 3
-/* What a point of equal estimate may lose all the same. Estimates are wrong by a factor of their own size (Leis et al. 2015, PVLDB 9:3): one
+/* What a point of equal or smaller estimate may lose all the same: probes of such points wait for some runs' budget. Estimates are wrong by a factor of their own size (Leis et al. 2015, PVLDB 9:3): one
    that says 4 times is taken for 2 times. */
-#define CHANGE_RISK 0.1
+#define CHANGE_RISK 0.15
 /* An end to looking at points. */
 #define MAX_SCREENED 400
 

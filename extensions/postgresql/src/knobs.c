@@ -5,6 +5,9 @@
  * Risk is the loss to expect of a bad value as a share of the statement's time: a plan that is forbidden its join can be many
  * times slower, more memory for a sort can hardly be.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* CPU_COUNT */
+#endif
 #include "trimtab.h"
 
 #include "common/hashfn.h"
@@ -14,6 +17,8 @@
 #include "utils/varlena.h"
 
 #include <math.h>
+#include <sched.h>
+#include <unistd.h>
 
 typedef struct Knob {
     const char *name;
@@ -181,6 +186,36 @@ static bool lay(tt_point *point, const KnobLevels *levels, int knob, double valu
     return best != levels[knob].base;
 }
 
+static int n_cores(void)
+{
+#ifdef __linux__
+    cpu_set_t own;
+    if (sched_getaffinity(0, sizeof own, &own) == 0) return CPU_COUNT(&own);
+#endif
+    return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* The most workers that have a core each beside the one that leads them, where the base asks for more; else -1. */
+static int workers_with_cores(const KnobLevels *levels)
+{
+    const KnobLevels *l = &levels[WORKERS];
+    int most = -1, spare = n_cores() - 1;
+    if (spare < 1 || l->value[l->base] <= spare) return -1;
+    for (int i = 0; i < l->n; i++)
+        if (l->value[i] <= spare) most = i;
+    return most;
+}
+
+/* Whether `point` is the base but for fewer workers, so that each has a core. PostgreSQL's estimate takes for granted that each has one. */
+bool trimtab_is_for_cores(const double *base, const tt_point *point)
+{
+    KnobLevels levels[N_KNOBS];
+    trimtab_knob_levels(base, levels);
+    for (int i = 0; i < N_KNOBS; i++)
+        if (i != WORKERS && point->level[i] != levels[i].base) return false;
+    return point->level[WORKERS] == workers_with_cores(levels);
+}
+
 /* What an expert would try, the least risky first. */
 void trimtab_add_hints(tt_tuner *tuner, const double *base)
 {
@@ -211,6 +246,12 @@ void trimtab_add_hints(tt_tuner *tuner, const double *base)
     for (int i = 0; i < N_KNOBS; i++)
         if (has_hint[i]) is_told |= lay(&told, levels, i, hints[i]);
     if (is_told) tt_hint(tuner, &told);
+    if (workers_with_cores(levels) >= 0) {
+        tt_point point;
+        tt_default(&tuner->space, &point);
+        point.level[WORKERS] = (int16)workers_with_cores(levels);
+        tt_hint(tuner, &point);
+    }
     for (int p = 0; p < (int)lengthof(plays); p++) {
         tt_point point;
         bool any = false;

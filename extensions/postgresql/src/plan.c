@@ -151,7 +151,7 @@ static void draw(Planned *p, const Statement *s)
     LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
     class = trimtab_find(&p->key, p->base, false);
     if (class != NULL) {
-        bool is_kept = has_kept && memcmp(&kept.key, &p->key, sizeof kept.key) == 0;
+        bool is_kept = has_kept && memcmp(&kept.key, &p->key, sizeof kept.key) == 0 && kept.ticket.epoch == class->tuner.epoch;
         if (has_kept && !is_kept) return_unused(&kept);
         has_kept = false;
         if (!planned[last_probe % N_PLANNED].is_used) return_unused(&planned[last_probe % N_PLANNED]);

@@ -134,6 +134,7 @@ extern int trimtab_knob_index(const char *name);
 extern bool trimtab_knob_parse(int knob, const char *text, double *value);
 extern int trimtab_apply(const double *base, const tt_point *point, bool executing, double nudge);
 extern bool trimtab_has_costs(const double *base, const tt_point *point);
+extern bool trimtab_is_for_cores(const double *base, const tt_point *point);
 extern uint64 trimtab_mix_running(uint64 hash, const double *base, const tt_point *point, bool has_spilled, bool has_read);
 extern int trimtab_apply_base(const double *base);
 extern void trimtab_unapply(int level);
