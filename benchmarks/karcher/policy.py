@@ -1,7 +1,7 @@
 """How the extension's tuner would do on plans that were measured: what its constants were chosen by.
 
     python benchmarks/karcher/policy.py --measure [--folder DIR]        minutes, alone on the machine: plans.json
-    python benchmarks/karcher/policy.py [--executions 50] [--rounds 60] [--noise 0.05] [--set GREAT_GAIN=1.2 ...]
+    python benchmarks/karcher/policy.py [--executions 50] [--rounds 60] [--noise 0.05] [--set EARLY_GAIN=1.2 ...]
 
 Each query of TPC-H at scale 1 is executed with the defaults and with each of the extension's first candidates whose plan differs
 (the median of three runs each). Then executions are simulated: the tuner is the extension's own, and so are its candidates, which
@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import stamp
 from server import EXTENSION, SECTIONS, connection, running
 
+from trimtab.workload.tpch.prepare import prepare
 from trimtab.workload.tpch.queries import validation_query
 
 HERE = Path(__file__).parent
@@ -92,21 +93,31 @@ def with_cores(workers: Sequence[float], own: float, cores: int) -> Candidate | 
 def measure(folder: Path, cores: int) -> dict[str, Any]:
     """Every query with every candidate."""
     knobs, candidates = extension()
-    with running(folder) as endpoint, connection(endpoint, "tpch_1") as session:
-        making = stamp.Making()
-        session.execute(b"SET trimtab.mode = off")
-        base = {knob.name: _own(session, knob.name) for knob in knobs}
-        levels = {knob.name: knob.levels(base[knob.name]) for knob in knobs}
-        every = [{name: nearest(levels[name], value) for name, value in candidate.items()} for candidate in candidates]
-        first = with_cores(levels[_WORKERS], base[_WORKERS], cores)
-        every = [candidate for candidate in ([first] if first else []) + every if candidate != _of(base, candidate)]
-        queries = {}
-        for query in range(1, 23):
-            queries[str(query)] = _measured(session, validation_query(query), base, every)
-            print(f"q{query}: {queries[str(query)]['ms']:.0f} ms", file=sys.stderr, flush=True)
-        return {
-            "base": base, "cores": cores, "candidates": every, "queries": queries, "made": {"plans": making.stamp()}
-        }  # fmt: skip
+    with running(folder) as endpoint:
+        prepare(endpoint, database="tpch_1", scale=1.0, schema="standard", report=_say)
+        with connection(endpoint, "tpch_1") as session:
+            return _measured_by(session, knobs, candidates, cores)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _measured_by(session: Any, knobs: Sequence[Knob], candidates: Sequence[Candidate], cores: int) -> dict[str, Any]:
+    making = stamp.Making()
+    session.execute(b"SET trimtab.mode = off")
+    base = {knob.name: _own(session, knob.name) for knob in knobs}
+    levels = {knob.name: knob.levels(base[knob.name]) for knob in knobs}
+    every = [{name: nearest(levels[name], value) for name, value in candidate.items()} for candidate in candidates]
+    first = with_cores(levels[_WORKERS], base[_WORKERS], cores)
+    every = [candidate for candidate in ([first] if first else []) + every if candidate != _of(base, candidate)]
+    queries = {}
+    for query in range(1, 23):
+        queries[str(query)] = _measured(session, validation_query(query), base, every)
+        _say(f"q{query}: {queries[str(query)]['ms']:.0f} ms")
+    return {
+        "base": base, "cores": cores, "candidates": every, "queries": queries, "made": {"plans": making.stamp()}
+    }  # fmt: skip
 
 
 def _of(base: Mapping[str, float], candidate: Candidate) -> Candidate:
@@ -224,7 +235,7 @@ def compiled(folder: Path, constants: Mapping[str, str]) -> Path:
 def simulated(found: Mapping[str, Any], options: argparse.Namespace) -> str:
     """What policy.c prints."""
     with tempfile.TemporaryDirectory() as folder:
-        program = compiled(Path(folder), dict(each.split("=", 1) for each in options.set or ()))
+        program = compiled(Path(folder), dict(options.set or ()))
         argv = [str(program), str(options.executions), str(options.rounds), str(options.repeats), str(options.noise)]
         done = subprocess.run(argv, input=numbers(found), capture_output=True, text=True, check=False)
     if done.returncode:
@@ -245,16 +256,31 @@ def table(text: str, executions: int) -> str:
     return "\n".join(lines)
 
 
+def _constant(text: str) -> tuple[str, str]:
+    if not re.fullmatch(r"[A-Z_]+=[\d.]+", text):
+        raise argparse.ArgumentTypeError(f"{text} is not CONSTANT=VALUE")
+    name, _, value = text.partition("=")
+    return name, value
+
+
+def _count(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+    return int(text)
+
+
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--measure", action="store_true", help="execute the queries; else simulate")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="of the server and its data, as of run.py")
-    parser.add_argument("--executions", type=int, default=50)
-    parser.add_argument("--rounds", type=int, default=60, help="of the stream of all queries")
-    parser.add_argument("--repeats", type=int, default=40)
+    parser.add_argument("--executions", type=_count, default=50)
+    parser.add_argument("--rounds", type=_count, default=60, help="of the stream of all queries")
+    parser.add_argument("--repeats", type=_count, default=40)
     parser.add_argument("--noise", type=float, default=0.05, help="standard deviation of a time's logarithm")
-    parser.add_argument("--set", action="append", metavar="CONSTANT=VALUE", help="of the tuner, for this simulation")
+    parser.add_argument(
+        "--set", action="append", type=_constant, metavar="CONSTANT=VALUE", help="of the tuner, for this simulation"
+    )
     options = parser.parse_args()
     if options.measure:
         found = measure(options.folder, len(os.sched_getaffinity(0)))

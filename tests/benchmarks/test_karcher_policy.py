@@ -63,8 +63,25 @@ def test_what_is_planted_is_found_and_what_loses_is_paid_for(policy: Any) -> Non
 
 def test_another_constant_is_compiled_in_or_refused(policy: Any) -> None:
     kept = json.loads(policy.PLANS.read_text(encoding="utf-8"))
-    options = argparse.Namespace(executions=20, rounds=5, repeats=1, noise=0.05, set=["GREAT_GAIN=1.3"])
+    options = argparse.Namespace(executions=20, rounds=5, repeats=1, noise=0.05, set=[("EARLY_GAIN", "1.3")])
     assert "stream 5" in policy.simulated(kept, options)
-    options.set = ["GREAT_GAIM=1.3"]
-    with pytest.raises(SystemExit, match="the tuner has no constant=GREAT_GAIM"):
+    options.set = [("EARLY_GAIM", "1.3")]
+    with pytest.raises(SystemExit, match="the tuner has no constant=EARLY_GAIM"):
         policy.simulated(kept, options)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--set", "EARLY_GAIN"], "EARLY_GAIN is not CONSTANT=VALUE"),
+        (["--set", "EARLY_GAIN=fast"], "EARLY_GAIN=fast is not CONSTANT=VALUE"),
+        (["--executions", "0"], "0 is not 1 or more"),
+    ],
+)
+def test_wrong_options_are_refused(
+    policy: Any, words: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["policy.py", *words])
+    with pytest.raises(SystemExit):
+        policy.main()
+    assert message in capsys.readouterr().err

@@ -10,8 +10,8 @@
 
 #define BANDIT_POINTS 8
 #define BANDIT_ROUNDS 3
-/* What a point of equal or smaller estimate may lose all the same: probes of such points wait for some runs' budget. Estimates are wrong by a factor of their own size (Leis et al. 2015, PVLDB 9:3): one
-   that says 4 times is taken for 2 times. */
+/* What a point of equal or smaller estimate may lose all the same: its first probe waits until so much is covered. Estimates are wrong by a
+   factor of their own size (Leis et al. 2015, PVLDB 9:3): one that says 4 times is taken for 2 times. */
 #define CHANGE_RISK 0.15
 /* An end to looking at points. */
 #define MAX_SCREENED 400

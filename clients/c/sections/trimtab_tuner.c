@@ -14,7 +14,7 @@
 #define CUSUM_CLIP 4.0
 #define MAX_CAUTION 64.0
 /* Where points are looked at first, a gain of this factor is proven at once; a smaller one when each point was tried, or none can be paid. */
-#define GREAT_GAIN 1.05
+#define EARLY_GAIN 1.05
 #define PLAIN_GAIN 1.5
 /* A probe that can be stopped may run so many times as long as what is used, noise apart, if its risk is covered: beyond, stopping it loses less
    than its end would if it takes twice as long. If its risk is not covered, it may run as long as what may be lost, once that is such a
@@ -167,7 +167,7 @@ static void judge(tt_tuner *t, double y)
     tt_record *r = tt_remember(t, &t->candidate, difference + t->best_value);
     if (t->source == TT_SIMPLEX) tt_simplex_tell(t, r->value);
     if (difference > log(t->options.max_ratio)) r->is_banned = 1;
-    if (difference < -(t->options.is_screened ? log(GREAT_GAIN) : t->options.min_gain / 2)) {
+    if (difference < -(t->options.is_screened ? log(EARLY_GAIN) : t->options.min_gain / 2)) {
         tt_begin_proof(t);
         return;
     }

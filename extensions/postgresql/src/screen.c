@@ -122,10 +122,11 @@ static Look look_at(const Class *class, const Planned *p, const Statement *s, co
     return look;
 }
 
-/* Tells the class what a look showed; the caller holds the lock. Workers without a core of their own are worth less than is estimated. `plain`: the look at the same statement with the session's own values. */
+/* Tells the class what a look showed; the caller holds the lock. `plain`: the look at the same statement with the session's own values. */
 static void tell(Shared *shared, Class *class, const tt_point *point, const Look *look, const Look *plain)
 {
     double ratio = look->cost > 0 && plain->cost > 0 ? look->cost / plain->cost : UNKNOWN_RATIO;
+    /* Workers without a core of their own bring less than is estimated. */
     if (trimtab_is_for_cores(class->base_values, point)) ratio = Min(ratio, 1);
     tt_screen(&class->tuner, point, look->mark == plain->mark ? TT_AS_DEFAULT : look->mark, ratio, look->ms);
     shared->total_ms += look->ms;
