@@ -7,9 +7,10 @@ For each query the arms and the defaults run in turns, each in a session of its 
 costs is in the ratio. With --seconds-per-arm a slow query is executed less often, 20 times at least; how often is decided before
 the first of them, by a run with the defaults that is not counted, and stands in the table: fewer executions have less time to
 earn back what probing cost. What another --executions gives is kept apart. Arm "sections" tunes the seed's parameters inside a
-running query, in sections of 200,000 tuples (two of its four mean nothing to a query: temp_buffers and maintenance_work_mem); arm
-"classes" tunes the query's settings from one execution to the next. Then, unless --query chose some, a stream of all queries, in
-turns again. Which settings matter to which query, the seed's Table 1: benchmarks/importance/tpch_sard.py. Results go to
+running query, in sections of 200,000 tuples, by random probes and Nelder-Mead (two of its four mean nothing to a query:
+temp_buffers, maintenance_work_mem; effective_io_concurrency goes to 16, the default of PostgreSQL 18, and not to the seed's 4);
+arm "classes" tunes the query's settings from one execution to the next. Then, unless --query chose some, a stream of all queries,
+in turns again. Which settings matter to which query, the seed's Table 1: benchmarks/importance/tpch_sard.py. Results go to
 results.json after each query, and the same command goes on where it was stopped; alone on the machine. The figures are derived
 from TPC-H and are not comparable with published TPC-H results.
 """
@@ -126,14 +127,19 @@ def summary(default: Sequence[float], ours: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def found(session: Session, arm: str) -> dict[str, Any]:
-    """What the server has learnt of the query's class. Each arm has one, by its trimtab.parameters; only one is ever probed."""
-    down = "DESC" if arm == "classes" else "ASC"
-    rows = session.execute(
-        "SELECT settings, probes, gain, left_alone, plans_compared, same_plan FROM trimtab_sections WHERE total_ms >="
-        f" (SELECT max(total_ms) FROM trimtab_sections) / 100 ORDER BY probes {down}, plans_compared {down} LIMIT 1".encode()
-    ).fetchall()
-    names = ("settings", "probes", "gain", "left_alone", "plans_compared", "same_plan")
+def found(admin: Session, session: Session, arm: str) -> dict[str, Any]:
+    """What was learnt of the query: of its class by the server, of its sections by the arm's own session."""
+    if arm == "sections":
+        names = ("sections", "probes", "settings", "gain")
+        text = "SELECT {} FROM trimtab_inside ORDER BY total_ms DESC LIMIT 1"
+        rows = session.execute(text.format(", ".join(names)).encode()).fetchall()
+    else:
+        names = ("settings", "probes", "gain", "left_alone", "plans_compared", "same_plan")
+        text = (
+            "SELECT {} FROM trimtab_sections WHERE total_ms >= (SELECT max(total_ms) FROM trimtab_sections) / 100 "
+            "ORDER BY probes DESC, plans_compared DESC LIMIT 1"
+        )
+        rows = admin.execute(text.format(", ".join(names)).encode()).fetchall()
     return dict(zip(names, rows[0], strict=True)) if rows else {}
 
 
@@ -160,8 +166,8 @@ class Run:
                 session.execute(arm_settings(arm).encode())
             making = stamp.Making()
             default, *ours = turns(sessions, [sql], executions(n, first_ms, seconds_per_arm))
-            for arm, times in zip(arms, ours, strict=True):
-                row[arm] = summary(default, times) | found(admin, arm) | {"made": making.stamp()}
+            for arm, session, times in zip(arms, sessions[1:], ours, strict=True):
+                row[arm] = summary(default, times) | found(admin, session, arm) | {"made": making.stamp()}
                 ratio, settled = row[arm]["ratio"], row[arm]["settled_ratio"]
                 self._say(f"q{query} {arm}: {ratio:.3f}, at its end {settled:.3f}; {row[arm].get('settings', '')}")
 

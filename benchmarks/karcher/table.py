@@ -25,8 +25,8 @@ PUBLISHED = {
 """Query -> the seed's speed-up; the others gave it no useful result."""
 _HEAD = (
     "query", "executions", "default, s", "seed's sections", "our sections, in pairs (95 % interval)",
-    "by query class, over all executions", "in pairs (95 % interval)", "at the end (95 % interval)", "pays from",
-    "settings found", "probes",
+    "probes of sections", "by query class, over all executions", "in pairs (95 % interval)", "at the end (95 % interval)",
+    "pays from", "settings found", "probes",
 )  # fmt: skip
 
 Rows = Mapping[str, Mapping[str, Any]]
@@ -52,6 +52,7 @@ def _row(query: int, row: Mapping[str, Any]) -> list[str]:
         f"{ours['default_ms'] / 1e3:.2f}",
         f"{PUBLISHED[query]:.3f}" if query in PUBLISHED else "–",
         _with_interval(sections["pair_ratio"], sections["interval"]),
+        f"{sections['probes']} of {sections['sections']}" if "sections" in sections else "–",
         _ratio(ours["ratio"]),
         _with_interval(ours["pair_ratio"], ours["interval"]),
         _with_interval(ours["settled_ratio"], ours["settled_interval"]),

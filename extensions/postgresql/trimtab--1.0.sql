@@ -13,6 +13,13 @@ CREATE FUNCTION trimtab_history(
 ) RETURNS SETOF record AS 'MODULE_PATHNAME', 'trimtab_history' LANGUAGE C STRICT VOLATILE;
 CREATE VIEW trimtab_history AS SELECT * FROM trimtab_history();
 
+-- Of this session's own statements.
+CREATE FUNCTION trimtab_inside_list(
+    OUT query_id bigint, OUT sections bigint, OUT probes bigint, OUT settings text, OUT gain double precision,
+    OUT gain_low double precision, OUT gain_high double precision, OUT total_ms double precision, OUT loss_ms double precision
+) RETURNS SETOF record AS 'MODULE_PATHNAME', 'trimtab_inside_list' LANGUAGE C STRICT VOLATILE;
+CREATE VIEW trimtab_inside AS SELECT * FROM trimtab_inside_list();
+
 CREATE FUNCTION trimtab_parameter_list(OUT name text, OUT own text, OUT "values" text)
 RETURNS SETOF record AS 'MODULE_PATHNAME', 'trimtab_parameter_list' LANGUAGE C STRICT VOLATILE;
 CREATE VIEW trimtab_parameters AS SELECT * FROM trimtab_parameter_list();
@@ -33,4 +40,4 @@ REVOKE ALL ON FUNCTION trimtab_sections(), trimtab_history(), trimtab_export(), 
     trimtab_forget(bigint), trimtab_pin(bigint, text), trimtab_save() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION trimtab_sections(), trimtab_history(), trimtab_export(), trimtab_status() TO pg_read_all_stats;
 GRANT SELECT ON trimtab_sections, trimtab_history TO pg_read_all_stats;
-GRANT SELECT ON trimtab_parameters TO PUBLIC;
+GRANT SELECT ON trimtab_parameters, trimtab_inside TO PUBLIC;

@@ -60,13 +60,20 @@ def test_the_page_shows_the_results(karcher: Any, table: Any) -> None:
 
 
 def test_a_table_shows_what_a_query_gained(karcher: Any, table: Any) -> None:
-    rows = {"q17": {arm: result(30) for arm in karcher.ARMS}, "q2": {"sections": result(50)}, "stream": result(5)}
+    rows = {
+        "q17": {arm: result(30) for arm in karcher.ARMS},
+        "q18": {arm: result(20) for arm in karcher.ARMS},
+        "q2": {"sections": result(50)},
+        "stream": result(5),
+    }
+    rows["q17"]["sections"]["sections"] = 300
     lines = table.table("3", rows).splitlines()
     assert lines[0] == "Scale 3:"
     assert lines[4] == (
-        "| Q17 | 30 | 2.10 | 1.086 | 1.50 (1.40 to 1.60) | 1.50 | 1.50 (1.40 to 1.60) | 2.00 (1.90 to 12.0) | 4 | "
+        "| Q17 | 30 | 2.10 | 1.086 | 1.50 (1.40 to 1.60) | 7 of 300 | 1.50 | 1.50 (1.40 to 1.60) | 2.00 (1.90 to 12.0) | 4 | "
         "`jit = off`, `work_mem = 64MB` | 7 |"
     )
+    assert "1.50 (1.40 to 1.60) | – | 1.50" in lines[5], "an earlier build, which did not tell its sections"
     assert lines[-1].startswith(
         "A stream of all queries, 5 rounds: 1.50 times as fast over all rounds, in pairs 1.50 (1.40"
     )

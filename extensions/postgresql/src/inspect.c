@@ -179,20 +179,26 @@ static int memory_nodes(Plan *plan)
     return n + memory_nodes(plan->lefttree) + memory_nodes(plan->righttree);
 }
 
+/* Sorts, hash tables and the like of a plan, in all of its processes. */
+int trimtab_memory_nodes(PlannedStmt *plan, int workers)
+{
+    int nodes = memory_nodes(plan->planTree);
+    ListCell *cell;
+    foreach (cell, plan->subplans) nodes += memory_nodes(lfirst(cell));
+    return nodes * (plan->parallelModeNeeded ? workers + 1 : 1);
+}
+
 /* How much more than with the session's own values the plan may use at most, over all its processes; 0 when no more. */
 int64 trimtab_extra_memory_kb(PlannedStmt *plan, const double *base, const tt_point *point)
 {
     double work_mem, multiplier, base_mem, base_multiplier;
     tt_space space;
     tt_point plain;
-    ListCell *cell;
-    int nodes, workers;
+    int workers;
     trimtab_make_space(base, &space);
     tt_default(&space, &plain);
     workers = trimtab_work_mem_factor(base, point, &work_mem, &multiplier);
     trimtab_work_mem_factor(base, &plain, &base_mem, &base_multiplier);
     if (work_mem * multiplier <= base_mem * base_multiplier) return 0;
-    nodes = memory_nodes(plan->planTree);
-    foreach (cell, plan->subplans) nodes += memory_nodes(lfirst(cell));
-    return (int64)((work_mem * multiplier - base_mem * base_multiplier) * nodes * (plan->parallelModeNeeded ? workers + 1 : 1));
+    return (int64)((work_mem * multiplier - base_mem * base_multiplier) * trimtab_memory_nodes(plan, workers));
 }

@@ -311,6 +311,27 @@ int trimtab_apply(const double *base, const tt_point *point, bool executing, dou
     return level;
 }
 
+/* The values that a parameter may have while a statement runs, in any steps; false where it is not to be changed. Values below the session's
+   own need a range in trimtab.parameters. */
+bool trimtab_knob_range(int knob, double base, double *low, double *high)
+{
+    const Knob *k = &knobs[knob];
+    *low = k->low > -INFINITY ? k->low : k->only_more ? base : k->value[0];
+    *high = k->high < INFINITY ? k->high : k->value[k->n - 1];
+    return k->is_on && guc_of(&knobs[knob]) != NULL;
+}
+
+double trimtab_knob_risk(int knob)
+{
+    return knobs[knob].risk;
+}
+
+/* Within a level of settings that the caller has opened. */
+void trimtab_knob_set(int knob, double value)
+{
+    set(knob, value);
+}
+
 /* For a statement inside one that runs with other values: it gets the session's own. */
 int trimtab_apply_base(const double *base)
 {

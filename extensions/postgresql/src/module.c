@@ -40,26 +40,34 @@ static void assign_mode(int new_mode, void *extra)
  * half of it from 64 MB of work_mem on, 1.1 times with jit at 0 (exactly, for settings that are on or off). `stop=1` lets probes be
  * stopped; `cancel=1` and `cancel=2` cancel the statement, as a user would, right after its probe was to be stopped, and was.
  */
-double trimtab_test_ms(const double *base, const tt_point *point)
+double trimtab_test_time(const double *base, const double *values)
 {
     char *copy = pstrdup(trimtab_test_cost), *state = NULL;
     double ms = 1;
-    KnobLevels levels[N_KNOBS];
-    trimtab_knob_levels(base, levels);
     for (char *entry = strtok_r(copy, ";", &state); entry != NULL; entry = strtok_r(NULL, ";", &state)) {
         char *value = strchr(entry, '='), *factor = strchr(entry, ':');
         if (value == NULL) continue;
         *value++ = '\0';
-        if (factor != NULL && point != NULL) {
+        if (factor != NULL && values != NULL) {
             int knob = trimtab_knob_index(entry);
-            double here = knob < 0 ? NAN : levels[knob].value[point->level[knob]];
+            double here = knob < 0 ? NAN : values[knob];
             *factor++ = '\0';
-            if (knob >= 0 && point->level[knob] != levels[knob].base && (here == atof(value) || (atof(value) > 1 && here > atof(value))))
-                ms *= atof(factor);
+            if (knob >= 0 && here != base[knob] && (here == atof(value) || (atof(value) > 1 && here > atof(value)))) ms *= atof(factor);
         } else if (factor == NULL && strcmp(entry, "plan") != 0 && strcmp(entry, "cancel") != 0) ms *= atof(value);
     }
     pfree(copy);
     return ms;
+}
+
+/* The same of a class's point; NULL: with the session's own values. */
+double trimtab_test_ms(const double *base, const tt_point *point)
+{
+    KnobLevels levels[N_KNOBS];
+    double values[N_KNOBS];
+    if (point == NULL) return trimtab_test_time(base, NULL);
+    trimtab_knob_levels(base, levels);
+    for (int i = 0; i < N_KNOBS; i++) values[i] = levels[i].value[point->level[i]];
+    return trimtab_test_time(base, values);
 }
 
 /* For tests: what planning "took", from the entry `plan=2`; without one no plans are compared, because only values have a price then. */

@@ -120,6 +120,7 @@ extern int trimtab_memory_limit_kb, trimtab_inside_tuples, trimtab_inside;
 extern bool trimtab_allow_locks, trimtab_allow_volatile, trimtab_allow_order;
 extern char *trimtab_parameters, *trimtab_hints, *trimtab_file, *trimtab_test_cost;
 extern double trimtab_test_plan_ms(void);
+extern double trimtab_test_time(const double *base, const double *values);
 extern double trimtab_test_ms(const double *base, const tt_point *point);
 
 /* knobs.c */
@@ -132,6 +133,9 @@ extern const char *trimtab_knob_name(int knob);
 extern char *trimtab_knob_text(int knob, double value);
 extern int trimtab_knob_index(const char *name);
 extern bool trimtab_knob_parse(int knob, const char *text, double *value);
+extern bool trimtab_knob_range(int knob, double base, double *low, double *high);
+extern double trimtab_knob_risk(int knob);
+extern void trimtab_knob_set(int knob, double value);
 extern int trimtab_apply(const double *base, const tt_point *point, bool executing, double nudge);
 extern bool trimtab_has_costs(const double *base, const tt_point *point);
 extern bool trimtab_is_for_cores(const double *base, const tt_point *point);
@@ -150,6 +154,7 @@ extern LeftAlone trimtab_inspect(Query *query);
 extern LeftAlone trimtab_situation(void);
 extern const char *trimtab_left_text(LeftAlone left);
 extern void trimtab_key(Query *query, const double *base, ClassKey *key);
+extern int trimtab_memory_nodes(PlannedStmt *plan, int workers);
 extern int64 trimtab_extra_memory_kb(PlannedStmt *plan, const double *base, const tt_point *point);
 
 /* classes.c */
@@ -170,7 +175,7 @@ extern void trimtab_install_hooks(void);
 extern bool trimtab_in_explain;
 
 /* inside.c */
-extern void trimtab_inside_begin(QueryDesc *desc, uint64 class_id, const double *base);
+extern void trimtab_inside_begin(QueryDesc *desc, uint64 query_id, const double *base);
 extern void trimtab_inside_run(void);
 extern void trimtab_inside_end(void);
 extern void trimtab_inside_forget(void);
