@@ -10,7 +10,7 @@ earn back what probing cost. What another --executions gives is kept apart. Arm 
 running query, in sections of 200,000 tuples, by random probes and Nelder-Mead (two of its four mean nothing to a query:
 temp_buffers, maintenance_work_mem; effective_io_concurrency goes to 16, the default of PostgreSQL 18, and not to the seed's 4);
 arm "classes" tunes the query's settings from one execution to the next. Then, unless --query chose some, a stream of all queries,
-in turns again. Which settings matter to which query, the seed's Table 1: benchmarks/importance/tpch_sard.py. Results go to
+in turns again. Which settings matter to which query, the seed's Table 1: sard.py. Results go to
 results.json after each query, and the same command goes on where it was stopped; alone on the machine. The figures are derived
 from TPC-H and are not comparable with published TPC-H results.
 """

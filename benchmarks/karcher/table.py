@@ -1,4 +1,4 @@
-"""The tables of docs/measurements/in-engine.md, written from results.json; a test holds the two equal.
+"""The tables of docs/measurements/in-engine.md, written from results.json and sard.json; a test holds them equal.
 
 python benchmarks/karcher/table.py
 """
@@ -18,6 +18,9 @@ from tables import between, rewrite
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "measurements" / "in-engine.md"
 BEGIN, END = "<!-- tables: written by benchmarks/karcher/table.py -->", "<!-- end of tables -->"
+RANKS_BEGIN, RANKS_END = "<!-- ranks: written by benchmarks/karcher/table.py -->", "<!-- end of ranks -->"
+_CLEAR = 5.0
+"""Percent of a query's time from which on a setting's effect is counted."""
 PUBLISHED = {
     1: 0.997, 3: 3.905, 5: 1.012, 7: 0.995, 8: 0.968, 9: 0.977, 10: 0.902, 11: 0.908, 13: 0.636, 14: 1.057, 15: 1.012, 17: 1.086,
     18: 1.095, 20: 1.018, 21: 1.004, 22: 0.935,
@@ -89,5 +92,27 @@ def page(text: str, found: Mapping[str, Any]) -> str:
     return between(text, BEGIN, END, "\n".join(parts))
 
 
+def ranks_table(found: Mapping[str, Any]) -> str:
+    """What each setting of execution does to the queries, in Markdown; the most important first."""
+    rows = found["queries"].values()
+    ranks = {name: sum(row[name]["rank"] for row in rows) / len(rows) for name in next(iter(rows))}
+    lines = ["| setting | in the seed's top four | mean rank | queries it changes by 5 % or more | largest effect |"]
+    lines.append("| --- | --- | --- | --- | --- |")
+    for name in sorted(ranks, key=lambda name: ranks[name]):
+        effects = {query: row[name]["effect_percent"] for query, row in found["queries"].items()}
+        most = max(effects, key=lambda query: abs(effects[query]))
+        n_clear = sum(abs(effect) >= _CLEAR for effect in effects.values())
+        yes = "yes" if name in found["seed"] else ""
+        lines.append(f"| `{name}` | {yes} | {ranks[name]:.1f} | {n_clear} | {effects[most]:+.0f} % ({most.upper()}) |")
+    return "\n".join(lines)
+
+
+def ranks_page(text: str, found: Mapping[str, Any]) -> str:
+    """The page with the table of ranks written anew; `found` is all of sard.json."""
+    return between(text, RANKS_BEGIN, RANKS_END, f"{ranks_table(found)}\n\n{stamp.line(found['made']['ranks'])}\n")
+
+
 if __name__ == "__main__":
-    sys.exit(rewrite(PAGE, HERE / "results.json", page))
+    rewrite(PAGE, HERE / "results.json", page)
+    if (HERE / "sard.json").exists():
+        rewrite(PAGE, HERE / "sard.json", ranks_page)

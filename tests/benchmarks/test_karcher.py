@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.bench_modules import BENCHMARKS, bench_modules
+from trimtab.importance import sard_design
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def modules() -> Iterator[dict[str, Any]]:
     """The benchmark's modules by name; its folder is no package."""
-    with bench_modules(BENCHMARKS / "karcher", "server", "table", "run") as modules:
+    with bench_modules(BENCHMARKS / "karcher", "server", "table", "run", "sard") as modules:
         yield modules
 
 
@@ -57,6 +58,30 @@ def test_the_page_shows_the_results(karcher: Any, table: Any) -> None:
     text = table.PAGE.read_text(encoding="utf-8")
     assert table.BEGIN in text
     assert text == table.page(text, found)
+
+
+def test_the_page_shows_the_ranks(modules: dict[str, Any], table: Any) -> None:
+    """Else run: python benchmarks/karcher/table.py"""
+    path = modules["sard"].RESULTS
+    text = table.PAGE.read_text(encoding="utf-8")
+    assert (table.RANKS_BEGIN in text) == path.exists()
+    if path.exists():
+        assert text == table.ranks_page(text, json.loads(path.read_text(encoding="utf-8")))
+
+
+def test_a_setting_that_halves_the_time_is_ranked_first(modules: dict[str, Any], table: Any) -> None:
+    sard = modules["sard"]
+    space = sard.space()
+    configs = sard_design(space, space.default()).configs
+    assert len(configs) == 24
+    high = space.knobs["work_mem"].high
+    runs = [[ms, ms * 1.01, ms * 0.99] for ms in (50.0 if config["work_mem"] == high else 100.0 for config in configs)]
+    ranks = sard.ranked(space, configs, runs)
+    assert ranks["work_mem"]["rank"] == 1
+    assert ranks["work_mem"]["effect_percent"] == pytest.approx(-50)
+    lines = table.ranks_table({"seed": sard.SEED, "queries": {"q3": ranks}}).splitlines()
+    assert lines[2] == "| `work_mem` | yes | 1.0 | 1 | -50 % (Q3) |"
+    assert len(lines) == 2 + len(sard.LEVELS)
 
 
 def test_a_table_shows_what_a_query_gained(karcher: Any, table: Any) -> None:
