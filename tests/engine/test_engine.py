@@ -200,6 +200,14 @@ def test_modes(session: Session) -> None:
     assert session.rows(f"EXPLAIN {OWN}")[-1][0] == "Trimtab: observed only"
 
 
+def test_a_statement_that_is_prepared_from_the_start_is_observed_too(session: Session) -> None:
+    """Its plan was kept before it was known to be long enough for a class."""
+    session.tune(mode="observe")
+    for _ in range(10):
+        session.connection.execute(OWN.encode(), prepare=True)
+    assert session.classes()[0]["calls"] == 7
+
+
 def test_statements_that_are_short_get_no_query_id_and_are_found_when_they_become_long(session: Session) -> None:
     session.connection.prepare_threshold = None  # each execution is planned
     session.tune("base=0.001")

@@ -310,7 +310,7 @@ static pg_noinline void conclude(void)
     }
     if (now.is_complete) trimtab_note_length(f, ms);
     if (now.has_class) conclude_class(ms);
-    else if (trimtab_is_class(f) && !f->was_reset && trimtab_mode == MODE_TUNE) {
+    else if (trimtab_is_class(f) && !f->was_reset && trimtab_mode != MODE_OFF) {
         /* From now on it is a class; a plan that was kept before has no tag: once, all plans of this backend are made anew. */
         f->was_reset = true;
         ResetPlanCache();

@@ -133,7 +133,7 @@ static void define_settings(void)
     DefineCustomStringVariable("trimtab.hints", "Settings that each new class tries first: name=value, name=value.", NULL, &trimtab_hints,
                                "", PGC_SUSET, 0, trimtab_check_hints, trimtab_assign_hints, NULL);
     DefineCustomStringVariable("trimtab.file", "File of what is known, in the data directory; empty: none.", NULL, &trimtab_file,
-                               "pg_stat/trimtab.knowledge", PGC_SUSET, 0, NULL, NULL, NULL);
+                               TRIMTAB_FILE, PGC_SUSET, 0, NULL, NULL, NULL);
     DefineCustomStringVariable("trimtab.test_cost", "For tests: time by values and not by a clock.", NULL, &trimtab_test_cost, "", PGC_SUSET,
                                GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL, NULL, NULL, NULL);
     MarkGUCPrefixReserved("trimtab");

@@ -24,6 +24,9 @@
 #include "trimtab_tuner.h"
 
 #define TRIMTAB_VERSION "1.0"
+#ifndef TRIMTAB_FILE
+#define TRIMTAB_FILE "pg_stat/trimtab.knowledge"
+#endif
 #define N_CLASSES 256
 #ifndef N_EVENTS
 #define N_EVENTS 512
