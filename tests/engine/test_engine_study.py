@@ -20,8 +20,9 @@ import pytest
 from tests.cli.conftest import Run, run
 from tests.commands import start_trimtab
 from tests.engine.conftest import OWN, Session, engine
+from tests.engine.test_engine_product import installed
 from tests.servers import made
-from tests.servers.postgresql import Server, started
+from tests.servers.postgresql import Server, set_password, started
 
 __all__ = ["run"]
 
@@ -155,6 +156,11 @@ def test_the_circle_of_advice_and_hints(run: Run, tmp_path: Path, monkeypatch: p
         assert told["study"]["verdict"]["config"] == {"work_mem": 65536}
         assert any(row["left_alone"] == LEFT_ALONE for row in told["query_classes"])
         assert LEFT_ALONE in run("report", "inside").out
+        refused = as_plain(server, run, tmp_path, "--hints", "inside")
+        assert refused[0] == 3
+        assert refused[1] == ["error: trimtab.hints cannot be set: permission denied to set parameter \"trimtab.hints\"",
+                              "hint: a superuser may"]  # fmt: skip
+        write(tmp_path, target, sql=SLEEPS, pairs=3, more=advice)
         hinted = run("engine", "study.toml", "--hints", "inside")
         assert (hinted.code, hinted.out) == (0, "trimtab.hints = work_mem=64MB\n"), hinted.err
         wait_for_setting(server, "trimtab.hints", "work_mem=64MB")
@@ -193,6 +199,57 @@ def test_advice_as_statements_is_what_the_server_takes(
         for name, value in sets:
             session.rows(f"SET {name} = '{value}'")
         assert session.rows("SELECT current_setting('work_mem'), current_setting('jit')") == [("64MB", "off")]
+
+
+def as_plain(server: Server, run: Run, folder: Path, *options: str, command: str = "engine") -> tuple[int, list[str]]:
+    """A command's exit code and lines, with a login that has no rights beyond those of every user."""
+    if not server.query("SELECT FROM pg_roles WHERE rolname = 'plain'"):
+        with server.admin() as connection:
+            connection.execute("CREATE ROLE plain LOGIN")
+        set_password(server, "plain", server.password)
+    write(folder, f'url = "{server.url(user="plain")}"')
+    ran = run(command, "study.toml", *options)
+    return ran.code, [*ran.out.splitlines(), *ran.err.splitlines()]
+
+
+def test_a_user_without_rights(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command says what is not allowed, and who may."""
+    with engine("18") as (server, session):
+        monkeypatch.setenv("PGPASSWORD", server.password)
+        says = "mode=observe; this user may not see what it learns: GRANT pg_read_all_stats TO plain"
+        code, lines = as_plain(server, run, tmp_path, command="doctor")
+        assert (code, lines[0]) == (3, "error: this user may not change any setting of the server")
+        assert lines[1].startswith("hint: GRANT ALTER SYSTEM ON PARAMETER work_mem, ... TO the user")
+        session.rows(
+            "GRANT ALTER SYSTEM ON PARAMETER work_mem, random_page_cost TO plain; "
+            "GRANT EXECUTE ON FUNCTION pg_reload_conf() TO plain"
+        )
+        _, lines = as_plain(server, run, tmp_path, command="doctor")
+        assert f"FAIL  in-engine tuning: {says}" in lines
+        hint = "hint: see docs/how-to/tune-inside-postgresql.md"
+        assert as_plain(server, run, tmp_path) == (3, [f"error: in-engine tuning: {says}", hint])
+        code, lines = as_plain(server, run, tmp_path, "--mode", "tune")
+        assert (code, lines) == (
+            3, ['error: trimtab.mode cannot be set: permission denied to set parameter "trimtab.mode"', "hint: a superuser may"],
+        )  # fmt: skip
+        session.rows("GRANT pg_read_all_stats TO plain")
+        code, lines = as_plain(server, run, tmp_path)
+        assert (code, lines[0]) == (0, "no classes yet: no statement has taken trimtab.min_duration often enough")
+        session.rows("DROP EXTENSION IF EXISTS trimtab; DROP FUNCTION trimtab_export() CASCADE")
+        _, lines = as_plain(server, run, tmp_path, command="doctor")
+        made = "the extension is loaded; in this database run: CREATE EXTENSION trimtab"
+        assert f"FAIL  in-engine tuning: {made}" in lines
+        assert as_plain(server, run, tmp_path)[1][0] == f"error: in-engine tuning: {made}"
+
+
+def test_a_user_who_may_not_load_it(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with made("installed") as folder, started("18", settings=installed(folder / "here")) as server:
+        monkeypatch.setenv("PGPASSWORD", server.password)
+        code, lines = as_plain(server, run, tmp_path, "--mode", "observe")
+        assert (code, lines) == (
+            3, ['error: the extension cannot be loaded: access to library "trimtab" is not allowed',
+                "hint: a superuser may; see docs/how-to/tune-inside-postgresql.md"],
+        )  # fmt: skip
 
 
 def wait_for_setting(server: Server, name: str, value: str) -> None:

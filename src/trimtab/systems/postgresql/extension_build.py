@@ -22,7 +22,7 @@ __all__ = ["Sources", "built", "find_sources", "install"]
 _HERE = Path(__file__).parent
 _PARTS = ("tuner", "search", "simplex", "points")
 """Of the library of sections: those without threads and files."""
-_FLAGS = ("-shared", "-fPIC", "-std=gnu99", "-O2", "-fvisibility=hidden")
+_FLAGS = ("-shared", "-fPIC", "-std=gnu99", "-O2")
 _NO_FILE = '-DTRIMTAB_FILE=""'
 """What a library that only a study loads has learnt is not written down: the study keeps it."""
 _BUILD_S = 300.0

@@ -72,7 +72,8 @@ def lines(connection: Connection, lacks: str = "") -> list[Line]:
     try:
         problem = connection.value("SELECT file_problem FROM trimtab_status()")
     except StatementError:
-        return [(CHECK, False, f"mode={mode}; this user may not see what it learns: GRANT pg_read_all_stats")]
+        grants = f"GRANT pg_read_all_stats TO {word(connection.info.user)}"
+        return [(CHECK, False, f"mode={mode}; this user may not see what it learns: {grants}")]
     return [(CHECK, not problem, f"mode={mode}{says}" + (f"; {problem}" if problem else ""))]
 
 
