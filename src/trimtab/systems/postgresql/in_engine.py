@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trimtab.errors import TargetError, UsageError
@@ -51,19 +51,19 @@ def state(connection: Connection) -> tuple[bool, bool, str]:
     )
 
 
-def lines(connection: Connection, lacks: str = "") -> list[Line]:
+def lines(connection: Connection, lacks: Callable[[], str]) -> list[Line]:
     """What `trimtab doctor` says of it: the first thing that is missing, or the mode.
 
     Args:
         connection: to the server.
-        lacks: why the extension cannot be built here; "" when it can.
+        lacks: says why the extension cannot be built here; "" when it can.
     """
     is_here, is_made, mode = state(connection)
     if not mode:
         missing = (
             "it is installed, and `trimtab engine --mode observe` loads it"
             if is_here
-            else "it is not installed: " + (lacks or "`trimtab engine --install` builds and installs it")
+            else "it is not installed: " + (lacks() or "`trimtab engine --install` builds and installs it")
         )
         return [(CHECK, False, f"the extension is not loaded: {missing}; a superuser may")]
     if not is_made:
@@ -77,13 +77,13 @@ def lines(connection: Connection, lacks: str = "") -> list[Line]:
     return [(CHECK, not problem, f"mode={mode}{says}" + (f"; {problem}" if problem else ""))]
 
 
-def query_classes(connection: Connection) -> list[QueryClass]:
-    """What the extension knows of each class, the most time first.
+def query_classes(connection: Connection, lacks: Callable[[], str]) -> list[QueryClass]:
+    """What the extension knows of each class, the most time first; `lacks` as in `lines`.
 
     Raises:
         TargetError: it is not loaded, or this user may not see it.
     """
-    ((check, is_fine, text),) = lines(connection)
+    ((check, is_fine, text),) = lines(connection, lacks)
     if not is_fine and "file=" not in text:
         raise TargetError(f"{check}: {text}", hint=HINT)
     return _exported(connection, "trimtab_export")

@@ -160,7 +160,7 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
         reach = self._reach
         with reach.connect() as connection:
             version, is_standby, is_superuser, user = connection.rows(CATALOG.sql["role"])[0]
-            engine = in_engine.lines(connection, self._no_build()) if self.settings.in_engine else []
+            engine = in_engine.lines(connection, self._no_build) if self.settings.in_engine else []
             faults, waits = file_faults(connection), ", ".join(unsettled(connection, read_rows(connection)))
         managed = states["allow_alter_system"].running is False if "allow_alter_system" in states else False
         files = f"data directory {reach.data_dir}" if reach.data_dir else "not reachable, changed by SQL alone"
@@ -190,7 +190,7 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
             self._learn()
             return self._learnt.classes
         with self._reach.connect() as connection:
-            return in_engine.query_classes(connection)
+            return in_engine.query_classes(connection, self._no_build)
 
     def query_advice(self) -> str:
         """See `SelfTuningTarget`."""
