@@ -3,8 +3,9 @@
     python tests/wheel/smoke.py dist/ [--python python3.12] [--study]
 
 First with the core dependencies only: every command's help, `plugins`, `init`, `recover`. Then, with --study, with the extra
-`embedded`: `init --embedded`, `doctor`, and a study of six trials on a private PostgreSQL. Also: the sdist holds LICENSE, and both
-the sources of the extension in PostgreSQL. Any failure ends it with exit code 1. Needs the package index for the dependencies.
+`embedded`: `init --embedded`, `doctor`, and a study of six trials on a private PostgreSQL. Also: the sdist holds LICENSE, and
+wheel and sdist the sources of the extension in PostgreSQL. Any failure ends it with exit code 1. Needs the package index for the
+dependencies.
 """
 
 from __future__ import annotations
