@@ -23,6 +23,9 @@ from tests.engine.conftest import OWN, Session, engine
 from tests.engine.test_engine_product import installed
 from tests.servers import made
 from tests.servers.postgresql import Server, set_password, started
+from trimtab.errors import TargetError
+from trimtab.space import Config
+from trimtab.systems.postgresql import PostgresTarget
 
 __all__ = ["run"]
 
@@ -117,6 +120,63 @@ def test_a_private_server_is_watched_while_a_study_runs(run: Run, tmp_path: Path
     assert found[0]["own_ms"] == pytest.approx(20, rel=0.5)
     assert "preload" not in settings_of(cache)
     assert list(cache.glob("postgresql/*/data/pg_stat/trimtab*")) == []
+
+
+def test_a_running_server_is_as_found_after_a_change_that_watches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is installed is loaded by its name; what others have set stays in the list; other commands' changes load nothing."""
+    settings = "session_preload_libraries = 'plpgsql'\n"
+    with made("installed") as folder, started("18", settings=settings + installed(folder / "here")) as server:
+        monkeypatch.setenv("PGPASSWORD", server.password)
+        table = {
+            "kind": "postgresql",
+            "url": server.url(),
+            "data_dir": str(server.data_dir),
+            "restart": server.restart_command,
+        }
+        target = PostgresTarget.from_settings("db", {**table, "memory": "1GiB", "in_engine": True}, state_dir=tmp_path)
+        target.open()
+        try:
+            before = server.auto_conf.read_bytes()
+            snapshot = target.snapshot()
+            target.apply(Config({"work_mem": 8192}))
+            assert server.query("SHOW session_preload_libraries") == [("plpgsql",)]
+            target.restore(snapshot)
+            target.watch_engine()
+            target.apply(Config({"work_mem": 8192}))
+            assert server.query("SHOW session_preload_libraries") == [("plpgsql, trimtab",)]
+            with server.admin() as connection:
+                for _ in range(8):
+                    connection.execute("SELECT pg_sleep(0.01)")
+            undone = target.restore(snapshot)
+            assert undone.put_back == ("session_preload_libraries=plpgsql", "work_mem=4MB")
+            assert server.auto_conf.read_bytes() == before
+            assert server.query("SHOW session_preload_libraries") == [("plpgsql",)]
+            assert [each.calls for each in target.query_classes()] == [5], "kept from before"
+            target.apply(Config({"work_mem": 8192}), stays=True)
+            assert b"trimtab" not in server.auto_conf.read_bytes()
+            target.restore(snapshot)
+        finally:
+            target.close()
+
+
+@pytest.mark.full
+def test_a_server_that_may_not_be_restarted_is_not_watched_before_17(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with started("16") as server:
+        monkeypatch.setenv("PGPASSWORD", server.password)
+        table = {"kind": "postgresql", "url": server.url(), "data_dir": str(server.data_dir), "restart": "false"}
+        target = PostgresTarget.from_settings(
+            "db", {**table, "allow_restart": False, "in_engine": True}, state_dir=tmp_path
+        )
+        target.open()
+        try:
+            with pytest.raises(TargetError, match="this version needs a restart for that: allow_restart = false"):
+                target.watch_engine()
+        finally:
+            target.close()
 
 
 def test_what_cannot_be_built_is_said_and_changes_nothing(

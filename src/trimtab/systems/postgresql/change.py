@@ -72,7 +72,8 @@ class _Change(ServerChange[Reach]):
         self._before, faults = self._set_entries()
         if faults:
             raise ApplyError(f"the server cannot use its configuration files: {'; '.join(faults)}")
-        self._is_read = self._before == self._wanted and not self._loads_more()
+        loads_more = self._loads_more()
+        self._is_read = self._before == self._wanted and not loads_more
 
     def _loads_more(self) -> bool:
         """Whether new sessions, or the next start, load our library because of this very change."""

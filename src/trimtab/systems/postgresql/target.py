@@ -220,8 +220,9 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
                 raise TargetError("its files cannot be reached, by which the way back is made", hint=in_engine.HINT)
             library = "trimtab" if is_here else str(extension_build.built(self._reach.bin_dir, self._reach.account))
             preload = preload_of(connection, library)
-        if preload.is_late and self._reach.no_restart:
-            raise TargetError(f"this version needs a restart for that: {self._reach.no_restart}", hint=in_engine.HINT)
+        held = self._reach.no_restart or ("" if self.settings.allow_restart else "allow_restart = false")
+        if preload.is_late and held:
+            raise TargetError(f"this version needs a restart for that: {held}", hint=in_engine.HINT)
         self._channel.preload = preload
 
     def announce(self, config: Config) -> Own:
