@@ -52,6 +52,7 @@ def tunes_its_queries(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch, classes:
 
     for name, method in (
         ("query_classes", lambda: classes), ("query_advice", str), ("hint_engine", hint), ("switch_engine", print),
+        ("install_engine", list), ("watch_engine", lambda: None),
     ):  # fmt: skip
         monkeypatch.setattr(fake.target, name, method, raising=False)
     fake.text = fake.text.replace('kind = "fake"\n', 'kind = "fake"\nin_engine = true\n', 1)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +133,35 @@ def engine(
         )
         session.tune(cost)
         yield server, session
+
+
+@contextmanager
+def waiting(server: Server, busy: Session, sql: str, most: int = 200) -> Iterator[None]:
+    """While `busy`, whose `trimtab.test_cost` ends with `wait=...`, waits in the middle of `sql`, run `most` times at most.
+
+    Afterwards the statement is cancelled, where its session still lives.
+    """
+
+    def run() -> None:
+        with suppress(psycopg.Error):
+            for _ in range(most):
+                busy.rows(sql)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    asks = f"SELECT wait_event_type FROM pg_stat_activity WHERE pid = {busy.connection.info.backend_pid}"
+    try:
+        with server.admin() as witness:
+            until = time.monotonic() + 30
+            while witness.execute(asks.encode()).fetchall() != [("Extension",)]:
+                assert thread.is_alive(), "no statement came to wait"
+                assert time.monotonic() < until
+                time.sleep(0.01)
+        yield
+    finally:
+        if not busy.connection.closed:
+            busy.connection.cancel()
+        thread.join(30)
 
 
 @pytest.fixture(scope="module")

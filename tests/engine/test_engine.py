@@ -14,7 +14,7 @@ from tests.servers.postgresql import DEBIAN, Server
 pytestmark = [pytest.mark.service, pytest.mark.needs("c-compiler", "postgresql-embedded")]
 
 
-@pytest.mark.parametrize("version", ["18", pytest.param("16", marks=pytest.mark.full), DEBIAN])
+@pytest.mark.parametrize("version", ["18", "16", DEBIAN])
 def test_a_class_is_learnt_shared_and_kept_over_a_restart(version: str) -> None:
     with engine(version, "trimtab.mode = off\n") as (server, session):  # its sessions switch it on
         found = session.learn()
@@ -198,6 +198,14 @@ def test_modes(session: Session) -> None:
     found = session.learn(OWN, 60)
     assert (found["probes"], found["settings"], found["own_ms"]) == (0, "", pytest.approx(100))
     assert session.rows(f"EXPLAIN {OWN}")[-1][0] == "Trimtab: observed only"
+
+
+def test_a_statement_that_is_prepared_from_the_start_is_observed_too(session: Session) -> None:
+    """Its plan was kept before it was known to be long enough for a class."""
+    session.tune(mode="observe")
+    for _ in range(10):
+        session.connection.execute(OWN.encode(), prepare=True)
+    assert session.classes()[0]["calls"] == 7
 
 
 def test_statements_that_are_short_get_no_query_id_and_are_found_when_they_become_long(session: Session) -> None:

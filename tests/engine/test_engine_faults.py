@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,7 +16,6 @@ from tests.servers.postgresql import Server
 
 pytestmark = [pytest.mark.service, pytest.mark.needs("c-compiler", "postgresql-embedded")]
 
-LONG = "SELECT count(*) FROM t a, t b WHERE a.r + b.r = -1"
 FILE = "pg_stat/trimtab.knowledge"
 
 
@@ -46,38 +44,6 @@ def killed(server: Server, pid: int, witness: Session) -> None:
             return
         time.sleep(0.05)
     raise AssertionError("the server did not come back")
-
-
-def test_a_backend_that_is_killed_while_it_runs_with_other_settings() -> None:
-    with engine("18") as (server, session):
-        session.learn(n=60)
-        pinned = session.classes()[0]
-        assert session.value("SELECT trimtab_save()") is True
-        victim = server.admin()
-        busy = Session(victim)
-        busy.tune()
-
-        def run() -> None:
-            with suppress(psycopg.Error):
-                busy.rows(LONG)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        until = time.monotonic() + 30
-        while not session.rows(
-            f"SELECT 1 FROM pg_stat_activity WHERE pid = {victim.info.backend_pid} AND state = 'active'"
-        ):
-            assert time.monotonic() < until
-            time.sleep(0.02)
-        killed(server, victim.info.backend_pid, session)
-        thread.join(30)
-        with server.admin() as connection:
-            after = Session(connection)
-            after.tune()
-            assert after.value("SELECT memory_kb FROM trimtab_status()") == 0
-            assert after.classes()[0]["query_id"] == pinned["query_id"], "what was saved is known again"
-            assert after.value("SHOW work_mem") == "4MB"
-            after.learn(n=10)
 
 
 def damaged(content: bytes) -> bytes:

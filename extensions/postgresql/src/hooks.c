@@ -174,6 +174,22 @@ static bool may_peek(QueryDesc *desc, ScanDirection direction, uint64 count)
            !RecoveryInProgress() && (to == DestRemote || to == DestRemoteExecute || to == DestNone);
 }
 
+/* For tests: `wait=watching`, `searching`, `proving` and `settled` hold a run in that phase of its class; where a class has other
+   values, the run that has them. */
+static pg_noinline void wait_in_phase(void)
+{
+    static const char *const names[] = {"watching", "searching", "proving", "settled", "pinned"};
+    static const int kinds[] = {TT_DEFAULT, TT_PROBE, TT_PROBE, TT_BEST, TT_BEST};
+    Shared *shared = trimtab_shared();
+    Class *class;
+    int phase = -1;
+    LWLockAcquire(&shared->lock, LW_SHARED);
+    class = trimtab_find(&now.plan.key, now.plan.base, false);
+    if (class != NULL) phase = class->tuner.phase;
+    LWLockRelease(&shared->lock);
+    if (phase >= 0 && now.plan.ticket.kind == kinds[phase]) trimtab_test_wait(names[phase]);
+}
+
 static pg_noinline void run_measured(RUN_ARGUMENTS)
 {
     instr_time began;
@@ -185,6 +201,7 @@ static pg_noinline void run_measured(RUN_ARGUMENTS)
     }
     INSTR_TIME_SET_CURRENT(began);
     level = now.has_class ? trimtab_open_level(&now.plan, true) : 0;
+    if (unlikely(trimtab_test_cost[0] != '\0') && now.has_class) wait_in_phase();
     trimtab_inside_run();
     call_run(RUN_VALUES);
     trimtab_inside_end();
@@ -293,7 +310,7 @@ static pg_noinline void conclude(void)
     }
     if (now.is_complete) trimtab_note_length(f, ms);
     if (now.has_class) conclude_class(ms);
-    else if (trimtab_is_class(f) && !f->was_reset && trimtab_mode == MODE_TUNE) {
+    else if (trimtab_is_class(f) && !f->was_reset && trimtab_mode != MODE_OFF) {
         /* From now on it is a class; a plan that was kept before has no tag: once, all plans of this backend are made anew. */
         f->was_reset = true;
         ResetPlanCache();

@@ -4,8 +4,10 @@
 #include "access/xact.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "storage/latch.h"
 #include "utils/builtins.h"
 #include "utils/plancache.h"
+#include "utils/wait_event.h"
 
 #include <math.h>
 
@@ -38,7 +40,8 @@ static void assign_mode(int new_mode, void *extra)
 /*
  * For tests: what a statement "took", by the values it ran with and not by a clock. `base=100;work_mem=65536:0.5;jit=0:1.1` says 100 ms,
  * half of it from 64 MB of work_mem on, 1.1 times with jit at 0 (exactly, for settings that are on or off). `stop=1` lets probes be
- * stopped; `cancel=1` and `cancel=2` cancel the statement, as a user would, right after its probe was to be stopped, and was.
+ * stopped; `cancel=1` and `cancel=2` cancel the statement, as a user would, right after its probe was to be stopped, and was. `wait=...`
+ * at its end, see trimtab_test_wait.
  */
 double trimtab_test_time(const double *base, const double *values)
 {
@@ -53,7 +56,7 @@ double trimtab_test_time(const double *base, const double *values)
             double here = knob < 0 ? NAN : values[knob];
             *factor++ = '\0';
             if (knob >= 0 && here != base[knob] && (here == atof(value) || (atof(value) > 1 && here > atof(value)))) ms *= atof(factor);
-        } else if (factor == NULL && strcmp(entry, "plan") != 0 && strcmp(entry, "cancel") != 0) ms *= atof(value);
+        } else if (factor == NULL && strcmp(entry, "plan") != 0 && strcmp(entry, "cancel") != 0 && strcmp(entry, "wait") != 0) ms *= atof(value);
     }
     pfree(copy);
     return ms;
@@ -75,6 +78,18 @@ double trimtab_test_plan_ms(void)
 {
     const char *entry = strstr(trimtab_test_cost, "plan=");
     return entry != NULL ? atof(entry + 5) : 0;
+}
+
+/* For tests: the entry `wait=where` holds a statement there, and pg_stat_activity shows it as waiting, until it is cancelled or killed. */
+void trimtab_test_wait(const char *where)
+{
+    const char *entry = strstr(trimtab_test_cost, "wait=");
+    if (entry == NULL || strcmp(entry + 5, where) != 0) return;
+    for (;;) {
+        (void)WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1000, PG_WAIT_EXTENSION);
+        ResetLatch(MyLatch);
+        CHECK_FOR_INTERRUPTS();
+    }
 }
 
 static void define_limits(void)
@@ -118,7 +133,7 @@ static void define_settings(void)
     DefineCustomStringVariable("trimtab.hints", "Settings that each new class tries first: name=value, name=value.", NULL, &trimtab_hints,
                                "", PGC_SUSET, 0, trimtab_check_hints, trimtab_assign_hints, NULL);
     DefineCustomStringVariable("trimtab.file", "File of what is known, in the data directory; empty: none.", NULL, &trimtab_file,
-                               "pg_stat/trimtab.knowledge", PGC_SUSET, 0, NULL, NULL, NULL);
+                               TRIMTAB_FILE, PGC_SUSET, 0, NULL, NULL, NULL);
     DefineCustomStringVariable("trimtab.test_cost", "For tests: time by values and not by a clock.", NULL, &trimtab_test_cost, "", PGC_SUSET,
                                GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL, NULL, NULL, NULL);
     MarkGUCPrefixReserved("trimtab");

@@ -186,6 +186,7 @@ static uint64 run_plan(QueryDesc *desc, Gate *gate)
     QueryDesc *mine = CreateQueryDesc(peek.plan, desc->sourceText, desc->snapshot, InvalidSnapshot, (DestReceiver *)gate, desc->params,
                                       desc->queryEnv, 0);
     start_timer();
+    trimtab_test_wait("peek");
     standard_ExecutorStart(mine, 0);
 #if PG_VERSION_NUM >= 180000
     standard_ExecutorRun(mine, ForwardScanDirection, 0);

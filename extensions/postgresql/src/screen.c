@@ -99,6 +99,7 @@ static Look look_once(const Class *class, const Planned *p, const Statement *s, 
     MemoryContextSwitchTo(scratch);
     with.ticket.point = *point;
     level = trimtab_open_nudged(&with, nudge);
+    trimtab_test_wait("look");
     plan = trimtab_call_planner(copyObject(s->parse), s->text, s->options, s->params);
     trimtab_close_level(level);
     look.mark = mark_of(plan, p->base, point, class);

@@ -10,7 +10,9 @@
 #include "port/pg_crc32c.h"
 #include "storage/fd.h"
 
+#include <dirent.h>
 #include <math.h>
+#include <signal.h>
 #include <unistd.h>
 
 #define FORGET_AFTER_DAYS 90
@@ -99,6 +101,29 @@ static void take(Shared *shared, Class *classes, uint32 n)
     }
 }
 
+/* Takes away what savers that were killed have left; what a process that lives writes is its own. */
+static void remove_leftovers(void)
+{
+    char folder[MAXPGPATH], path[MAXPGPATH * 2];
+    const char *name = last_dir_separator(trimtab_file);
+    struct dirent *entry;
+    DIR *dir;
+    name = name == NULL ? trimtab_file : name + 1;
+    strlcpy(folder, trimtab_file, sizeof folder);
+    get_parent_directory(folder);
+    if (folder[0] == '\0') strlcpy(folder, ".", sizeof folder);
+    dir = AllocateDir(folder);
+    while (dir != NULL && (entry = ReadDirExtended(dir, folder, LOG)) != NULL) {
+        int pid = 0, end = 0;
+        if (strncmp(entry->d_name, name, strlen(name)) != 0) continue;
+        if (sscanf(entry->d_name + strlen(name), ".%d.tmp%n", &pid, &end) != 1 || end == 0 || pid <= 0) continue;
+        if (entry->d_name[strlen(name) + end] != '\0' || kill(pid, 0) == 0 || errno != ESRCH) continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        unlink(path);
+    }
+    if (dir != NULL) FreeDir(dir);
+}
+
 void trimtab_load(Shared *shared)
 {
     Header header;
@@ -106,6 +131,7 @@ void trimtab_load(Shared *shared)
     Class *classes = NULL;
     FILE *file = trimtab_file[0] == '\0' ? NULL : fopen(trimtab_file, "rb");
     problem[0] = '\0';
+    if (trimtab_file[0] != '\0') remove_leftovers();
     if (file == NULL) return;
     if (fread(&header, sizeof header, 1, file) != 1) memset(&header, 0, sizeof header);
     wrong = wrong_with(&header, &hint);
@@ -141,7 +167,9 @@ static bool write_all(const char *path, const Header *header, const Class *class
     FILE *file = fopen(path, "wb");
     bool is_done;
     if (file == NULL) return false;
-    is_done = fwrite(header, sizeof *header, 1, file) == 1 && fwrite(classes, sizeof(Class), header->n_classes, file) == header->n_classes;
+    is_done = fwrite(header, sizeof *header, 1, file) == 1 && fflush(file) == 0;
+    trimtab_test_wait("save");
+    is_done = is_done && fwrite(classes, sizeof(Class), header->n_classes, file) == header->n_classes;
     is_done &= fflush(file) == 0;
     is_done &= fclose(file) == 0;
     return is_done;

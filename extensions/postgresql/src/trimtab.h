@@ -24,6 +24,9 @@
 #include "trimtab_tuner.h"
 
 #define TRIMTAB_VERSION "1.0"
+#ifndef TRIMTAB_FILE
+#define TRIMTAB_FILE "pg_stat/trimtab.knowledge"
+#endif
 #define N_CLASSES 256
 #ifndef N_EVENTS
 #define N_EVENTS 512
@@ -31,7 +34,9 @@
 #define N_KNOBS 15
 #define MAX_LEVELS 8
 /* Of the shared block and the file; TT_LAYOUT is part of it. */
+#ifndef TRIMTAB_MAGIC
 #define TRIMTAB_MAGIC 0x54724d54
+#endif
 #define TRIMTAB_LAYOUT (100 + TT_LAYOUT)
 
 typedef enum { MODE_OFF, MODE_OBSERVE, MODE_TUNE } RunMode;
@@ -121,6 +126,7 @@ extern bool trimtab_allow_locks, trimtab_allow_volatile, trimtab_allow_order;
 extern char *trimtab_parameters, *trimtab_hints, *trimtab_file, *trimtab_test_cost;
 extern double trimtab_test_plan_ms(void);
 extern double trimtab_test_time(const double *base, const double *values);
+extern void trimtab_test_wait(const char *where);
 extern double trimtab_test_ms(const double *base, const tt_point *point);
 
 /* knobs.c */

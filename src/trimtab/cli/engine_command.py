@@ -25,6 +25,12 @@ __all__ = ["command"]
     help="Set the extension's mode for the whole server, permanently; loads it where it is installed and not loaded.",
 )
 @click.option(
+    "--install",
+    "is_install",
+    is_flag=True,
+    help="Build the extension and put it where the server looks; needs a C compiler and the server's header files.",
+)
+@click.option(
     "--sql",
     "as_sql",
     is_flag=True,
@@ -44,19 +50,24 @@ def command(
     state_dir: Path,
     as_json: bool,
     mode: str | None,
+    is_install: bool,
     as_sql: bool,
     as_advice: bool,
     winner: str | None,
 ) -> int:
     """Show what PostgreSQL has learnt about its queries with the extension, for the target that has `in_engine = true`.
 
-    Changes nothing, except with --mode and --hints.
+    Changes nothing, except with --install, --mode and --hints.
     """
-    from trimtab.study import engine_advice, engine_classes, load_study_file, switch_engine
+    from trimtab.study import engine_advice, engine_classes, install_engine, load_study_file, switch_engine
 
     file = load_study_file(study_file)
-    if sum((as_json, as_sql, as_advice, mode is not None, winner is not None)) > 1:
-        raise click.UsageError("use only one of --json, --sql, --advice, --mode and --hints")
+    if sum((as_json, as_sql, as_advice, is_install, mode is not None, winner is not None)) > 1:
+        raise click.UsageError("use only one of --json, --sql, --advice, --install, --mode and --hints")
+    if is_install:
+        for path in install_engine(file, state_dir):
+            click.echo(path)
+        return 0
     if mode is not None:
         says = switch_engine(file, state_dir, mode)
         click.echo(f"trimtab.mode = {mode}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trimtab.study.discovery import embedded_server, found_servers
     from trimtab.study.file import Budget, StudyFile, load_study_file
     from trimtab.study.grant import Grant, grant_sql
-    from trimtab.study.in_engine import engine_advice, engine_classes, hint_engine, switch_engine
+    from trimtab.study.in_engine import engine_advice, engine_classes, hint_engine, install_engine, switch_engine
     from trimtab.study.rank import Ranked, design_name, make_rankers, rank_study
     from trimtab.study.rate_search import RateResult, Slo, find_rate, rate_to_json
     from trimtab.study.recovery import (
@@ -48,7 +48,7 @@ else:
             "discovery": "embedded_server found_servers",
             "file": "Budget StudyFile load_study_file",
             "grant": "Grant grant_sql",
-            "in_engine": "engine_advice engine_classes hint_engine switch_engine",
+            "in_engine": "engine_advice engine_classes hint_engine install_engine switch_engine",
             "running": "ask_to_stop running_now",
             "rank": "Ranked design_name make_rankers rank_study",
             "rate_search": "RateResult Slo find_rate rate_to_json",
@@ -94,6 +94,7 @@ __all__ = [
     "found_servers",
     "grant_sql",
     "hint_engine",
+    "install_engine",
     "leave",
     "leave_applied",
     "load_study_file",

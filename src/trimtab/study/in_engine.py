@@ -15,7 +15,15 @@ from trimtab.study.file import StudyFile
 from trimtab.study.stage import Stage, build_stack
 from trimtab.systems import SelfTuningTarget, Tier
 
-__all__ = ["engine_advice", "engine_classes", "hint_engine", "keep_classes", "switch_engine"]
+__all__ = [
+    "engine_advice",
+    "engine_classes",
+    "hint_engine",
+    "install_engine",
+    "keep_classes",
+    "switch_engine",
+    "watch_engines",
+]
 
 
 _MOST_KEPT = 100
@@ -92,6 +100,30 @@ def keep_classes(stage: Stage, history: History, record: StudyRecord, say: Calla
                 say(f"what the server has learnt of its queries is not kept: {error.message}")
             else:
                 history.add_event(record.id, CLASSES_KEPT, classes_to_json(found[:_MOST_KEPT]), time.time())
+
+
+def install_engine(file: StudyFile, state_dir: Path) -> list[Path]:
+    """Builds and installs the extension for the study's server, to stay; the files written.
+
+    Raises:
+        see `engine_classes`.
+    """
+    with _engine(file, state_dir) as (_, target):
+        return list(target.install_engine())
+
+
+def watch_engines(stage: Stage, say: Callable[[str], None]) -> None:
+    """Has the study's trials load what observes the queries of the servers that say `in_engine = true`, where that is possible.
+
+    It is part of every trial's change, and goes with it. `say` is told why it is not possible.
+    """
+    for tier in stage.stack.tiers:
+        if isinstance(tier.target, SelfTuningTarget) and stage.file.table_of(tier.name).get("in_engine"):
+            try:
+                with tier.asked():
+                    tier.target.watch_engine()
+            except TargetError as error:
+                say(f"the server's queries are not watched: {error.message}")
 
 
 def switch_engine(file: StudyFile, state_dir: Path, mode: str) -> str:

@@ -30,7 +30,7 @@ from trimtab.study.begin import (
 from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.first import recover_first
 from trimtab.study.fragments import write_fragments
-from trimtab.study.in_engine import keep_classes
+from trimtab.study.in_engine import keep_classes, watch_engines
 from trimtab.study.prune_plan import check_pruning
 from trimtab.study.settle import planned_passes, settle
 from trimtab.study.stage import Stage, build_stack, build_workload, open_stage
@@ -106,6 +106,7 @@ def _run(
     with first_signal_is_polite() as is_interrupted:
         for note in stage.stack.notes():
             listener.phase(note)
+        watch_engines(stage, listener.phase)
         listener.phase("preparing the data")
         prepare_s = stage.workload.prepare(stage.stack.endpoint(), listener.phase).duration_s
         started = time.monotonic()

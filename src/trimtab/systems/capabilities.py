@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trimtab.host import VolumeUse
     from trimtab.records import Context, DataRights, Fault, Play, QueryClass
     from trimtab.systems.base import Snapshot
@@ -238,6 +240,22 @@ class SelfTuningTarget(Protocol):
         Raises:
             UsageError: another mode.
             TargetError: it cannot be reached, does not tune its queries, or refuses.
+        """
+
+    def install_engine(self) -> Sequence[Path]:
+        """Builds what it needs for that, and puts it where the system looks, to stay; the files written.
+
+        Raises:
+            TargetError: something is missing for that, or this user may not; nothing was changed.
+        """
+
+    def watch_engine(self) -> None:
+        """From now on every change that does not stay has it observe its queries too; undone with the change. Changes nothing.
+
+        Does nothing where it does so already.
+
+        Raises:
+            TargetError: it cannot be had here; the message says why.
         """
 
 

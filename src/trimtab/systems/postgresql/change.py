@@ -13,6 +13,7 @@ from trimtab.systems.picture import STOPPED
 from trimtab.systems.postgresql.autoconf import change_entries, file_faults, read_entries, reload_and_wait
 from trimtab.systems.postgresql.catalogue import is_kept, read_rows
 from trimtab.systems.postgresql.pending import require_settled
+from trimtab.systems.postgresql.preload import Preload
 from trimtab.systems.postgresql.reach import AUTO_CONF, Reach
 from trimtab.systems.postgresql.rescue import read_rows_somehow
 from trimtab.systems.postgresql.session import Connection, ConnectionLostError
@@ -27,6 +28,8 @@ __all__ = ["AlterSystem"]
 class AlterSystem(Undo):
     """See `Channel`. Entries of postgresql.auto.conf, seen and changed through the server."""
 
+    preload: Preload | None = None
+    """Our own library, which every change has the server's sessions load that does not stay; undone with the rest."""
     NO_LINK = "ALTER SYSTEM would put a plain file in its place; make it one, or tune where it is managed"
 
     @property
@@ -50,13 +53,16 @@ class AlterSystem(Undo):
 
     def change(self, config: Config, states: Mapping[str, KnobState], base: Snapshot, *, stays: bool) -> _Change:
         """See `Change`."""
-        return _Change(self._reach, config, states, base)
+        return _Change(self._reach, config, states, base, None if stays else self.preload)
 
 
 class _Change(ServerChange[Reach]):
-    def __init__(self, reach: Reach, config: Config, states: Mapping[str, KnobState], base: Snapshot) -> None:
+    def __init__(
+        self, reach: Reach, config: Config, states: Mapping[str, KnobState], base: Snapshot, preload: Preload | None
+    ) -> None:
         super().__init__(reach, config, base)
         self._states = states
+        self._preload = preload
         self._texts = {name: setting_text(value, states[name].knob.unit) for name, value in config.items()}
         self._wanted = {**base.reach["entries"], **self._texts}
         self._before: dict[str, str] = {}
@@ -66,7 +72,15 @@ class _Change(ServerChange[Reach]):
         self._before, faults = self._set_entries()
         if faults:
             raise ApplyError(f"the server cannot use its configuration files: {'; '.join(faults)}")
-        self._is_read = self._before == self._wanted
+        loads_more = self._loads_more()
+        self._is_read = self._before == self._wanted and not loads_more
+
+    def _loads_more(self) -> bool:
+        """Whether new sessions, or the next start, load our library because of this very change."""
+        if self._preload is None:
+            return False
+        with self._reach.connect() as connection:
+            return self._preload.set(connection)
 
     def _set_entries(self) -> tuple[dict[str, str], list[str]]:
         """The entries before, and faults of the files after; a lost connection is made again once, to read what stands."""
@@ -95,7 +109,8 @@ class _Change(ServerChange[Reach]):
         return {name: self._config.get(name, self._base.values[name]) for name in touched}
 
     def must_restart(self) -> bool:
-        return any(
+        waits = self._preload is not None and self._now[self._preload.name].is_pending
+        return waits or any(
             self._now[name].is_pending and not is_same(self._now[name].value, value)
             for name, value in self._values().items()
         )

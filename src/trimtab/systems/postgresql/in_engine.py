@@ -8,28 +8,37 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trimtab.errors import TargetError, UsageError
 from trimtab.records import QueryClass
 from trimtab.systems.doctor import Line
 from trimtab.systems.postgresql.grant import word
+from trimtab.systems.postgresql.preload import HINT, Preload, literal, preload_of
 from trimtab.systems.postgresql.session import Connection
 from trimtab.systems.session import StatementError
 
-__all__ = ["CHECK", "advice_sql", "hint", "lines", "query_classes", "switch"]
+__all__ = [
+    "CHECK",
+    "HINT",
+    "Learnt",
+    "advice_sql",
+    "hint",
+    "lines",
+    "query_classes",
+    "state",
+    "switch",
+    "watched_classes",
+]
 
 CHECK = "in-engine tuning"
 MODES = ("off", "observe", "tune")
-_HINT = "see docs/how-to/tune-inside-postgresql.md"
-_SHARES_LATE = 17
-"""From this version on sessions share what they learn without the server's start."""
 _MAJORITY = 0.5
 """A setting that helps classes with less than this share of a role's time in a database is no default for it."""
 
 
-def _state(connection: Connection) -> tuple[bool, bool, str]:
+def state(connection: Connection) -> tuple[bool, bool, str]:
     """Whether it is installed, whether this database has it, and its mode; "" when it is not loaded."""
     ((is_here, is_made),) = connection.rows(
         "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'trimtab'), "
@@ -42,14 +51,19 @@ def _state(connection: Connection) -> tuple[bool, bool, str]:
     )
 
 
-def lines(connection: Connection) -> list[Line]:
-    """What `trimtab doctor` says of it: the first thing that is missing, or the mode."""
-    is_here, is_made, mode = _state(connection)
+def lines(connection: Connection, lacks: Callable[[], str]) -> list[Line]:
+    """What `trimtab doctor` says of it: the first thing that is missing, or the mode.
+
+    Args:
+        connection: to the server.
+        lacks: says why the extension cannot be built here; "" when it can.
+    """
+    is_here, is_made, mode = state(connection)
     if not mode:
         missing = (
             "it is installed, and `trimtab engine --mode observe` loads it"
             if is_here
-            else "it is not installed: make -C extensions/postgresql install"
+            else "it is not installed: " + (lacks() or "`trimtab engine --install` builds and installs it")
         )
         return [(CHECK, False, f"the extension is not loaded: {missing}; a superuser may")]
     if not is_made:
@@ -58,20 +72,44 @@ def lines(connection: Connection) -> list[Line]:
     try:
         problem = connection.value("SELECT file_problem FROM trimtab_status()")
     except StatementError:
-        return [(CHECK, False, f"mode={mode}; this user may not see what it learns: GRANT pg_read_all_stats")]
+        grants = f"GRANT pg_read_all_stats TO {word(connection.info.user)}"
+        return [(CHECK, False, f"mode={mode}; this user may not see what it learns: {grants}")]
     return [(CHECK, not problem, f"mode={mode}{says}" + (f"; {problem}" if problem else ""))]
 
 
-def query_classes(connection: Connection) -> list[QueryClass]:
-    """What the extension knows of each class, the most time first.
+def query_classes(connection: Connection, lacks: Callable[[], str]) -> list[QueryClass]:
+    """What the extension knows of each class, the most time first; `lacks` as in `lines`.
 
     Raises:
         TargetError: it is not loaded, or this user may not see it.
     """
-    ((check, is_fine, text),) = lines(connection)
+    ((check, is_fine, text),) = lines(connection, lacks)
     if not is_fine and "file=" not in text:
-        raise TargetError(f"{check}: {text}", hint=_HINT)
-    document = connection.value("SELECT trimtab_export()")
+        raise TargetError(f"{check}: {text}", hint=HINT)
+    return _exported(connection, "trimtab_export")
+
+
+def watched_classes(connection: Connection, preload: Preload) -> list[QueryClass]:
+    """The same of a library that is loaded for a study only; nothing of it is made in the database.
+
+    Raises:
+        TargetError: it cannot be asked.
+    """
+    library = preload.libraries[-1]
+    if not state(connection)[2]:
+        if preload.is_late:
+            return []  # the server has been started without it since
+        connection.rows(f"LOAD {literal(library)}")
+    made = f"CREATE FUNCTION pg_temp.trimtab_export() RETURNS json AS {literal(library)}, 'trimtab_export' LANGUAGE C"
+    connection.rows(f"BEGIN; {made}")
+    try:
+        return _exported(connection, "pg_temp.trimtab_export")
+    finally:
+        connection.rows("ROLLBACK")
+
+
+def _exported(connection: Connection, function: str) -> list[QueryClass]:
+    document = connection.value(f"SELECT {function}()")
     found = document if isinstance(document, dict) else json.loads(document)
     names: dict[int, str] = dict(connection.rows("SELECT oid::bigint, datname FROM pg_database"))
     roles: dict[int, str] = dict(connection.rows("SELECT oid::bigint, rolname FROM pg_roles"))
@@ -99,6 +137,31 @@ def _class(row: Mapping[str, Any], databases: Mapping[int, str], roles: Mapping[
     )
 
 
+class Learnt:
+    """What a server has learnt over all of its starts: of each class the state that saw most executions."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, str], list[QueryClass]] = {}
+
+    def add(self, found: Sequence[QueryClass]) -> None:
+        """What it knows now."""
+        groups: dict[tuple[str, str, str], list[QueryClass]] = defaultdict(list)
+        for each in found:
+            groups[each.query_id, each.database, each.role].append(each)
+        for key, group in groups.items():
+            if _calls(group) >= _calls(self._known.get(key, ())):
+                self._known[key] = group
+
+    @property
+    def classes(self) -> list[QueryClass]:
+        """All, the most time first."""
+        return sorted((each for group in self._known.values() for each in group), key=lambda each: -each.total_ms)
+
+
+def _calls(group: Sequence[QueryClass]) -> int:
+    return sum(each.calls for each in group)
+
+
 def switch(connection: Connection, mode: str) -> str:
     """Sets the mode for the whole server, for good; loads the library and makes the views where they are missing.
 
@@ -111,9 +174,11 @@ def switch(connection: Connection, mode: str) -> str:
     """
     if mode not in MODES:
         raise UsageError(f"mode={mode!r} is unknown", hint=f"one of {', '.join(MODES)}")
-    is_here, _, now = _state(connection)
+    is_here, _, now = state(connection)
     if not now and not is_here:
-        raise TargetError("the extension is not installed", hint=f"make -C extensions/postgresql install; {_HINT}")
+        raise TargetError(
+            "the extension is not installed", hint=f"trimtab engine --install builds and installs it; {HINT}"
+        )
     says = "" if now else _load(connection)
     _set(connection, "mode", mode)
     return says
@@ -121,33 +186,24 @@ def switch(connection: Connection, mode: str) -> str:
 
 def _load(connection: Connection) -> str:
     """Has the server load the library, for good: in new sessions, or with the next restart where only that shares knowledge."""
+    preload = preload_of(connection, "trimtab")
     try:
-        connection.rows("LOAD 'trimtab'")  # a library that cannot be loaded would keep the server from starting
-        major = int(connection.value("SELECT current_setting('server_version_num')")) // 10000
-        name = "session_preload_libraries" if major >= _SHARES_LATE else "shared_preload_libraries"
-        in_files = (
-            f"SELECT setting FROM pg_file_settings WHERE name = '{name}' AND error IS NULL ORDER BY seqno DESC LIMIT 1"
-        )
-        found = connection.value(f"SELECT coalesce(({in_files}), current_setting('{name}'))")
-        names = [each.strip().strip('"') for each in str(found).split(",") if each.strip()]
-        if "trimtab" not in names:
-            listed = ", ".join(_literal(each) for each in [*names, "trimtab"])
-            connection.rows(f"ALTER SYSTEM SET {name} = {listed}")
+        preload.set(connection)
     except StatementError as error:
         raise TargetError(
-            f"the extension cannot be loaded: {error.message}", hint=f"a superuser may; {_HINT}"
+            f"the extension cannot be loaded: {error.message}", hint=f"a superuser may; {HINT}"
         ) from error
-    return f"{name} has trimtab: {'new sessions load it' if major >= _SHARES_LATE else 'restart the server'}"
+    return f"{preload.name} has trimtab: {'restart the server' if preload.is_late else 'new sessions load it'}"
 
 
 def _set(connection: Connection, name: str, value: str) -> None:
-    is_here, is_made, now = _state(connection)
+    is_here, is_made, now = state(connection)
     if not now:
-        raise TargetError("the extension is not loaded", hint=f"trimtab engine --mode observe loads it; {_HINT}")
+        raise TargetError("the extension is not loaded", hint=f"trimtab engine --mode observe loads it; {HINT}")
     try:
         if is_here and not is_made:
             connection.rows("CREATE EXTENSION trimtab")
-        connection.rows(f"ALTER SYSTEM SET trimtab.{name} = {_literal(value)}")
+        connection.rows(f"ALTER SYSTEM SET trimtab.{name} = {literal(value)}")
         connection.rows("SELECT pg_reload_conf()")
     except StatementError as error:
         raise TargetError(f"trimtab.{name} cannot be set: {error.message}", hint="a superuser may") from error
@@ -160,8 +216,8 @@ def hint(connection: Connection, settings: Mapping[str, str]) -> dict[str, str]:
         UsageError: none of them can.
         TargetError: it is not loaded, or this user may not.
     """
-    if not _state(connection)[2]:
-        raise TargetError("the extension is not loaded", hint=f"trimtab engine --mode observe loads it; {_HINT}")
+    if not state(connection)[2]:
+        raise TargetError("the extension is not loaded", hint=f"trimtab engine --mode observe loads it; {HINT}")
     try:
         known = {str(name) for (name,) in connection.rows("SELECT name FROM trimtab_parameters")}
     except StatementError as error:
@@ -174,10 +230,6 @@ def hint(connection: Connection, settings: Mapping[str, str]) -> dict[str, str]:
         )
     _set(connection, "hints", ", ".join(f"{name}={value}" for name, value in found.items()))
     return found
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def advice_sql(classes: Sequence[QueryClass]) -> str:
@@ -203,7 +255,7 @@ def _defaults(classes: Sequence[QueryClass]) -> Iterator[str]:
         for (name, value), ms in sorted(helped.items()):
             if ms / total > _MAJORITY:
                 share = f"-- faster for {ms / total:.0%} of the time"
-                yield f"ALTER ROLE {word(role)} IN DATABASE {word(database)} SET {name} = {_literal(value)};  {share}"
+                yield f"ALTER ROLE {word(role)} IN DATABASE {word(database)} SET {name} = {literal(value)};  {share}"
 
 
 def _hints(classes: Sequence[QueryClass]) -> Iterator[str]:

@@ -34,8 +34,8 @@ class Settings(DatabaseSettings):
     restart: str | None = Field(None, description='command that restarts it, such as "systemctl restart postgresql"')
     in_engine: bool = Field(
         False,
-        description="whether the server tunes its own queries with the extension trimtab: `trimtab doctor` checks it, "
-        "`trimtab engine` shows what it learnt",
+        description="whether the server observes or tunes its own queries with the extension trimtab: trials load it, "
+        "`trimtab doctor` checks it, `trimtab engine` shows what it learnt",
     )
     immediate_stop: bool | None = Field(
         None,

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from trimtab.errors import ApplyError, TargetError
 from trimtab.records import DataRights, Fault, QueryClass
 from trimtab.space import Config, Knob, Value
-from trimtab.systems.base import KnobState, Snapshot
+from trimtab.systems.base import Applied, KnobState, Own, Restarts, Snapshot, Undone, always
 from trimtab.systems.database import DatabaseSystem
 from trimtab.systems.doctor import Line
 from trimtab.systems.knobs import Reading
 from trimtab.systems.network import Link
 from trimtab.systems.picture import Picture
-from trimtab.systems.postgresql import grant, in_engine, preflight
+from trimtab.systems.postgresql import extension_build, grant, in_engine, preflight
 from trimtab.systems.postgresql.autoconf import file_faults
 from trimtab.systems.postgresql.catalogue import CATALOG, Facts, major_version, missing_knobs, read_facts, read_rows
 from trimtab.systems.postgresql.change import AlterSystem
@@ -23,6 +25,7 @@ from trimtab.systems.postgresql.embedded import EmbeddedReach
 from trimtab.systems.postgresql.foreign import take_picture
 from trimtab.systems.postgresql.install import is_installed
 from trimtab.systems.postgresql.pending import unsettled
+from trimtab.systems.postgresql.preload import preload_of
 from trimtab.systems.postgresql.reach import Reach
 from trimtab.systems.postgresql.remote import ConnectionReach, LocalReach
 from trimtab.systems.postgresql.session import Connection, ConnectionLostError, is_cut_off
@@ -50,10 +53,12 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
     SETTINGS = Settings
     WAYS = Ways(embedded=EmbeddedReach, local=LocalReach, connection=ConnectionReach, files="data_dir")
     PASSWORD_FILE = "~/.pgpass"
+    _channel: AlterSystem
     SKIPS_ABSENT = True  # what another version has is told by `notes`
 
     def __init__(self, name: str, settings: Settings, state_dir: Path, found: Mapping[str, Any] | None = None) -> None:
         super().__init__(name, settings, state_dir, found)
+        self._learnt = in_engine.Learnt()
         self._link = Link(self._reach.endpoint, self._reach.connect, lambda session: session.rows("SELECT 1"))
 
     def _make_channel(self) -> AlterSystem:
@@ -155,7 +160,7 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
         reach = self._reach
         with reach.connect() as connection:
             version, is_standby, is_superuser, user = connection.rows(CATALOG.sql["role"])[0]
-            engine = in_engine.lines(connection) if self.settings.in_engine else []
+            engine = in_engine.lines(connection, self._no_build) if self.settings.in_engine else []
             faults, waits = file_faults(connection), ", ".join(unsettled(connection, read_rows(connection)))
         managed = states["allow_alter_system"].running is False if "allow_alter_system" in states else False
         files = f"data directory {reach.data_dir}" if reach.data_dir else "not reachable, changed by SQL alone"
@@ -171,10 +176,21 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
             *engine,
         ]
 
+    def _no_build(self) -> str:
+        """Why the extension cannot be built for this server; "" when it can."""
+        try:
+            extension_build.find_sources(self._reach.bin_dir)
+        except TargetError as error:
+            return error.message + (f" ({error.hint})" if error.hint else "")
+        return ""
+
     def query_classes(self) -> Sequence[QueryClass]:
         """See `SelfTuningTarget`."""
+        if self._channel.preload is not None:
+            self._learn()
+            return self._learnt.classes
         with self._reach.connect() as connection:
-            return in_engine.query_classes(connection)
+            return in_engine.query_classes(connection, self._no_build)
 
     def query_advice(self) -> str:
         """See `SelfTuningTarget`."""
@@ -189,3 +205,51 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
         """See `SelfTuningTarget`."""
         with self._reach.connect() as connection:
             return in_engine.switch(connection, mode)
+
+    def install_engine(self) -> Sequence[Path]:
+        """See `SelfTuningTarget`."""
+        return extension_build.install(self._reach.bin_dir)
+
+    def watch_engine(self) -> None:
+        """See `SelfTuningTarget`."""
+        with self._reach.connect() as connection:
+            is_here, _, mode = in_engine.state(connection)
+            if mode:
+                return
+            if self._reach.data_dir is None:
+                raise TargetError("its files cannot be reached, by which the way back is made", hint=in_engine.HINT)
+            library = "trimtab" if is_here else str(extension_build.built(self._reach.bin_dir, self._reach.account))
+            preload = preload_of(connection, library)
+        held = self._reach.no_restart or ("" if self.settings.allow_restart else "allow_restart = false")
+        if preload.is_late and held:
+            raise TargetError(f"this version needs a restart for that: {held}", hint=in_engine.HINT)
+        self._channel.preload = preload
+
+    def announce(self, config: Config) -> Own:
+        """As `System.announce`; our library is ours too."""
+        own, preload = super().announce(config), self._channel.preload
+        if preload is None:
+            return own
+        return replace(
+            own,
+            texts={**own.texts, preload.name: (preload.text,)},
+            values={**own.values, preload.name: (preload.text,)},
+            late=(*own.late, *([preload.name] if preload.is_late else [])),
+        )
+
+    def apply(self, config: Config, *, stays: bool = False) -> Applied:
+        """As `System.apply`; what the server has learnt so far would be lost with a restart."""
+        self._learn()
+        return super().apply(config, stays=stays)
+
+    def restore(self, snapshot: Snapshot, own: Own | None = None, *, restarts: Restarts = always) -> Undone:
+        """As `System.restore`; see `apply`."""
+        self._learn()
+        return super().restore(snapshot, own, restarts=restarts)
+
+    def _learn(self) -> None:
+        """Keeps what the server has learnt by now, where it does so for a study only."""
+        if self._channel.preload is None:
+            return
+        with suppress(TargetError), self._reach.connect() as connection:
+            self._learnt.add(in_engine.watched_classes(connection, self._channel.preload))

@@ -1,0 +1,25 @@
+-- What the settings refuse, and in which words.
+SET trimtab.mode = 'sometimes';
+SET trimtab.inside = 'outside';
+SET trimtab.budget = 0;
+SET trimtab.max_ratio = 100;
+SET trimtab.parameters = 'fsync';
+SET trimtab.parameters = 'jit, work_mem=9MB..1MB';
+SET trimtab.parameters = 'work_mem=small..large';
+SET trimtab.hints = 'work_mem=64MB, fsync=off';
+SET trimtab.nonsense = 1;
+SET trimtab.parameters = 'jit, work_mem=4MB..64MB';
+SELECT name, own, "values" FROM trimtab_parameters WHERE name IN ('work_mem', 'jit');
+RESET trimtab.parameters;
+CREATE ROLE regress_trimtab_plain;
+SET ROLE regress_trimtab_plain;
+SET trimtab.mode = 'tune';
+SELECT count(*) FROM trimtab_sections;
+SELECT trimtab_reset();
+RESET ROLE;
+GRANT pg_read_all_stats TO regress_trimtab_plain;
+SET ROLE regress_trimtab_plain;
+SELECT count(*) >= 0 AS may FROM trimtab_sections;
+SELECT trimtab_reset();
+RESET ROLE;
+DROP ROLE regress_trimtab_plain;

@@ -1,0 +1,1 @@
+../../../../../extensions/postgresql/trimtab--1.0.sql

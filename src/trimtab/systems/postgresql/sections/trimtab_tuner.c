@@ -1,0 +1,1 @@
+../../../../../clients/c/sections/trimtab_tuner.c
