@@ -22,6 +22,7 @@ PAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "karcher": {"measurements/in-engine.md": ("scale 1",)},
     "live": {"measurements/search.md": ("all",)},
     "load": {"measurements/load-speed.md": ("select", "drivers", "ycsb", "open", "memory", "pages", "browsers")},
+    "sections": {"measurements/speed.md": ("calls",)},
     "search": {"measurements/search.md": ("replay", "surfaces (auto)", "surfaces (others)", "rugged", "context", "ask")},
 }  # fmt: skip
 """Benchmark -> page -> the parts of its results that the page shows."""
