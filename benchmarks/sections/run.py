@@ -1,4 +1,4 @@
-"""What a tuning section costs a program: nanoseconds of each tt_begin and tt_end (clients/c/sections/bench.c).
+"""What a tuning section costs a program: nanoseconds of CPU time of each tt_begin and tt_end (clients/c/sections/bench.c).
 
     python benchmarks/sections/run.py [--runs N] [--repeat N] [--quick]
 
@@ -24,9 +24,9 @@ import stamp  # noqa: E402
 
 LIBRARY = HERE.parents[1] / "clients" / "c" / "sections"
 FIGURES = {
-    "clock_ns": "a read of the clock",
+    "clock_ns": "a read of the clock, CPU time",
     "call_ns": "`tt_begin` or `tt_end`, one thread",
-    "call_ns_2_threads": "the same, two threads that share the section and do nothing else",
+    "call_ns_2_threads": "the same, two threads that share the section and do nothing else, each",
 }
 
 
