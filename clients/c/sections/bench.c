@@ -1,7 +1,8 @@
 /*
  * What a section costs: a begin and end, by number of threads, beside a read of the clock alone. The work is empty, so its times are
  * mostly those of the clock and drift as that does: the section searches, settles, and searches again.
- * Nanoseconds of CPU time a call (begin and end are two), as JSON: what else the machine does hardly changes them. bench [RUNS]; build and run it with `make bench`.
+ * Nanoseconds of CPU time a call (begin and end are two), as JSON: what else the machine does hardly changes them. bench [RUNS];
+ * `make bench` builds and runs it.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "trimtab_sections.h"
