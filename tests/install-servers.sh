@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what tests need from Debian (servers, a browser, openssl, HAProxy, a C compiler, libcurl's headers), as root through apt.
+# Installs what tests need from Debian (servers, a browser, openssl, HAProxy, a C compiler, headers of libcurl and zlib), as root through apt.
 set -eu
 missing=""
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="postgresql postgresql-contrib"
@@ -17,6 +17,7 @@ command -v chromium >/dev/null || missing="$missing chromium"
 command -v openssl >/dev/null || missing="$missing openssl"
 command -v cc >/dev/null || command -v gcc >/dev/null || missing="$missing gcc libc6-dev"
 ls /usr/include/curl/curl.h /usr/include/*/curl/curl.h >/dev/null 2>&1 || missing="$missing libcurl4-openssl-dev"
+[ -e /usr/include/zlib.h ] || missing="$missing zlib1g-dev"
 if [ -z "$missing" ]; then exit 0; fi
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
   echo "not root, or no apt-get: tests that need$(printf ' %s' $missing) will be skipped"

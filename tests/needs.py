@@ -217,6 +217,7 @@ NEEDS: Mapping[str, Need] = {
     "secantus": Need("the package SecantusDB", _module("secantus"), _EXTRAS),
     "mongod": Need("a mongod", _mongod),
     "libcurl": Need("the headers of libcurl", _curl, _SERVERS),
+    "zlib": Need("the headers of zlib", _packaged("/usr/include/zlib.h"), _SERVERS),
     "configspace": Need("the package ConfigSpace", _module("ConfigSpace"), _EXTRAS),
 }
 

@@ -47,6 +47,9 @@ int tt_path_of(tt_session *s, tt_buffer *path, const char *rest);
 /* One request; tried again for about a minute while the server cannot answer. The answer is in s->answer, its status in s->status. */
 int tt_request(tt_session *s, const char *method, const char *path, const char *body);
 
+/* The same without a second try. */
+int tt_request_once(tt_session *s, const char *method, const char *path, const char *body);
+
 /* values.c: the number at a place of an answer; NaN when it is none. */
 double tt_number_at(const char *at);
 

@@ -68,7 +68,7 @@ static int refused(tt_session *s) {
 
 static int is_passing(long status) { return !status || status == 429 || (status >= 502 && status <= 504) || status == 507; }
 
-int tt_request(tt_session *s, const char *method, const char *path, const char *body) {
+static int request(tt_session *s, const char *method, const char *path, const char *body, int most_tries) {
     tt_buffer url = {0};
     int tries, outcome = TT_ERROR;
     long ms = 100;
@@ -76,17 +76,25 @@ int tt_request(tt_session *s, const char *method, const char *path, const char *
     tt_put(&url, "/api/v1");
     tt_put(&url, path);
     if (url.failed) return tt_short_of_memory(s);
-    for (tries = 0; tries < MOST_TRIES; tries++) {
+    for (tries = 0; tries < most_tries; tries++) {
         outcome = send_once(s, method, url.text, body);
         if (outcome == 0 && s->status >= 200 && s->status < 300) break;
         if (outcome == 0) outcome = refused(s);
         if (!is_passing(s->status)) break;
-        if (tries + 1 < MOST_TRIES) pause_ms(ms);
+        if (tries + 1 < most_tries) pause_ms(ms);
         ms = ms < 4000 ? 2 * ms : 4000;
     }
     tt_buffer_free(&url);
     if (outcome == 0) s->error.length = 0;
     return outcome;
+}
+
+int tt_request(tt_session *s, const char *method, const char *path, const char *body) {
+    return request(s, method, path, body, MOST_TRIES);
+}
+
+int tt_request_once(tt_session *s, const char *method, const char *path, const char *body) {
+    return request(s, method, path, body, 1);
 }
 
 /* The name is a word by the server's rule, and checked here before it goes into a path. */

@@ -379,6 +379,11 @@ int tt_control(tt_session *s, const char *what) {
     return outcome;
 }
 
+int tt_keep_section(tt_session *s, const char *json) {
+    if (!json || *json != '{') return tt_failed(s, "what a section has learnt is a JSON object", "send what tt_section_json gives, whole");
+    return tt_request_once(s, "POST", "/sections", json);
+}
+
 int tt_leave(tt_session *s) {
     tt_buffer path = {0};
     int outcome;

@@ -88,6 +88,11 @@ const char *tt_result(const tt_session *session);
 /* "pause", "resume", "finish", "stop" or "restart". */
 int tt_control(tt_session *session, const char *what);
 
+/* Sends what a tuning section inside the program has learnt (tt_section_json of clients/c/sections) to the server, which keeps it in its
+ * history as a study "section NAME". The session needs neither a name nor knobs. One request that is not tried again: where no
+ * server answers it gives a negative number, after 10 s at most while a connection is made. */
+int tt_keep_section(tt_session *session, const char *json);
+
 /* Leaves: a point that was not reported goes to somebody else. */
 int tt_leave(tt_session *session);
 

@@ -22,6 +22,7 @@ PAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "karcher": {"measurements/in-engine.md": ("scale 1",)},
     "live": {"measurements/search.md": ("all",)},
     "load": {"measurements/load-speed.md": ("select", "drivers", "ycsb", "open", "memory", "pages", "browsers")},
+    "sections": {"measurements/speed.md": ("calls",)},
     "search": {"measurements/search.md": ("replay", "surfaces (auto)", "surfaces (others)", "rugged", "context", "ask")},
 }  # fmt: skip
 """Benchmark -> page -> the parts of its results that the page shows."""
@@ -124,3 +125,9 @@ def test_the_share_of_others_is_between_none_and_all(stamp: Any) -> None:
     sum(range(10**6))
     share = cpu.of_others()
     assert share is None or 0 <= share <= 1
+
+
+def test_the_page_shows_the_figures_of_a_section() -> None:
+    with bench_modules(BENCHMARKS / "sections", "run") as modules:
+        found = json.loads((BENCHMARKS / "sections" / "results.json").read_text(encoding="utf-8"))
+        assert modules["run"].table(found) in (DOCS / "measurements" / "speed.md").read_text(encoding="utf-8")

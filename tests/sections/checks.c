@@ -1,8 +1,9 @@
 /*
- * What must hold in C itself, for the sanitizers: threads that share a section, a tuner told nonsense, a block that another process
- * died in. checks BLOCK: prints "ok" or the line that failed. The clock is the caller's: no check depends on how fast this runs.
+ * What must hold in C itself, for the sanitizers: threads that share a section, a tuner told nonsense, processes that share a block
+ * while all live and when some die. checks BLOCK: prints "ok" or the line that failed; checks BLOCK learn: see learn. The clock is the caller's: no check depends on how fast this runs.
  */
 #define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 #include "trimtab_sections.h"
 
 #include <math.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -140,12 +142,103 @@ static void check_deaths(const char *path)
     tt_group_close(group);
 }
 
+enum { N_TOGETHER = 2000, N_SEEN = 300 };
+
+/* Counts of what two processes did, which both see; a child ends when it has done enough after the other has, or was killed. */
+typedef struct together {
+    int done[2];
+} together;
+
+static void work_together(const char *path, together *both, int me)
+{
+    const tt_param params[] = {{.name = "x", .low = 0, .high = 7, .initial = 2}};
+    tt_group *group = tt_group_open(path, my_clock);
+    section = tt_section_open(group, "together", params, 1, NULL);
+    CHECK(section != NULL && tt_group_error(group)[0] == '\0');
+    for (int after = 0; after < N_TOGETHER;) {
+        tt_run run;
+        tt_begin(section, &run, 1);
+        now += (uint64_t)(1000 + 100 * labs(tt_value(section, &run, 0) - 6));
+        tt_end(section, &run, 1);
+        __atomic_add_fetch(&both->done[me], 1, __ATOMIC_SEQ_CST);
+        after += __atomic_load_n(&both->done[1 - me], __ATOMIC_SEQ_CST) >= N_SEEN;
+    }
+    tt_tuner tuner;
+    tt_section_tuner(section, &tuner);
+    CHECK(tuner.best.level[0] == 6); /* what both have learnt */
+    tt_group_close(group);
+}
+
+static void start_together(const char *path, together *both, pid_t child[2])
+{
+    memset(both, 0, sizeof *both);
+    for (int me = 0; me < 2; me++) {
+        child[me] = fork();
+        if (child[me] != 0) continue;
+        work_together(path, both, me);
+        _exit(0);
+    }
+}
+
+/* Two processes that live at the same time learn the same, and no run of either is lost. */
+static void check_together(const char *path, together *both)
+{
+    const tt_param params[] = {{.name = "x", .low = 0, .high = 7, .initial = 2}};
+    pid_t child[2];
+    int status;
+    start_together(path, both, child);
+    for (int me = 0; me < 2; me++) CHECK(waitpid(child[me], &status, 0) == child[me] && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    tt_group *group = tt_group_open(path, my_clock);
+    tt_tuner tuner;
+    CHECK((section = tt_section_open(group, "together", params, 1, NULL)) != NULL);
+    tt_section_tuner(section, &tuner);
+    CHECK((int)tuner.account.n_runs == both->done[0] + both->done[1] && both->done[0] >= N_TOGETHER && tuner.account.n_lost == 0);
+    tt_group_close(group);
+}
+
+/* One of two dies while it works, perhaps with the lock: the other goes on and has learnt in the end. */
+static void check_one_dies(const char *path, together *both)
+{
+    pid_t child[2];
+    int status;
+    start_together(path, both, child);
+    while (__atomic_load_n(&both->done[1], __ATOMIC_SEQ_CST) < N_SEEN) sched_yield();
+    kill(child[1], SIGKILL);
+    CHECK(waitpid(child[1], &status, 0) == child[1]);
+    CHECK(waitpid(child[0], &status, 0) == child[0] && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* One process that begins with what a file knows, learns, and says which value it began with, where it ended, and the message. */
+static void learn(const char *path)
+{
+    static const long values[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const tt_param params[] = {{.name = "x", .values = values, .n_values = 8, .initial = 2}};
+    tt_group *group = tt_group_open(path, my_clock);
+    tt_tuner tuner;
+    CHECK((section = tt_section_open(group, "s", params, 1, NULL)) != NULL);
+    tt_section_tuner(section, &tuner);
+    printf("begins with %ld, ", values[tuner.best.level[0]]);
+    work((void *)1);
+    tt_section_tuner(section, &tuner);
+    printf("learnt %ld: %.*s\n", values[tuner.best.level[0]], (int)strcspn(tt_group_error(group), "\n"), tt_group_error(group));
+    tt_group_close(group);
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 2) {
+        learn(argv[1]);
+        return 0;
+    }
+    together *both = mmap(NULL, sizeof *both, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     check_nonsense();
     check_threads();
     check_addresses();
-    if (argc > 1) check_deaths(argv[1]);
+    if (argc > 1) {
+        check_deaths(argv[1]);
+        check_together(argv[1], both);
+        for (int round = 0; round < 5; round++) check_one_dies(argv[1], both);
+    }
     puts("ok");
     return 0;
 }

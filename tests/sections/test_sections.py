@@ -1,22 +1,25 @@
-"""The library around the tuner: threads, processes, blocks of other versions, messages, and its examples."""
+"""The library around the tuner: values, work, threads, processes, blocks that are damaged or of other versions, messages."""
 
 from __future__ import annotations
 
 import ctypes
 import json
 import os
+import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.sections.conftest import LIBRARY, SANITIZED, SOURCES, STRICT
+from tests.sections.conftest import SANITIZED
 
 pytestmark = [pytest.mark.needs("c-compiler"), pytest.mark.slow]
 
 LOCK_OF_FIRST_SLOT = 24
+N_SLOTS = 64
 
 
 class Param(ctypes.Structure):
@@ -24,7 +27,7 @@ class Param(ctypes.Structure):
         ("name", ctypes.c_char_p), ("low", ctypes.c_long), ("high", ctypes.c_long), ("step", ctypes.c_long),
         ("values", ctypes.POINTER(ctypes.c_long)), ("n_values", ctypes.c_int), ("initial", ctypes.c_long),
         ("risk", ctypes.c_double), ("address", ctypes.POINTER(ctypes.c_long)), ("set", ctypes.c_void_p),
-        ("context", ctypes.c_void_p),
+        ("context", ctypes.c_void_p), ("kind", ctypes.c_int),
     )  # fmt: skip
 
 
@@ -51,12 +54,13 @@ class Sections:
         param = Param(**({"name": b"x", "low": 0, "high": 7, "initial": 2} | fields))
         return ctypes.c_void_p(self.c.tt_section_open(group, section.encode(), ctypes.byref(param), 1, None))
 
-    def work(self, section: ctypes.c_void_p, n_runs: int) -> None:
-        """Each run takes 1000 ns and 100 more for each step away from 6."""
-        for _ in range(n_runs):
-            self.c.tt_begin(section, self.run, ctypes.c_double(1))
-            self.now += 1000 + 100 * abs(self.c.tt_value(section, self.run, 0) - 6)
-            self.c.tt_end(section, self.run, ctypes.c_double(1))
+    def work(self, section: ctypes.c_void_p, n_runs: int, sizes: Sequence[int] = (1,), scale: int = 1) -> None:
+        """Each unit of work takes 1000 ns and 100 more for each step away from 6, all times `scale`."""
+        for index in range(n_runs):
+            size = sizes[index % len(sizes)]
+            self.c.tt_begin(section, self.run, ctypes.c_double(size))
+            self.now += scale * size * (1000 + 100 * abs(self.c.tt_value(section, self.run, 0) - 6))
+            self.c.tt_end(section, self.run, ctypes.c_double(size))
 
     def known(self, section: ctypes.c_void_p) -> dict[str, object]:
         text = ctypes.create_string_buffer(2048)
@@ -87,6 +91,83 @@ def test_an_address_is_written(sections: Sections) -> None:
     sections.c.tt_group_close(group)
 
 
+Setter = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_long)
+
+
+def test_a_setter_is_called_with_its_context_when_the_value_changes(sections: Sections, tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+    setter = Setter(lambda context, value: calls.append((context, value)))
+    fields = {"set": ctypes.cast(setter, ctypes.c_void_p).value, "context": 4711}
+    first = sections.group(tmp_path / "block")
+    section = sections.section(first, **fields)
+    sections.work(section, 3)
+    assert not calls, "the program has the default already"
+    sections.work(section, 600)
+    values = [value for _, value in calls]
+    assert {context for context, _ in calls} == {4711}
+    assert values[-1] == 6
+    assert set(values) <= set(range(8))
+    assert all(a != b for a, b in pairwise([2, *values])), "it was called with the value that was there"
+    sections.c.tt_group_close(first)
+    calls.clear()
+    second = sections.group(tmp_path / "block")
+    sections.work(sections.section(second, **fields), 1)
+    assert [value for _, value in calls] in ([6], []), (
+        "what is known is set in the first run, unless that is a check of the default"
+    )
+    sections.c.tt_group_close(second)
+
+
+def test_a_setter_is_left_alone_while_switched_off(sections: Sections, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_SECTIONS", "off")
+    calls: list[int] = []
+    setter, group = Setter(lambda _, value: calls.append(value)), sections.group()
+    sections.work(sections.section(group, set=ctypes.cast(setter, ctypes.c_void_p).value), 300)
+    assert not calls
+    sections.c.tt_group_close(group)
+
+
+SIZES = (1, 700, 3, 40, 9000, 15, 250, 2)
+
+
+def test_runs_of_all_sizes_are_compared_by_unit_of_work(sections: Sections) -> None:
+    group = sections.group()
+    section = sections.section(group)
+    sections.work(section, 3000, SIZES)
+    known = sections.known(section)
+    assert (known["values"], known["phase"]) == ({"x": 6}, "settled")
+    assert known["gain_low"] <= 1.4 <= known["gain_high"]  # type: ignore[operator]
+    assert known["default_ns"] == pytest.approx(1400, rel=0.02)
+    sections.c.tt_group_close(group)
+
+
+def test_more_work_is_no_change_of_the_environment_but_dearer_work_is(sections: Sections) -> None:
+    group = sections.group()
+    section = sections.section(group)
+    sections.work(section, 600)
+    sections.work(section, 200, sizes=(1000,))
+    assert sections.known(section)["phase"] == "settled", "a thousand times as much to do"
+    sections.work(section, 7, scale=3)
+    known = sections.known(section)
+    assert (known["phase"], known["values"]) == ("watching", {"x": 2}), "three times as long for the same"
+    sections.work(section, 600, scale=3)
+    known = sections.known(section)
+    assert (known["phase"], known["values"]) == ("settled", {"x": 6})
+    sections.c.tt_group_close(group)
+
+
+def test_a_choice_is_a_section_of_its_own_and_is_found(sections: Sections, tmp_path: Path) -> None:
+    group = sections.group(tmp_path / "block")
+    ordered, choice = sections.section(group), sections.section(group, kind=1)
+    sections.work(ordered, 100)
+    assert sections.known(choice)["runs"] == 0
+    sections.work(choice, 2000)
+    known = sections.known(choice)
+    assert (known["values"], known["choices"]) == ({"x": 6}, ["x"])
+    assert sections.known(ordered)["choices"] == []
+    sections.c.tt_group_close(group)
+
+
 def test_what_one_process_learnt_the_next_one_knows(sections: Sections, tmp_path: Path) -> None:
     first = sections.group(tmp_path / "block")
     sections.work(sections.section(first), 600)
@@ -110,6 +191,72 @@ def test_the_lock_of_a_process_that_died_is_taken_over(sections: Sections, tmp_p
     sections.work(section, 600)
     assert sections.known(section)["values"] == {"x": 6}
     sections.c.tt_group_close(group)
+
+
+def test_a_slot_that_somebody_else_has_locked_leaves_the_process_with_the_defaults(
+    sections: Sections, tmp_path: Path
+) -> None:
+    """A number in place of the lock that is a live process's: nobody can know that it is none that works with the slot."""
+    value, path = ctypes.c_long(2), tmp_path / "block"
+    group = sections.group(path)
+    section = sections.section(group, address=ctypes.pointer(value))
+    sections.work(section, 600)
+    assert value.value == 6
+    with path.open("r+b") as block:
+        block.seek(LOCK_OF_FIRST_SLOT)
+        block.write(os.getpid().to_bytes(4, "little"))
+    sections.work(section, 50)
+    assert (value.value, sections.known(section)["runs"]) == (2, 0)
+    assert f"section=s is locked by process={os.getpid()} in the file\nhint: it runs with" in sections.error(group)
+    other = sections.group(path)
+    alone = sections.section(other)
+    sections.work(alone, 600)
+    assert sections.known(alone)["values"] == {"x": 6}, "who comes later learns for itself"
+    assert f"section=s is locked by process={os.getpid()} in the file\nhint: it learns for" in sections.error(other)
+    for each in (group, other):
+        sections.c.tt_group_close(each)
+
+
+@pytest.mark.parametrize("what", ["ones", "noise", "tail", "lock", "best", "record"])
+def test_a_damaged_slot_leaves_the_defaults_and_a_message(
+    program: Callable[..., Path], tmp_path: Path, what: str
+) -> None:
+    """Under sanitizers, in a process of its own: the header of the block is whole, and one slot is not."""
+    path, checks = tmp_path / "block", str(program("checks", *SANITIZED))
+    learn = [checks, str(path), "learn"]
+    first = subprocess.run(learn, capture_output=True, text=True, check=False, timeout=60)
+    assert first.stdout == "begins with 2, learnt 6: \n", first.stdout + first.stderr
+    whole = path.read_bytes()
+    again = subprocess.run(learn, capture_output=True, text=True, check=False, timeout=60)
+    assert again.stdout == "begins with 6, learnt 6: \n", again.stdout + again.stderr
+    for seed in range(4):
+        path.write_bytes(damaged(whole, what, random.Random(seed)))
+        done = subprocess.run(learn, capture_output=True, text=True, check=False, timeout=60)
+        said = "" if what == "lock" else "section=s is damaged in the file"
+        assert (done.returncode, done.stdout) == (0, f"begins with 2, learnt 6: {said}\n"), done.stderr
+
+
+TUNER_OF_FIRST_SLOT = LOCK_OF_FIRST_SLOT + 16 + 64
+
+
+def damaged(whole: bytes, what: str, rng: random.Random) -> bytes:
+    """The block with its first slot damaged behind its name."""
+    made, begin = bytearray(whole), TUNER_OF_FIRST_SLOT
+    end = LOCK_OF_FIRST_SLOT + (len(whole) - LOCK_OF_FIRST_SLOT) // N_SLOTS
+    if what == "ones":
+        made[begin:end] = b"\xff" * (end - begin)
+    elif what == "noise":
+        made[begin:end] = rng.randbytes(end - begin)
+    elif what == "tail":
+        middle = rng.randrange(begin + 300, end - 9000)
+        made[middle:end] = rng.randbytes(end - middle)
+    elif what == "lock":  # of a process that cannot be
+        made[LOCK_OF_FIRST_SLOT : LOCK_OF_FIRST_SLOT + 4] = (2**31 - rng.randrange(1, 1000)).to_bytes(4, "little")
+    else:  # the level of a point that is known, the best or a slower one: it would be read as a place in a list of values
+        known = (6 if what == "best" else 5).to_bytes(2, "little") + bytes(30)
+        assert known in made[begin:end]
+        made[begin:end] = made[begin:end].replace(known, rng.randrange(8, 2**16).to_bytes(2, "little") + bytes(30))
+    return bytes(made)
 
 
 @pytest.mark.parametrize(
@@ -177,14 +324,3 @@ def test_threads_nonsense_and_deaths_under_sanitizers(
         timeout=120,
     )
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
-
-
-def test_the_examples_run(tmp_path: Path) -> None:
-    for name, flags in (("sort", []), ("zlib_levels", ["-lz"])):
-        if name == "zlib_levels" and not Path("/usr/include/zlib.h").exists():
-            continue
-        source = LIBRARY / "examples" / f"{name}.c"
-        argv = ["cc", *STRICT, str(source), *SOURCES, *flags, "-lm", "-o", str(tmp_path / name)]
-        subprocess.run(argv, check=True, timeout=120)
-        done = subprocess.run([str(tmp_path / name), "30"], capture_output=True, text=True, check=True, timeout=60)
-        assert json.loads(done.stdout)["runs"] == 30

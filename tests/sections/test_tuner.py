@@ -78,5 +78,21 @@ def test_what_turns_slow_is_left_and_searched_anew(simulate: Simulate) -> None:
     assert max(row["ratio"] for row in rows) <= 0.95
 
 
+@pytest.mark.parametrize("rule", ["noise", "slow", "slow-choices", "choices", "work"])
+def test_rules_that_hold_at_every_run(program: Callable[..., Path], rule: str) -> None:
+    """`noise`: nothing is tried before noise permits; `slow`: what was far too slow is not repeated, nor what contains it;
+    `work`: a run of much work is a probe only where its loss is covered."""
+    done = subprocess.run([str(program("rules", *SANITIZED)), rule], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
+
+
+def test_the_fastest_of_choices_is_found_where_no_order_leads_to_it(simulate: Simulate) -> None:
+    choices = simulate("choices", 0.05, 1500, n_params=2, n_levels=12)
+    assert share(choices, lambda row: row["is_fastest"]) >= 0.95
+    assert max(row["ratio"] for row in choices) <= 0.8
+    mistaken = simulate("mistaken", 0.05, 1500, n_params=2, n_levels=12)
+    assert share(mistaken, lambda row: row["is_fastest"]) <= 0.6, "as if they had an order: the test is too easy"
+
+
 def test_equal_seeds_decide_equally(simulate: Simulate) -> None:
     assert simulate("bowl", 0.1, 200, n_seeds=5) == simulate("bowl", 0.1, 200, n_seeds=5)

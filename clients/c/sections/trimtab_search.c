@@ -1,5 +1,6 @@
 /*
- * What to try next: hints, random probes, few points as arms of a bandit, and last Nelder and Mead's simplex (trimtab_simplex.c).
+ * What to try next: hints, few points or choices without an order as arms of a bandit, random probes, and last Nelder and Mead's
+ * simplex (trimtab_simplex.c).
  * Nothing here measures, and nothing here spends: trimtab_tuner.c decides whether a candidate can be paid.
  */
 #include "trimtab_tuner.h"
@@ -24,7 +25,8 @@ double tt_random(tt_tuner *t)
     return (double)((z ^ (z >> 31)) >> 11) / 9007199254740992.0;
 }
 
-/* Whether `p` contains what made a banned point slow: each of its changes, at the same level, the next, or further out. */
+/* Whether `p` contains what made a banned point slow: each of its changes, at the same level, the next, or further out; a choice
+   has no neighbours. */
 static bool contains(const tt_space *space, const tt_point *p, const tt_point *slow)
 {
     bool any = false;
@@ -32,6 +34,8 @@ static bool contains(const tt_space *space, const tt_point *p, const tt_point *s
         int from = space->param[i].default_level, change = slow->level[i] - from;
         if (change == 0) continue;
         any = true;
+        if (!tt_has_order(space, i) && p->level[i] != slow->level[i]) return false;
+        if (!tt_has_order(space, i)) continue;
         int beyond = (p->level[i] - slow->level[i]) * (change > 0 ? 1 : -1);
         int nearest = (change == 1 || change == -1) ? 0 : -1;
         if (beyond < nearest) return false;
@@ -120,6 +124,7 @@ double tt_risk(const tt_tuner *t, const tt_point *p)
     for (int i = 0; i < t->space.n_params; i++) {
         const tt_param_space *param = &t->space.param[i];
         double length = abs(p->level[i] - t->best.level[i]) / (param->n_levels > 3 ? (param->n_levels - 1) / 2.0 : 1.0);
+        if (!tt_has_order(&t->space, i)) length = p->level[i] != t->best.level[i];
         risk += param->risk * length;
     }
     return risk;
@@ -188,10 +193,14 @@ bool tt_take_finalist(tt_tuner *t)
     return true;
 }
 
-/* Moves one parameter at random, at first not far: how far grows with the probes that were made. */
+/* Moves one parameter at random, at first not far: how far grows with the probes that were made. Of choices, any other one. */
 static void step(tt_tuner *t, tt_point *p)
 {
     int i = (int)(tt_random(t) * t->space.n_params), n = t->space.param[i].n_levels;
+    if (!tt_has_order(&t->space, i) && n > 1) {
+        p->level[i] = (int16_t)((p->level[i] + 1 + (int)(tt_random(t) * (n - 1))) % n);
+        return;
+    }
     int reach = 1 + (n - 1) / 4 * t->n_drawn / 2, level = p->level[i] + (int)(tt_random(t) * (2 * reach + 1)) - reach;
     p->level[i] = (int16_t)(level < 0 ? 0 : level >= n ? n - 1 : level);
 }
@@ -242,31 +251,67 @@ static bool propose_simplex(tt_tuner *t)
     return false;
 }
 
-/* Few points: each once, the least risky first; then the one whose lower confidence bound promises most, a few rounds. */
+/* How much an arm of a bandit promises, the lowest first: each once, the least risky first; then by its lower confidence bound.
+   INFINITY: it is not to be tried. */
+static double score_of(tt_tuner *t, const tt_point *p, int drawn)
+{
+    if (tt_is_default(t, p) || tt_same(&t->space, p, &t->best) || tt_is_banned(t, p) || tt_is_twin(t, p)) return INFINITY;
+    const tt_record *known = tt_find(t, p);
+    if (known == NULL || known->n == 0) return -1e6 + tt_risk(t, p);
+    double score = known->value - sqrt(tt_variance(&t->own)) * sqrt(2 * log(drawn + 2.0) / known->n);
+    return score > t->best_value - t->options.min_gain ? INFINITY : score;
+}
+
+/* Few points: all of them are arms, a few rounds. */
 static bool propose_arm(tt_tuner *t)
 {
     int total = (int)n_points(&t->space), drawn = t->n_drawn++;
-    double best_score = 0, noise = sqrt(tt_variance(&t->own));
-    bool found = false;
+    double best_score = INFINITY;
     if (drawn >= BANDIT_ROUNDS * total) return false;
     for (int index = 0; index < total; index++) {
         tt_point p;
         memset(&p, 0, sizeof p);
         for (int i = 0, rest = index; i < t->space.n_params; rest /= t->space.param[i++].n_levels)
             p.level[i] = (int16_t)(rest % t->space.param[i].n_levels);
-        if (tt_is_default(t, &p) || tt_same(&t->space, &p, &t->best) || tt_is_banned(t, &p)) continue;
-        const tt_record *known = tt_find(t, &p);
-        if (tt_is_twin(t, &p)) continue;
-        bool is_new = known == NULL || known->n == 0;
-        double score = is_new ? -1e6 + tt_risk(t, &p) : known->value - noise * sqrt(2 * log(drawn + 2.0) / known->n);
-        if (!is_new && score > t->best_value - t->options.min_gain) continue;
-        if (!found || score < best_score) {
+        double score = score_of(t, &p, drawn);
+        if (!(score < best_score)) continue;
+        best_score = score;
+        t->candidate = p;
+    }
+    return !isinf(best_score);
+}
+
+static int n_choices(const tt_space *space)
+{
+    int n = 0;
+    for (int i = 0; i < space->n_params; i++) n += tt_has_order(space, i) ? 0 : space->param[i].n_levels - 1;
+    return n;
+}
+
+/* Choices have no neighbours in which a search could find its way: each of them, the rest as the best has it, is an arm. */
+static bool propose_choice(tt_tuner *t)
+{
+    int drawn = t->n_drawn++;
+    double best_score = INFINITY;
+    if (drawn >= BANDIT_ROUNDS * n_choices(&t->space)) return false;
+    for (int i = 0; i < t->space.n_params; i++)
+        for (int level = 0; !tt_has_order(&t->space, i) && level < t->space.param[i].n_levels; level++) {
+            tt_point p = t->best;
+            p.level[i] = (int16_t)level;
+            double score = score_of(t, &p, drawn);
+            if (!(score < best_score)) continue;
             best_score = score;
             t->candidate = p;
-            found = true;
         }
-    }
-    return found;
+    return !isinf(best_score);
+}
+
+/* The simplex moves what has an order only; a start with other choices than the best's it cannot have. */
+static bool has_choices_of_best(const tt_tuner *t, const tt_point *p)
+{
+    for (int i = 0; i < t->space.n_params; i++)
+        if (!tt_has_order(&t->space, i) && p->level[i] != t->best.level[i]) return false;
+    return true;
 }
 
 static void start_simplex(tt_tuner *t)
@@ -274,7 +319,7 @@ static void start_simplex(tt_tuner *t)
     tt_point start = t->best;
     double value = t->best_value;
     for (int i = 0; i < t->n_records; i++)
-        if (!t->record[i].is_banned && t->record[i].n > 0 && t->record[i].value < value) {
+        if (!t->record[i].is_banned && t->record[i].n > 0 && t->record[i].value < value && has_choices_of_best(t, &t->record[i].point)) {
             start = t->record[i].point;
             value = t->record[i].value;
         }
@@ -291,11 +336,15 @@ bool tt_propose(tt_tuner *t)
         case TT_RANDOM: found = propose_random(t); break;
         case TT_SIMPLEX: found = propose_simplex(t); break;
         case TT_BANDIT: found = propose_arm(t); break;
+        case TT_CHOICES: found = propose_choice(t); break;
         default: return false;
         }
         if (found || tt_take_finalist(t)) return true;
         if (t->source == TT_HINTS) {
-            t->source = n_points(&t->space) <= BANDIT_POINTS ? TT_BANDIT : TT_RANDOM;
+            t->source = n_points(&t->space) <= BANDIT_POINTS ? TT_BANDIT : n_choices(&t->space) > 0 ? TT_CHOICES : TT_RANDOM;
+        } else if (t->source == TT_CHOICES) {
+            t->source = TT_RANDOM;
+            t->n_drawn = 0;
         } else if (t->source == TT_RANDOM && t->n_drawn >= t->options.n_random) {
             t->source = TT_SIMPLEX;
             start_simplex(t);

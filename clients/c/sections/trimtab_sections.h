@@ -29,7 +29,10 @@
 extern "C" {
 #endif
 
-/* A parameter. Either low, high and step, or a list of values in the order in which they should be searched.
+enum tt_param_kind { TT_ORDERED = 0, TT_CHOICE };
+
+/* A parameter. Either low, high and step, or a list of values in the order in which they should be searched. A TT_CHOICE is one of
+   several ways (algorithms, layouts): its values have no order, and each is tried for itself.
    With an address or a setter the values are written by tt_begin; without either, ask tt_value. */
 typedef struct tt_param {
     const char *name;
@@ -41,6 +44,7 @@ typedef struct tt_param {
     long *address;
     void (*set)(void *context, long value);
     void *context;
+    int kind;
 } tt_param;
 
 typedef struct tt_group tt_group;
@@ -60,14 +64,15 @@ typedef uint64_t (*tt_clock)(void);
 /*
  * Sections that share what they learn. `path` NULL: within this process. Else a file (best below /dev/shm) through which all
  * processes that open it share, and which outlives them. `clock` NULL: CLOCK_MONOTONIC. Never fails but for memory (NULL): a file
- * that cannot be used (another version's, damaged, no rights) leaves this process with knowledge of its own.
+ * that cannot be used (another version's, damaged, locked for more than a second, no rights) leaves this process with knowledge of
+ * its own, and a section whose part of it is damaged begins with the defaults.
  */
 tt_group *tt_group_open(const char *path, tt_clock clock);
 
 /* What went wrong last, with a hint; "" when nothing did. Valid until the group is closed. */
 const char *tt_group_error(const tt_group *group);
 
-/* Closes all its sections; no run may be open. */
+/* Closes all its sections; no run may be open. Values stay as they were written last. */
 void tt_group_close(tt_group *group);
 
 /* NULL for parameters that make no sense (see tt_group_error). Names, values and options are copied; one section per name. */
@@ -88,7 +93,8 @@ void tt_end(tt_section *section, tt_run *run, double work);
 /* Ends a run that failed or must not count. */
 void tt_cancel(tt_section *section, tt_run *run);
 
-/* What is known, as JSON with schema_version 1, in the way of snprintf: the length it has, and as much as fits. */
+/* What is known, as JSON with schema_version 1, in the way of snprintf: the length it has, and as much as fits. Send it to
+   `trimtab serve` (tt_keep_section of clients/c), or keep it as a file for `trimtab history import --format sections`. */
 int tt_section_json(tt_section *section, char *out, size_t size);
 
 /* A copy of the tuner as it is now, for those who want to look inside. */

@@ -81,13 +81,13 @@ static void replace_worst(tt_tuner *t, const float *x, double f)
     next_round(t);
 }
 
-/* One vertex per parameter beside the start, the least risky parameter first, a quarter of its range away. */
+/* One vertex per parameter that has an order beside the start, the least risky parameter first, a quarter of its range away. */
 void tt_simplex_begin(tt_tuner *t, const tt_point *start, double value)
 {
     tt_simplex *s = &t->simplex;
     memset(s, 0, sizeof *s);
     for (int p = 0; p < t->space.n_params; p++) {
-        if (t->space.param[p].n_levels < 2) continue;
+        if (t->space.param[p].n_levels < 2 || !tt_has_order(&t->space, p)) continue;
         int d = s->n++;
         for (; d > 0 && t->space.param[s->param[d - 1]].risk > t->space.param[p].risk; d--) s->param[d] = s->param[d - 1];
         s->param[d] = (int16_t)p;

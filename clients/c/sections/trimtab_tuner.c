@@ -428,7 +428,7 @@ void tt_tell(tt_tuner *t, const tt_ticket *ticket, double time, double work)
     else if (is_best) note_best(t, y);
 }
 
-double tt_gain(const tt_tuner *t, double *low, double *high)
+double tt_proven_gain(const tt_tuner *t, double *low, double *high)
 {
     bool none = t->phase == TT_PINNED || tt_is_default(t, &t->best), is_rechecked = t->n_checks >= ENOUGH_CHECKS;
     double value = t->best_value, error = SELECTION * t->best_error;

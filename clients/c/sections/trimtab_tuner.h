@@ -9,7 +9,7 @@
  * used before have proven it faster; probing may lose no more than a share of all time (the budget).
  *
  * Sources: random probes, then Nelder-Mead on the lattice, stop when improvement is marginal (Karcher and Landhaeusser 2018);
- * few points: a bandit by lower confidence bound (Auer, Cesa-Bianchi, Fischer 2002); drift: Page's two-sided CUSUM (1954).
+ * few points, and choices without an order: a bandit by lower confidence bound (Auer, Cesa-Bianchi, Fischer 2002); drift: Page's two-sided CUSUM (1954).
  */
 #ifndef TRIMTAB_TUNER_H
 #define TRIMTAB_TUNER_H
@@ -39,8 +39,8 @@ typedef struct tt_param_space {
 } tt_param_space;
 
 typedef struct tt_space {
-    int32_t n_params; /* 1 to TT_MAX_PARAMS */
-    int32_t padding;
+    int32_t n_params;   /* 1 to TT_MAX_PARAMS */
+    uint32_t unordered; /* bit i: the levels of parameter i are choices without an order; no level is near another */
     tt_param_space param[TT_MAX_PARAMS];
 } tt_space;
 
@@ -64,7 +64,7 @@ typedef struct tt_options {
 
 enum tt_phase { TT_WATCHING = 0, TT_SEARCHING, TT_PROVING, TT_SETTLED, TT_PINNED };
 enum tt_kind { TT_DEFAULT = 0, TT_BEST, TT_PROBE };
-enum tt_source { TT_HINTS = 0, TT_RANDOM, TT_SIMPLEX, TT_BANDIT, TT_DONE };
+enum tt_source { TT_HINTS = 0, TT_RANDOM, TT_SIMPLEX, TT_BANDIT, TT_DONE, TT_CHOICES };
 
 /* One run: what it runs with. Owned by the caller between tt_next and tt_tell or tt_abandon. */
 typedef struct tt_ticket {
@@ -171,7 +171,7 @@ void tt_restart(tt_tuner *tuner);
 bool tt_pin(tt_tuner *tuner, const tt_point *point);
 
 /* The default's time over the best's as proven, with the ends of its 95 % interval; 1 for all while nothing is proven. */
-double tt_gain(const tt_tuner *tuner, double *low, double *high);
+double tt_proven_gain(const tt_tuner *tuner, double *low, double *high);
 
 /* What probing may still lose, in the unit of the times; negative when it must pay back first. */
 double tt_headroom(const tt_tuner *tuner);
@@ -185,6 +185,7 @@ void tt_default(const tt_space *space, tt_point *point);
 /* Between the files of this library; not for callers. */
 #define TT_BANNED_VALUE 2.0 /* what the simplex is told of a point that failed, or contains one that was far too slow */
 double tt_variance(const tt_stats *stats);
+bool tt_has_order(const tt_space *space, int param);
 bool tt_is_inside(const tt_space *space, const tt_point *point);
 bool tt_is_default(const tt_tuner *tuner, const tt_point *point);
 bool tt_propose(tt_tuner *tuner);

@@ -24,7 +24,7 @@ void trimtab_explain(const ClassKey *key, const double *base)
     if (class != NULL) copy = *class;
     LWLockRelease(&shared->lock);
     if (class == NULL || line != NULL) return;
-    gain = tt_gain(&copy.tuner, &low, &high);
+    gain = tt_proven_gain(&copy.tuner, &low, &high);
     if (copy.left != LEFT_NOT) line = psprintf("left alone: %s", trimtab_left_text((LeftAlone)copy.left));
     else if (trimtab_mode != MODE_TUNE) line = pstrdup("observed only");
     else if (copy.tuner.phase == TT_PINNED) line = psprintf("pinned: %s", trimtab_changes(&copy, &copy.tuner.best));

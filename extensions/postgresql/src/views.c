@@ -69,7 +69,7 @@ Datum trimtab_sections(PG_FUNCTION_ARGS)
     for (int i = 0; i < N_CLASSES; i++) {
         const Class *c = &classes[i];
         const tt_account *a = &c->tuner.account;
-        double low, high, gain = tt_gain(&c->tuner, &low, &high);
+        double low, high, gain = tt_proven_gain(&c->tuner, &low, &high);
         bool is_measured = c->tuner.base.n > 0;
         Datum values[22];
         bool nulls[22] = {false};
@@ -258,7 +258,7 @@ static void add_class(StringInfo out, const Class *c)
 {
     const tt_account *a = &c->tuner.account;
     const KnobLevels *levels = c->levels;
-    double low, high, gain = tt_gain(&c->tuner, &low, &high);
+    double low, high, gain = tt_proven_gain(&c->tuner, &low, &high);
     bool any = false;
     appendStringInfo(out, "{\"query_id\": \"%lld\", \"database\": %u, \"role\": %u, \"size\": %u, \"phase\": \"%s\", \"left_alone\": \"%s\", ",
                      (long long)c->key.query_id, c->key.database, c->key.role, c->key.size, phases[c->tuner.phase],

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from trimtab.deferred import deferred
 
 if TYPE_CHECKING:
-    from trimtab.history.exchange import Arrival, Arrivals, digest, export_studies, import_file, merge
+    from trimtab.history.exchange import Arrival, Arrivals, digest, export_studies, import_file, merge, take_in
     from trimtab.history.formats import Format, Imported, load_format
+    from trimtab.history.formats.sections import section_copy
     from trimtab.history.likeness import ALIKE, machine_likeness
     from trimtab.history.place import find_studies, find_study, open_history_at, place_of, read_history_at
     from trimtab.history.query import StudyQuery
@@ -29,8 +30,9 @@ else:
     __getattr__ = deferred(
         __name__,
         {
-            "exchange": "Arrival Arrivals digest export_studies import_file merge",
+            "exchange": "Arrival Arrivals digest export_studies import_file merge take_in",
             "formats": "Format Imported load_format",
+            "formats.sections": "section_copy",
             "likeness": "ALIKE machine_likeness",
             "place": "find_studies find_study open_history_at place_of read_history_at",
             "query": "StudyQuery",
@@ -77,7 +79,9 @@ __all__ = [
     "read_history_at",
     "read_space",
     "read_verdict",
+    "section_copy",
     "space_from_json",
     "space_to_json",
+    "take_in",
     "verdict_to_json",
 ]

@@ -22,7 +22,7 @@ from trimtab.history.typed import verdict_to_json
 from trimtab.history.validate import check_copy
 from trimtab.records import Verdict
 
-__all__ = ["Arrival", "Arrivals", "digest", "export_studies", "import_file", "merge"]
+__all__ = ["Arrival", "Arrivals", "digest", "export_studies", "import_file", "merge", "take_in"]
 
 _LOCAL = ("apply_command", "undo_command", "fragment_path")
 """Keys of a verdict that only mean something where the study was made."""
@@ -97,7 +97,7 @@ def import_file(history: History, source: Format, place: str) -> Arrivals:
     """
     try:
         imported = source.read(place)
-        return _take(history, imported, place)
+        return take_in(history, imported, place)
     except OSError as error:
         raise HistoryError(f"cannot read {place!r}: {error.strerror}", hint="give a file that you may read") from error
 
@@ -110,7 +110,7 @@ def merge(history: History, place: str) -> Arrivals:
     """
     with _opened_copy(place) as other:
         copies = (other.copy(summary.id) for summary in other.summaries())
-        return _take(history, Imported(copies), place)
+        return take_in(history, Imported(copies), place)
 
 
 @contextmanager
@@ -179,7 +179,12 @@ class _Arriving:
         return self._renamed[name]
 
 
-def _take(history: History, imported: Imported, place: str) -> Arrivals:
+def take_in(history: History, imported: Imported, place: str) -> Arrivals:
+    """Keeps every study that came from `place`, in one transaction, as `import_file` does.
+
+    Raises:
+        HistoryError: it holds what no study can hold. Nothing is kept then.
+    """
     arriving = _Arriving(history, _origin(place))
     history.add_copies(arriving.chosen(imported.studies, place))
     return Arrivals(tuple(arriving.arrivals), tuple(imported.notes))

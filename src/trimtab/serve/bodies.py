@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -10,7 +10,7 @@ from trimtab.errors import UsageError
 from trimtab.session.point import Report
 from trimtab.session.spec import SessionSpec, faults_of
 
-__all__ = ["BeginBody", "EmptyBody", "FetchBody", "JoinBody", "ReportBody", "StartBody", "read_body"]
+__all__ = ["BeginBody", "EmptyBody", "FetchBody", "JoinBody", "ReportBody", "SectionBody", "StartBody", "read_body"]
 
 MOST_WAIT_S = 30.0
 
@@ -57,6 +57,27 @@ class StartBody(_Body):
     """`file`: name of a study file in the folder that the server was told."""
 
     file: Annotated[str, Field(max_length=200)]
+
+
+_Names = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
+_Values = Annotated[dict[_Names, int], Field(min_length=1, max_length=100)]
+
+
+class SectionBody(_Body):
+    """What a tuning section inside a program has learnt, as `tt_section_json` tells it; what a newer library adds is left out."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False, strict=True)
+
+    kind: Literal["trimtab section"]
+    schema_version: Literal[1]
+    section: _Names
+    defaults: _Values
+    values: _Values
+    choices: list[_Names] = Field(default=[], max_length=100)
+    default_ns: float = Field(ge=0)
+    gain: float = Field(gt=0)
+    gain_low: float = Field(gt=0)
+    gain_high: float = Field(gt=0)
 
 
 class EmptyBody(_Body):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from trimtab.history import StudyRecord
+from trimtab.history import Imported, StudyRecord, section_copy, take_in
 from trimtab.jsonable import strict
 from trimtab.records import Role, Trial
 from trimtab.report import kept_classes, render_html, summarise
@@ -18,7 +19,7 @@ from trimtab.report.explain_charts import explanation_figures
 from trimtab.report.html import report_figures
 from trimtab.report.svg import figure_svg
 from trimtab.serve.api import Operation
-from trimtab.serve.bodies import EmptyBody, StartBody
+from trimtab.serve.bodies import EmptyBody, SectionBody, StartBody
 from trimtab.serve.hub import Hub
 from trimtab.session.refusal import ConflictError, UnknownError
 
@@ -138,6 +139,20 @@ async def _start(hub: Hub, request: Request, body: StartBody) -> Any:
     return {"started": await run_in_threadpool(hub.starts.start, body.file)}
 
 
+async def _keep_section(hub: Hub, request: Request, body: SectionBody) -> Any:
+    """A study that is new with each report: what a program learns goes on."""
+
+    def kept() -> str | None:
+        copy = section_copy(body.model_dump(), created_at=time.time())
+        if copy is None:
+            return None
+        return take_in(hub.sessions.history, Imported([copy]), "a program").studies[0].kept_as
+
+    name = await run_in_threadpool(kept)
+    hub.changed()
+    return {"kept_as": name}
+
+
 async def _stop(hub: Hub, request: Request, body: EmptyBody) -> Any:
     def stopped() -> dict[str, Any]:
         study_id = _study_id(request)
@@ -164,6 +179,13 @@ STUDY_OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/api/v1/studies", _list, None, "All studies of the history, sessions included, oldest first."),
     Operation(
         "POST", "/api/v1/studies", _start, StartBody, "Start `trimtab tune` on a study file of the server's folder."
+    ),
+    Operation(
+        "POST",
+        "/api/v1/sections",
+        _keep_section,
+        SectionBody,
+        "Keep what a tuning section inside a program has learnt, as a study; `kept_as` is null while it has proven nothing.",
     ),
     Operation("GET", "/api/v1/study-files", _files, None, "Study files that may be started."),
     Operation("GET", _ONE, _show, None, "One study: what its report says, and its last trials."),
