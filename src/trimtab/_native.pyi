@@ -125,8 +125,9 @@ class Mysql:
 
 @final
 class Cql:
-    """A Cassandra node and how to enter it. Settings are `consistency` ("QUORUM") and `protocol` ("5", the newest version to
-    speak); `tls` is "disable", "require", "verify-ca" or "verify-full"."""
+    """A Cassandra node and how to enter it. Settings are `consistency` ("QUORUM"), `protocol` ("5", the newest version to speak)
+    and `token_aware` ("yes": a load asks a node that has the row); `tls` is "disable", "require", "verify-ca" or
+    "verify-full"."""
 
     def __new__(
         cls,
@@ -143,6 +144,9 @@ class Cql:
         key: str | PathLike[str] | None = None,
     ) -> Cql:
         """Raises ValueError for a setting or a TLS mode that cannot be."""
+    def nodes(self, *, timeout_s: float = 10.0) -> list[tuple[str, str]]:
+        """The nodes of its ring as a load would use them now: (address, what keeps it from the node, "" for most); the node
+        itself first. Raises as `CqlConsole`."""
 
 @final
 class CqlConsole:

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -135,16 +135,21 @@ def copy_folder(source: Path, goal: Path, account: Account) -> None:
             os.lchown(path, account.uid, account.gid)
 
 
-def free_port() -> int:
-    """A TCP port of 127.0.0.1 on which nobody listens, and from which no client will connect."""
+def free_port(addresses: Sequence[str] = ("127.0.0.1",)) -> int:
+    """A TCP port on which nobody listens at any of the addresses, and from which no client will connect."""
     for port in _draw.sample(_PORTS, 200):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
+        if all(_is_free(address, port) for address in addresses):
             return port
     raise OSError("no free port")
+
+
+def _is_free(address: str, port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+    return True
 
 
 def wait_for_socket(server: subprocess.Popen[bytes], path: Path, log: Path, patience_s: float = 120.0) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from trimtab.systems.dump import printed_values
 from trimtab.systems.evidence import classified
 from trimtab.systems.jars import Jar, jar_list, pom_of, verify
 from trimtab.testing.target_suite import Subject, TargetSuite
-from trimtab.workload.engine_run import access_of
+from trimtab.workload.engine_run import access_of, driver_of
 from trimtab.workload.server import ServerError, server_of, store_of
 from trimtab.workload.ycsb import YcsbWorkload
 
@@ -337,10 +338,12 @@ def test_what_does_not_speak_sql_is_told() -> None:
         server_of(there)
 
 
-def test_a_load_asks_for_the_consistency_of_the_url() -> None:
-    there = Endpoint(protocol="cql", host="127.0.0.1", port=9042, user="", database="", options={"consistency": "ONE"})
+def test_a_load_asks_as_the_url_says() -> None:
+    there = cql.cql_endpoint("cql://127.0.0.1:9042/?consistency=ONE&token_aware=no", {})
     access = access_of(there)
-    assert (access["settings"], access["tls"]) == ([["consistency", "ONE"]], "disable")
+    assert (access["settings"], access["tls"]) == ([["consistency", "ONE"], ["token_aware", "no"]], "disable")
+    with pytest.raises(LoadError, match='settings: token_aware cannot be "never"'):
+        driver_of(replace(there, options={"token_aware": "never"}))
 
 
 STARTUP = "Exception (org.apache.cassandra.exceptions.ConfigurationException) encountered during startup: "

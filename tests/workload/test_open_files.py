@@ -32,3 +32,12 @@ def test_a_hard_limit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LoadError, match="users=5000 need 5256 open files, and this process may have 4096") as caught:
         allow_files(5000)
     assert "ulimit -Hn" in str(caught.value.hint)
+
+
+def test_what_is_only_wished_for_is_raised_as_far_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = [(300, 4096)]
+    monkeypatch.setattr(resource, "getrlimit", lambda which: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda which, wanted: limits.append(wanted))
+    allow_files(100, wished=1000)
+    allow_files(100, wished=16_000)
+    assert limits[1:] == [(1256, 4096), (4096, 4096)]

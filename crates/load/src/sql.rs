@@ -236,12 +236,21 @@ impl Params {
 
     /// All in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Param<'_>> {
-        self.slots.iter().map(|slot| match slot {
+        self.slots.iter().map(|slot| self.param(slot))
+    }
+
+    /// The one with this number, counted from 0.
+    pub fn get(&self, index: usize) -> Option<Param<'_>> {
+        self.slots.get(index).map(|slot| self.param(slot))
+    }
+
+    fn param(&self, slot: &Slot) -> Param<'_> {
+        match slot {
             Slot::Null => Param::Null,
             Slot::Int(value) => Param::Int(*value),
             Slot::Float(value) => Param::Float(*value),
             Slot::Text(range) => Param::Text(&self.text[range.clone()]),
-        })
+        }
     }
 }
 

@@ -118,7 +118,7 @@ impl Mysql {
     }
 }
 
-/// A Cassandra node and how to enter it; settings are `consistency` and `protocol`.
+/// A Cassandra node and how to enter it; settings are `consistency`, `protocol` and `token_aware`.
 #[pyclass(module = "trimtab._native", frozen)]
 pub(crate) struct Cql {
     access: cql::Access,
@@ -160,6 +160,13 @@ impl Cql {
         let driver = Self { access };
         driver.prepared(Vec::new())?;
         Ok(driver)
+    }
+
+    /// The nodes of its ring: (address, what keeps a load from it, "" for most).
+    #[pyo3(signature = (*, timeout_s = 10.0))]
+    fn nodes(&self, py: Python<'_>, timeout_s: f64) -> PyResult<Vec<(String, String)>> {
+        let (driver, limit) = (self.prepared(Vec::new())?, seconds("timeout_s", timeout_s)?);
+        py.detach(|| driver.nodes(limit)).map_err(|failure| python_error(&failure))
     }
 }
 

@@ -81,7 +81,7 @@ class Generator:
     def _prepare(self, command: Mapping[str, Any]) -> bool:
         part = Part(**command["part"])
         try:
-            _allow_files(command["files"])
+            _allow_files(command["files"], command["most_files"])
             self._load = launch(_with_password(LoadPlan(**command["plan"])), part, is_held=True)
         except ConnectionError as error:
             self._send({"is": "error", "kind": "connect", "text": str(error)})
@@ -159,10 +159,12 @@ def _with_password(plan: LoadPlan) -> LoadPlan:
     return replace(plan, access={**plan.access, "password": password})
 
 
-def _allow_files(needed: int) -> None:
+def _allow_files(needed: int, enough: int) -> None:
     """Raises this process's limit of open files as far as it may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        if hard != resource.RLIM_INFINITY and hard < needed:
-            raise ValueError(f"{needed} open files are needed, and this process may have {hard}")
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    if soft != resource.RLIM_INFINITY and soft < enough:
+        if hard != resource.RLIM_INFINITY:
+            if hard < needed:
+                raise ValueError(f"{needed} open files are needed, and this process may have {hard}")
+            enough = min(enough, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))

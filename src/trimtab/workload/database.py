@@ -75,6 +75,8 @@ def ensure(
             if reason is not None:
                 _make(store, admin, wanted, reason, report, free_bytes)
             size = store.size_bytes(admin, wanted.database)
+        if remark := store.remark():
+            report(remark)
     except ServerError as error:
         raise _failed(error, wanted.database) from error
     return Preparation(time.monotonic() - started, size, reason is None)

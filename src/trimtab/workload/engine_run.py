@@ -41,6 +41,7 @@ __all__ = [
     "to_frame",
     "to_second_log",
     "waits_of",
+    "wished_connections",
 ]
 
 _PROTOCOLS = ("postgresql", "mysql", "cql")
@@ -155,16 +156,17 @@ def access_of(endpoint: Endpoint, *, settings: Sequence[tuple[str, str]] = ()) -
         "user": endpoint.user,
         "database": endpoint.database,
         "password": store_of(endpoint).password,
-        "settings": [list(setting) for setting in settings] or _level_of(endpoint),
+        "settings": [list(setting) for setting in settings] or _node_settings(endpoint),
         "tls": _tls_mode(endpoint),
         **{name: endpoint.options.get(option) for name, option in _TLS_FILES.items()},
     }
 
 
-def _level_of(endpoint: Endpoint) -> list[list[str]]:
-    """The consistency that a node is asked for; the driver's own without one."""
-    level = endpoint.options.get("consistency") if endpoint.protocol == "cql" else None
-    return [["consistency", level]] if level else []
+def _node_settings(endpoint: Endpoint) -> list[list[str]]:
+    """What the url says of how Cassandra's nodes are asked; the driver has its own way where it says nothing."""
+    if endpoint.protocol != "cql":
+        return []
+    return [[name, endpoint.options[name]] for name in ("consistency", "token_aware") if endpoint.options.get(name)]
 
 
 _TLS_FILES = {"root_certificates": "sslrootcert", "certificate": "sslcert", "key": "sslkey"}
@@ -199,7 +201,7 @@ def start_load(plan: LoadPlan, *, endpoint: Endpoint, threads: int = 1) -> Engin
     Raises:
         LoadError: a user could not connect, or the server refuses a statement; the message has its words.
     """
-    allow_files(plan.users)
+    allow_files(plan.users, wished=wished_connections(plan))
     n_threads = min(threads, plan.users)
     try:
         load = launch(plan, Part(n_threads, 0, n_threads))
@@ -245,22 +247,33 @@ def open_files(n_connections: int) -> int:
     return n_connections + _OWN_FILES
 
 
-def allow_files(n_connections: int) -> None:
-    """Raises this process's limit of open files where so many connections need it.
+def wished_connections(plan: LoadPlan) -> int:
+    """How many connections a load may have if it can: to a ring of Cassandra each user has one to each node."""
+    return plan.users * (_RING_NODES if plan.protocol == "cql" else 1)
+
+
+_RING_NODES = 16
+"""As many nodes as most rings have at most."""
+
+
+def allow_files(n_connections: int, *, wished: int = 0) -> None:
+    """Raises this process's limit of open files where so many connections need it, and for `wished` ones as far as it goes.
 
     Raises:
         LoadError: the hard limit, which only an administrator raises, is too low.
     """
-    needed = open_files(n_connections)
+    needed, enough = open_files(n_connections), open_files(max(n_connections, wished))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= needed:
+    if soft == resource.RLIM_INFINITY or soft >= enough:
         return
-    if hard != resource.RLIM_INFINITY and hard < needed:
-        raise LoadError(
-            f"users={n_connections} need {needed} open files, and this process may have {hard}",
-            hint="raise the limit (ulimit -Hn, or LimitNOFILE of the service), or take fewer users",
-        )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    if hard != resource.RLIM_INFINITY:
+        if hard < needed:
+            raise LoadError(
+                f"users={n_connections} need {needed} open files, and this process may have {hard}",
+                hint="raise the limit (ulimit -Hn, or LimitNOFILE of the service), or take fewer users",
+            )
+        enough = min(enough, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
 
 
 def compile_scripts(

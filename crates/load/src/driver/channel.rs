@@ -1,6 +1,7 @@
 //! The stream of a connection, plain or encrypted.
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -16,6 +17,14 @@ pub(super) enum Channel {
 }
 
 impl Channel {
+    /// The address that it leads to; `None` for a socket without one.
+    pub(super) fn peer(&self) -> Option<IpAddr> {
+        match self {
+            Self::Plain(socket) => socket.peer(),
+            Self::Tls(stream) => stream.get_ref().0.peer(),
+        }
+    }
+
     /// What SCRAM binds to: a hash of the server's certificate.
     pub(super) fn end_point(&self) -> Option<Vec<u8>> {
         match self {

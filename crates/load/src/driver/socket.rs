@@ -1,7 +1,7 @@
 //! The socket under a connection: TCP or Unix, read and written without a detour.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -81,6 +81,14 @@ impl Socket {
         // SAFETY: `raw` owns its open socket, never gives it away, and always names the same one.
         let stream = unsafe { AsyncFd::register_with_interest(raw, Interest::READABLE)? };
         Ok(Self { stream, room: None })
+    }
+
+    /// The address that it leads to; `None` for a Unix socket.
+    pub(super) fn peer(&self) -> Option<IpAddr> {
+        match self.stream.get_ref() {
+            Raw::Tcp(stream) => stream.peer_addr().ok().map(|address| address.ip()),
+            Raw::Unix(_) => None,
+        }
     }
 
     /// Ready when the server has taken some of what was sent.

@@ -5,6 +5,7 @@
 //! its tests are skipped with the reason.
 
 mod cql;
+mod cql_ring;
 mod http;
 mod mysql;
 mod postgresql;

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from trimtab.errors import LoadError
 from trimtab.load import LoadPlan, Part
 from trimtab.records import Endpoint
-from trimtab.workload.engine_run import cannot_connect, cannot_start, open_files
+from trimtab.workload.engine_run import cannot_connect, cannot_start, open_files, wished_connections
 from trimtab.workload.remote.link import Link
 from trimtab.workload.remote.place import Place
 from trimtab.workload.remote.run import RemoteRun
@@ -86,9 +86,11 @@ def parts_of(users: int, threads: Sequence[int]) -> list[Part]:
 
 def _connect(links: Sequence[Link], parts: Sequence[Part], plan: LoadPlan, endpoint: Endpoint) -> None:
     for link, part in zip(links, parts, strict=True):
-        files = open_files(plan.users)
+        files, most_files = open_files(plan.users), open_files(wished_connections(plan))
         sent = plan.without_password() if link.place.is_listening else plan
-        link.tell({"do": "plan", "plan": sent.to_json(), "part": asdict(part), "files": files})
+        link.tell(
+            {"do": "plan", "plan": sent.to_json(), "part": asdict(part), "files": files, "most_files": most_files}
+        )
     for link in links:
         answer, _ = link.wait("connected", _CONNECT_S)
         if answer["is"] == "error":

@@ -156,6 +156,14 @@ class Store(ABC):
     def settle(self, session: Session) -> str:
         """Lets the server finish what a load has left to do; why that was not possible, "" when it was."""
 
+    def remark(self) -> str:
+        """What people should know of the servers that a load reaches, in a line; "" usually.
+
+        Raises:
+            LoadError: the server does not answer.
+        """
+        return ""
+
     @abstractmethod
     def data_directory(self, session: Session) -> str | None:
         """Where the server keeps its data, on its own machine; None when it does not say."""

@@ -8,7 +8,8 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -18,7 +19,7 @@ from trimtab.host import FileLock
 from trimtab.workload.server.base import MARKER_TABLE, Reason, ServerError, Session, Store
 
 if TYPE_CHECKING:
-    from trimtab._native import CqlConsole
+    from trimtab._native import Cql, CqlConsole
 
 __all__ = ["CassandraServer", "CqlSession"]
 
@@ -31,6 +32,9 @@ _STATEMENT_S = 120.0
 _COPY_S = 86_400.0
 _CALM_S = 60.0
 _POLL_S = 0.2
+_AGREEMENT_S = 10.0
+"""The other nodes of a ring learn a new schema within a second; one that is gone never does."""
+_SCHEMA = re.compile(r"\s*(?:create|alter|drop)\b", re.IGNORECASE)
 _MARK = "a copy made by Trimtab"
 _MB = 1 << 20
 
@@ -46,6 +50,7 @@ class CqlSession:
     def __init__(self, console: CqlConsole) -> None:
         self.console = console
         self.locks: list[FileLock] = []
+        self._agreement_s = _AGREEMENT_S
 
     def __enter__(self) -> Self:
         return self
@@ -58,9 +63,26 @@ class CqlSession:
             lock.release()
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows; `%s` stands for a text or a whole number."""
-        text = statement % tuple(map(_literal, parameters)) if parameters else statement
+        """The rows; `%s` stands for a text or a whole number. A change of the schema is known to all nodes at its end."""
+        rows = self._rows(statement % tuple(map(_literal, parameters)) if parameters else statement)
+        if _SCHEMA.match(statement):
+            self._agree()
+        return rows
+
+    def _rows(self, text: str) -> list[tuple[Any, ...]]:
         return _told(lambda: [tuple(row) for row in self.console.rows(text, timeout_s=_STATEMENT_S)])
+
+    def _agree(self) -> None:
+        """Waits until the other nodes have this node's schema; not again for those that did not get it in time."""
+        until = time.monotonic() + self._agreement_s
+        while True:
+            tables = (self._rows(f"SELECT schema_version FROM system.{table}") for table in ("local", "peers_v2"))
+            if len({version for rows in tables for (version,) in rows if version is not None}) < 2:
+                return
+            if time.monotonic() > until:
+                self._agreement_s = 0.0
+                return
+            time.sleep(_POLL_S)
 
     def copy(self, select: str, insert: str) -> int:
         """Writes what `select` gives with `insert`; how many rows."""
@@ -91,27 +113,48 @@ class CassandraServer(Store):
 
     def connect(self, database: str | None = None) -> CqlSession:
         """See `Store`; at consistency QUORUM."""
-        from trimtab._native import Cql, CqlConsole
+        from trimtab._native import CqlConsole
+
+        with self._reached():
+            return CqlSession(CqlConsole(self._driver(database), timeout_s=_CONNECT_S))
+
+    def _driver(self, database: str | None) -> Cql:
+        from trimtab._native import Cql
 
         there = self.endpoint
+        return Cql(
+            host=there.host,
+            port=there.port,
+            user=there.user,
+            password=there.password,
+            database=there.database if database is None else database,
+            tls=there.options.get("sslmode", "disable"),
+            root_certificates=there.options.get("sslrootcert"),
+            certificate=there.options.get("sslcert"),
+            key=there.options.get("sslkey"),
+        )
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
         try:
-            driver = Cql(
-                host=there.host,
-                port=there.port,
-                user=there.user,
-                password=there.password,
-                database=there.database if database is None else database,
-                tls=there.options.get("sslmode", "disable"),
-                root_certificates=there.options.get("sslrootcert"),
-                certificate=there.options.get("sslcert"),
-                key=there.options.get("sslkey"),
-            )
-            return CqlSession(CqlConsole(driver, timeout_s=_CONNECT_S))
+            yield
         except (OSError, ValueError) as error:
             raise LoadError(
-                f"cannot connect: endpoint={there}: {error}",
+                f"cannot connect: endpoint={self.endpoint}: {error}",
                 hint="check that the node runs and that this user may log in",
             ) from error
+
+    def remark(self) -> str:
+        """See `Store`; the nodes of a ring that a load speaks to, and why it does not speak to the others."""
+        if self.endpoint.options.get("token_aware") == "no":
+            return ""
+        with self._reached():
+            nodes = self._driver("").nodes(timeout_s=_CONNECT_S)
+        left_out = [f"{name} ({why})" for name, why in nodes if why]
+        if len(nodes) == 1:
+            return ""
+        text = f"a ring of {len(nodes)} nodes: the load sends each operation to a node that has the row"
+        return f"{text}; left out: {', '.join(left_out)}" if left_out else text
 
     @property
     def password(self) -> str | None:

@@ -31,6 +31,10 @@ pub(super) struct Prepared {
     /// The server's name of the columns that it gives; version 5 only.
     pub(super) result_id: Box<[u8]>,
     pub(super) kinds: Box<[Kind]>,
+    /// Of its table; empty where it has no parameters.
+    pub(super) keyspace: Box<str>,
+    /// Which parameters are the partition key, in the key's order; none where they are not all of it.
+    pub(super) keys: Box<[u16]>,
 }
 
 /// What all requests of a connection have in common.
@@ -134,6 +138,9 @@ pub(super) fn execute_with(prepared: &Prepared, n_values: usize, values: &[u8], 
     out.extend(values);
 }
 
+/// At which a node answers for its own tables alone.
+pub(super) const ONE: u16 = 1;
+
 /// The number of a consistency level.
 pub(super) fn consistency(name: &str) -> Option<u16> {
     const NAMES: [&str; 11] = [
@@ -161,7 +168,8 @@ mod tests {
 
     #[test]
     fn an_execution_names_its_statement_and_its_values() {
-        let prepared = Prepared { id: Box::from(*b"id"), result_id: Box::from(*b"r"), kinds: [Kind::Text].into() };
+        let (id, result_id) = (Box::from(*b"id"), Box::from(*b"r"));
+        let prepared = Prepared { id, result_id, kinds: [Kind::Text].into(), ..Prepared::default() };
         let mut params = Params::default();
         params.push_text("k");
         let mut out = Vec::new();

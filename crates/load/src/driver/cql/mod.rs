@@ -1,16 +1,23 @@
 //! Cassandra's protocol, versions 4 and 5, spoken directly: one write and one read per step on the worker's own thread.
 //!
-//! A user's connection is to one node, whichever owns the rows. Statements are prepared once per connection, and again when the
+//! A node that is alone has one connection for each user. Of a ring each user has one to each node, and sends a prepared
+//! statement whose key is known to a node that has the row. Statements are prepared once per connection, and again when the
 //! server has forgotten them. The protocol cancels nothing: an answer that nobody waits for any more is skipped when it comes.
 
 mod checksum;
 mod console;
 mod copy;
 mod encode;
+mod entry;
 mod failure;
 mod fields;
 mod kind;
+mod links;
+mod murmur3;
+mod placement;
 mod reply;
+mod ring;
+mod route;
 mod session;
 mod wire;
 
@@ -18,60 +25,62 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::encode::{Form, opcode};
-use self::failure::{ServerError, lost};
-use self::fields::Fields;
-use self::wire::Wire;
-use super::channel::Channel;
+use futures_util::future::join_all;
+use tokio::runtime::Builder;
+use tokio::sync::OnceCell;
+use tokio::time::timeout;
+
+use self::entry::{Entry, VERSIONS};
+use self::ring::{Home, Ring, Said};
 use super::socket::Address;
 use super::tls::{Tls, TlsMode};
-use super::{Driver, Failure, refused, unprepared};
+use super::{Driver, ErrorClass, Failure};
 use crate::sql::Sql;
 
 pub use self::console::CqlConsole;
+pub use self::links::RingSession;
 pub use self::session::{CqlSession, Texts};
 pub use super::access::Access;
-
-const VERSIONS: [u8; 2] = [5, 4];
 
 /// The driver for Cassandra and what speaks its protocol.
 #[derive(Clone)]
 pub struct Cql {
-    access: Arc<Access>,
+    entry: Arc<Entry>,
     address: Address,
-    tls: Option<Arc<Tls>>,
-    statements: Arc<[String]>,
-    consistency: u16,
-    /// The newest version to speak.
-    version: u8,
+    is_token_aware: bool,
+    /// Learnt once for all users of a load.
+    ring: Arc<OnceCell<Arc<Ring>>>,
 }
 
 impl Cql {
     /// Checks the settings and reads the certificates; connects nothing yet. Every connection prepares `statements`, which
-    /// [`crate::sql::SqlCommand::Prepared`] names by their index. Settings are `consistency` ("QUORUM") and `protocol`
-    /// ("5": the newest version to speak).
+    /// [`crate::sql::SqlCommand::Prepared`] names by their index. Settings are `consistency` ("QUORUM"), `protocol`
+    /// ("5": the newest version to speak) and `token_aware` ("yes": a request goes to a node that has its row).
     ///
     /// # Errors
     /// A text naming the setting that is unknown or has no such value, or the file without a usable certificate.
     pub fn new(access: Access, statements: Arc<[String]>) -> Result<Self, String> {
         let (mut level, mut version) = (encode::consistency("QUORUM"), VERSIONS.first().copied());
+        let mut is_token_aware = Some(true);
         for (name, value) in &access.settings {
             match name.as_str() {
                 "consistency" => level = encode::consistency(value),
                 "protocol" => version = VERSIONS.into_iter().find(|known| known.to_string() == *value),
+                "token_aware" => is_token_aware = yes_or_no(value),
                 _ => return Err(format!("settings: no setting can be named {name:?}")),
             }
-            if level.is_none() || version.is_none() {
+            if level.is_none() || version.is_none() || is_token_aware.is_none() {
                 return Err(format!("settings: {name} cannot be {value:?}"));
             }
         }
         if access.tls == TlsMode::Prefer {
             return Err("tls: such servers cannot be asked whether they encrypt: use disable or require".to_owned());
         }
-        let tls = Tls::new(access.tls, &access.tls_files)?.map(Arc::new);
+        let tls = Tls::new(access.tls, &access.tls_files)?;
         let address = Address::Tcp(access.host.clone(), access.port);
         let (consistency, version) = (level.unwrap_or_default(), version.unwrap_or_default());
-        Ok(Self { access: Arc::new(access), address, tls, statements, consistency, version })
+        let entry = Arc::new(Entry { access, tls, statements, consistency, version });
+        Ok(Self { entry, address, is_token_aware: is_token_aware.unwrap_or_default(), ring: Arc::default() })
     }
 
     /// A connection for a few questions, for a thread that may wait.
@@ -79,79 +88,66 @@ impl Cql {
     /// # Errors
     /// The server does not let us in, or not within `limit`.
     pub fn console(&self, limit: Duration) -> Result<CqlConsole, Failure> {
-        CqlConsole::open(self.connect(), limit)
+        CqlConsole::open(self.entry.open(&self.address), limit)
     }
 
-    async fn channel(&self) -> Result<Channel, Failure> {
-        let cannot = |error: io::Error| Failure::lost(&format!("cannot connect to {}", self.address), &error);
-        let socket = self.address.open().await.map_err(cannot)?;
-        Ok(match &self.tls {
-            None => Channel::Plain(socket),
-            Some(tls) => Channel::Tls(Box::new(tls.wrap(&self.access.host, socket).await.map_err(cannot)?)),
+    /// The nodes of the ring as a load would use them now: each with what keeps it from that, which is empty for most. For a
+    /// thread that may wait.
+    ///
+    /// # Errors
+    /// The node of the url does not let us in, or not within `limit`.
+    pub fn nodes(&self, limit: Duration) -> Result<Vec<(String, String)>, Failure> {
+        let system = |error: io::Error| Failure::without_code(ErrorClass::Other, error.to_string());
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(system)?;
+        let looking = async { timeout(limit, self.look()).await };
+        runtime.block_on(looking).unwrap_or_else(|_| {
+            let words = format!("no answer within {} s", limit.as_secs_f64());
+            Err(Failure::without_code(ErrorClass::Connect, words))
         })
     }
 
-    /// A connection that the server has let in, in the newest version that both speak.
-    async fn enter(&self) -> Result<Wire<Channel>, Failure> {
-        for version in VERSIONS.into_iter().filter(|version| *version <= self.version) {
-            let mut wire = Wire::new(self.channel().await?, version);
-            if self.start(&mut wire).await? {
-                return Ok(wire);
-            }
-        }
-        Err(Failure::protocol("the server speaks none of the protocol's versions 4 and 5"))
+    async fn look(&self) -> Result<Vec<(String, String)>, Failure> {
+        let mut home = self.entry.open(&self.address).await?;
+        let ring = self.learn(&mut home).await?;
+        let others = ring.nodes.iter().skip(1).map(|node| self.entry.open_soon(&node.address));
+        let entered = std::iter::once(Ok(home)).chain(join_all(others).await);
+        let used = ring.nodes.iter().zip(entered).map(|(node, entered)| {
+            (node.address.to_string(), entered.err().map(|failure| failure.to_string()).unwrap_or_default())
+        });
+        Ok(used.chain(ring.left_out.iter().cloned()).collect())
     }
 
-    /// Says hello; `false` where the server does not speak this version.
-    async fn start(&self, wire: &mut Wire<Channel>) -> Result<bool, Failure> {
-        let lost = |error: io::Error| lost("opening the connection", &error);
-        encode::startup(wire.begin(opcode::STARTUP, 0));
-        loop {
-            wire.finish();
-            wire.send().await.map_err(lost)?;
-            let message = wire.next().await.map_err(lost)?;
-            let body = wire.body(&message).map_err(lost)?;
-            match message.opcode {
-                opcode::ERROR => {
-                    let error = ServerError::read(body);
-                    let is_version = error.is_fatal() && message.version != wire.version;
-                    return if is_version { Ok(false) } else { Err(error.failure) };
-                }
-                opcode::READY | opcode::AUTH_SUCCESS => {
-                    wire.is_framed = wire.version >= 5;
-                    return Ok(true);
-                }
-                opcode::AUTHENTICATE => {
-                    let name = Fields(body).text().unwrap_or_default().to_owned();
-                    let Some(password) = &self.access.password else {
-                        let words = format!("the server asks for a password ({name}), and none is given");
-                        return Err(Failure::without_code(super::ErrorClass::Permission, words));
-                    };
-                    wire.is_framed = wire.version >= 5;
-                    encode::plain(&self.access.user, password, wire.begin(opcode::AUTH_RESPONSE, 0));
-                }
-                other => return Err(Failure::protocol(format!("an answer of kind {other} to a greeting"))),
-            }
-        }
+    /// What the node of a connection knows of its ring.
+    async fn learn(&self, session: &mut CqlSession) -> Result<Arc<Ring>, Failure> {
+        let said = if self.is_token_aware { Said::ask(session).await? } else { Said::default() };
+        let (address, port, ip) = (self.address.clone(), self.entry.access.port, session.peer());
+        Ok(Arc::new(Ring::of(&said, &Home { address, port, ip })))
     }
 }
 
 impl Driver for Cql {
     type Protocol = Sql;
-    type Session = CqlSession;
+    type Session = RingSession;
 
-    async fn connect(&self) -> Result<CqlSession, Failure> {
-        let wire = self.enter().await.map_err(refused)?;
-        let form = Form { version: wire.version, consistency: self.consistency };
-        let mut session = CqlSession::new(wire, form, Arc::clone(&self.statements));
-        if !self.access.database.is_empty() {
-            let name = self.access.database.replace('"', "\"\"");
-            session.execute(&format!("USE \"{name}\"")).await.map_err(refused)?;
+    async fn connect(&self) -> Result<RingSession, Failure> {
+        if let Some(ring) = self.ring.get().filter(|ring| ring.has_choice()) {
+            return RingSession::open(&self.entry, ring, None).await;
         }
-        for index in 0..self.statements.len() {
-            session.prepare(index).await.map_err(unprepared)?;
+        let mut home = self.entry.open(&self.address).await?;
+        let ring = self.ring.get_or_try_init(|| self.learn(&mut home)).await?;
+        if ring.has_choice() {
+            RingSession::open(&self.entry, ring, Some(home)).await
+        } else {
+            Ok(RingSession::alone(home))
         }
-        Ok(session)
+    }
+}
+
+fn yes_or_no(text: &str) -> Option<bool> {
+    match text {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
     }
 }
 
@@ -171,6 +167,7 @@ mod tests {
         };
         assert_eq!(refusal(with("consistency", "MOST")), "settings: consistency cannot be \"MOST\"");
         assert_eq!(refusal(with("protocol", "3")), "settings: protocol cannot be \"3\"");
+        assert_eq!(refusal(with("token_aware", "1")), "settings: token_aware cannot be \"1\"");
         assert_eq!(refusal(with("timeout", "3")), "settings: no setting can be named \"timeout\"");
         let access = Access { tls: TlsMode::Prefer, ..Access::default() };
         assert_eq!(refusal(access), "tls: such servers cannot be asked whether they encrypt: use disable or require");

@@ -141,9 +141,11 @@ pub(super) fn prepared(body: &[u8], version: u8) -> Option<Prepared> {
     let flags = fields.i32()?;
     let n_params = fields.count()?;
     let n_keys = fields.count()?;
-    fields.bytes(2 * n_keys)?;
+    let keys = (0..n_keys).map(|_| fields.u16()).collect::<Option<_>>()?;
+    let mut ahead = fields;
+    let keyspace = if flags & HAS_COMMON_TABLE != 0 { Box::from(ahead.text()?) } else { Box::default() };
     let kinds = columns(&mut fields, flags, n_params)?;
-    Some(Prepared { id, result_id, kinds: kinds.into() })
+    Some(Prepared { id, result_id, kinds: kinds.into(), keyspace, keys })
 }
 
 #[cfg(test)]
@@ -179,6 +181,19 @@ mod tests {
         assert_eq!(failed(&rows(&[])).message, "0 rows instead of 1 to 2");
         assert_eq!(failed(&sound[..sound.len() - 1]).class, ErrorClass::Protocol);
         assert_eq!(judged(&VOID.to_be_bytes(), expect()), Ok(1));
+    }
+
+    #[test]
+    fn a_prepared_statement_tells_its_keyspace_and_its_key() {
+        let mut body = PREPARED.to_be_bytes().to_vec();
+        body.extend(b"\0\x02id");
+        body.extend([HAS_COMMON_TABLE, 2, 1].map(i32::to_be_bytes).concat());
+        body.extend(b"\0\x01\0\x02ks\0\x01t\0\x01v\0\x09\0\x01k\0\x0d");
+        let found = prepared(&body, 4).expect("whole");
+        assert_eq!((&*found.keyspace, &*found.keys, &*found.kinds), ("ks", &[1][..], &[Kind::Int, Kind::Text][..]));
+        for n in 0..body.len() {
+            assert!(prepared(&body[..n], 4).is_none(), "{n}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One connection at work: its prepared statements, and requests as messages.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::encode::{self, Form, Prepared, opcode};
@@ -38,6 +39,11 @@ impl CqlSession {
         Self { wire, form, texts, statements, stream: 0, is_waiting: false, n_abandoned: 0, is_lost: false }
     }
 
+    /// The address that it leads to.
+    pub(super) fn peer(&self) -> Option<IpAddr> {
+        self.wire.stream().peer()
+    }
+
     /// The version of the protocol that is spoken.
     pub fn version(&self) -> u8 {
         self.form.version
@@ -70,6 +76,19 @@ impl CqlSession {
                 return Ok(found);
             }
         }
+    }
+
+    /// The same of tables that each node has for itself, whatever consistency is asked for elsewhere.
+    pub(super) async fn own_rows(&mut self, text: &str) -> Result<Texts, Failure> {
+        let consistency = std::mem::replace(&mut self.form.consistency, encode::ONE);
+        let rows = self.rows(text).await;
+        self.form.consistency = consistency;
+        rows
+    }
+
+    /// A statement that was prepared.
+    pub(super) fn statement(&self, index: usize) -> Option<&Prepared> {
+        self.statements.get(index)
     }
 
     /// Prepares a statement, anew if the server has forgotten it; they are counted from 1 in texts for people.

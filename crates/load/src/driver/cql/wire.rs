@@ -72,6 +72,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
+    pub(super) fn stream(&self) -> &S {
+        &self.stream
+    }
+
     /// Starts a message: its body goes into the buffer that is returned; `finish` ends it.
     pub(super) fn begin(&mut self, opcode: u8, stream: i16) -> &mut Vec<u8> {
         self.message.clear();
