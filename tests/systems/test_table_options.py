@@ -6,16 +6,20 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from trimtab import plugins
-from trimtab.errors import TargetError, UsageError
+from trimtab.errors import RestoreError, TargetError, UsageError
+from trimtab.host import LocalHost
 from trimtab.space import Config, RestartClass, SafetyClass
-from trimtab.systems import table_channel
+from trimtab.study.recovery import _write_out
+from trimtab.systems import Own, Snapshot, table_channel
 from trimtab.systems.catalog import Channel
-from trimtab.systems.files import file_digest
+from trimtab.systems.file_channel import FileChannel
+from trimtab.systems.file_undo import Place, Undo
+from trimtab.systems.files import file_digest, file_to_json
 from trimtab.systems.table_channel import TableChannel
 from trimtab.systems.table_options import (
     NoTableError,
@@ -259,3 +263,79 @@ def test_a_file_that_names_no_table_is_refused(tmp_path: Path, text: str) -> Non
 def test_a_table_takes_the_place_of_no_other_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a table, and this channel is a file"):
         target(tmp_path, files={"yaml": "cql:shop.orders"}, run="true")
+
+
+class Program:
+    """Stands for the node's process; notes what is done to it."""
+
+    no_restart = ""
+    instance = "1"
+
+    def __init__(self, node: Node, *, is_up: bool) -> None:
+        self._node, self._is_up = node, is_up
+        self.done: list[str] = []
+
+    def is_up(self) -> bool:
+        return self._is_up
+
+    def was_stopped(self) -> bool:
+        return not self._is_up
+
+    def ensure_up(self) -> None:
+        assert not self._node.statements, "the table is asked for while the node is down"
+        self.done.append("start")
+        self._is_up = True
+
+    def health(self) -> None:
+        if not self._is_up:
+            raise TargetError("the program is down", hint="see its log")
+
+    def reload(self) -> None:
+        self.done.append("reload")
+
+
+def undone(node: Node, channel: TableChannel, file: Path, *, is_up: bool, meddled: bool = False) -> Program:
+    """Both a file and the table are changed, and taken back."""
+    codec = Channel(codec="keyvalue")
+    conf = FileChannel("conf", codec, file, LocalHost(), {})
+    file.write_text("level = 3\n")
+    channels = (conf, channel)
+    files = {str(each.path): file_to_json(each.read()) for each in channels}
+    found = Snapshot(target="db", kind="cassandra", reach={}, files=files, picture={"instance": "0"})
+    conf.put(conf.changed(conf.read(), {"level": "9"}))
+    channel.put(channel.changed(channel.read(), {"compaction.class": LEVELS}))
+    left = {str(each.path): file_digest(each.read()) for each in channels}
+    own = Own(texts={"level": ["9"], "table_compaction": [LEVELS]}, picture={"files": left})
+    if meddled:
+        file.write_text("level = 9\nother = 1\n")
+    node.statements.clear()
+    program = Program(node, is_up=is_up)
+    places = {"level": Place(conf, "level"), "table_compaction": Place(channel, "compaction.class")}
+    Undo(cast(Any, program), places, ["table_compaction"]).bring_back(found, own, lambda: None)
+    return program
+
+
+def test_a_node_that_is_down_is_started_before_its_table_is_put_back(
+    node: Node, channel: TableChannel, tmp_path: Path
+) -> None:
+    assert undone(node, channel, tmp_path / "up", is_up=True).done == ["reload"]
+    assert lines(node) == LINES
+    assert undone(node, channel, tmp_path / "down", is_up=False).done == ["start"]
+    assert lines(node) == LINES
+    assert (tmp_path / "down").read_text() == "level = 3\n"
+
+
+def test_a_node_that_somebody_has_stopped_and_changed_keeps_the_undo_open(
+    node: Node, channel: TableChannel, tmp_path: Path
+) -> None:
+    with pytest.raises(RestoreError, match="values that Trimtab set are in it") as caught:
+        undone(node, channel, tmp_path / "conf", is_up=False, meddled=True)
+    assert "trimtab recover" in (caught.value.hint or "")
+
+
+def test_what_is_written_out_says_the_statement(channel: TableChannel, node: Node, tmp_path: Path) -> None:
+    found = Snapshot(target="db", kind="cassandra", reach={}, files={"cql:shop.orders": file_to_json(channel.read())})
+    files = _write_out(tmp_path, "study", "tune", [(found, Own())])
+    assert [file.name for file in files] == ["1-cql:shop.orders", "README.txt"]
+    assert files[0].read_text() == LINES
+    assert '\n  ALTER TABLE "shop"."orders" WITH bloom_filter_fp_chance = 0.01 AND caching =' in files[1].read_text()

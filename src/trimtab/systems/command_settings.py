@@ -27,7 +27,9 @@ class CommandSettings(ServerSettings, ABC):
     )
     port: int | None = Field(None, gt=0, lt=65536, description="its port, with `embedded`; default: a free one")
     files: dict[str, str] = Field(
-        default_factory=dict, description="channel of the catalogue -> the file to use instead of the one named there"
+        default_factory=dict,
+        description="channel of the catalogue -> the file to use instead of the one named there; for options of Cassandra's "
+        'tables also a table, "cql:KEYSPACE.TABLE"',
     )
     run: str | None = Field(
         None,
