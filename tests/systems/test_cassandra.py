@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.needs import IS_FULL
+from tests.systems.cassandra_tables import LEVELED, TableChecks, make_orders, orders, shop, with_option
 from tests.systems.private import killed, with_line
 from trimtab import plugins
 from trimtab.errors import ApplyError, InternalError, LoadError, TargetError
@@ -29,6 +30,8 @@ from trimtab.workload.engine_run import access_of, driver_of
 from trimtab.workload.server import ServerError, server_of, store_of
 from trimtab.workload.ycsb import YcsbWorkload
 
+__all__ = ["orders"]
+
 CHANGES = Config(
     {
         "concurrent_reads": 48,
@@ -36,6 +39,7 @@ CHANGES = Config(
         "compaction_throughput": 128,
         "MaxHeapSize": 448 << 20,
         "InitialHeapSize": 448 << 20,
+        "table_chunk_length": "64",
     }
 )
 OTHER = Config({"concurrent_writes": 24, "key_cache_save_period": 3600})
@@ -90,8 +94,8 @@ def quiet(_text: str) -> None:
 @pytest.mark.service
 @pytest.mark.slow
 @pytest.mark.needs("cassandra", "java")
-class TestNode:
-    """The last test restarts the node; all others change no setting."""
+class TestNode(TableChecks):
+    """The last test restarts the node; all others change nothing that needs a restart."""
 
     def test_the_catalogue_knows_what_the_node_has(self, node: Any) -> None:
         states = {name: state for name, state in node.states().items() if node.catalog.channel_of(name) == "yaml"}
@@ -244,6 +248,32 @@ class TestPrivate(TargetSuite):
             locked=("commitlog_sync", "batch"),
             crash=partial(killed, target),
             meddle=partial(with_line, file, b"# by hand\n"),
+            state_dir=state_dir,
+        )
+        target.close()
+
+
+@pytest.mark.service
+@pytest.mark.full
+@pytest.mark.needs("cassandra", "java")
+class TestUsersTable(TargetSuite):
+    """Knobs that are options of a table of somebody else's; its node is not ours to restart."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def subject(cls, node: Any, state_dir: Path) -> Iterator[Subject]:
+        make_orders(node)
+        target = shop(node, state_dir, unlock=["semantics"])
+        target.open()
+        yield Subject(
+            target=target,
+            again=lambda: shop(node, state_dir / "other", unlock=["semantics"]),
+            reattach=lambda snapshot: type(target).from_snapshot(snapshot, state_dir=state_dir),
+            changes=LEVELED,
+            other=Config({"table_bloom_filter_fp_chance": 0.1}),
+            refused=("table_min_index_interval", 100_000),
+            locked=("concurrent_reads", 48),
+            meddle=partial(with_option, node, "caching = {'keys': 'NONE', 'rows_per_partition': 'NONE'}", "caching"),
             state_dir=state_dir,
         )
         target.close()

@@ -13,6 +13,7 @@ from trimtab.study.rollback_point import RollbackPoint, applied_points, point_of
 from trimtab.study.running import sweep_running
 from trimtab.systems import Own, Snapshot
 from trimtab.systems.files import file_from_json
+from trimtab.systems.table_options import statement_for, table_of, values_of
 from trimtab.trial import Entry, Journal, reattach, undo
 from trimtab.trial.entry import MAX_RESTARTS, RETRY
 
@@ -325,6 +326,14 @@ def _write_out(folder: Path, study: str, purpose: str, parts: Sequence[tuple[Sna
             path.write_bytes(copy.content)
             path.chmod(0o600)
             written.append(path)
+            if (table_name := table_of(name)) is not None:
+                statement = statement_for(table_name, values_of(copy.content.decode("latin-1")))
+                lines += [
+                    f"{name}: its options lie here as {path.name}. To put them back, with cqlsh:",
+                    f"  {statement};",
+                    "",
+                ]
+                continue
             lines += [
                 f"{name}: lies here as {path.name}. To put it back while the server is down, or before a restart:",
                 f"  install -m {copy.mode:o} -o {copy.uid} -g {copy.gid} {path.name} {name}",

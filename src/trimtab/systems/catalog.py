@@ -59,6 +59,8 @@ class Channel(BaseModel):
         read: command that prints the values in use; with {pid} of the running process, asked once in its life.
         prints: how it prints them: one of `PRINTS`.
         tells_all: whether it names every setting that the program has; others are locked.
+        tables: whether its values are options of Cassandra's tables: of those that a load makes, for which the file is Trimtab's
+            own, or of a table that a study file names in its place, `cql:KEYSPACE.TABLE`. They count at once.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -71,6 +73,7 @@ class Channel(BaseModel):
     read: str = ""
     prints: str = ""
     tells_all: bool = False
+    tables: bool = False
 
     @model_validator(mode="after")
     def _has_codec(self) -> Self:
@@ -84,6 +87,8 @@ class Channel(BaseModel):
             raise ValueError(f"{error.message}; {error.hint}") from error
         if bool(self.read) != bool(self.prints) or (self.tells_all and not self.read):
             raise ValueError("read and prints go together; tells_all needs them")
+        if self.tables and (self.codec != "keyvalue" or self.read):
+            raise ValueError('tables = true goes with codec = "keyvalue", and without read')
         if self.prints and self.prints not in PRINTS:
             raise ValueError(f"unknown prints={self.prints!r}; use one of: {', '.join(PRINTS)}")
         return self

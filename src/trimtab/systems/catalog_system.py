@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 from trimtab.errors import UsageError
 from trimtab.host import FileCopy, machine_mark
 from trimtab.records import Context, Endpoint, Play
-from trimtab.space import Config, Knob, RestartClass, Value
+from trimtab.space import Config, Knob, RestartClass, SafetyClass, Value
 from trimtab.systems.account import cache_root
 from trimtab.systems.base import KnobState
 from trimtab.systems.catalog import Catalog, parse_catalog
@@ -23,7 +23,7 @@ from trimtab.systems.doctor import disk_lines, knob_line, restart_line
 from trimtab.systems.embedded_table import EmbeddedTable
 from trimtab.systems.file_change import Files, Words
 from trimtab.systems.file_channel import FileChannel, file_lines
-from trimtab.systems.file_knobs import inactive, knob_of, lock_reason, unknown_value, vendor_range
+from trimtab.systems.file_knobs import inactive, knob_of, lock_reason, unknown_choice, unknown_value, vendor_range
 from trimtab.systems.file_undo import Place
 from trimtab.systems.files import file_digest, file_from_json
 from trimtab.systems.gate import harm_of_file
@@ -37,6 +37,8 @@ from trimtab.systems.picture import Picture
 from trimtab.systems.plays import fitting_plays, play_facts
 from trimtab.systems.settings import full_path
 from trimtab.systems.system import System
+from trimtab.systems.table_channel import OwnTables, TableChannel
+from trimtab.systems.table_options import NoTableError, option_of, table_of, with_clause
 from trimtab.units import format_duration
 
 __all__ = ["CatalogSystem"]
@@ -137,7 +139,10 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             for knob in self.catalog.knob
             if self.catalog.channel_of(knob) == name
         }
-        return FileChannel(name, self.catalog.channel[name], path, self._reach.host, defaults)
+        table = self.catalog.channel[name]
+        if (named := table_of(str(path))) is not None:
+            return TableChannel(name, table, path, named, lambda: self._reach.filled("{url}"))
+        return (OwnTables if table.tables else FileChannel)(name, table, path, self._reach.host, defaults)
 
     @cached_property
     def _example(self) -> Bounds:
@@ -154,9 +159,17 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def _knob(self, name: str, bounds: Bounds) -> Knob:
         key = name, tuple(bounds.values())
         if key not in self._knobs:
-            must_restart = self._reach.runs and self.settings.reload is None
-            self._knobs[key] = knob_of(name, self.catalog.knob[name], bounds, must_restart=must_restart)
+            entry, is_table = self.catalog.knob[name], self.catalog.channel[self.catalog.channel_of(name)].tables
+            must_restart = self._reach.runs and self.settings.reload is None and not is_table
+            knob = knob_of(name, entry, bounds, must_restart=must_restart)
+            if is_table and self._is_users_table(name) and knob.safety is SafetyClass.PERFORMANCE:
+                knob = replace(knob, safety=SafetyClass.SEMANTICS)
+            self._knobs[key] = knob
         return self._knobs[key]
+
+    def _is_users_table(self, name: str) -> bool:
+        """Whether a knob is an option of a table of the user's, whose schema is not ours."""
+        return table_of(str(self._paths[self.catalog.channel_of(name)])) is not None
 
     def _example_knob(self, name: str) -> Knob:
         return self._knob(name, self._example)
@@ -196,12 +209,13 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                 states[name] = KnobState(
                     knob=knob,
                     running=running,
-                    source="configuration file" if located is not None else "default",
+                    source=channel.keeps if located is not None else "default",
                     source_file=f"{channel.path}:{located.line}" if located is not None else "",
                     is_curated=True,
                     lock_reason=missing
                     or self._says.lacks(name, in_use)
                     or (self._no_place(channel, copy, knob, address) if located is None else "")
+                    or (unknown_choice(knob, running) if channel.is_live else "")
                     or unknown_value(self.catalog.knob[name], knob, running)
                     or lock_reason(knob, self.settings.unlock, no_restart),
                     vendor_low=low,
@@ -264,8 +278,29 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def endpoint(self) -> Endpoint:
         """How a load reaches it: commands may use the values in use as {NAME}."""
         found = self._reach.endpoint()
-        values = {f"value.{name}": self._literal(state.knob, state.running) for name, state in self.states().items()}
-        return replace(found, options={**found.options, **values})
+        states = self.states()
+        values = {f"value.{name}": self._literal(state.knob, state.running) for name, state in states.items()}
+        return replace(found, options={**found.options, **values, **self._table_options(states)})
+
+    def _table_options(self, states: Mapping[str, KnobState]) -> Mapping[str, str]:
+        """How a load is to make its own tables, and the knobs that make them unlike others; {} where it need not ask."""
+        own = next((channel for channel in self._channels if isinstance(channel, OwnTables)), None)
+        if own is None:
+            return {}
+        values = {name: state.running for name, state in states.items()}
+        texts = self._whole_options(own, values)
+        plain = self._whole_options(own, {**values, **{n: states[n].knob.default for n in self._knobs_of(own)}})
+        is_plain = {n: texts.get(at := self._places[n].address) == plain.get(at) for n in self._knobs_of(own)}
+        changed = [f"{name}={values[name]}" for name, is_same in is_plain.items() if not is_same]
+        return {"tables": with_clause(texts), "tables.changed": ", ".join(changed)}
+
+    def _knobs_of(self, channel: FileChannel) -> list[str]:
+        return [name for name, place in self._places.items() if place.channel is channel]
+
+    def _whole_options(self, channel: FileChannel, values: Mapping[str, Value]) -> dict[str, str]:
+        """Address -> text of all options of the channel that have an effect with these values of all knobs."""
+        mine = {name: values.get(name, self._example_knob(name).default) for name in self._knobs_of(channel)}
+        return self._files.texts_for(channel, mine, inactive(mine, values, self._example_knob))
 
     def counters(self) -> Mapping[str, float]:
         """What it counts of its own work, where a command tells."""
@@ -273,7 +308,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
 
     def notes(self) -> tuple[str, ...]:
         """What people should know before tuning starts."""
-        if not self._reach.runs or self.settings.read is not None or self._reach.began_after(self._files.files):
+        read_at_start = [each.path for each in self._channels if not self.catalog.channel[each.name].tables]
+        if not self._reach.runs or self.settings.read is not None or self._reach.began_after(read_at_start):
             return ()
         return (
             "the configuration files were written after the program began: it may use other values than they say."
@@ -291,11 +327,15 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def fragment(self, config: Config) -> str:
         """`config` in the syntax of the program's files, one part for each file."""
         parts = []
-        off = inactive(config, self._base.values if self._base is not None else {}, self._example_knob)
+        found = self._base.values if self._base is not None else {}
+        off = inactive(config, found, self._example_knob)
         for channel in self._channels:
             if texts := self._files.texts_for(channel, config, off):
                 names = {place.address: name for name, place in self._places.items() if place.channel is channel}
                 parts.append(channel.fragment(texts, names))
+                if isinstance(channel, OwnTables):
+                    whole, options = self._whole_options(channel, {**found, **config}), {*map(option_of, texts)}
+                    parts.append(channel.statement({at: t for at, t in whole.items() if option_of(at) in options}))
         return "".join(parts)
 
     def _folders(self) -> Iterator[Path]:
@@ -352,9 +392,28 @@ def _paths(
             raise UsageError(
                 f"[target.{name}] lacks the path of channel={channel!r}", hint=f'add files = {{ {channel} = "/path" }}'
             )
-        found[channel] = Path(full_path(text, Path(where).parent))
+        found[channel] = _place_of(name, channel, text, table.tables, where)
         if harm := harm_of_file(str(found[channel])):
             raise UsageError(
                 f"[target.{name}] file={str(found[channel])!r} may not be changed: {harm}", hint="no option opens it"
             )
     return found
+
+
+def _place_of(name: str, channel: str, text: str, is_tables: bool, where: str) -> Path:
+    """An absolute path, or the name of a table where the channel may have one.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    try:
+        is_table = table_of(text) is not None
+    except NoTableError as error:
+        raise UsageError(
+            f"[target.{name}] files {channel}: {error}", hint='name your table: "cql:KEYSPACE.TABLE"'
+        ) from error
+    if is_table and not is_tables:
+        raise UsageError(
+            f"[target.{name}] files {channel}={text!r} is a table, and this channel is a file", hint="give its path"
+        )
+    return Path(text) if is_table else Path(full_path(text, Path(where).parent))

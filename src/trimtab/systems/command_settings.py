@@ -10,6 +10,7 @@ from typing import ClassVar, Self
 from pydantic import Field, field_validator, model_validator
 
 from trimtab.systems.settings import ServerSettings, full_path
+from trimtab.systems.table_options import TABLE
 
 __all__ = ["CommandSettings"]
 
@@ -26,7 +27,9 @@ class CommandSettings(ServerSettings, ABC):
     )
     port: int | None = Field(None, gt=0, lt=65536, description="its port, with `embedded`; default: a free one")
     files: dict[str, str] = Field(
-        default_factory=dict, description="channel of the catalogue -> the file to use instead of the one named there"
+        default_factory=dict,
+        description="channel of the catalogue -> the file to use instead of the one named there; for options of Cassandra's "
+        'tables also a table, "cql:KEYSPACE.TABLE"',
     )
     run: str | None = Field(
         None,
@@ -108,6 +111,9 @@ class CommandSettings(ServerSettings, ABC):
 
     def with_full_paths(self, directory: Path) -> Self:
         """See `ServerSettings`."""
-        return self.model_copy(
-            update={"files": {name: full_path(text, directory) for name, text in self.files.items()}}
-        )
+        return self.model_copy(update={"files": {name: _full(text, directory) for name, text in self.files.items()}})
+
+
+def _full(text: str, directory: Path) -> str:
+    """A path from the study file's folder; the name of a table stays as it is."""
+    return text if text.startswith(TABLE) else full_path(text, directory)

@@ -98,8 +98,10 @@ def cql_rows(url: str, statement: str) -> Sequence[Sequence[str | None]]:
             f"the node at {url!r} does not let this user in: {error}",
             hint="give the user in url, and its password in ~/.cassandra/credentials, as for cqlsh",
         ) from error
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise TargetError(f"the node at {url!r} does not answer: {error}", hint="see its log") from error
+    except ValueError as error:
+        raise TargetError(f"the node at {url!r} refuses {statement!r}: {error}", hint="see its log") from error
 
 
 def cql_settings(url: str) -> str:

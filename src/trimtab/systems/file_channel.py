@@ -33,7 +33,12 @@ class FileChannel:
     Attributes:
         name, path, codec: the same.
         is_lasting: whether what is written outlives a restart of the machine.
+        is_live: whether it is no file, but is read from the running system and written to it.
+        keeps: what it is, for people.
     """
+
+    is_live = False
+    keeps = "configuration file"
 
     def __init__(self, name: str, table: Channel, path: Path, host: LocalHost, defaults: Mapping[str, str]) -> None:
         self.name = name
@@ -61,6 +66,14 @@ class FileChannel:
             return f"this kernel has no file={str(self.path)!r}"
         can_write = os.access(self.path, os.W_OK, effective_ids=True)
         return "" if can_write else f"file={str(self.path)!r} may only be written by root"
+
+    def told(self) -> tuple[str, bool, str]:
+        """(check, is_fine, explanation) for doctor.
+
+        Raises:
+            TargetError: it cannot be read.
+        """
+        return f"file {self.name}", True, f"{self.path} ({self.codec.name})"
 
     def values(self, copy: FileCopy | None, addresses: Sequence[str]) -> dict[str, Located]:
         """Those of `addresses` that the file has.
@@ -189,9 +202,9 @@ def file_lines(channels: Sequence[FileChannel]) -> list[tuple[str, bool, str]]:
     """(check, is_fine, explanation) of the files of a system; those of the kernel, which are many, in one line.
 
     Raises:
-        TargetError: a file of the kernel cannot be read.
+        TargetError: one that is looked at cannot be read.
     """
-    lines = [(f"file {each.name}", True, f"{each.path} ({each.codec.name})") for each in channels if each.is_lasting]
+    lines = [each.told() for each in channels if each.is_lasting]
     kernel = [each for each in channels if not each.is_lasting]
     if kernel:
         locked = [reason for each in kernel if (reason := each.missing(each.read()))]

@@ -10,7 +10,7 @@ from trimtab.systems.catalog import CatalogKnob
 from trimtab.systems.overlay import Bounds
 from trimtab.units import unit_factor
 
-__all__ = ["inactive", "knob_of", "lock_reason", "unknown_value", "vendor_range"]
+__all__ = ["inactive", "knob_of", "lock_reason", "unknown_choice", "unknown_value", "vendor_range"]
 
 
 def knob_of(name: str, entry: CatalogKnob, bounds: Bounds, *, must_restart: bool) -> Knob:
@@ -97,6 +97,13 @@ def unknown_value(entry: CatalogKnob, knob: Knob, running: Value) -> str:
     if entry.hard is None or isinstance(running, str | bool) or running in knob.special:
         return ""
     if entry.hard[0] <= running <= entry.hard[1]:
+        return ""
+    return f"its value as found, {running}, is not one that the catalogue knows"
+
+
+def unknown_choice(knob: Knob, running: Value) -> str:
+    """Why a choice that the catalogue does not have is left alone: its author knew what for; "" when it has it."""
+    if not knob.choices or running in knob.choices:
         return ""
     return f"its value as found, {running}, is not one that the catalogue knows"
 

@@ -75,18 +75,24 @@ class Undo:
 
     def bring_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> bool:
         """Files without ours, and a program that serves; it is restarted at once for a value of ours that it may be using."""
-        for channel in self._channels:
+        files, live = ([each for each in self._channels if each.is_live is is_live] for is_live in (False, True))
+        for channel in files:
             self._file_back(channel, snapshot, own)
-        self._is_as_found = all(
-            _content(channel.read()) == _content(_found(snapshot, channel)) for channel in self._channels
-        )
+        self._is_as_found = all(_content(channel.read()) == _content(_found(snapshot, channel)) for channel in files)
         if not self._is_as_found and own.is_whole and self._lifecycle.was_stopped():
+            if any(place.channel.is_live for name, place in self._places.items() if name in own.texts):
+                raise RestoreError(
+                    "the program is down, its files were changed by somebody else since, and values that Trimtab set are in it",
+                    hint="start it when that is ready, then run `trimtab recover`",
+                )
             raise LeftDownError(
                 "the program is down, and its files were changed by somebody else since",
                 hint="start it when that is ready",
             )
         must_restart = self._is_as_found and bool(self._waiting(snapshot, own))
         self._is_done = self._into_effect(own, restarts, must_restart)
+        for channel in live:
+            self._file_back(channel, snapshot, own)
         return self._is_done
 
     def _file_back(self, channel: FileChannel, snapshot: Snapshot, own: Own) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from trimtab.errors import UsageError
+from trimtab.errors import LoadError, UsageError
 from trimtab.records import Context, Cycle, DataRights, Endpoint, Visit
 from trimtab.workload.base import (
     ArrivingWorkload,
@@ -50,7 +50,9 @@ _MOST = 1_000_000
 class _Under:
     """The workload of one context: its data is made ready once, and not touched between runs, unless `is_fresh`."""
 
-    def __init__(self, inner: Workload, context: Context, ready: dict[str, Workload], is_fresh: bool) -> None:
+    def __init__(
+        self, inner: Workload, context: Context, ready: dict[str, tuple[Workload, str]], is_fresh: bool
+    ) -> None:
         self.inner, self.kind, self.protocols = inner, inner.kind, inner.protocols
         self.context, self._ready, self._is_fresh = context, ready, is_fresh
 
@@ -73,21 +75,31 @@ class _Under:
         return self if inner is self.inner else _Under(inner, self.context, self._ready, self._is_fresh)
 
     def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
-        """The start state, once for all contexts that share it."""
+        """The start state, once for all contexts that share it.
+
+        Raises:
+            LoadError: it was written under other options of tables than the target says now, and is not written again.
+        """
         if not isinstance(self.inner, ResettableWorkload):
             return None
         place = str(getattr(getattr(self.inner, "database", None), "name", ""))
+        tables = endpoint.options.get("tables.changed", "")
         if place in self._ready and not self._is_fresh:
+            if self._ready[place][1] != tables:
+                raise LoadError(
+                    f"options of tables ({tables or 'as found'}) would not show: the data was written before they were set",
+                    hint=f'give {_NAME} data = "fresh", or tune no options of tables',
+                )
             return None
         state = self.inner.reset(endpoint, report)
-        self._ready[place] = self.inner
+        self._ready[place] = self.inner, tables
         return state if state is None or self._is_fresh else replace(state, is_once=True)
 
     def clean_up(self, endpoint: Endpoint) -> None:
         """What was made ready for any context goes."""
         made = list(self._ready.values())
         self._ready.clear()
-        for inner in made:
+        for inner, _ in made:
             if isinstance(inner, ResettableWorkload):
                 inner.clean_up(endpoint)
 
@@ -100,7 +112,7 @@ class CycledWorkload:
     """
 
     def __init__(self, inner: Sequence[Workload], visits: Sequence[Visit], most: int, *, is_fresh: bool) -> None:
-        ready: dict[str, Workload] = {}
+        ready: dict[str, tuple[Workload, str]] = {}
         self.cycle = Cycle(visits=tuple(visits), most=most)
         self._under = [_Under(w, v.context, ready, is_fresh) for w, v in zip(inner, visits, strict=True)]
         self.kind, self.protocols = inner[0].kind, inner[0].protocols

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trimtab.errors import UsageError
+from trimtab.errors import LoadError, UsageError
 from trimtab.records import Endpoint
 from trimtab.workload.base import StartState
 from trimtab.workload.database import clone, drop_clone
@@ -57,9 +57,14 @@ class RunDatabase:
         """A fresh copy for the next run; None when runs use the data itself.
 
         Raises:
-            LoadError: the data cannot be copied.
+            LoadError: the data cannot be copied, or must be for what the target says of tables, and is not.
         """
         if not self.is_copied:
+            if changed := endpoint.options.get("tables.changed"):
+                raise LoadError(
+                    f"{changed}: would not show, because runs use database={self.data} as it was written",
+                    hint='add start_state = "template" to [workload]: each run then has a copy that is written with them',
+                )
             return None
         seconds = clone(endpoint, self.data, self.name, report)
         return StartState("copy of a template database", seconds, f"{self.data} copied to {self.name}")

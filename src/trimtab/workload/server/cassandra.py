@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from trimtab.errors import InternalError, LoadError
+from trimtab.errors import AnswerError, InternalError, LoadError
 from trimtab.host import FileLock
 from trimtab.workload.server.base import MARKER_TABLE, Reason, ServerError, Session, Store
 
@@ -240,7 +240,27 @@ class CassandraServer(Store):
                 continue
             made = re.sub(r"^(CREATE TABLE )\S+?\.", rf"\g<1>{_quoted(copy)}.", text, count=1)
             session.execute(re.sub(r"comment = '[^']*'", f"comment = '{_MARK}'", made, count=1))
+            self._give_options(session, copy, table)
             self._copy_rows(session, source, copy, table)
+            # A node flushes a table whose schema has changed: what the run reads is in files, which the options are about.
+            session.execute(f"ALTER TABLE {_quoted(copy)}.{_quoted(table)} WITH comment = '{_MARK}, whole'")
+
+    def _give_options(self, session: Session, copy: str, table: str) -> None:
+        """Those that the target says for tables of a load, before the rows are written.
+
+        Raises:
+            AnswerError: the node refuses them.
+        """
+        options = self.endpoint.options.get("tables")
+        if not options:
+            return
+        try:
+            session.execute(f"ALTER TABLE {_quoted(copy)}.{_quoted(table)} WITH {options}")
+        except ServerError as error:
+            raise AnswerError(
+                f"the node refuses the options of table {copy}.{table}: {options}: {error.message}",
+                hint="leave the knob out that it does not know, or give it another range",
+            ) from error
 
     def _described(self, session: Session, database: str) -> list[tuple[str, str, str]]:
         rows = session.execute(f"DESCRIBE KEYSPACE {_quoted(database)}")
@@ -259,16 +279,23 @@ class CassandraServer(Store):
 
     def is_clone(self, session: Session, database: str) -> bool:
         """Marked in its tables' comments, or so empty that nobody misses it."""
-        return all(comment == _MARK for comment in self._tables(session, database).values())
+        return all(comment.startswith(_MARK) for comment in self._tables(session, database).values())
 
     def settle(self, session: Session) -> str:
-        """Waits until no compaction is under way, a minute at most."""
+        """Waits until nothing is flushed or compacted, a minute at most."""
         until = time.monotonic() + _CALM_S
-        while session.execute("SELECT keyspace_name FROM system_views.sstable_tasks"):
+        while self._flushes(session) or session.execute("SELECT keyspace_name FROM system_views.sstable_tasks"):
             if time.monotonic() > until:
-                return f"compactions are still under way after {_CALM_S:g} s: the next run begins during them"
+                return (
+                    f"flushes or compactions are still under way after {_CALM_S:g} s: the next run begins during them"
+                )
             time.sleep(_POLL_S)
         return ""
+
+    def _flushes(self, session: Session) -> bool:
+        """Whether a memtable is being written, or waits for that."""
+        rows = session.execute("SELECT name, active_tasks, pending_tasks FROM system_views.thread_pools")
+        return any("Memtable" in str(name) and int(active or 0) + int(waiting or 0) for name, active, waiting in rows)
 
     def after_copy(self, session: Session) -> str:
         """The same: what was copied is compacted."""
