@@ -84,7 +84,7 @@ static void choose(Shared *shared, Class *class, Planned *p)
 {
     tt_tuner *tuner = &class->tuner;
     bool is_searching = tuner->phase == TT_SEARCHING || tuner->phase == TT_PROVING;
-    if (trimtab_in_explain || (is_searching && !trimtab_server_can_pay(shared))) {
+    if (is_searching && !trimtab_server_can_pay(shared)) {
         ticket_of(class, TT_BEST, &p->ticket);
         return;
     }
@@ -144,10 +144,8 @@ static void draw(Planned *p, const Statement *s)
 {
     Shared *shared = trimtab_shared();
     Class *class;
-    if (!trimtab_in_explain) {
-        trimtab_return_peek();
-        trimtab_screen(p, s);
-    }
+    trimtab_return_peek();
+    trimtab_screen(p, s);
     LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
     class = trimtab_find(&p->key, p->base, false);
     if (class != NULL) {
@@ -183,11 +181,11 @@ static bool decide(const Statement *s, Planned *p)
         class->left = left;
         p->is_free = left == LEFT_NOT;
         p->base_cost = class->base_cost;
-        ticket_of(class, TT_DEFAULT, &p->ticket);
         is_tuned = left == LEFT_NOT && trimtab_mode == MODE_TUNE && trimtab_inside != INSIDE_ALONE;
+        ticket_of(class, is_tuned && trimtab_in_explain ? TT_BEST : TT_DEFAULT, &p->ticket);
     }
     LWLockRelease(&shared->lock);
-    if (is_tuned) draw(p, s);
+    if (is_tuned && !trimtab_in_explain) draw(p, s);
     return class != NULL;
 }
 
@@ -250,11 +248,8 @@ static pg_noinline PlannedStmt *plan_class(Query *parse, const char *text, int o
         p.extra_kb = 0;
         plan = plan_with(&p, again, text, options, params);
     }
-    if (trimtab_in_explain) trimtab_explain(&p.key, p.base);
-    else {
-        tag(plan, &p);
-        trimtab_tag_peek(p.tag);
-    }
+    tag(plan, &p);
+    if (!trimtab_in_explain) trimtab_tag_peek(p.tag);
     /* What a plan of other costs is worth must not sway PostgreSQL's choice between a custom and a generic plan. */
     if (params != NULL && again != NULL && p.base_cost > 0) plan->planTree->total_cost = p.base_cost;
     return plan;

@@ -97,6 +97,16 @@ extern void trimtab_identify(Query *parse, const char *text, ParamListInfo param
 extern void trimtab_note_length(const Front *front, double ms);
 extern void trimtab_note_unknown(void);
 
+/* utility.c */
+extern void trimtab_install_utility(void);
+
+/* explain.c */
+extern bool trimtab_in_explain;
+extern void trimtab_explain(const Planned *p);
+extern void trimtab_explain_left(const char *why);
+extern void trimtab_begin_explain(void);
+extern void trimtab_end_explain(void);
+
 /* screen.c */
 extern void trimtab_screen(Planned *p, const Statement *s);
 extern bool trimtab_wants_look(Class *class, tt_point *point);

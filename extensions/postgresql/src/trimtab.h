@@ -8,6 +8,7 @@
  *   screen.c    which candidates have a plan of their own, and what PostgreSQL estimates of it
  *   peek.c      probes that are stopped in time
  *   hooks.c     execution, and what it took   inside.c   sections within a running query
+ *   utility.c   statements that are no queries
  *   store.c     the file                      views.c    SQL functions          explain.c  EXPLAIN's line
  */
 #ifndef TRIMTAB_H
@@ -167,7 +168,6 @@ extern void trimtab_new_tuner(Class *class);
 
 /* hooks.c */
 extern void trimtab_install_hooks(void);
-extern bool trimtab_in_explain;
 
 /* inside.c */
 extern void trimtab_inside_begin(QueryDesc *desc, uint64 class_id, const double *base);
@@ -185,7 +185,6 @@ extern char *trimtab_changes(const Class *class, const tt_point *point);
 
 /* explain.c */
 extern void trimtab_install_explain(void);
-extern void trimtab_explain(const ClassKey *key, const double *base);
 
 #pragma GCC visibility pop
 
