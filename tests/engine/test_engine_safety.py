@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
-from tests.engine.conftest import Session, engine
+from tests.engine.conftest import OWN, Session, engine
 from tests.engine.test_engine_plans import BIG
-from tests.servers.postgresql import DEBIAN
+from tests.servers.postgresql import DEBIAN, Server
 
 pytestmark = [pytest.mark.service, pytest.mark.needs("c-compiler", "postgresql-embedded")]
 
@@ -70,3 +71,89 @@ def test_explain_takes_no_probe(session: Session) -> None:
         assert "external merge" in explained(session, sql)
     after = session.classes()[0]
     assert (after["calls"], after["probes"]) == (before["calls"], before["probes"])
+
+
+@pytest.mark.parametrize(("cost", "probes"), [("plan=0.01;stop=1;", 0), ("", 0)])
+def test_a_value_that_postgresql_refuses_is_not_judged(session: Session, cost: str, probes: int) -> None:
+    """Its gain would be found if it were taken for set: half of the time."""
+    session.rows("SET trimtab.parameters = 'work_mem'")
+    session.tune(f"{cost}refuse=work_mem;base=100;work_mem=16384:0.5")
+    for _ in range(60):
+        assert session.rows(OWN)[0][0] == "4MB"
+    found = session.classes()[0]
+    assert (found["settings"], found["probes"], found["loss_ms"] <= 2) == ("", probes, True)
+    assert found["calls"] >= 55
+
+
+def test_a_refused_value_of_what_was_learnt_leaves_the_statement_as_without_us(session: Session) -> None:
+    cost = "base=100;effective_io_concurrency=128:0.5;work_mem=65536:0.5"
+    session.tune(cost)
+    query_id = session.learn(OWN, 8)["query_id"]
+    for settings in ("work_mem=64MB", "effective_io_concurrency=128", "effective_io_concurrency=128, jit=off"):
+        session.tune(cost)
+        session.rows(f"SELECT trimtab_pin({query_id}, '{settings}')")
+        session.rows(OWN)
+        assert session.classes()[0]["left_alone"] == ""
+        session.tune(f"refuse={settings.partition('=')[0]};{cost}")
+        gained = session.classes()[0]["gained_ms"]
+        for _ in range(3):
+            assert session.rows(OWN)[0][0] == "4MB"
+        found = session.classes()[0]
+        assert (found["left_alone"], found["gained_ms"]) == ("PostgreSQL refuses one of its settings", gained)
+        assert "left alone: PostgreSQL refuses one of its settings" in explained(session, OWN)
+
+
+def test_what_alter_role_and_alter_database_have_set_keeps_its_value(tuned: tuple[Server, Session]) -> None:
+    """The other parameters are tuned; what such sessions learn is kept over a restart, and is theirs."""
+    server, _ = tuned
+    cost = "base=100;work_mem=65536:0.5;enable_mergejoin=0:0.7"
+    for setting in ("ROLE postgres", "DATABASE postgres"):
+        with server.admin() as connection:
+            Session(connection).rows(f"SELECT trimtab_reset(); ALTER {setting} SET work_mem = '8MB'")
+        try:
+            with server.admin() as connection:
+                session = Session(connection)
+                session.tune(cost)
+                values = dict(session.rows('SELECT name, "values" FROM trimtab_parameters'))
+                assert (values["work_mem"], values["jit"]) == ("8192", "off on")
+                assert session.learn(OWN)["settings"] == "enable_mergejoin=off"
+                assert session.rows(OWN)[0][0] == "8MB"
+            server.control("restart")
+            with server.admin() as connection:
+                again = Session(connection)
+                again.tune(cost)
+                assert "enable_mergejoin=off" in again.rows(f"EXPLAIN {OWN}")[-1][0]
+        finally:
+            with server.admin() as connection:
+                Session(connection).rows(f"ALTER {setting} RESET work_mem")
+        with server.admin() as connection:
+            free = Session(connection)
+            free.tune(cost)
+            assert free.learn(OWN)["settings"] == "enable_mergejoin=off"
+            assert any("work_mem=65536" in row["settings"] for row in free.classes())
+
+
+def test_what_the_connection_has_set_is_left_alone(tuned: tuple[Server, Session]) -> None:
+    server, _ = tuned
+    at = {"host": str(server.sockets), "port": server.port, "user": "postgres", "dbname": "postgres"}
+    with psycopg.connect(**at, autocommit=True, options="-c work_mem=8MB") as connection:  # type: ignore[arg-type]
+        session = Session(connection)
+        session.rows("SELECT trimtab_reset()")
+        session.tune()
+        assert session.learn(OWN, 12)["left_alone"] == "the session has set one of the parameters"
+        session.rows("SET trimtab.parameters = 'all, -work_mem'")
+        assert session.learn(OWN, 40)["calls"] >= 9
+        assert {row["left_alone"] for row in session.classes()} == {"", "the session has set one of the parameters"}
+
+
+def test_parameters_can_be_taken_out_of_the_list(session: Session) -> None:
+    session.rows("SET trimtab.parameters = 'all, -jit, work_mem=4MB..16MB'")
+    values = dict(session.rows('SELECT name, "values" FROM trimtab_parameters'))
+    assert (values["jit"], values["work_mem"], values["enable_nestloop"]) == ("on", "4096 16384", "off on")
+    session.tune("base=100;jit=0:0.2;work_mem=16384:0.8")
+    assert session.learn(OWN)["settings"] == "work_mem=16384"
+    tried = ", ".join(row[0] for row in session.rows("SELECT settings FROM trimtab_history"))
+    assert "jit" not in tried
+    with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
+        session.rows("SET trimtab.parameters = 'all, -fsync'")
+    assert caught.value.diag.message_detail == "parameter=fsync is not one that Trimtab sets."

@@ -127,6 +127,7 @@ static void start_explained(QueryDesc *desc, int flags)
         now.is_explained = true;
         now.plan = *p;
         level = trimtab_open_level(&now.plan, true);
+        if (trimtab_is_refused) trimtab_explain_left(trimtab_left_text(LEFT_REFUSED));
     }
     next_start(desc, flags);
     trimtab_close_level(level);
@@ -147,6 +148,10 @@ static pg_noinline void start_measured(QueryDesc *desc, int flags)
     begin(desc);
     INSTR_TIME_SET_CURRENT(began);
     level = now.has_class ? trimtab_open_level(&now.plan, true) : 0;
+    if (now.has_class && trimtab_is_refused) {
+        trimtab_give_back(&now.plan, LEFT_REFUSED, true);
+        now.is_told = false;
+    }
     next_start(desc, flags);
     trimtab_close_level(level);
     now.ms = trimtab_elapsed_ms(began);

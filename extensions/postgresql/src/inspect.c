@@ -33,6 +33,7 @@ static const char *const texts[N_LEFT] = {
     "a probe could run into statement_timeout",
     "the memory limit is reached",
     "its transaction has written",
+    "PostgreSQL refuses one of its settings",
 };
 
 const char *trimtab_left_text(LeftAlone left)
@@ -145,7 +146,7 @@ void trimtab_key(Query *query, const double *base, ClassKey *key)
     key->database = MyDatabaseId;
     key->role = GetUserId();
     key->environment = DatumGetUInt32(hash_any((const unsigned char *)base, (int)(sizeof(double) * N_KNOBS)));
-    key->environment = hash_combine(key->environment, trimtab_parameters_hash());
+    key->environment = hash_combine(key->environment, trimtab_choice_hash());
     key->environment = hash_combine(key->environment, murmurhash32((uint32)NBuffers ^ ((uint32)max_parallel_workers << 24)) ^ (uint32)PG_VERSION_NUM);
     key->schema = tables.schema;
     key->size = tables.pages < 1 ? 0 : 1 + (uint32)(log2(tables.pages) / 2);

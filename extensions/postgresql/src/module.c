@@ -39,6 +39,7 @@ static void assign_mode(int new_mode, void *extra)
  * For tests: what a statement "took", by the values it ran with and not by a clock. `base=100;work_mem=65536:0.5;jit=0:1.1` says 100 ms,
  * half of it from 64 MB of work_mem on, 1.1 times with jit at 0 (exactly, for settings that are on or off). `stop=1` lets probes be
  * stopped; `cancel=1` and `cancel=2` cancel the statement, as a user would, right after its probe was to be stopped, and was.
+ * `refuse=jit;` refuses to set jit.
  */
 double trimtab_test_ms(const double *base, const tt_point *point)
 {
@@ -56,7 +57,7 @@ double trimtab_test_ms(const double *base, const tt_point *point)
             *factor++ = '\0';
             if (knob >= 0 && point->level[knob] != levels[knob].base && (here == atof(value) || (atof(value) > 1 && here > atof(value))))
                 ms *= atof(factor);
-        } else if (factor == NULL && strcmp(entry, "plan") != 0 && strcmp(entry, "cancel") != 0) ms *= atof(value);
+        } else if (factor == NULL && strcmp(entry, "plan") != 0 && strcmp(entry, "cancel") != 0 && strcmp(entry, "refuse") != 0) ms *= atof(value);
     }
     pfree(copy);
     return ms;
@@ -105,7 +106,7 @@ static void define_settings(void)
                              assign_mode, NULL);
     define_limits();
     define_permissions();
-    DefineCustomStringVariable("trimtab.parameters", "all, or a list of name and name=low..high.", NULL, &trimtab_parameters, "all",
+    DefineCustomStringVariable("trimtab.parameters", "A list of all, name, name=low..high and -name.", NULL, &trimtab_parameters, "all",
                                PGC_SUSET, 0, trimtab_check_parameters, trimtab_assign_parameters, NULL);
     DefineCustomStringVariable("trimtab.hints", "Settings that each new class tries first: name=value, name=value.", NULL, &trimtab_hints,
                                "", PGC_SUSET, 0, trimtab_check_hints, trimtab_assign_hints, NULL);

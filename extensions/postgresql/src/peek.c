@@ -185,6 +185,7 @@ static uint64 run_plan(QueryDesc *desc, Gate *gate)
     int level = trimtab_open_level(&peek.with, true);
     QueryDesc *mine = CreateQueryDesc(peek.plan, desc->sourceText, desc->snapshot, InvalidSnapshot, (DestReceiver *)gate, desc->params,
                                       desc->queryEnv, 0);
+    if (trimtab_is_refused) ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_RESOURCES), errmsg("%s", trimtab_left_text(LEFT_REFUSED))));
     start_timer();
     standard_ExecutorStart(mine, 0);
 #if PG_VERSION_NUM >= 180000

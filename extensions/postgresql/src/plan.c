@@ -39,7 +39,7 @@ void trimtab_forget_fronts(void)
 
 uint32 trimtab_rules(void)
 {
-    return trimtab_parameters_hash() ^ (trimtab_allow_locks ? 1u : 0) ^ (trimtab_allow_volatile ? 2u : 0) ^ (trimtab_allow_order ? 4u : 0);
+    return trimtab_choice_hash() ^ (trimtab_allow_locks ? 1u : 0) ^ (trimtab_allow_volatile ? 2u : 0) ^ (trimtab_allow_order ? 4u : 0);
 }
 
 uint32 trimtab_tag_of(const PlannedStmt *plan)
@@ -208,6 +208,7 @@ static PlannedStmt *plan_with(Planned *p, Query *parse, const char *text, int op
     int level;
     INSTR_TIME_SET_CURRENT(began);
     level = trimtab_open_level(p, false);
+    p->is_refused = trimtab_is_refused;
     plan = trimtab_call_planner(parse, text, options, params);
     trimtab_close_level(level);
     p->plan_ms = trimtab_elapsed_ms(began);
@@ -221,7 +222,8 @@ static void plan_peek(Planned *p, const Statement *s)
     Class *class;
     PlannedStmt *plan = plan_with(p, copyObject(s->parse), s->text, s->options, s->params);
     p->extra_kb = trimtab_extra_memory_kb(plan, p->base, &p->ticket.point);
-    if (p->extra_kb > trimtab_memory_limit_kb) trimtab_give_back(p, LEFT_MEMORY, true);
+    if (p->is_refused) trimtab_give_back(p, LEFT_REFUSED, true);
+    else if (p->extra_kb > trimtab_memory_limit_kb) trimtab_give_back(p, LEFT_MEMORY, true);
     else trimtab_keep_peek(p, plan);
     LWLockAcquire(&shared->lock, LW_SHARED);
     class = trimtab_find(&p->key, p->base, false);
@@ -242,6 +244,7 @@ static pg_noinline PlannedStmt *plan_class(Query *parse, const char *text, int o
     if (p.ticket.limit > 0) plan_peek(&p, &s);
     again = p.ticket.kind == TT_DEFAULT ? NULL : copyObject(parse); /* the planner scribbles on it */
     plan = plan_with(&p, parse, text, options, params);
+    if (p.is_refused) trimtab_give_back(&p, LEFT_REFUSED, true); /* nothing was set: this is the plan without us */
     p.extra_kb = trimtab_extra_memory_kb(plan, p.base, &p.ticket.point);
     if (again != NULL && p.extra_kb > trimtab_memory_limit_kb) {
         trimtab_give_back(&p, LEFT_MEMORY, true);

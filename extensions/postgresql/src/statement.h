@@ -25,6 +25,7 @@ typedef struct Planned {
     uint32 tag;
     bool is_used;
     bool is_free; /* the statement may be touched */
+    bool is_refused; /* PostgreSQL has not taken one of the values, and none was set */
     ClassKey key;
     tt_ticket ticket;
     double base[N_KNOBS];
@@ -59,9 +60,9 @@ typedef struct Front {
 } Front;
 
 /* levels.c: 0, or the nesting level of the transaction in which the outermost planner, executor or utility of ours on the stack began;
-   whether other values than the session's stand right now */
+   whether other values than the session's stand right now; whether those asked for last were refused */
 extern int trimtab_outer;
-extern bool trimtab_is_in_force;
+extern bool trimtab_is_in_force, trimtab_is_refused;
 extern void trimtab_unwound(int level);
 extern int trimtab_open_nudged(const Planned *p, double nudge);
 extern int trimtab_open_level(const Planned *p, bool executing);

@@ -2,7 +2,8 @@
  * What the files of the extension share. One rule stands above all: whatever is uncertain leaves the statement alone.
  *
  *   module.c    settings and hooks            inspect.c  which statements may be touched, and their class
- *   knobs.c     the parameters and values     classes.c  what is known, in shared memory; budget and memory
+ *   knobs.c     the parameters and values     apply.c    how they are set
+ *   classes.c   what is known, in shared memory; budget and memory
  *   plan.c      what a statement is planned with   levels.c  whose values stand
  *   sketch.c    which statements get a query id
  *   screen.c    which candidates have a plan of their own, and what PostgreSQL estimates of it
@@ -51,6 +52,7 @@ typedef enum {
     LEFT_TIMEOUT,
     LEFT_MEMORY,
     LEFT_IN_WRITE_TRANSACTION,
+    LEFT_REFUSED,
     N_LEFT
 } LeftAlone;
 
@@ -127,24 +129,28 @@ extern double trimtab_test_ms(const double *base, const tt_point *point);
 extern void trimtab_knob_values(double *values);
 extern bool trimtab_has_own_set(void);
 extern void trimtab_knob_levels(const double *base, KnobLevels *levels);
+extern bool trimtab_are_levels(const double *base, const KnobLevels *levels);
+extern void trimtab_space_of(const KnobLevels *levels, tt_space *space);
 extern void trimtab_make_space(const double *base, tt_space *space);
 extern void trimtab_add_hints(tt_tuner *tuner, const double *base);
 extern const char *trimtab_knob_name(int knob);
 extern char *trimtab_knob_text(int knob, double value);
 extern int trimtab_knob_index(const char *name);
 extern bool trimtab_knob_parse(int knob, const char *text, double *value);
-extern int trimtab_apply(const double *base, const tt_point *point, bool executing, double nudge);
-extern bool trimtab_has_costs(const double *base, const tt_point *point);
 extern bool trimtab_is_for_cores(const double *base, const tt_point *point);
-extern uint64 trimtab_mix_running(uint64 hash, const double *base, const tt_point *point, bool has_spilled, bool has_read);
-extern int trimtab_apply_base(const double *base);
-extern void trimtab_unapply(int level);
-extern int trimtab_work_mem_factor(const double *base, const tt_point *point, double *work_mem_kb, double *multiplier);
 extern bool trimtab_check_parameters(char **newval, void **extra, GucSource source);
 extern void trimtab_assign_parameters(const char *newval, void *extra);
-extern uint32 trimtab_parameters_hash(void);
+extern uint32 trimtab_choice_hash(void);
 extern bool trimtab_check_hints(char **newval, void **extra, GucSource source);
 extern void trimtab_assign_hints(const char *newval, void *extra);
+
+/* apply.c */
+extern int trimtab_apply(const double *base, const tt_point *point, bool executing, double nudge);
+extern int trimtab_apply_base(const double *base);
+extern void trimtab_unapply(int level);
+extern bool trimtab_has_costs(const double *base, const tt_point *point);
+extern uint64 trimtab_mix_running(uint64 hash, const double *base, const tt_point *point, bool has_spilled, bool has_read);
+extern int trimtab_work_mem_factor(const double *base, const tt_point *point, double *work_mem_kb, double *multiplier);
 
 /* inspect.c */
 extern LeftAlone trimtab_inspect(Query *query);
