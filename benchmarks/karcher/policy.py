@@ -63,7 +63,7 @@ Candidate = dict[str, float]
 
 def extension() -> tuple[list[Knob], list[Candidate]]:
     """The parameters of the extension and its first candidates, as knobs.c has them."""
-    text = (EXTENSION / "src" / "knobs.c").read_text(encoding="utf-8")
+    text = "".join((EXTENSION / "src" / name).read_text(encoding="utf-8") for name in ("knobs.h", "knobs.c"))
     rows = re.findall(r'\{"(\w+)", ([\d.]+), \w+, \w+, (\w+), \d+, \{([^}]+)\}\}', text)
     knobs = [Knob(name, float(risk), more == "true", _numbers(values)) for name, risk, more, values in rows]
     names = re.findall(r"\w+", re.search(r"enum \{ (WORK_MEM[^}]+)\}", text)[1])  # type: ignore[index]
