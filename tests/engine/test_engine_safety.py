@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import struct
+
 import psycopg
 import pytest
 
@@ -157,3 +160,135 @@ def test_parameters_can_be_taken_out_of_the_list(session: Session) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
         session.rows("SET trimtab.parameters = 'all, -fsync'")
     assert caught.value.diag.message_detail == "parameter=fsync is not one that Trimtab sets."
+
+
+@pytest.mark.parametrize("version", ["18", pytest.param(DEBIAN, marks=pytest.mark.full)])
+def test_a_session_that_holds_locks_is_left_alone(version: str) -> None:
+    with engine(version) as (_, session):
+        session.connection.prepare_threshold = None
+        query_id = session.learn(OWN, 8)["query_id"]
+        session.rows(f"SELECT trimtab_pin({query_id}, 'work_mem=64MB')")
+
+        def shown() -> str:
+            return str(session.rows(OWN)[0][0])
+
+        session.rows("BEGIN; LOCK TABLE t IN ACCESS SHARE MODE")
+        assert shown() == "64MB"
+        for mode in ("SHARE UPDATE EXCLUSIVE", "SHARE", "EXCLUSIVE"):
+            session.rows(f"SAVEPOINT a; LOCK TABLE t IN {mode} MODE")
+            assert shown() == "4MB"
+            assert session.classes()[0]["left_alone"] == "the session holds locks"
+            session.rows("ROLLBACK TO a")
+            assert shown() == "64MB", "the lock went with the savepoint"
+        session.rows("COMMIT")
+        for taken, released in (
+            ("SELECT pg_advisory_lock(7)", "SELECT pg_advisory_unlock(7)"),
+            ("BEGIN; SELECT pg_advisory_xact_lock_shared(7)", "COMMIT"),
+            ("BEGIN; SELECT g FROM t WHERE g = 1 FOR UPDATE", "COMMIT"),
+        ):
+            session.rows(taken)
+            assert shown() == "4MB"
+            session.rows(released)
+            assert shown() == "64MB"
+        session.rows("SELECT pg_advisory_lock(7); SET trimtab.allow_locks = on")
+        assert shown() == "64MB"
+
+
+MIXED = """
+    CREATE TABLE mixed AS SELECT g AS id, g % 7 / 10.0 AS n, (g % 7)::numeric(10, 2) AS f,
+        g % 7 * interval '1 h' AS i, (g % 7)::float8 AS x, (g % 7)::text AS c,
+        date '2020-01-01' + g AS d, ARRAY[g % 7] AS a FROM generate_series(1, 500) g;
+    ALTER TABLE mixed ADD PRIMARY KEY (id); ANALYZE mixed
+"""
+PLANS_CHOICE = [
+    "SELECT g FROM t ORDER BY k LIMIT 5",
+    "SELECT k, max(r) FROM t GROUP BY k ORDER BY 2 DESC LIMIT 3",
+    "SELECT id, f FROM mixed ORDER BY f OFFSET 3",
+    "SELECT a.id, b.id FROM mixed a JOIN mixed b USING (f) ORDER BY a.id LIMIT 5 OFFSET 2 + 1 - 1",
+    "SELECT count(*) FROM t WHERE g IN (SELECT r FROM t ORDER BY k LIMIT 5)",
+    "SELECT n, count(*) FROM mixed GROUP BY n",
+    "SELECT f / 3, count(*) FROM mixed GROUP BY 1",
+    "SELECT DISTINCT n FROM mixed",
+    "SELECT x, count(*) FROM mixed GROUP BY x",
+    "SELECT a, count(*) FROM mixed GROUP BY a",
+    "SELECT max(n) FROM mixed",
+    "SELECT max(i) FROM mixed",
+    "SELECT max(q.n) FROM (SELECT f AS n FROM mixed UNION ALL SELECT n FROM mixed) q",
+    "SELECT sum(DISTINCT n) FROM mixed",
+    "SELECT n FROM mixed UNION SELECT f FROM mixed",
+    "SELECT string_agg(c, ',' ORDER BY f) FROM mixed",
+]
+"""Answers that another plan may give otherwise: rows of equal rank, and values that are equal but written differently."""
+ONE_ANSWER = [
+    "SELECT g, k FROM t ORDER BY k, g LIMIT 5",
+    "SELECT k, max(r) FROM t GROUP BY k ORDER BY 2, k LIMIT 3",
+    "SELECT g FROM t ORDER BY k FETCH FIRST 3 ROWS WITH TIES",
+    "SELECT g FROM t ORDER BY k OFFSET 0",
+    "SELECT count(*) FROM t LIMIT 1",
+    "SELECT id, x FROM mixed ORDER BY x, id LIMIT 5",
+    "SELECT f, count(*) FROM mixed GROUP BY f",
+    "SELECT DISTINCT f, c FROM mixed",
+    "SELECT c, sum(n), avg(n), min(f), max(d) FROM mixed GROUP BY c",
+    "SELECT max(s) FROM (SELECT sum(f * (1 - f)) AS s FROM mixed GROUP BY c) q",
+    "WITH q AS (SELECT sum(f * (1 - f)) AS s FROM mixed GROUP BY c) SELECT max(s) FROM q WHERE s < (SELECT max(s) FROM q)",
+    "SELECT y, count(*) FROM (SELECT extract(year FROM d) AS y FROM mixed) q GROUP BY y",
+    "SELECT string_agg(c, ',' ORDER BY c) FROM mixed",
+    "SELECT c FROM mixed UNION SELECT k::text FROM t",
+]
+
+
+@pytest.mark.parametrize("version", ["18", pytest.param(DEBIAN, marks=pytest.mark.full)])
+def test_what_could_answer_otherwise_is_left_alone(version: str) -> None:
+    with engine(version) as (_, session):
+        session.rows(MIXED)
+        for sql in PLANS_CHOICE + ONE_ANSWER:
+            for _ in range(4):
+                session.rows(sql)
+            said = session.rows(f"EXPLAIN {sql}")[-1][0]
+            why = "left alone: its answer may depend on the order of rows"
+            assert said == f"Trimtab: {why if sql in PLANS_CHOICE else 'own values: nothing has been proven faster'}", (
+                sql
+            )
+        session.rows("SET trimtab.allow_order = on")
+        for sql in PLANS_CHOICE:
+            assert "own values" in session.rows(f"EXPLAIN {sql}")[-1][0], sql
+
+
+def exchange(line: socket.socket, *messages: bytes) -> bytes:
+    """Sends messages of PostgreSQL's protocol; what comes back until the server is ready for more."""
+    line.sendall(b"".join(messages))
+    got = b""
+    while not got.endswith((b"Z\0\0\0\5I", b"Z\0\0\0\5T")):
+        part = line.recv(65536)
+        assert part, got
+        got += part
+    return got
+
+
+def message(kind: bytes, content: bytes) -> bytes:
+    return kind + struct.pack("!i", len(content) + 4) + content
+
+
+def test_what_a_client_fetches_in_parts_is_left_alone(tuned: tuple[Server, Session], session: Session) -> None:
+    """As drivers do that are given a fetch size: which rows come first is the plan's choice, and the client may want no more."""
+    server, _ = tuned
+    query_id = session.learn(OWN, 8)["query_id"]
+    session.rows(f"SELECT trimtab_pin({query_id}, 'work_mem=64MB')")
+
+    def fetched(n: int) -> bool:
+        run = message(b"P", b"\0" + OWN.encode() + b"\0\0\0") + message(b"B", b"\0\0\0\0\0\0\0\0")
+        return b"64MB" in exchange(line, run, message(b"E", b"\0" + struct.pack("!i", n)), message(b"S", b""))
+
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(str(server.sockets / f".s.PGSQL.{server.port}"))
+        exchange(line, message(b"", struct.pack("!i", 3 << 16) + b"user\0postgres\0\0"))
+        for setting in ("mode = tune", "min_duration = '0.01ms'", "test_cost = 'base=100'"):
+            exchange(line, message(b"Q", f"SET trimtab.{setting}".encode() + b"\0"))
+        assert [fetched(0) for _ in range(5)][-1]
+        assert fetched(1), "nobody knows yet"
+        assert not any(fetched(n) for n in (1, 0, 1))
+    assert session.classes()[0]["left_alone"] == "its rows are fetched in parts"
+    session.connection.prepare_threshold = None
+    assert session.rows(OWN)[0][0] == "4MB"
+    session.rows("SET trimtab.allow_order = on")
+    assert session.rows(OWN)[0][0] == "64MB"

@@ -16,7 +16,7 @@
 static struct {
     QueryDesc *desc;
     uint64 query_id;
-    bool has_class, is_reused, is_told, is_complete, is_explained;
+    bool has_class, is_reused, is_told, is_complete, is_in_parts, is_explained;
     Planned plan;
     BufferUsage before;
     double ms;
@@ -218,6 +218,7 @@ static pg_noinline void run_measured(RUN_ARGUMENTS)
     now.ms += trimtab_elapsed_ms(began);
     now.runs++;
     now.is_complete = count == 0 && direction == ForwardScanDirection && now.runs == 1;
+    now.is_in_parts |= count != 0;
 }
 
 static pg_noinline void run_inside(RUN_ARGUMENTS)
@@ -268,6 +269,7 @@ static void tell(Shared *shared, Class *class, double ms)
 /* Whether the plan, if PostgreSQL keeps it, is still the one to use; draws the next ticket of a kept plan. */
 static bool is_plan_stale(Class *class)
 {
+    if (class->is_in_parts && !trimtab_allow_order) return now.plan.ticket.kind != TT_DEFAULT;
     if (now.plan.ticket.kind == TT_PROBE || !tt_same(&class->tuner.space, &now.plan.ticket.point, &class->tuner.best)) return true;
     if (!now.is_reused || trimtab_mode != MODE_TUNE || trimtab_inside == INSIDE_ALONE || class->left != LEFT_NOT) return false;
     return trimtab_choose_again(class, &now.plan);
@@ -292,6 +294,7 @@ static void conclude_class(double ms)
         class->calls++;
         if (now.plan.ticket.kind == TT_DEFAULT) note_default(class);
         class->last_at = GetCurrentTimestamp();
+        class->is_in_parts |= now.is_in_parts;
         if (now.is_complete && now.is_told) tell(shared, class, ms);
         else if (now.is_told) tt_return(&class->tuner, &now.plan.ticket);
         is_stale = is_plan_stale(class);

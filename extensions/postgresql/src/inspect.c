@@ -1,21 +1,18 @@
 /*
  * Which statements may be touched at all, and which class they belong to. A statement is left alone if it writes, locks rows, calls
- * volatile functions, runs in a serialisable transaction, or if SQL lets its answer depend on the order in which rows come: then
- * another plan could give another answer, however right both are.
+ * volatile functions, runs in a serialisable transaction, or if SQL lets its answer depend on the plan (answers.c): then another plan
+ * could give another answer, however right both are.
  */
 #include "trimtab.h"
 
 #include "access/relation.h"
 #include "access/xact.h"
-#include "catalog/pg_aggregate.h"
-#include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "storage/bufmgr.h"
 #include "storage/lockdefs.h"
-#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/timeout.h"
 
@@ -34,47 +31,13 @@ static const char *const texts[N_LEFT] = {
     "the memory limit is reached",
     "its transaction has written",
     "PostgreSQL refuses one of its settings",
+    "the session holds locks",
+    "its rows are fetched in parts",
 };
 
 const char *trimtab_left_text(LeftAlone left)
 {
     return left > LEFT_NOT && left < N_LEFT ? texts[left] : "";
-}
-
-/* An aggregate whose value is the same in whatever order its rows come. */
-static bool is_order_free(const Aggref *agg)
-{
-    static const char *const any[] = {"count", "min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or"};
-    static const char *const exact[] = {"sum", "avg", "variance", "var_pop", "var_samp", "stddev", "stddev_pop", "stddev_samp"};
-    char *name = agg->aggfnoid < 16384 ? get_func_name(agg->aggfnoid) : NULL; /* 16384: the first that is not PostgreSQL's own */
-    ListCell *cell;
-    if (agg->aggkind != AGGKIND_NORMAL || name == NULL) return false;
-    foreach (cell, agg->aggargtypes) {
-        Oid type = lfirst_oid(cell);
-        /* Texts that compare as equal may differ; floats add up to other last digits in another order. */
-        bool is_exact = type == INT2OID || type == INT4OID || type == INT8OID || type == NUMERICOID || type == INTERVALOID;
-        for (size_t i = 0; !is_exact && i < lengthof(exact); i++)
-            if (strcmp(name, exact[i]) == 0) return false;
-    }
-    for (size_t i = 0; i < lengthof(any); i++)
-        if (strcmp(name, any[i]) == 0) return true;
-    for (size_t i = 0; i < lengthof(exact); i++)
-        if (strcmp(name, exact[i]) == 0) return true;
-    return false;
-}
-
-static bool depends_on_order(Node *node, void *nothing)
-{
-    if (node == NULL) return false;
-    if (IsA(node, Query)) {
-        Query *query = (Query *)node;
-        if (query->hasWindowFuncs || query->hasDistinctOn || query->hasTargetSRFs) return true;
-        if ((query->limitCount != NULL || query->limitOffset != NULL) && query->sortClause == NIL) return true;
-        return query_tree_walker(query, depends_on_order, nothing, 0);
-    }
-    if (IsA(node, Aggref) && ((Aggref *)node)->aggorder == NIL && !is_order_free((Aggref *)node)) return true;
-    if (IsA(node, TableSampleClause)) return true;
-    return expression_tree_walker(node, depends_on_order, nothing);
 }
 
 static bool locks_or_writes(Node *node, void *found)
@@ -97,7 +60,7 @@ LeftAlone trimtab_inspect(Query *query)
     locks_or_writes((Node *)query, &left);
     if (left != LEFT_NOT) return left;
     if (!trimtab_allow_volatile && contain_volatile_functions((Node *)query)) return LEFT_VOLATILE;
-    if (!trimtab_allow_order && depends_on_order((Node *)query, NULL)) return LEFT_ORDER;
+    if (!trimtab_allow_order && trimtab_depends_on_plan(query)) return LEFT_ORDER;
     return LEFT_NOT;
 }
 
@@ -106,6 +69,7 @@ LeftAlone trimtab_situation(void)
 {
     if (IsolationIsSerializable()) return LEFT_SERIALIZABLE;
     if (TransactionIdIsValid(GetTopTransactionIdIfAny())) return LEFT_IN_WRITE_TRANSACTION;
+    if (!trimtab_allow_locks && trimtab_holds_locks()) return LEFT_HOLDS_LOCKS;
     if (trimtab_has_own_set()) return LEFT_OWN_SET;
     return LEFT_NOT;
 }

@@ -90,11 +90,11 @@ static void define_limits(void)
 
 static void define_permissions(void)
 {
-    DefineCustomBoolVariable("trimtab.allow_locks", "Touch statements that lock rows.", NULL, &trimtab_allow_locks, false, PGC_SUSET, 0,
+    DefineCustomBoolVariable("trimtab.allow_locks", "Touch statements that lock rows, and those of sessions that hold locks.", NULL, &trimtab_allow_locks, false, PGC_SUSET, 0,
                              NULL, NULL, NULL);
     DefineCustomBoolVariable("trimtab.allow_volatile", "Touch statements that call volatile functions.", NULL, &trimtab_allow_volatile,
                              false, PGC_SUSET, 0, NULL, NULL, NULL);
-    DefineCustomBoolVariable("trimtab.allow_order", "Touch statements whose answer may depend on the order of rows.", NULL,
+    DefineCustomBoolVariable("trimtab.allow_order", "Touch statements whose answer may depend on the plan: on the order of rows, or on which of equal values is taken.", NULL,
                              &trimtab_allow_order, false, PGC_SUSET, 0, NULL, NULL, NULL);
     DefineCustomEnumVariable("trimtab.inside", "Tune sections inside running statements too (on), or nothing but them (alone).", NULL,
                              &trimtab_inside, INSIDE_OFF, insides, PGC_SUSET, 0, NULL, NULL, NULL);

@@ -178,6 +178,7 @@ static bool decide(const Statement *s, Planned *p)
     LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
     class = trimtab_find(&p->key, p->base, !trimtab_in_explain);
     if (class != NULL) {
+        if (left == LEFT_NOT && class->is_in_parts && !trimtab_allow_order) left = LEFT_IN_PARTS;
         class->left = left;
         p->is_free = left == LEFT_NOT;
         p->base_cost = class->base_cost;

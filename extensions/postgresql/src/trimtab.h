@@ -2,6 +2,7 @@
  * What the files of the extension share. One rule stands above all: whatever is uncertain leaves the statement alone.
  *
  *   module.c    settings and hooks            inspect.c  which statements may be touched, and their class
+ *   answers.c   which answers depend on the plan
  *   knobs.c     the parameters and values     apply.c    how they are set
  *   classes.c   what is known, in shared memory; budget and memory
  *   plan.c      what a statement is planned with   levels.c  whose values stand
@@ -9,7 +10,7 @@
  *   screen.c    which candidates have a plan of their own, and what PostgreSQL estimates of it
  *   peek.c      probes that are stopped in time
  *   hooks.c     execution, and what it took   inside.c   sections within a running query
- *   utility.c   statements that are no queries
+ *   utility.c   statements that are no queries   locks.c   locks that the session holds
  *   store.c     the file                      views.c    SQL functions          explain.c  EXPLAIN's line
  */
 #ifndef TRIMTAB_H
@@ -34,7 +35,7 @@
 #define MAX_LEVELS 8
 /* Of the shared block and the file; TT_LAYOUT is part of it. */
 #define TRIMTAB_MAGIC 0x54724d54
-#define TRIMTAB_LAYOUT (100 + TT_LAYOUT)
+#define TRIMTAB_LAYOUT (200 + TT_LAYOUT)
 
 typedef enum { MODE_OFF, MODE_OBSERVE, MODE_TUNE } RunMode;
 typedef enum { INSIDE_OFF, INSIDE_ON, INSIDE_ALONE } InsideMode;
@@ -53,6 +54,8 @@ typedef enum {
     LEFT_MEMORY,
     LEFT_IN_WRITE_TRANSACTION,
     LEFT_REFUSED,
+    LEFT_HOLDS_LOCKS,
+    LEFT_IN_PARTS,
     N_LEFT
 } LeftAlone;
 
@@ -81,6 +84,7 @@ typedef struct Class {
     KnobLevels levels[N_KNOBS]; /* as the session had them that made it: others may allow other parameters */
     TimestampTz first_at, last_at;
     double plan_ms;   /* what planning takes with them */
+    bool is_in_parts; /* a client has fetched some of its rows only, or in several parts: which come first is the plan's choice */
     bool has_spilled, has_read; /* such a run has written temporary files; has read what was not in memory */
     double base_cost; /* PostgreSQL's estimate of the newest plan with the session's own values */
     tt_tuner tuner;
@@ -158,6 +162,12 @@ extern LeftAlone trimtab_situation(void);
 extern const char *trimtab_left_text(LeftAlone left);
 extern void trimtab_key(Query *query, const double *base, ClassKey *key);
 extern int64 trimtab_extra_memory_kb(PlannedStmt *plan, const double *base, const tt_point *point);
+
+/* answers.c */
+extern bool trimtab_depends_on_plan(Query *query);
+
+/* locks.c */
+extern bool trimtab_holds_locks(void);
 
 /* classes.c */
 extern Shared *trimtab_shared(void);
