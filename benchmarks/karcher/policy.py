@@ -5,7 +5,8 @@
 
 Each query of TPC-H at scale 1 is executed with the defaults and with each of the extension's first candidates whose plan differs
 (the median of three runs each). Then executions are simulated: the tuner is the extension's own, and so are its candidates, which
-are read from extensions/postgresql/src/knobs.c; what several candidates bring together is assumed. `--set` compiles the tuner
+are read from extensions/postgresql/src/knobs.c; what several candidates bring together is assumed. A parameter that was not there when the
+queries were executed has PostgreSQL's default, which is the last of its values. `--set` compiles the tuner
 with another value of one of its constants. The tables in docs are of real executions, not of these.
 """
 
@@ -197,7 +198,8 @@ def _limited(session: Any, sql: str, own_ms: float) -> float:
 def numbers(found: Mapping[str, Any]) -> str:
     """What policy.c reads."""
     knobs, _ = extension()
-    base, levels = found["base"], {knob.name: knob.levels(found["base"][knob.name]) for knob in knobs}
+    base = {knob.name: found["base"].get(knob.name, knob.values[-1]) for knob in knobs}
+    levels = {knob.name: knob.levels(base[knob.name]) for knob in knobs}
     first = with_cores(levels[_WORKERS], base[_WORKERS], found["cores"])
     lines = [str(len(knobs))]
     lines += [f"{len(levels[k.name])} {levels[k.name].index(base[k.name])} {k.risk}" for k in knobs]

@@ -251,6 +251,26 @@ static bool is_limit_fixed(const Level *level)
     return by_group || by_all || is_sorted_by_key(query);
 }
 
+/* Which of several rows counts, or comes first: in an update by a join, of a key, with triggers for each row; where a row may be there. */
+static bool writes_in_turn(Query *query)
+{
+    Relation relation;
+    ListCell *cell;
+    Bitmapset *keys;
+    bool is_in_turn = query->onConflict != NULL;
+    if (query->commandType != CMD_INSERT && query->commandType != CMD_UPDATE && query->commandType != CMD_DELETE) return true;
+    if (query->commandType == CMD_UPDATE && list_length(query->rtable) > 1) return true;
+    relation = try_relation_open(rt_fetch(query->resultRelation, query->rtable)->relid, AccessShareLock);
+    if (relation == NULL) return true;
+    for (int i = 0; relation->trigdesc != NULL && i < relation->trigdesc->numtriggers; i++)
+        is_in_turn |= !relation->trigdesc->triggers[i].tgisinternal;
+    keys = query->commandType == CMD_UPDATE ? RelationGetIndexAttrBitmap(relation, INDEX_ATTR_BITMAP_KEY) : NULL;
+    relation_close(relation, NoLock);
+    foreach (cell, query->targetList)
+        is_in_turn |= bms_is_member(((TargetEntry *)lfirst(cell))->resno - FirstLowInvalidHeapAttributeNumber, keys);
+    return is_in_turn;
+}
+
 static bool depends(Node *node, void *context)
 {
     const Level *level = context;
@@ -258,6 +278,7 @@ static bool depends(Node *node, void *context)
     if (IsA(node, Query)) {
         Query *query = (Query *)node;
         Level own = {query, level};
+        if (query->commandType != CMD_SELECT && writes_in_turn(query)) return true;
         if (query->hasWindowFuncs || query->hasDistinctOn || query->hasTargetSRFs || !is_limit_fixed(&own)) return true;
         if (!are_keys_alike(query->groupClause, &own) || !are_keys_alike(query->distinctClause, &own)) return true;
         if (!are_sets_alike(query->setOperations)) return true;

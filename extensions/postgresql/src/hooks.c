@@ -239,11 +239,29 @@ static void run(RUN_ARGUMENTS)
     }
 }
 
+/* What a statement that writes does last is its own too. */
+static pg_noinline void finish_measured(QueryDesc *desc)
+{
+    instr_time began;
+    bool has_entered = trimtab_enter();
+    int level;
+    INSTR_TIME_SET_CURRENT(began);
+    level = now.has_class ? trimtab_open_level(&now.plan, true) : 0;
+    next_finish(desc);
+    trimtab_close_level(level);
+    now.ms += trimtab_elapsed_ms(began);
+    trimtab_leave(has_entered);
+}
+
 static void finish(QueryDesc *desc)
 {
     bool has_entered;
     if (desc->operation == CMD_SELECT && desc->estate->es_auxmodifytables == NIL) { /* nothing left to run, no triggers */
         next_finish(desc);
+        return;
+    }
+    if (now.desc == desc && trimtab_outer == 0) {
+        finish_measured(desc);
         return;
     }
     has_entered = trimtab_enter();

@@ -26,7 +26,6 @@ static const char *const texts[N_LEFT] = {
     "it calls volatile functions",
     "its answer may depend on the order of rows",
     "the session has set one of the parameters",
-    "no room for another class",
     "a probe could run into statement_timeout",
     "the memory limit is reached",
     "its transaction has written",
@@ -40,38 +39,62 @@ const char *trimtab_left_text(LeftAlone left)
     return left > LEFT_NOT && left < N_LEFT ? texts[left] : "";
 }
 
-static bool locks_or_writes(Node *node, void *found)
+typedef struct Effects {
+    bool writes, locks;
+} Effects;
+
+static bool find_effects(Node *node, void *context)
 {
+    Effects *found = context;
     if (node == NULL) return false;
-    if (IsA(node, Query)) {
-        Query *query = (Query *)node;
-        if (query->commandType != CMD_SELECT || query->hasModifyingCTE) *(LeftAlone *)found = LEFT_WRITES;
-        else if (query->rowMarks != NIL && !trimtab_allow_locks) *(LeftAlone *)found = LEFT_LOCKS;
-        if (*(LeftAlone *)found != LEFT_NOT) return true;
-        return query_tree_walker(query, locks_or_writes, found, 0);
-    }
-    return expression_tree_walker(node, locks_or_writes, found);
+    if (!IsA(node, Query)) return expression_tree_walker(node, find_effects, context);
+    found->writes |= ((Query *)node)->commandType != CMD_SELECT;
+    found->locks |= ((Query *)node)->commandType == CMD_SELECT && ((Query *)node)->rowMarks != NIL;
+    return query_tree_walker((Query *)node, find_effects, context, 0);
 }
 
-/* By its text alone. */
-LeftAlone trimtab_inspect(Query *query)
+/* By its text alone. `is_repeatable`: it can be begun, given up and run again, and nobody can tell. */
+LeftAlone trimtab_inspect(Query *query, bool *is_repeatable)
 {
-    LeftAlone left = LEFT_NOT;
-    locks_or_writes((Node *)query, &left);
-    if (left != LEFT_NOT) return left;
-    if (!trimtab_allow_volatile && contain_volatile_functions((Node *)query)) return LEFT_VOLATILE;
-    if (!trimtab_allow_order && trimtab_depends_on_plan(query)) return LEFT_ORDER;
-    return LEFT_NOT;
+    Effects found = {false, false};
+    bool is_volatile;
+    *is_repeatable = false;
+    find_effects((Node *)query, &found);
+    if (found.writes && !trimtab_allow_writes) return LEFT_WRITES;
+    if (found.locks && !trimtab_allow_locks) return LEFT_LOCKS;
+    is_volatile = contain_volatile_functions((Node *)query);
+    if (is_volatile && !trimtab_allow_volatile) return LEFT_VOLATILE;
+    *is_repeatable = !found.writes && !found.locks && !is_volatile;
+    return !trimtab_allow_order && trimtab_depends_on_plan(query) ? LEFT_ORDER : LEFT_NOT;
 }
 
 /* By where it runs. */
 LeftAlone trimtab_situation(void)
 {
-    if (IsolationIsSerializable()) return LEFT_SERIALIZABLE;
-    if (TransactionIdIsValid(GetTopTransactionIdIfAny())) return LEFT_IN_WRITE_TRANSACTION;
+    if (!trimtab_allow_serializable && IsolationIsSerializable()) return LEFT_SERIALIZABLE;
+    if (!trimtab_allow_writes && TransactionIdIsValid(GetTopTransactionIdIfAny())) return LEFT_IN_WRITE_TRANSACTION;
     if (!trimtab_allow_locks && trimtab_holds_locks()) return LEFT_HOLDS_LOCKS;
     if (trimtab_has_own_set()) return LEFT_OWN_SET;
     return LEFT_NOT;
+}
+
+/* A probe that is given up would leave locks behind in a serializable transaction, until its end; in one that has written, we are careful. */
+bool trimtab_may_repeat_here(void)
+{
+    return !IsolationIsSerializable() && !TransactionIdIsValid(GetTopTransactionIdIfAny());
+}
+
+/* What ALTER TABLE changes and plans depend on: types and collations of the columns, which may be null, how the table is stored. */
+static uint32 columns_of(Relation relation)
+{
+    TupleDesc row = RelationGetDescr(relation);
+    uint32 hash = hash_combine(murmurhash32(relation->rd_rel->relam), (uint32)relation->rd_rel->relkind ^ ((uint32)relation->rd_rel->relpersistence << 8));
+    for (int i = 0; i < row->natts; i++) {
+        const FormData_pg_attribute *column = TupleDescAttr(row, i);
+        hash = hash_combine(hash, murmurhash32(column->atttypid ^ (column->attnotnull ? 0x80000000u : 0) ^ (column->attisdropped ? 0x40000000u : 0)));
+        hash = hash_combine(hash, murmurhash32((uint32)column->atttypmod ^ (column->attcollation << 16)));
+    }
+    return hash;
 }
 
 typedef struct Tables {
@@ -93,7 +116,7 @@ static bool add_tables(Node *node, void *context)
         relation = try_relation_open(entry->relid, AccessShareLock); /* the parser holds this lock already */
         if (relation == NULL) continue;
         tables->pages += relation->rd_rel->relpages > 0 ? relation->rd_rel->relpages : 0;
-        tables->schema = hash_combine(tables->schema, murmurhash32(entry->relid));
+        tables->schema = hash_combine(hash_combine(tables->schema, murmurhash32(entry->relid)), columns_of(relation));
         foreach (index, RelationGetIndexList(relation))
             tables->schema += murmurhash32(lfirst_oid(index) ^ 0x5bd1e995);
         relation_close(relation, NoLock);

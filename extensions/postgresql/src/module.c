@@ -15,6 +15,7 @@ int trimtab_mode = MODE_OBSERVE;
 double trimtab_budget = 2, trimtab_server_budget = 2, trimtab_min_duration = 5, trimtab_min_gain = 3, trimtab_max_ratio = 1.5;
 int trimtab_memory_limit_kb = 262144, trimtab_inside_tuples = 200000, trimtab_inside = INSIDE_OFF;
 bool trimtab_allow_locks = false, trimtab_allow_volatile = false, trimtab_allow_order = false;
+bool trimtab_allow_writes = false, trimtab_allow_serializable = false;
 char *trimtab_parameters = NULL, *trimtab_hints = NULL, *trimtab_file = NULL, *trimtab_test_cost = NULL;
 
 static const struct config_enum_entry modes[] = {
@@ -88,14 +89,18 @@ static void define_limits(void)
                             INT_MAX, PGC_SUSET, 0, NULL, NULL, NULL);
 }
 
+static void define_permission(const char *name, const char *what, bool *is_allowed)
+{
+    DefineCustomBoolVariable(name, what, NULL, is_allowed, false, PGC_SUSET, 0, NULL, NULL, NULL);
+}
+
 static void define_permissions(void)
 {
-    DefineCustomBoolVariable("trimtab.allow_locks", "Touch statements that lock rows, and those of sessions that hold locks.", NULL, &trimtab_allow_locks, false, PGC_SUSET, 0,
-                             NULL, NULL, NULL);
-    DefineCustomBoolVariable("trimtab.allow_volatile", "Touch statements that call volatile functions.", NULL, &trimtab_allow_volatile,
-                             false, PGC_SUSET, 0, NULL, NULL, NULL);
-    DefineCustomBoolVariable("trimtab.allow_order", "Touch statements whose answer may depend on the plan: on the order of rows, or on which of equal values is taken.", NULL,
-                             &trimtab_allow_order, false, PGC_SUSET, 0, NULL, NULL, NULL);
+    define_permission("trimtab.allow_locks", "Touch statements that lock rows, and those of sessions that hold locks.", &trimtab_allow_locks);
+    define_permission("trimtab.allow_volatile", "Touch statements that call volatile functions.", &trimtab_allow_volatile);
+    define_permission("trimtab.allow_order", "Touch statements whose answer may depend on the plan.", &trimtab_allow_order);
+    define_permission("trimtab.allow_writes", "Touch statements that write, and those after them in a transaction.", &trimtab_allow_writes);
+    define_permission("trimtab.allow_serializable", "Touch statements in serializable transactions.", &trimtab_allow_serializable);
     DefineCustomEnumVariable("trimtab.inside", "Tune sections inside running statements too (on), or nothing but them (alone).", NULL,
                              &trimtab_inside, INSIDE_OFF, insides, PGC_SUSET, 0, NULL, NULL, NULL);
 }

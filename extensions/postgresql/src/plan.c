@@ -39,7 +39,8 @@ void trimtab_forget_fronts(void)
 
 uint32 trimtab_rules(void)
 {
-    return trimtab_choice_hash() ^ (trimtab_allow_locks ? 1u : 0) ^ (trimtab_allow_volatile ? 2u : 0) ^ (trimtab_allow_order ? 4u : 0);
+    return trimtab_choice_hash() ^ (trimtab_allow_locks ? 1u : 0) ^ (trimtab_allow_volatile ? 2u : 0) ^ (trimtab_allow_order ? 4u : 0) ^
+           (trimtab_allow_writes ? 8u : 0) ^ (trimtab_allow_serializable ? 16u : 0);
 }
 
 uint32 trimtab_tag_of(const PlannedStmt *plan)
@@ -89,6 +90,10 @@ static void choose(Shared *shared, Class *class, Planned *p)
         return;
     }
     tt_next(tuner, 1, &p->ticket);
+    if (p->ticket.limit > 0 && !p->is_repeatable) {
+        tt_return(tuner, &p->ticket);
+        ticket_of(class, TT_BEST, &p->ticket);
+    }
     if (p->ticket.kind == TT_PROBE && StatementTimeout > 0 && exp(tuner->base.mean) * 4 * trimtab_max_ratio > StatementTimeout) {
         tt_return(tuner, &p->ticket);
         ticket_of(class, TT_BEST, &p->ticket);
@@ -170,16 +175,18 @@ static void draw(Planned *p, const Statement *s)
 static bool decide(const Statement *s, Planned *p)
 {
     Shared *shared = trimtab_shared();
-    LeftAlone left = trimtab_inspect(s->parse);
+    LeftAlone left = trimtab_inspect(s->parse, &p->is_repeatable);
     bool is_tuned = false;
     Class *class;
     if (left == LEFT_NOT) left = trimtab_situation();
+    p->is_repeatable = p->is_repeatable && trimtab_may_repeat_here();
     trimtab_key(s->parse, p->base, &p->key);
     LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
     class = trimtab_find(&p->key, p->base, !trimtab_in_explain);
     if (class != NULL) {
         if (left == LEFT_NOT && class->is_in_parts && !trimtab_allow_order) left = LEFT_IN_PARTS;
         class->left = left;
+        class->tuner.options.can_stop = p->is_repeatable && trimtab_can_stop(); /* else only what the budget covers in full is tried */
         p->is_free = left == LEFT_NOT;
         p->base_cost = class->base_cost;
         is_tuned = left == LEFT_NOT && trimtab_mode == MODE_TUNE && trimtab_inside != INSIDE_ALONE;
@@ -216,7 +223,7 @@ static PlannedStmt *plan_with(Planned *p, Query *parse, const char *text, int op
     return plan;
 }
 
-/* A probe that is to be stopped in time: its plan is set aside, and the statement is planned as without it. */
+/* A probe that can be given up: its plan is set aside, and the statement is planned as without it. */
 static void plan_peek(Planned *p, const Statement *s)
 {
     Shared *shared = trimtab_shared();
@@ -242,7 +249,7 @@ static pg_noinline PlannedStmt *plan_class(Query *parse, const char *text, int o
     trimtab_knob_values(p.base);
     p.rules = trimtab_rules();
     if (!decide(&s, &p)) return trimtab_call_planner(parse, text, options, params);
-    if (p.ticket.limit > 0) plan_peek(&p, &s);
+    if (p.ticket.kind == TT_PROBE && p.is_repeatable && trimtab_can_stop()) plan_peek(&p, &s);
     again = p.ticket.kind == TT_DEFAULT ? NULL : copyObject(parse); /* the planner scribbles on it */
     plan = plan_with(&p, parse, text, options, params);
     if (p.is_refused) trimtab_give_back(&p, LEFT_REFUSED, true); /* nothing was set: this is the plan without us */

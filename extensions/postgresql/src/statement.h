@@ -25,6 +25,7 @@ typedef struct Planned {
     uint32 tag;
     bool is_used;
     bool is_free; /* the statement may be touched */
+    bool is_repeatable; /* ... begun with a probe's plan, given up, and run with its own */
     bool is_refused; /* PostgreSQL has not taken one of the values, and none was set */
     ClassKey key;
     tt_ticket ticket;

@@ -75,9 +75,7 @@ static bool is_usable(const Class *class)
 {
     tt_space space;
     if (!class->is_used || !tt_is_sane(&class->tuner)) return false;
-    if (TimestampDifferenceExceeds(class->last_at, GetCurrentTimestamp(), 0) &&
-        GetCurrentTimestamp() - class->last_at > FORGET_AFTER_DAYS * USECS_PER_DAY)
-        return false;
+    if (class->tuner.phase != TT_PINNED && GetCurrentTimestamp() - class->last_at > FORGET_AFTER_DAYS * USECS_PER_DAY) return false;
     if (!trimtab_are_levels(class->base_values, class->levels)) return false;
     trimtab_space_of(class->levels, &space);
     return memcmp(&space, &class->tuner.space, sizeof space) == 0;

@@ -31,7 +31,7 @@
 #ifndef N_EVENTS
 #define N_EVENTS 512
 #endif
-#define N_KNOBS 15
+#define N_KNOBS 26
 #define MAX_LEVELS 8
 /* Of the shared block and the file; TT_LAYOUT is part of it. */
 #define TRIMTAB_MAGIC 0x54724d54
@@ -49,7 +49,6 @@ typedef enum {
     LEFT_VOLATILE,
     LEFT_ORDER,
     LEFT_OWN_SET,
-    LEFT_NO_ROOM,
     LEFT_TIMEOUT,
     LEFT_MEMORY,
     LEFT_IN_WRITE_TRANSACTION,
@@ -64,7 +63,7 @@ typedef struct ClassKey {
     Oid database;
     Oid role;
     uint32 environment; /* of the base values of all knobs: sessions with other defaults are another class */
-    uint32 schema;      /* of the tables and their indexes */
+    uint32 schema;      /* of the tables, their columns and indexes; statistics are no part of it */
     uint32 size;        /* size class of the tables: steps of a factor 4 */
     uint32 padding;
 } ClassKey;
@@ -124,7 +123,7 @@ typedef struct Shared {
 extern int trimtab_mode;
 extern double trimtab_budget, trimtab_server_budget, trimtab_min_duration, trimtab_min_gain, trimtab_max_ratio;
 extern int trimtab_memory_limit_kb, trimtab_inside_tuples, trimtab_inside;
-extern bool trimtab_allow_locks, trimtab_allow_volatile, trimtab_allow_order;
+extern bool trimtab_allow_locks, trimtab_allow_volatile, trimtab_allow_order, trimtab_allow_writes, trimtab_allow_serializable;
 extern char *trimtab_parameters, *trimtab_hints, *trimtab_file, *trimtab_test_cost;
 extern double trimtab_test_plan_ms(void);
 extern double trimtab_test_ms(const double *base, const tt_point *point);
@@ -157,7 +156,8 @@ extern uint64 trimtab_mix_running(uint64 hash, const double *base, const tt_poin
 extern int trimtab_work_mem_factor(const double *base, const tt_point *point, double *work_mem_kb, double *multiplier);
 
 /* inspect.c */
-extern LeftAlone trimtab_inspect(Query *query);
+extern LeftAlone trimtab_inspect(Query *query, bool *is_repeatable);
+extern bool trimtab_may_repeat_here(void);
 extern LeftAlone trimtab_situation(void);
 extern const char *trimtab_left_text(LeftAlone left);
 extern void trimtab_key(Query *query, const double *base, ClassKey *key);
@@ -181,6 +181,7 @@ extern void trimtab_release(void);
 extern void trimtab_record(Shared *shared, const Class *class, EventKind kind, const tt_point *point, double time_ms);
 extern void trimtab_record_looks(Shared *shared, const Class *class, int n, int n_same, double ms);
 extern void trimtab_new_tuner(Class *class);
+extern bool trimtab_can_stop(void);
 
 /* hooks.c */
 extern void trimtab_install_hooks(void);
