@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import struct
+import subprocess
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -156,7 +159,9 @@ def test_parameters_can_be_taken_out_of_the_list(session: Session) -> None:
     session.tune("base=100;jit=0:0.2;work_mem=16384:0.8")
     assert session.learn(OWN)["settings"] == "work_mem=16384"
     tried = ", ".join(row[0] for row in session.rows("SELECT settings FROM trimtab_history"))
-    assert "jit" not in tried
+    names = {each.partition("=")[0] for each in tried.split(", ")}
+    assert "jit" not in names
+    assert "work_mem" in names
     with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
         session.rows("SET trimtab.parameters = 'all, -fsync'")
     assert caught.value.diag.message_detail == "parameter=fsync is not one that Trimtab sets."
@@ -292,3 +297,46 @@ def test_what_a_client_fetches_in_parts_is_left_alone(tuned: tuple[Server, Sessi
     assert session.rows(OWN)[0][0] == "4MB"
     session.rows("SET trimtab.allow_order = on")
     assert session.rows(OWN)[0][0] == "64MB"
+
+
+def limit(server: Server, session: Session, room_mb: int) -> None:
+    """The kernel gives the session's process so much more memory and no more."""
+    pid, account = session.connection.info.backend_pid, server.account
+    now = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
+    switch = ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups"]
+    argv = [*([] if account.is_me else switch), "prlimit", f"--pid={pid}", f"--as={now + (room_mb << 20)}:"]
+    subprocess.run(argv, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_probe_without_memory_fails_no_statement(
+    tuned: tuple[Server, Session], session: Session, is_late: bool
+) -> None:
+    """A sort in memory gets none; the statement's own goes to disk. It may be the first probe, or one of the proof after it."""
+    session.rows(
+        "CREATE TABLE IF NOT EXISTS fat AS SELECT g, repeat(md5(g::text), 12) AS pad FROM generate_series(1, 60000) g"
+    )
+    sql = "SELECT count(*) FROM (SELECT pad, g FROM fat ORDER BY pad, g OFFSET 0) q WHERE g > 0"
+    session.tune("stop=1;base=100;plan=0.01;work_mem=65536:0.9")
+    session.rows(
+        "SET trimtab.parameters = 'work_mem=4MB..64MB'; SET max_parallel_workers_per_gather = 0; SET jit = off"
+    )
+    session.rows("ANALYZE fat; SET trimtab.budget = 50; SET trimtab.server_budget = 50")
+    expected = session.rows(sql)
+
+    def events() -> list[tuple[str, str]]:
+        return session.rows("SELECT event, settings FROM trimtab_history WHERE event LIKE 'probe%'")  # type: ignore[return-value]
+
+    if not is_late:
+        limit(tuned[0], session, 14)
+    for _ in range(30):
+        assert session.rows(sql) == expected
+        if is_late and ("probe", "work_mem=65536") in events():
+            is_late = False
+            limit(tuned[0], session, 14)
+        if any(event == "probe stopped" for event, _ in events()):
+            break
+    assert "probe stopped" in dict(events())
+    assert "probe failed" not in dict(events())
+    assert session.rows(sql) == expected
+    assert session.value("SELECT memory_kb FROM trimtab_status()") == 0

@@ -136,7 +136,7 @@ def test_a_block_of_another_layout_is_refused(sections: Sections, tmp_path: Path
         block.seek(8)
         block.write((99).to_bytes(4, "little"))
     group = sections.group(tmp_path / "block")
-    assert "has layout=99 and not 3: another version's, or damaged\nhint: remove the file" in sections.error(group)
+    assert "has layout=99 and not 4: another version's, or damaged\nhint: remove the file" in sections.error(group)
     sections.c.tt_group_close(group)
 
 

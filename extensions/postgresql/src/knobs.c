@@ -36,7 +36,7 @@ Knob trimtab_knobs[N_KNOBS] = {
     {"join_collapse_limit", 0.50, true, false, true, 2, {8, 12}},
     {"parallel_setup_cost", 0.40, true, false, false, 3, {100, 300, 1000}},
     /* Only the search reaches these, after all that an expert would try. */
-    {"jit_above_cost", 0.20, true, false, false, 2, {0, 100000}},
+    {"jit_above_cost", 0.20, true, false, false, 2, {10000, 100000}},
     {"jit_inline_above_cost", 0.15, true, false, false, 3, {-1, 0, 500000}},
     {"jit_optimize_above_cost", 0.15, true, false, false, 3, {-1, 0, 500000}},
     {"enable_indexscan", 0.80, true, false, false, 2, {0, 1}},
