@@ -5,9 +5,9 @@
 
 Each query of TPC-H at scale 1 is executed with the defaults and with each of the extension's first candidates whose plan differs
 (the median of three runs each). Then executions are simulated: the tuner is the extension's own, and so are its candidates, which
-are read from extensions/postgresql/src/knobs.c; what several candidates bring together is assumed. A parameter that was not there when the
-queries were executed has PostgreSQL's default, which is the last of its values. `--set` compiles the tuner
-with another value of one of its constants. The tables in docs are of real executions, not of these.
+are read from extensions/postgresql/src/knobs.c; what several candidates bring together is assumed. A parameter that was not there
+when the queries were executed has PostgreSQL's default, which is the last of its values. `--set` compiles the tuner with another
+value of one of its constants. The tables in docs are of real executions, not of these.
 """
 
 from __future__ import annotations

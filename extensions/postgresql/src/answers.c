@@ -9,6 +9,7 @@
 #include "access/relation.h"
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
@@ -22,6 +23,11 @@
 
 /* The first object that is not PostgreSQL's own. */
 #define FIRST_FOREIGN 16384
+
+/* Columns of views upon views may have twice as many origins with each. */
+#define MAX_STEPS 1000
+
+static int n_steps;
 
 /* A query and those around it. */
 typedef struct Level {
@@ -110,6 +116,8 @@ static bool is_fixed_call(const FuncExpr *call, const Level *level)
 static bool has_fixed_scale(Node *node, const Level *level)
 {
     Oid type = node == NULL ? InvalidOid : exprType(node);
+    check_stack_depth();
+    if (++n_steps > MAX_STEPS) return false;
     if (type == INT2OID || type == INT4OID || type == INT8OID) return true;
     if (type != NUMERICOID) return false;
     if (exprTypmod(node) >= 0 || IsA(node, Const)) return true;
@@ -291,5 +299,6 @@ static bool depends(Node *node, void *context)
 
 bool trimtab_depends_on_plan(Query *query)
 {
+    n_steps = 0;
     return depends((Node *)query, NULL);
 }

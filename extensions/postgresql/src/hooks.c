@@ -195,7 +195,8 @@ static inline void call_run(RUN_ARGUMENTS)
 static bool may_peek(QueryDesc *desc, ScanDirection direction, uint64 count)
 {
     CommandDest to = desc->dest->mydest;
-    return now.has_class && now.is_told && !now.is_reused && now.runs == 0 && trimtab_has_peek(now.plan.tag) && count == 0 &&
+    return now.has_class && now.is_told && !now.is_reused && now.runs == 0 && trimtab_has_peek(now.plan.tag) && trimtab_may_repeat_here() &&
+           count == 0 &&
            direction == ForwardScanDirection && desc->operation == CMD_SELECT && desc->instrument_options == 0 && !IsInParallelMode() &&
            !RecoveryInProgress() && (to == DestRemote || to == DestRemoteExecute || to == DestNone);
 }
