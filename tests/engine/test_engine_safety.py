@@ -56,6 +56,11 @@ def test_what_explain_shows_is_what_runs(version: str) -> None:
         )
         assert "Trimtab" not in made, "what is left alone has no line"
         assert "external merge" in made
+        session.rows("SET statement_timeout = '5ms'")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            explained(session, SORT)
+        session.rows("RESET statement_timeout")
+        assert "Trimtab" not in explained(session, "DECLARE c CURSOR FOR " + SORT, "COSTS OFF")
         session.rows("SET trimtab.memory_limit = '1MB'")
         assert "left alone: the memory limit is reached" in explained(session, "EXECUTE sorted") + "".join(notices)
         session.rows("RESET trimtab.memory_limit; SET work_mem = '1MB'")

@@ -51,19 +51,24 @@ void trimtab_explain_left(const char *why)
     snprintf(line, sizeof line, "left alone: %s", why);
 }
 
-/* Around the whole EXPLAIN. */
+/* Around the whole EXPLAIN; it failed: trimtab_forget_explain. */
 void trimtab_begin_explain(void)
 {
     line[0] = '\0';
     trimtab_in_explain = true;
 }
 
+void trimtab_forget_explain(void)
+{
+    line[0] = '\0';
+    trimtab_in_explain = false;
+}
+
 /* What could not be said within its output. */
 void trimtab_end_explain(void)
 {
-    trimtab_in_explain = false;
     if (line[0] != '\0') ereport(NOTICE, (errmsg("Trimtab: %s", line)));
-    line[0] = '\0';
+    trimtab_forget_explain();
 }
 
 #if PG_VERSION_NUM >= 180000

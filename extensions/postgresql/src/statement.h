@@ -108,6 +108,7 @@ extern void trimtab_explain(const Planned *p);
 extern void trimtab_explain_left(const char *why);
 extern void trimtab_begin_explain(void);
 extern void trimtab_end_explain(void);
+extern void trimtab_forget_explain(void);
 
 /* screen.c */
 extern void trimtab_screen(Planned *p, const Statement *s);

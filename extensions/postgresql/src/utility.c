@@ -25,7 +25,7 @@ static void explain(UTILITY_ARGUMENTS)
     }
     PG_CATCH();
     {
-        trimtab_in_explain = false;
+        trimtab_forget_explain();
         PG_RE_THROW();
     }
     PG_END_TRY();
