@@ -159,7 +159,7 @@ static void execute(Class *c, Server *s)
 
 static void start(Class *c, int which, int seed)
 {
-    tt_options options = {.budget = 0.02, .min_gain = 0.03, .max_ratio = 1.5, .is_screened = 1, .can_stop = 1};
+    tt_options options = {.budget = 0.02, .min_gain = 0.03, .max_ratio = 1.5, .is_screened = 1, .can_stop = 1, .n_random = 17, .patience = 34};
     memset(c, 0, sizeof *c);
     options.seed = (uint64_t)(which * 1000 + seed) | 1;
     c->query = &query[which];

@@ -5,8 +5,9 @@
 
 Each query of TPC-H at scale 1 is executed with the defaults and with each of the extension's first candidates whose plan differs
 (the median of three runs each). Then executions are simulated: the tuner is the extension's own, and so are its candidates, which
-are read from extensions/postgresql/src/knobs.c; what several candidates bring together is assumed. `--set` compiles the tuner
-with another value of one of its constants. The tables in docs are of real executions, not of these.
+are read from extensions/postgresql/src/knobs.c; what several candidates bring together is assumed. A parameter that was not there
+when the queries were executed has PostgreSQL's default, which is the last of its values. `--set` compiles the tuner with another
+value of one of its constants. The tables in docs are of real executions, not of these.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ Candidate = dict[str, float]
 
 def extension() -> tuple[list[Knob], list[Candidate]]:
     """The parameters of the extension and its first candidates, as knobs.c has them."""
-    text = (EXTENSION / "src" / "knobs.c").read_text(encoding="utf-8")
+    text = "".join((EXTENSION / "src" / name).read_text(encoding="utf-8") for name in ("knobs.h", "knobs.c"))
     rows = re.findall(r'\{"(\w+)", ([\d.]+), \w+, \w+, (\w+), \d+, \{([^}]+)\}\}', text)
     knobs = [Knob(name, float(risk), more == "true", _numbers(values)) for name, risk, more, values in rows]
     names = re.findall(r"\w+", re.search(r"enum \{ (WORK_MEM[^}]+)\}", text)[1])  # type: ignore[index]
@@ -197,7 +198,8 @@ def _limited(session: Any, sql: str, own_ms: float) -> float:
 def numbers(found: Mapping[str, Any]) -> str:
     """What policy.c reads."""
     knobs, _ = extension()
-    base, levels = found["base"], {knob.name: knob.levels(found["base"][knob.name]) for knob in knobs}
+    base = {knob.name: found["base"].get(knob.name, knob.values[-1]) for knob in knobs}
+    levels = {knob.name: knob.levels(base[knob.name]) for knob in knobs}
     first = with_cores(levels[_WORKERS], base[_WORKERS], found["cores"])
     lines = [str(len(knobs))]
     lines += [f"{len(levels[k.name])} {levels[k.name].index(base[k.name])} {k.risk}" for k in knobs]

@@ -69,7 +69,7 @@ def running(folder: Path, is_preloaded: bool = True) -> Iterator[Endpoint]:
     data, programs, library = made(folder, account)
     lines = f"{SETTINGS}unix_socket_directories = '{data.parent}'\n"
     if is_preloaded:
-        lines += f"shared_preload_libraries = '{library}'\ntrimtab.file = ''\n"
+        lines += f"shared_preload_libraries = '{library}'\ntrimtab.file = ''\ntrimtab.allow_order = on\n"
     (data / "postgresql.auto.conf").write_text(lines)
     log = str(data.parent / "log")
     _run(account, str(programs / "pg_ctl"), "-D", str(data), "-l", log, "-w", "start")

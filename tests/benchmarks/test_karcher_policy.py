@@ -24,7 +24,7 @@ def policy() -> Iterator[Any]:
 def test_candidates_are_those_of_the_extension(policy: Any) -> None:
     knobs, candidates = policy.extension()
     assert [knob.name for knob in knobs][:3] == ["work_mem", "hash_mem_multiplier", "jit"]
-    assert len(knobs) == 15
+    assert len(knobs) == 26
     assert {"jit": 0.0} in candidates
     assert {"max_parallel_workers_per_gather": 4.0, "parallel_setup_cost": 100.0} in candidates
     names = {knob.name for knob in knobs}

@@ -209,3 +209,9 @@ def test_older_versions_compare_plans_and_stop_probes(version: str) -> None:
             for _ in range(80):
                 assert session.rows(JOIN) == expected
             assert session.classes()[0]["settings"] == goal
+        session.rows("SELECT trimtab_reset()")
+        found = session.learn("SELECT count(*) FROM t", 60)
+        assert (found["probes"], found["phase"]) == (0, "settled"), (
+            "a scan that is forbidden and has no other way is the same plan"
+        )
+        assert found["same_plan"] == found["plans_compared"]

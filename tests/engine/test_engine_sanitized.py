@@ -15,14 +15,20 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.engine.conftest import CATCHES, FAILING, OWN, QUERY, TAKES_BACK, Session, engine, library
+from tests.engine.conftest import CATCHES, COST, FAILING, OWN, QUERY, TAKES_BACK, Session, engine, library
 from tests.engine.test_engine_faults import killed
 from tests.engine.test_engine_plans import JOIN
+from tests.engine.test_engine_safety import MIXED, ONE_ANSWER, PLANS_CHOICE
 from tests.servers import new_folder
 from tests.servers.postgresql import ASSERTING, Server
 
 pytestmark = [pytest.mark.full, pytest.mark.service, pytest.mark.needs("c-compiler", "postgresql-embedded")]
 
+WRITES = (
+    "INSERT INTO seen SELECT k::text FROM t WHERE g < 100",
+    "UPDATE seen SET w = t.k::text FROM t WHERE t.k::text = seen.w",
+    "WITH x AS (UPDATE seen SET w = w || '1' RETURNING w) SELECT count(*) FROM x",
+)
 SANITIZE = ("-fsanitize=address,undefined", "-fno-omit-frame-pointer")
 
 
@@ -41,6 +47,26 @@ def findings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("UBSAN_OPTIONS", f"print_stacktrace=1:log_path={folder}/found")
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def what_is_left_alone_and_allowed(session: Session) -> None:
+    """Each way to look at a statement, EXPLAIN of each kind, refused values, locks, and writes with probes."""
+    session.rows(MIXED)
+    session.rows("CREATE TABLE seen (w text); SELECT pg_advisory_lock(7)")
+    for sql in PLANS_CHOICE + ONE_ANSWER:
+        session.learn(sql, 4)
+        session.rows(f"EXPLAIN ANALYZE {sql}")
+    session.rows("SELECT pg_advisory_unlock(7); SET trimtab.allow_writes = on; SET trimtab.allow_volatile = on")
+    for sql in (*WRITES, "DELETE FROM seen WHERE random() < 0.5", "SELECT max(r) FROM t GROUP BY k"):
+        session.learn(sql, 40)
+    session.rows("PREPARE shown(int) AS SELECT k, count(*) FROM t WHERE g > $1 GROUP BY k")
+    for n in range(8):
+        session.rows(f"EXPLAIN ANALYZE EXECUTE shown({n})")
+        session.rows(f"EXECUTE shown({n})")
+    session.tune(f"refuse=work_mem;{COST}")
+    session.learn(OWN, 40)
+    session.tune()
+    session.rows("RESET trimtab.allow_writes; RESET trimtab.allow_volatile")
 
 
 def everything(server: Server, session: Session) -> None:
@@ -74,11 +100,11 @@ def everything(server: Server, session: Session) -> None:
             session.rows(bad)
         session.rows("ROLLBACK TO a")
         session.learn(OWN, 5)
-    session.rows("END")
     session.rows(
-        "BEGIN; DECLARE c CURSOR FOR SELECT k, count(*) FROM t GROUP BY k; FETCH 3 FROM c; FETCH 2 FROM c; END"
+        "END; BEGIN; DECLARE c CURSOR FOR SELECT k, count(*) FROM t GROUP BY k; FETCH 3 FROM c; FETCH 2 FROM c; END"
     )
     session.rows(f"EXPLAIN ANALYZE {QUERY}")
+    what_is_left_alone_and_allowed(session)
     query_id = session.classes()[0]["query_id"]
     for sql in (
         f"SELECT trimtab_pin({query_id}, 'work_mem=64MB')", "SELECT * FROM trimtab_history", "SELECT trimtab_export()",

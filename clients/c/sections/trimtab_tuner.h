@@ -21,11 +21,11 @@
 extern "C" {
 #endif
 
-#define TT_MAX_PARAMS 16
+#define TT_MAX_PARAMS 28
 #define TT_MAX_HINTS 20
 #define TT_MAX_RECORDS 96
 /* Changes with every change of the structs below: a block or file of another layout is refused. */
-#define TT_LAYOUT 3
+#define TT_LAYOUT 4
 
 /* A level for each parameter, counted from 0. */
 typedef struct tt_point {

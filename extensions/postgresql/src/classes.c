@@ -16,6 +16,11 @@
 
 #include <math.h>
 
+/* Probes at random, and those without a gain that end the search: as many as 15 parameters would have by themselves. The parameters that
+   were added to those rarely help, and shall not make each search longer. */
+#define N_RANDOM 17
+#define PATIENCE 34
+
 static Shared *shared = NULL;
 static const char *where = "nowhere yet";
 static int64 reserved_kb = 0;
@@ -117,6 +122,12 @@ const char *trimtab_where(void)
     return where;
 }
 
+/* Always; in tests where they say so. */
+bool trimtab_can_stop(void)
+{
+    return trimtab_test_cost[0] == '\0' || (trimtab_test_plan_ms() > 0 && strstr(trimtab_test_cost, "stop=1") != NULL);
+}
+
 void trimtab_new_tuner(Class *class)
 {
     tt_space space;
@@ -127,7 +138,9 @@ void trimtab_new_tuner(Class *class)
     options.max_ratio = trimtab_max_ratio;
     options.seed = class->key.query_id | 1;
     options.is_screened = trimtab_test_cost[0] == '\0' || trimtab_test_plan_ms() > 0;
-    options.can_stop = options.is_screened && (trimtab_test_cost[0] == '\0' || strstr(trimtab_test_cost, "stop=1") != NULL);
+    options.can_stop = trimtab_can_stop();
+    options.n_random = N_RANDOM;
+    options.patience = PATIENCE;
     trimtab_knob_levels(class->base_values, class->levels);
     trimtab_make_space(class->base_values, &space);
     tt_tuner_init(&class->tuner, &space, &options);

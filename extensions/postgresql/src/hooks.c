@@ -7,34 +7,26 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "miscadmin.h"
-#include "tcop/utility.h"
 #include "utils/plancache.h"
 
 #include <math.h>
 
 #define SAVE_EVERY_MS (5 * 60 * 1000)
 
-#define UTILITY_ARGUMENTS PlannedStmt *statement, const char *text, bool read_only, ProcessUtilityContext context, ParamListInfo params, \
-                          QueryEnvironment *environment, DestReceiver *to, QueryCompletion *completion
-#define UTILITY_VALUES statement, text, read_only, context, params, environment, to, completion
-
 static struct {
     QueryDesc *desc;
     uint64 query_id;
-    bool has_class, is_reused, is_told, is_complete;
+    bool has_class, is_reused, is_told, is_complete, is_in_parts, is_explained;
     Planned plan;
     BufferUsage before;
     double ms;
     int runs;
 } now;
 
-bool trimtab_in_explain = false;
-
 static ExecutorStart_hook_type next_start = standard_ExecutorStart;
 static ExecutorRun_hook_type next_run = standard_ExecutorRun;
 static ExecutorFinish_hook_type next_finish = standard_ExecutorFinish;
 static ExecutorEnd_hook_type next_end = standard_ExecutorEnd;
-static ProcessUtility_hook_type next_utility = standard_ProcessUtility;
 
 /* A plan that ran before: it is measured again if its values still are what the class wants. */
 static void take_again(void)
@@ -85,7 +77,7 @@ static inline bool is_skipped(const PlannedStmt *plan)
 static bool is_wanted(PlannedStmt *plan)
 {
     Front *f = trimtab_front_of((uint64)plan->queryId);
-    if (trimtab_in_explain || IsParallelWorker()) return false;
+    if (IsParallelWorker()) return false;
     return trimtab_tag_of(plan) != 0 || f->n < N_FIRST || trimtab_is_class(f) || plan->invalItems == NIL ||
            ++f->skipped % SHORT_SAMPLE == 0;
 }
@@ -115,10 +107,40 @@ static void begin(QueryDesc *desc)
     }
 }
 
+/* EXPLAIN: with ANALYZE the statement has the values that are shown, and is not measured. */
+static void start_explained(QueryDesc *desc, int flags)
+{
+    uint32 mark = trimtab_tag_of(desc->plannedstmt);
+    const Planned *p = trimtab_planned(mark);
+    int level = 0;
+    if (now.desc != NULL) forget_now();
+    if (mark != 0 && p->tag == mark && is_as_planned(p)) {
+        trimtab_explain(p);
+        now.has_class = (flags & EXEC_FLAG_EXPLAIN_ONLY) == 0;
+        if (now.has_class && !trimtab_reserve(p->extra_kb)) {
+            now.has_class = false;
+            trimtab_explain_left(trimtab_left_text(LEFT_MEMORY));
+        }
+    } else if (mark != 0) trimtab_explain_left("what its kept plan was made with does not count in this session");
+    if (now.has_class) {
+        now.desc = desc;
+        now.is_explained = true;
+        now.plan = *p;
+        level = trimtab_open_level(&now.plan, true);
+        if (trimtab_is_refused) trimtab_explain_left(trimtab_left_text(LEFT_REFUSED));
+    }
+    next_start(desc, flags);
+    trimtab_close_level(level);
+}
+
 static pg_noinline void start_measured(QueryDesc *desc, int flags)
 {
     instr_time began;
     int level;
+    if (trimtab_in_explain || (flags & EXEC_FLAG_EXPLAIN_ONLY) != 0) {
+        start_explained(desc, flags);
+        return;
+    }
     if (!is_wanted(desc->plannedstmt)) {
         next_start(desc, flags);
         return;
@@ -126,6 +148,10 @@ static pg_noinline void start_measured(QueryDesc *desc, int flags)
     begin(desc);
     INSTR_TIME_SET_CURRENT(began);
     level = now.has_class ? trimtab_open_level(&now.plan, true) : 0;
+    if (now.has_class && trimtab_is_refused) {
+        trimtab_give_back(&now.plan, LEFT_REFUSED, true);
+        now.is_told = false;
+    }
     next_start(desc, flags);
     trimtab_close_level(level);
     now.ms = trimtab_elapsed_ms(began);
@@ -146,7 +172,7 @@ static pg_noinline void start_inside(QueryDesc *desc, int flags)
 static void start(QueryDesc *desc, int flags)
 {
     if (unlikely(trimtab_is_in_force)) start_inside(desc, flags);
-    else if (!trimtab_is_ours() || (flags & EXEC_FLAG_EXPLAIN_ONLY) != 0 || is_skipped(desc->plannedstmt)) next_start(desc, flags);
+    else if (!trimtab_is_ours() || is_skipped(desc->plannedstmt)) next_start(desc, flags);
     else start_measured(desc, flags);
 }
 
@@ -169,7 +195,8 @@ static inline void call_run(RUN_ARGUMENTS)
 static bool may_peek(QueryDesc *desc, ScanDirection direction, uint64 count)
 {
     CommandDest to = desc->dest->mydest;
-    return now.has_class && now.is_told && !now.is_reused && now.runs == 0 && trimtab_has_peek(now.plan.tag) && count == 0 &&
+    return now.has_class && now.is_told && !now.is_reused && now.runs == 0 && trimtab_has_peek(now.plan.tag) && trimtab_may_repeat_here() &&
+           count == 0 &&
            direction == ForwardScanDirection && desc->operation == CMD_SELECT && desc->instrument_options == 0 && !IsInParallelMode() &&
            !RecoveryInProgress() && (to == DestRemote || to == DestRemoteExecute || to == DestNone);
 }
@@ -209,6 +236,7 @@ static pg_noinline void run_measured(RUN_ARGUMENTS)
     now.ms += trimtab_elapsed_ms(began);
     now.runs++;
     now.is_complete = count == 0 && direction == ForwardScanDirection && now.runs == 1;
+    now.is_in_parts |= count != 0;
 }
 
 static pg_noinline void run_inside(RUN_ARGUMENTS)
@@ -229,11 +257,29 @@ static void run(RUN_ARGUMENTS)
     }
 }
 
+/* What a statement that writes does last is its own too. */
+static pg_noinline void finish_measured(QueryDesc *desc)
+{
+    instr_time began;
+    bool has_entered = trimtab_enter();
+    int level;
+    INSTR_TIME_SET_CURRENT(began);
+    level = now.has_class ? trimtab_open_level(&now.plan, true) : 0;
+    next_finish(desc);
+    trimtab_close_level(level);
+    now.ms += trimtab_elapsed_ms(began);
+    trimtab_leave(has_entered);
+}
+
 static void finish(QueryDesc *desc)
 {
     bool has_entered;
     if (desc->operation == CMD_SELECT && desc->estate->es_auxmodifytables == NIL) { /* nothing left to run, no triggers */
         next_finish(desc);
+        return;
+    }
+    if (now.desc == desc && trimtab_outer == 0) {
+        finish_measured(desc);
         return;
     }
     has_entered = trimtab_enter();
@@ -259,6 +305,7 @@ static void tell(Shared *shared, Class *class, double ms)
 /* Whether the plan, if PostgreSQL keeps it, is still the one to use; draws the next ticket of a kept plan. */
 static bool is_plan_stale(Class *class)
 {
+    if (class->is_in_parts && !trimtab_allow_order) return now.plan.ticket.kind != TT_DEFAULT;
     if (now.plan.ticket.kind == TT_PROBE || !tt_same(&class->tuner.space, &now.plan.ticket.point, &class->tuner.best)) return true;
     if (!now.is_reused || trimtab_mode != MODE_TUNE || trimtab_inside == INSIDE_ALONE || class->left != LEFT_NOT) return false;
     return trimtab_choose_again(class, &now.plan);
@@ -283,6 +330,7 @@ static void conclude_class(double ms)
         class->calls++;
         if (now.plan.ticket.kind == TT_DEFAULT) note_default(class);
         class->last_at = GetCurrentTimestamp();
+        class->is_in_parts |= now.is_in_parts;
         if (now.is_complete && now.is_told) tell(shared, class, ms);
         else if (now.is_told) tt_return(&class->tuner, &now.plan.ticket);
         is_stale = is_plan_stale(class);
@@ -299,7 +347,7 @@ static pg_noinline void conclude(void)
 {
     Front *f = trimtab_front_of(now.query_id);
     double ms = now.ms + (now.is_reused ? 0 : now.plan.plan_ms);
-    if (trimtab_outer != 0) {
+    if (trimtab_outer != 0 || now.is_explained) {
         forget_now();
         return;
     }
@@ -325,32 +373,12 @@ static void end(QueryDesc *desc)
     next_end(desc);
 }
 
-/* What runs inside a utility statement is not its own statement, except where the utility only runs or shows a statement. */
-static void utility(UTILITY_ARGUMENTS)
-{
-    Node *node = statement->utilityStmt;
-    if (trimtab_mode == MODE_OFF || trimtab_outer != 0 || IsA(node, ExecuteStmt) || IsA(node, ExplainStmt) || IsA(node, TransactionStmt)) {
-        next_utility(UTILITY_VALUES);
-        return;
-    }
-    trimtab_outer = OUTER_GUARDED;
-    PG_TRY();
-    {
-        next_utility(UTILITY_VALUES);
-    }
-    PG_FINALLY();
-    {
-        trimtab_outer = 0;
-    }
-    PG_END_TRY();
-}
-
 /* The statement failed, with whatever values it had: a probe that failed is not tried again. */
 static void failed(void)
 {
     trimtab_levels_failed(true);
     if (now.desc == NULL) return;
-    if (now.has_class) {
+    if (now.has_class && !now.is_explained) {
         Shared *shared = trimtab_shared(); /* which is there: the class is in it */
         Class *class;
         LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
@@ -397,11 +425,10 @@ void trimtab_install_hooks(void)
     if (ExecutorRun_hook != NULL) next_run = ExecutorRun_hook;
     if (ExecutorFinish_hook != NULL) next_finish = ExecutorFinish_hook;
     if (ExecutorEnd_hook != NULL) next_end = ExecutorEnd_hook;
-    if (ProcessUtility_hook != NULL) next_utility = ProcessUtility_hook;
     planner_hook = trimtab_plan;
     ExecutorStart_hook = start;
     ExecutorRun_hook = run;
     ExecutorFinish_hook = finish;
     ExecutorEnd_hook = end;
-    ProcessUtility_hook = utility;
+    trimtab_install_utility();
 }

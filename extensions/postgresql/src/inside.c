@@ -150,30 +150,34 @@ static bool can_pay(void)
     return can;
 }
 
-static void apply(const Inside *in, const tt_point *point)
+/* False, and nothing set, if PostgreSQL refuses a value. */
+static bool apply(const Inside *in, const tt_point *point)
 {
     for (int i = 0; i < N_ACTING; i++) {
         if (is_own(in, point, i)) continue;
         if (section.level == 0) section.level = NewGUCNestLevel();
-        trimtab_knob_set(trimtab_knob_index(acting[i]), value_at(in, point, i));
+        if (trimtab_knob_set(trimtab_knob_index(acting[i]), value_at(in, point, i))) continue;
+        trimtab_unapply(section.level);
+        section.level = 0;
+        return false;
     }
+    return true;
 }
 
-/* Draws what the next section runs with; false: it runs with the session's own values and is not compared. */
+/* Draws and sets what the next section runs with; false: it runs with the session's own values and is not compared. */
 static bool draw(Inside *in)
 {
     if (in->n_usual[section.n] < N_USUAL) return false;
     tt_next(&in->tuner, 0, &section.ticket);
-    if (!has_memory(in, &section.ticket.point)) tt_abandon(&in->tuner, &section.ticket, 0); /* as a probe it is not tried again */
-    else if (section.ticket.kind == TT_PROBE && !can_pay()) tt_return(&in->tuner, &section.ticket);
-    else return true;
+    if (section.ticket.kind == TT_PROBE && !can_pay()) tt_return(&in->tuner, &section.ticket);
+    else if (has_memory(in, &section.ticket.point) && apply(in, &section.ticket.point)) return true;
+    else tt_abandon(&in->tuner, &section.ticket, 0); /* as a probe it is not tried again */
     return false;
 }
 
 static void open_section(void)
 {
     section.has_ticket = draw(section.inside);
-    if (section.has_ticket) apply(section.inside, &section.ticket.point);
     section.tuples = 0;
     section.is_open = true;
     INSTR_TIME_SET_CURRENT(section.began);
@@ -314,7 +318,7 @@ Datum trimtab_inside_list(PG_FUNCTION_ARGS)
         values[1] = Int64GetDatum(in->n_sections);
         values[2] = Int64GetDatum((int64)in->tuner.account.n_probes);
         values[3] = CStringGetTextDatum(settings_text(in));
-        values[4] = Float8GetDatum(tt_gain(&in->tuner, &low, &high));
+        values[4] = Float8GetDatum(tt_proven_gain(&in->tuner, &low, &high));
         values[5] = Float8GetDatum(low);
         values[6] = Float8GetDatum(high);
         values[7] = Float8GetDatum(in->tuner.account.total);

@@ -1,21 +1,18 @@
 /*
  * Which statements may be touched at all, and which class they belong to. A statement is left alone if it writes, locks rows, calls
- * volatile functions, runs in a serialisable transaction, or if SQL lets its answer depend on the order in which rows come: then
- * another plan could give another answer, however right both are.
+ * volatile functions, runs in a serialisable transaction, or if SQL lets its answer depend on the plan (answers.c): then another plan
+ * could give another answer, however right both are.
  */
 #include "trimtab.h"
 
 #include "access/relation.h"
 #include "access/xact.h"
-#include "catalog/pg_aggregate.h"
-#include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "storage/bufmgr.h"
 #include "storage/lockdefs.h"
-#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/timeout.h"
 
@@ -29,10 +26,12 @@ static const char *const texts[N_LEFT] = {
     "it calls volatile functions",
     "its answer may depend on the order of rows",
     "the session has set one of the parameters",
-    "no room for another class",
     "a probe could run into statement_timeout",
     "the memory limit is reached",
     "its transaction has written",
+    "PostgreSQL refuses one of its settings",
+    "the session holds locks",
+    "its rows are fetched in parts",
 };
 
 const char *trimtab_left_text(LeftAlone left)
@@ -40,73 +39,62 @@ const char *trimtab_left_text(LeftAlone left)
     return left > LEFT_NOT && left < N_LEFT ? texts[left] : "";
 }
 
-/* An aggregate whose value is the same in whatever order its rows come. */
-static bool is_order_free(const Aggref *agg)
-{
-    static const char *const any[] = {"count", "min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or"};
-    static const char *const exact[] = {"sum", "avg", "variance", "var_pop", "var_samp", "stddev", "stddev_pop", "stddev_samp"};
-    char *name = agg->aggfnoid < 16384 ? get_func_name(agg->aggfnoid) : NULL; /* 16384: the first that is not PostgreSQL's own */
-    ListCell *cell;
-    if (agg->aggkind != AGGKIND_NORMAL || name == NULL) return false;
-    foreach (cell, agg->aggargtypes) {
-        Oid type = lfirst_oid(cell);
-        /* Texts that compare as equal may differ; floats add up to other last digits in another order. */
-        bool is_exact = type == INT2OID || type == INT4OID || type == INT8OID || type == NUMERICOID || type == INTERVALOID;
-        for (size_t i = 0; !is_exact && i < lengthof(exact); i++)
-            if (strcmp(name, exact[i]) == 0) return false;
-    }
-    for (size_t i = 0; i < lengthof(any); i++)
-        if (strcmp(name, any[i]) == 0) return true;
-    for (size_t i = 0; i < lengthof(exact); i++)
-        if (strcmp(name, exact[i]) == 0) return true;
-    return false;
-}
+typedef struct Effects {
+    bool writes, locks;
+} Effects;
 
-static bool depends_on_order(Node *node, void *nothing)
+static bool find_effects(Node *node, void *context)
 {
+    Effects *found = context;
     if (node == NULL) return false;
-    if (IsA(node, Query)) {
-        Query *query = (Query *)node;
-        if (query->hasWindowFuncs || query->hasDistinctOn || query->hasTargetSRFs) return true;
-        if ((query->limitCount != NULL || query->limitOffset != NULL) && query->sortClause == NIL) return true;
-        return query_tree_walker(query, depends_on_order, nothing, 0);
-    }
-    if (IsA(node, Aggref) && ((Aggref *)node)->aggorder == NIL && !is_order_free((Aggref *)node)) return true;
-    if (IsA(node, TableSampleClause)) return true;
-    return expression_tree_walker(node, depends_on_order, nothing);
+    if (!IsA(node, Query)) return expression_tree_walker(node, find_effects, context);
+    found->writes |= ((Query *)node)->commandType != CMD_SELECT;
+    found->locks |= ((Query *)node)->commandType == CMD_SELECT && ((Query *)node)->rowMarks != NIL;
+    return query_tree_walker((Query *)node, find_effects, context, 0);
 }
 
-static bool locks_or_writes(Node *node, void *found)
+/* By its text alone. `is_repeatable`: it can be begun, given up and run again, and nobody can tell. */
+LeftAlone trimtab_inspect(Query *query, bool *is_repeatable)
 {
-    if (node == NULL) return false;
-    if (IsA(node, Query)) {
-        Query *query = (Query *)node;
-        if (query->commandType != CMD_SELECT || query->hasModifyingCTE) *(LeftAlone *)found = LEFT_WRITES;
-        else if (query->rowMarks != NIL && !trimtab_allow_locks) *(LeftAlone *)found = LEFT_LOCKS;
-        if (*(LeftAlone *)found != LEFT_NOT) return true;
-        return query_tree_walker(query, locks_or_writes, found, 0);
-    }
-    return expression_tree_walker(node, locks_or_writes, found);
-}
-
-/* By its text alone. */
-LeftAlone trimtab_inspect(Query *query)
-{
-    LeftAlone left = LEFT_NOT;
-    locks_or_writes((Node *)query, &left);
-    if (left != LEFT_NOT) return left;
-    if (!trimtab_allow_volatile && contain_volatile_functions((Node *)query)) return LEFT_VOLATILE;
-    if (!trimtab_allow_order && depends_on_order((Node *)query, NULL)) return LEFT_ORDER;
-    return LEFT_NOT;
+    Effects found = {false, false};
+    bool is_volatile;
+    *is_repeatable = false;
+    find_effects((Node *)query, &found);
+    if (found.writes && !trimtab_allow_writes) return LEFT_WRITES;
+    if (found.locks && !trimtab_allow_locks) return LEFT_LOCKS;
+    is_volatile = contain_volatile_functions((Node *)query);
+    if (is_volatile && !trimtab_allow_volatile) return LEFT_VOLATILE;
+    *is_repeatable = !found.writes && !found.locks && !is_volatile;
+    return !trimtab_allow_order && trimtab_depends_on_plan(query) ? LEFT_ORDER : LEFT_NOT;
 }
 
 /* By where it runs. */
 LeftAlone trimtab_situation(void)
 {
-    if (IsolationIsSerializable()) return LEFT_SERIALIZABLE;
-    if (TransactionIdIsValid(GetTopTransactionIdIfAny())) return LEFT_IN_WRITE_TRANSACTION;
+    if (!trimtab_allow_serializable && IsolationIsSerializable()) return LEFT_SERIALIZABLE;
+    if (!trimtab_allow_writes && TransactionIdIsValid(GetTopTransactionIdIfAny())) return LEFT_IN_WRITE_TRANSACTION;
+    if (!trimtab_allow_locks && trimtab_holds_locks()) return LEFT_HOLDS_LOCKS;
     if (trimtab_has_own_set()) return LEFT_OWN_SET;
     return LEFT_NOT;
+}
+
+/* A probe that is given up would leave locks behind in a serializable transaction, until its end; in one that has written, we are careful. */
+bool trimtab_may_repeat_here(void)
+{
+    return !IsolationIsSerializable() && !TransactionIdIsValid(GetTopTransactionIdIfAny());
+}
+
+/* What ALTER TABLE changes and plans depend on: types and collations of the columns, which may be null, how the table is stored. */
+static uint32 columns_of(Relation relation)
+{
+    TupleDesc row = RelationGetDescr(relation);
+    uint32 hash = hash_combine(murmurhash32(relation->rd_rel->relam), (uint32)relation->rd_rel->relkind ^ ((uint32)relation->rd_rel->relpersistence << 8));
+    for (int i = 0; i < row->natts; i++) {
+        const FormData_pg_attribute *column = TupleDescAttr(row, i);
+        hash = hash_combine(hash, murmurhash32(column->atttypid ^ (column->attnotnull ? 0x80000000u : 0) ^ (column->attisdropped ? 0x40000000u : 0)));
+        hash = hash_combine(hash, murmurhash32((uint32)column->atttypmod ^ (column->attcollation << 16)));
+    }
+    return hash;
 }
 
 typedef struct Tables {
@@ -128,7 +116,7 @@ static bool add_tables(Node *node, void *context)
         relation = try_relation_open(entry->relid, AccessShareLock); /* the parser holds this lock already */
         if (relation == NULL) continue;
         tables->pages += relation->rd_rel->relpages > 0 ? relation->rd_rel->relpages : 0;
-        tables->schema = hash_combine(tables->schema, murmurhash32(entry->relid));
+        tables->schema = hash_combine(hash_combine(tables->schema, murmurhash32(entry->relid)), columns_of(relation));
         foreach (index, RelationGetIndexList(relation))
             tables->schema += murmurhash32(lfirst_oid(index) ^ 0x5bd1e995);
         relation_close(relation, NoLock);
@@ -145,7 +133,7 @@ void trimtab_key(Query *query, const double *base, ClassKey *key)
     key->database = MyDatabaseId;
     key->role = GetUserId();
     key->environment = DatumGetUInt32(hash_any((const unsigned char *)base, (int)(sizeof(double) * N_KNOBS)));
-    key->environment = hash_combine(key->environment, trimtab_parameters_hash());
+    key->environment = hash_combine(key->environment, trimtab_choice_hash());
     key->environment = hash_combine(key->environment, murmurhash32((uint32)NBuffers ^ ((uint32)max_parallel_workers << 24)) ^ (uint32)PG_VERSION_NUM);
     key->schema = tables.schema;
     key->size = tables.pages < 1 ? 0 : 1 + (uint32)(log2(tables.pages) / 2);

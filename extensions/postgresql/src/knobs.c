@@ -8,34 +8,18 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* CPU_COUNT */
 #endif
-#include "trimtab.h"
+#include "knobs.h"
 
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/guc_tables.h"
 #include "utils/varlena.h"
 
 #include <math.h>
 #include <sched.h>
 #include <unistd.h>
 
-typedef struct Knob {
-    const char *name;
-    double risk;
-    bool in_plan, in_run; /* where it acts */
-    bool only_more;       /* values below the session's own are not tried */
-    int n;
-    double value[MAX_LEVELS - 1];
-    /* at run time */
-    struct config_generic *guc;
-    bool is_on;
-    double low, high; /* of trimtab.parameters */
-} Knob;
-
-enum { WORK_MEM, HASH_MEM, JIT, WORKERS, PAGE_COST, IO, CACHE, NESTLOOP, HASHJOIN, MERGEJOIN, HASHAGG, MEMOIZE, BITMAP, COLLAPSE, SETUP };
-
-static Knob knobs[N_KNOBS] = {
+Knob trimtab_knobs[N_KNOBS] = {
     {"work_mem", 0.10, true, true, true, 6, {4096, 16384, 65536, 131072, 262144, 524288}},
     {"hash_mem_multiplier", 0.10, true, true, true, 4, {1, 2, 4, 8}},
     {"jit", 0.15, true, false, false, 2, {0, 1}},
@@ -51,6 +35,18 @@ static Knob knobs[N_KNOBS] = {
     {"enable_bitmapscan", 0.80, true, false, false, 2, {0, 1}},
     {"join_collapse_limit", 0.50, true, false, true, 2, {8, 12}},
     {"parallel_setup_cost", 0.40, true, false, false, 3, {100, 300, 1000}},
+    /* Only the search reaches these, after all that an expert would try. */
+    {"jit_above_cost", 0.20, true, false, false, 2, {10000, 100000}},
+    {"jit_inline_above_cost", 0.15, true, false, false, 3, {-1, 0, 500000}},
+    {"jit_optimize_above_cost", 0.15, true, false, false, 3, {-1, 0, 500000}},
+    {"enable_indexscan", 0.80, true, false, false, 2, {0, 1}},
+    {"enable_indexonlyscan", 0.60, true, false, false, 2, {0, 1}},
+    {"enable_seqscan", 1.00, true, false, false, 2, {0, 1}},
+    {"enable_sort", 0.80, true, false, false, 2, {0, 1}},
+    {"enable_material", 0.40, true, false, false, 2, {0, 1}},
+    {"enable_incremental_sort", 0.50, true, false, false, 2, {0, 1}},
+    {"enable_gathermerge", 0.50, true, false, false, 2, {0, 1}},
+    {"enable_parallel_hash", 0.50, true, false, false, 2, {0, 1}},
 };
 
 static uint32 parameters_hash = 0;
@@ -59,7 +55,7 @@ static uint32 parameters_hash = 0;
 static bool has_hint[N_KNOBS];
 static double hints[N_KNOBS];
 
-static struct config_generic *guc_of(Knob *knob)
+struct config_generic *trimtab_guc_of(Knob *knob)
 {
     if (knob->guc == NULL) {
 #if PG_VERSION_NUM >= 160000
@@ -73,9 +69,9 @@ static struct config_generic *guc_of(Knob *knob)
     return knob->guc;
 }
 
-static double value_of(Knob *knob)
+double trimtab_value_of(Knob *knob)
 {
-    struct config_generic *guc = guc_of(knob);
+    struct config_generic *guc = trimtab_guc_of(knob);
     if (guc == NULL) return 0;
     switch (guc->vartype) {
     case PGC_BOOL: return *((struct config_bool *)guc)->variable ? 1 : 0;
@@ -87,41 +83,57 @@ static double value_of(Knob *knob)
 
 void trimtab_knob_values(double *values)
 {
-    for (int i = 0; i < N_KNOBS; i++) values[i] = value_of(&knobs[i]);
+    for (int i = 0; i < N_KNOBS; i++) values[i] = trimtab_value_of(&trimtab_knobs[i]);
 }
 
 /* Whether the user, or the program that connected, has set one of the parameters for this session or transaction. */
 bool trimtab_has_own_set(void)
 {
     for (int i = 0; i < N_KNOBS; i++) {
-        struct config_generic *guc = guc_of(&knobs[i]);
-        if (knobs[i].is_on && guc != NULL && guc->source >= PGC_S_CLIENT) return true;
+        struct config_generic *guc = trimtab_guc_of(&trimtab_knobs[i]);
+        if (trimtab_knobs[i].is_on && guc != NULL && guc->source >= PGC_S_CLIENT) return true;
     }
     return false;
 }
 
+/* ALTER ROLE or ALTER DATABASE has set it: it keeps that value. */
+static bool is_locked(Knob *knob)
+{
+    struct config_generic *guc = trimtab_guc_of(knob);
+    return guc != NULL && guc->source >= PGC_S_GLOBAL && guc->source < PGC_S_CLIENT;
+}
+
+/* Which parameters may vary in this session, as a number: sessions that differ in it know different classes. */
+uint32 trimtab_choice_hash(void)
+{
+    uint32 locked = 0;
+    for (int i = 0; i < N_KNOBS; i++)
+        if (is_locked(&trimtab_knobs[i])) locked |= 1u << i;
+    return locked == 0 ? parameters_hash : hash_combine(parameters_hash, murmurhash32(locked));
+}
+
 const char *trimtab_knob_name(int knob)
 {
-    return knobs[knob].name;
+    return trimtab_knobs[knob].name;
 }
 
 int trimtab_knob_index(const char *name)
 {
     for (int i = 0; i < N_KNOBS; i++)
-        if (pg_strcasecmp(knobs[i].name, name) == 0) return i;
+        if (pg_strcasecmp(trimtab_knobs[i].name, name) == 0) return i;
     return -1;
 }
 
 char *trimtab_knob_text(int knob, double value)
 {
-    struct config_generic *guc = guc_of(&knobs[knob]);
+    struct config_generic *guc = trimtab_guc_of(&trimtab_knobs[knob]);
     if (guc != NULL && guc->vartype == PGC_BOOL) return pstrdup(value != 0 ? "on" : "off");
     return psprintf("%.15g", value);
 }
 
 bool trimtab_knob_parse(int knob, const char *text, double *value)
 {
-    struct config_generic *guc = guc_of(&knobs[knob]);
+    struct config_generic *guc = trimtab_guc_of(&trimtab_knobs[knob]);
     const char *hint = NULL;
     bool is_on;
     if (guc == NULL) return false;
@@ -137,16 +149,16 @@ static bool is_allowed(const Knob *knob, double value, double base)
 {
     if (knob->only_more && value < base) return false;
     if (value < knob->low || value > knob->high) return false;
-    return knob != &knobs[WORKERS] || value <= max_parallel_workers;
+    return knob != &trimtab_knobs[WORKERS] || value <= max_parallel_workers;
 }
 
 /* The values of each knob in order, the session's own among them. */
 void trimtab_knob_levels(const double *base, KnobLevels *levels)
 {
     for (int i = 0; i < N_KNOBS; i++) {
-        Knob *knob = &knobs[i];
+        Knob *knob = &trimtab_knobs[i];
         KnobLevels *l = &levels[i];
-        bool placed = false;
+        bool placed = false, is_free = knob->is_on && !is_locked(knob);
         l->n = 0;
         for (int v = 0; v < knob->n; v++) {
             if (!placed && base[i] <= knob->value[v]) {
@@ -154,7 +166,7 @@ void trimtab_knob_levels(const double *base, KnobLevels *levels)
                 l->value[l->n++] = base[i];
                 placed = true;
             }
-            if (knob->value[v] != base[i] && knob->is_on && is_allowed(knob, knob->value[v], base[i])) l->value[l->n++] = knob->value[v];
+            if (knob->value[v] != base[i] && is_free && is_allowed(knob, knob->value[v], base[i])) l->value[l->n++] = knob->value[v];
         }
         if (!placed) {
             l->base = l->n;
@@ -163,17 +175,37 @@ void trimtab_knob_levels(const double *base, KnobLevels *levels)
     }
 }
 
-void trimtab_make_space(const double *base, tt_space *space)
+/* Whether levels that were read from a file are some that a session can have had; which of them it could have stands in the key. */
+bool trimtab_are_levels(const double *base, const KnobLevels *levels)
 {
-    KnobLevels levels[N_KNOBS];
+    for (int i = 0; i < N_KNOBS; i++) {
+        const KnobLevels *l = &levels[i];
+        if (l->n < 1 || l->n > MAX_LEVELS || l->base < 0 || l->base >= l->n || l->value[l->base] != base[i]) return false;
+        for (int at = 0; at < l->n; at++) {
+            bool is_known = at == l->base;
+            for (int v = 0; v < trimtab_knobs[i].n; v++) is_known |= l->value[at] == trimtab_knobs[i].value[v];
+            if (!is_known || (at > 0 && l->value[at] <= l->value[at - 1])) return false;
+        }
+    }
+    return true;
+}
+
+void trimtab_space_of(const KnobLevels *levels, tt_space *space)
+{
     memset(space, 0, sizeof *space);
-    trimtab_knob_levels(base, levels);
     space->n_params = N_KNOBS;
     for (int i = 0; i < N_KNOBS; i++) {
         space->param[i].n_levels = levels[i].n;
         space->param[i].default_level = levels[i].base;
-        space->param[i].risk = knobs[i].risk;
+        space->param[i].risk = trimtab_knobs[i].risk;
     }
+}
+
+void trimtab_make_space(const double *base, tt_space *space)
+{
+    KnobLevels levels[N_KNOBS];
+    trimtab_knob_levels(base, levels);
+    trimtab_space_of(levels, space);
 }
 
 /* Sets the level whose value is nearest to `value`, if there is one that differs from the base. */
@@ -261,116 +293,40 @@ void trimtab_add_hints(tt_tuner *tuner, const double *base)
     }
 }
 
-static void set(int knob, double value)
-{
-    char text[40];
-    struct config_generic *guc = guc_of(&knobs[knob]);
-    if (guc->vartype == PGC_BOOL) strlcpy(text, value != 0 ? "on" : "off", sizeof text);
-    else snprintf(text, sizeof text, "%.15g", value);
-    (void)set_config_option(knobs[knob].name, text, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, WARNING, false);
-}
-
-/* Whether a value of `point` is one that PostgreSQL multiplies what it estimates with. */
-bool trimtab_has_costs(const double *base, const tt_point *point)
-{
-    KnobLevels levels[N_KNOBS];
-    trimtab_knob_levels(base, levels);
-    return point->level[PAGE_COST] != levels[PAGE_COST].base || point->level[SETUP] != levels[SETUP].base;
-}
-
-/* Adds the values that act while a plan runs to a hash, where they can matter: memory to what has written temporary files or counts on
-   memory for more than its files, reading ahead to what has read. */
-uint64 trimtab_mix_running(uint64 hash, const double *base, const tt_point *point, bool has_spilled, bool has_read)
-{
-    KnobLevels levels[N_KNOBS];
-    double values[3];
-    trimtab_knob_levels(base, levels);
-    values[0] = has_spilled ? levels[WORK_MEM].value[point->level[WORK_MEM]] : 0;
-    values[1] = has_spilled ? levels[HASH_MEM].value[point->level[HASH_MEM]] : 0;
-    values[2] = has_read ? levels[IO].value[point->level[IO]] : 0;
-    return hash_combine64(hash, hash_bytes_extended((const unsigned char *)values, sizeof values, 0));
-}
-
-/*
- * Sets what differs from the base, within a level of settings of its own; 0 when nothing does. `nudge`: a share of the way back to the
- * base for costs, 0 but for a look at a plan. trimtab_unapply takes it back; so
- * does the end of the (sub)transaction on an error: PostgreSQL's own way for functions with SET.
- */
-int trimtab_apply(const double *base, const tt_point *point, bool executing, double nudge)
-{
-    KnobLevels levels[N_KNOBS];
-    int level = 0;
-    trimtab_knob_levels(base, levels);
-    for (int i = 0; i < N_KNOBS; i++) {
-        if (point->level[i] == levels[i].base || point->level[i] >= levels[i].n || guc_of(&knobs[i]) == NULL) continue;
-        if (executing ? !knobs[i].in_run : !knobs[i].in_plan) continue;
-        if (level == 0) level = NewGUCNestLevel();
-        double value = levels[i].value[point->level[i]];
-        set(i, i == PAGE_COST || i == SETUP ? value + nudge * (base[i] - value) : value);
-    }
-    return level;
-}
-
 /* The values that a parameter may have while a statement runs, in any steps; false where it is not to be changed. Values below the session's
    own need a range in trimtab.parameters. */
 bool trimtab_knob_range(int knob, double base, double *low, double *high)
 {
-    const Knob *k = &knobs[knob];
+    Knob *k = &trimtab_knobs[knob];
     *low = k->low > -INFINITY ? k->low : k->only_more ? base : k->value[0];
     *high = k->high < INFINITY ? k->high : k->value[k->n - 1];
-    return k->is_on && guc_of(&knobs[knob]) != NULL;
+    return k->is_on && !is_locked(k) && trimtab_guc_of(k) != NULL;
 }
 
 double trimtab_knob_risk(int knob)
 {
-    return knobs[knob].risk;
+    return trimtab_knobs[knob].risk;
 }
 
-/* Within a level of settings that the caller has opened. */
-void trimtab_knob_set(int knob, double value)
-{
-    set(knob, value);
-}
-
-/* For a statement inside one that runs with other values: it gets the session's own. */
-int trimtab_apply_base(const double *base)
-{
-    int level = 0;
-    for (int i = 0; i < N_KNOBS; i++) {
-        if (guc_of(&knobs[i]) == NULL || value_of(&knobs[i]) == base[i]) continue;
-        if (level == 0) level = NewGUCNestLevel();
-        set(i, base[i]);
-    }
-    return level;
-}
-
-void trimtab_unapply(int level)
-{
-    if (level > 0) AtEOXact_GUC(true, level);
-}
-
-int trimtab_work_mem_factor(const double *base, const tt_point *point, double *work_mem_kb, double *multiplier)
-{
-    KnobLevels levels[N_KNOBS];
-    trimtab_knob_levels(base, levels);
-    *work_mem_kb = levels[WORK_MEM].value[point->level[WORK_MEM]];
-    *multiplier = levels[HASH_MEM].value[point->level[HASH_MEM]];
-    return (int)levels[WORKERS].value[point->level[WORKERS]];
-}
-
-/* One entry of trimtab.parameters, `name` or `name=low..high`. False with a detail when it makes no sense. */
+/* One entry of trimtab.parameters: `all`, `name`, `name=low..high` or `-name`. False with a detail when it makes no sense. */
 static bool take_entry(char *entry, bool *is_on, double *low, double *high)
 {
-    char *range = strchr(entry, '='), *dots;
+    bool is_out = entry[0] == '-';
+    char *range = is_out ? NULL : strchr(entry, '='), *dots;
     int knob;
+    if (strcmp(entry, "all") == 0) {
+        memset(is_on, true, N_KNOBS * sizeof *is_on);
+        return true;
+    }
     if (range != NULL) *range++ = '\0';
+    if (is_out) entry++;
     knob = trimtab_knob_index(entry);
     if (knob < 0) {
         GUC_check_errdetail("parameter=%s is not one that Trimtab sets.", entry);
         GUC_check_errhint("SELECT name FROM trimtab_parameters lists them.");
         return false;
     }
-    is_on[knob] = true;
+    is_on[knob] = !is_out;
     if (range == NULL) return true;
     dots = strstr(range, "..");
     if (dots != NULL) *dots = '\0';
@@ -391,15 +347,13 @@ typedef struct Choice {
 static bool choose(const char *text, Choice *choice)
 {
     char *copy = pstrdup(text), *state = NULL;
-    bool all = strcmp(text, "all") == 0;
     for (int i = 0; i < N_KNOBS; i++) {
-        choice->is_on[i] = all;
+        choice->is_on[i] = false;
         choice->low[i] = -INFINITY;
         choice->high[i] = INFINITY;
     }
-    if (!all)
-        for (char *entry = strtok_r(copy, ", ", &state); entry != NULL; entry = strtok_r(NULL, ", ", &state))
-            if (!take_entry(entry, choice->is_on, choice->low, choice->high)) return false;
+    for (char *entry = strtok_r(copy, ", ", &state); entry != NULL; entry = strtok_r(NULL, ", ", &state))
+        if (!take_entry(entry, choice->is_on, choice->low, choice->high)) return false;
     pfree(copy);
     return true;
 }
@@ -415,9 +369,9 @@ void trimtab_assign_parameters(const char *newval, void *extra)
     Choice choice;
     if (!choose(newval, &choice)) return;
     for (int i = 0; i < N_KNOBS; i++) {
-        knobs[i].is_on = choice.is_on[i];
-        knobs[i].low = choice.low[i];
-        knobs[i].high = choice.high[i];
+        trimtab_knobs[i].is_on = choice.is_on[i];
+        trimtab_knobs[i].low = choice.low[i];
+        trimtab_knobs[i].high = choice.high[i];
     }
     parameters_hash = DatumGetUInt32(hash_any((const unsigned char *)newval, (int)strlen(newval)));
 }
@@ -457,9 +411,4 @@ void trimtab_assign_hints(const char *newval, void *extra)
     if (!read_hints(newval, has, values)) return;
     memcpy(has_hint, has, sizeof has_hint);
     memcpy(hints, values, sizeof hints);
-}
-
-uint32 trimtab_parameters_hash(void)
-{
-    return parameters_hash;
 }

@@ -5,7 +5,7 @@
 #include "statement.h"
 
 int trimtab_outer = 0;
-bool trimtab_is_in_force = false;
+bool trimtab_is_in_force = false, trimtab_is_refused = false;
 static bool is_statement_in_force = false; /* ... for the statement of the top level */
 static double force_base[N_KNOBS];
 
@@ -18,11 +18,12 @@ void trimtab_unwound(int level)
 static int open_level(const Planned *p, bool executing, double nudge)
 {
     int level = trimtab_apply(p->base, &p->ticket.point, executing, nudge);
+    trimtab_is_refused = level < 0;
     if (level > 0) {
         trimtab_is_in_force = is_statement_in_force = true;
         memcpy(force_base, p->base, sizeof force_base);
     }
-    return level;
+    return Max(level, 0);
 }
 
 /* Opens a level of settings; the values stand until close_level, or until the transaction fails. */

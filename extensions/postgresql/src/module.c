@@ -17,6 +17,7 @@ int trimtab_mode = MODE_OBSERVE;
 double trimtab_budget = 2, trimtab_server_budget = 2, trimtab_min_duration = 5, trimtab_min_gain = 3, trimtab_max_ratio = 1.5;
 int trimtab_memory_limit_kb = 262144, trimtab_inside_tuples = 200000, trimtab_inside = INSIDE_OFF;
 bool trimtab_allow_locks = false, trimtab_allow_volatile = false, trimtab_allow_order = false;
+bool trimtab_allow_writes = false, trimtab_allow_serializable = false;
 char *trimtab_parameters = NULL, *trimtab_hints = NULL, *trimtab_file = NULL, *trimtab_test_cost = NULL;
 
 static const struct config_enum_entry modes[] = {
@@ -40,8 +41,8 @@ static void assign_mode(int new_mode, void *extra)
 /*
  * For tests: what a statement "took", by the values it ran with and not by a clock. `base=100;work_mem=65536:0.5;jit=0:1.1` says 100 ms,
  * half of it from 64 MB of work_mem on, 1.1 times with jit at 0 (exactly, for settings that are on or off). `stop=1` lets probes be
- * stopped; `cancel=1` and `cancel=2` cancel the statement, as a user would, right after its probe was to be stopped, and was. `wait=...`
- * at its end, see trimtab_test_wait.
+ * stopped; `cancel=1` and `cancel=2` cancel the statement, as a user would, right after its probe was to be stopped, and was.
+ * `refuse=jit;` refuses to set jit. `wait=...` at its end, see trimtab_test_wait.
  */
 double trimtab_test_time(const double *base, const double *values)
 {
@@ -56,7 +57,9 @@ double trimtab_test_time(const double *base, const double *values)
             double here = knob < 0 ? NAN : values[knob];
             *factor++ = '\0';
             if (knob >= 0 && here != base[knob] && (here == atof(value) || (atof(value) > 1 && here > atof(value)))) ms *= atof(factor);
-        } else if (factor == NULL && strcmp(entry, "plan") != 0 && strcmp(entry, "cancel") != 0 && strcmp(entry, "wait") != 0) ms *= atof(value);
+        } else if (factor == NULL && strcmp(entry, "plan") != 0 && strcmp(entry, "cancel") != 0 && strcmp(entry, "wait") != 0 &&
+                   strcmp(entry, "refuse") != 0)
+            ms *= atof(value);
     }
     pfree(copy);
     return ms;
@@ -110,14 +113,18 @@ static void define_limits(void)
                             INT_MAX, PGC_SUSET, 0, NULL, NULL, NULL);
 }
 
+static void define_permission(const char *name, const char *what, bool *is_allowed)
+{
+    DefineCustomBoolVariable(name, what, NULL, is_allowed, false, PGC_SUSET, 0, NULL, NULL, NULL);
+}
+
 static void define_permissions(void)
 {
-    DefineCustomBoolVariable("trimtab.allow_locks", "Touch statements that lock rows.", NULL, &trimtab_allow_locks, false, PGC_SUSET, 0,
-                             NULL, NULL, NULL);
-    DefineCustomBoolVariable("trimtab.allow_volatile", "Touch statements that call volatile functions.", NULL, &trimtab_allow_volatile,
-                             false, PGC_SUSET, 0, NULL, NULL, NULL);
-    DefineCustomBoolVariable("trimtab.allow_order", "Touch statements whose answer may depend on the order of rows.", NULL,
-                             &trimtab_allow_order, false, PGC_SUSET, 0, NULL, NULL, NULL);
+    define_permission("trimtab.allow_locks", "Touch statements that lock rows, and those of sessions that hold locks.", &trimtab_allow_locks);
+    define_permission("trimtab.allow_volatile", "Touch statements that call volatile functions.", &trimtab_allow_volatile);
+    define_permission("trimtab.allow_order", "Touch statements whose answer may depend on the plan.", &trimtab_allow_order);
+    define_permission("trimtab.allow_writes", "Touch statements that write, and those after them in a transaction.", &trimtab_allow_writes);
+    define_permission("trimtab.allow_serializable", "Touch statements in serializable transactions.", &trimtab_allow_serializable);
     DefineCustomEnumVariable("trimtab.inside", "Tune sections inside running statements too (on), or nothing but them (alone).", NULL,
                              &trimtab_inside, INSIDE_OFF, insides, PGC_SUSET, 0, NULL, NULL, NULL);
 }
@@ -128,7 +135,7 @@ static void define_settings(void)
                              assign_mode, NULL);
     define_limits();
     define_permissions();
-    DefineCustomStringVariable("trimtab.parameters", "all, or a list of name and name=low..high.", NULL, &trimtab_parameters, "all",
+    DefineCustomStringVariable("trimtab.parameters", "A list of all, name, name=low..high and -name.", NULL, &trimtab_parameters, "all",
                                PGC_SUSET, 0, trimtab_check_parameters, trimtab_assign_parameters, NULL);
     DefineCustomStringVariable("trimtab.hints", "Settings that each new class tries first: name=value, name=value.", NULL, &trimtab_hints,
                                "", PGC_SUSET, 0, trimtab_check_hints, trimtab_assign_hints, NULL);

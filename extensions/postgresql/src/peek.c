@@ -1,7 +1,7 @@
 /*
- * Probes that are stopped in time. The statement is planned and started as without us; then the probe's plan runs first, in a
- * subtransaction of its own. If it has sent no row by its limit, it is rolled back and the statement runs as it was started: what
- * was lost is the limit. With the first row the probe goes on to its end, for what was sent cannot be taken back.
+ * Probes that can be given up. The statement is planned and started as without us; then the probe's plan runs first, in a
+ * subtransaction of its own. If it fails, or has sent no row by its limit, it is rolled back and the statement runs as it was started:
+ * what was lost is the limit. With the first row the probe goes on to its end, for what was sent cannot be taken back.
  */
 #include "statement.h"
 
@@ -171,6 +171,7 @@ static void start_timer(void)
 {
     double limit = peek.with.ticket.limit;
     is_over = false;
+    if (limit <= 0) return; /* the budget covers all of it */
     if (trimtab_test_cost[0] == '\0') enable_timeout_after(timer, Max(1, (int)Min(limit, INT_MAX / 2)));
     else if (trimtab_test_ms(peek.with.base, &peek.with.ticket.point) > limit) {
         at_limit();
@@ -185,6 +186,7 @@ static uint64 run_plan(QueryDesc *desc, Gate *gate)
     int level = trimtab_open_level(&peek.with, true);
     QueryDesc *mine = CreateQueryDesc(peek.plan, desc->sourceText, desc->snapshot, InvalidSnapshot, (DestReceiver *)gate, desc->params,
                                       desc->queryEnv, 0);
+    if (trimtab_is_refused) ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_RESOURCES), errmsg("%s", trimtab_left_text(LEFT_REFUSED))));
     start_timer();
     trimtab_test_wait("peek");
     standard_ExecutorStart(mine, 0);
@@ -284,7 +286,7 @@ bool trimtab_peek(QueryDesc *desc, Planned *p, double *ms)
         p->tag = tag;
         *ms += trimtab_elapsed_ms(began);
     } else {
-        give_up(trimtab_test_cost[0] != '\0' ? peek.with.ticket.limit : trimtab_elapsed_ms(began), EVENT_STOPPED);
+        give_up(trimtab_test_cost[0] != '\0' && peek.with.ticket.limit > 0 ? peek.with.ticket.limit : trimtab_elapsed_ms(began), EVENT_STOPPED);
         trimtab_release();
         (void)trimtab_reserve(p->extra_kb);
     }

@@ -39,7 +39,8 @@ void trimtab_forget_fronts(void)
 
 uint32 trimtab_rules(void)
 {
-    return trimtab_parameters_hash() ^ (trimtab_allow_locks ? 1u : 0) ^ (trimtab_allow_volatile ? 2u : 0) ^ (trimtab_allow_order ? 4u : 0);
+    return trimtab_choice_hash() ^ (trimtab_allow_locks ? 1u : 0) ^ (trimtab_allow_volatile ? 2u : 0) ^ (trimtab_allow_order ? 4u : 0) ^
+           (trimtab_allow_writes ? 8u : 0) ^ (trimtab_allow_serializable ? 16u : 0);
 }
 
 uint32 trimtab_tag_of(const PlannedStmt *plan)
@@ -84,11 +85,15 @@ static void choose(Shared *shared, Class *class, Planned *p)
 {
     tt_tuner *tuner = &class->tuner;
     bool is_searching = tuner->phase == TT_SEARCHING || tuner->phase == TT_PROVING;
-    if (trimtab_in_explain || (is_searching && !trimtab_server_can_pay(shared))) {
+    if (is_searching && !trimtab_server_can_pay(shared)) {
         ticket_of(class, TT_BEST, &p->ticket);
         return;
     }
     tt_next(tuner, 1, &p->ticket);
+    if (p->ticket.limit > 0 && !p->is_repeatable) {
+        tt_return(tuner, &p->ticket);
+        ticket_of(class, TT_BEST, &p->ticket);
+    }
     if (p->ticket.kind == TT_PROBE && StatementTimeout > 0 && exp(tuner->base.mean) * 4 * trimtab_max_ratio > StatementTimeout) {
         tt_return(tuner, &p->ticket);
         ticket_of(class, TT_BEST, &p->ticket);
@@ -144,10 +149,8 @@ static void draw(Planned *p, const Statement *s)
 {
     Shared *shared = trimtab_shared();
     Class *class;
-    if (!trimtab_in_explain) {
-        trimtab_return_peek();
-        trimtab_screen(p, s);
-    }
+    trimtab_return_peek();
+    trimtab_screen(p, s);
     LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
     class = trimtab_find(&p->key, p->base, false);
     if (class != NULL) {
@@ -172,22 +175,25 @@ static void draw(Planned *p, const Statement *s)
 static bool decide(const Statement *s, Planned *p)
 {
     Shared *shared = trimtab_shared();
-    LeftAlone left = trimtab_inspect(s->parse);
+    LeftAlone left = trimtab_inspect(s->parse, &p->is_repeatable);
     bool is_tuned = false;
     Class *class;
     if (left == LEFT_NOT) left = trimtab_situation();
+    p->is_repeatable = p->is_repeatable && trimtab_may_repeat_here();
     trimtab_key(s->parse, p->base, &p->key);
     LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
     class = trimtab_find(&p->key, p->base, !trimtab_in_explain);
     if (class != NULL) {
+        if (left == LEFT_NOT && class->is_in_parts && !trimtab_allow_order) left = LEFT_IN_PARTS;
         class->left = left;
+        class->tuner.options.can_stop = p->is_repeatable && trimtab_can_stop(); /* else only what the budget covers in full is tried */
         p->is_free = left == LEFT_NOT;
         p->base_cost = class->base_cost;
-        ticket_of(class, TT_DEFAULT, &p->ticket);
         is_tuned = left == LEFT_NOT && trimtab_mode == MODE_TUNE && trimtab_inside != INSIDE_ALONE;
+        ticket_of(class, is_tuned && trimtab_in_explain ? TT_BEST : TT_DEFAULT, &p->ticket);
     }
     LWLockRelease(&shared->lock);
-    if (is_tuned) draw(p, s);
+    if (is_tuned && !trimtab_in_explain) draw(p, s);
     return class != NULL;
 }
 
@@ -210,20 +216,22 @@ static PlannedStmt *plan_with(Planned *p, Query *parse, const char *text, int op
     int level;
     INSTR_TIME_SET_CURRENT(began);
     level = trimtab_open_level(p, false);
+    p->is_refused = trimtab_is_refused;
     plan = trimtab_call_planner(parse, text, options, params);
     trimtab_close_level(level);
     p->plan_ms = trimtab_elapsed_ms(began);
     return plan;
 }
 
-/* A probe that is to be stopped in time: its plan is set aside, and the statement is planned as without it. */
+/* A probe that can be given up: its plan is set aside, and the statement is planned as without it. */
 static void plan_peek(Planned *p, const Statement *s)
 {
     Shared *shared = trimtab_shared();
     Class *class;
     PlannedStmt *plan = plan_with(p, copyObject(s->parse), s->text, s->options, s->params);
     p->extra_kb = trimtab_extra_memory_kb(plan, p->base, &p->ticket.point);
-    if (p->extra_kb > trimtab_memory_limit_kb) trimtab_give_back(p, LEFT_MEMORY, true);
+    if (p->is_refused) trimtab_give_back(p, LEFT_REFUSED, true);
+    else if (p->extra_kb > trimtab_memory_limit_kb) trimtab_give_back(p, LEFT_MEMORY, true);
     else trimtab_keep_peek(p, plan);
     LWLockAcquire(&shared->lock, LW_SHARED);
     class = trimtab_find(&p->key, p->base, false);
@@ -241,20 +249,18 @@ static pg_noinline PlannedStmt *plan_class(Query *parse, const char *text, int o
     trimtab_knob_values(p.base);
     p.rules = trimtab_rules();
     if (!decide(&s, &p)) return trimtab_call_planner(parse, text, options, params);
-    if (p.ticket.limit > 0) plan_peek(&p, &s);
+    if (p.ticket.kind == TT_PROBE && p.is_repeatable && trimtab_can_stop()) plan_peek(&p, &s);
     again = p.ticket.kind == TT_DEFAULT ? NULL : copyObject(parse); /* the planner scribbles on it */
     plan = plan_with(&p, parse, text, options, params);
+    if (p.is_refused) trimtab_give_back(&p, LEFT_REFUSED, true); /* nothing was set: this is the plan without us */
     p.extra_kb = trimtab_extra_memory_kb(plan, p.base, &p.ticket.point);
     if (again != NULL && p.extra_kb > trimtab_memory_limit_kb) {
         trimtab_give_back(&p, LEFT_MEMORY, true);
         p.extra_kb = 0;
         plan = plan_with(&p, again, text, options, params);
     }
-    if (trimtab_in_explain) trimtab_explain(&p.key, p.base);
-    else {
-        tag(plan, &p);
-        trimtab_tag_peek(p.tag);
-    }
+    tag(plan, &p);
+    if (!trimtab_in_explain) trimtab_tag_peek(p.tag);
     /* What a plan of other costs is worth must not sway PostgreSQL's choice between a custom and a generic plan. */
     if (params != NULL && again != NULL && p.base_cost > 0) plan->planTree->total_cost = p.base_cost;
     return plan;

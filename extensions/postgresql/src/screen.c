@@ -12,6 +12,8 @@
 #define NUDGE 0.01
 /* When no step leaves the plan as it is, nobody knows what it would be worth with the session's own costs. */
 #define UNKNOWN_RATIO 4.0
+/* PostgreSQL's disable_cost. */
+#define FORBIDDEN_COST 1e10
 /* A run that reads a smaller share of its pages does not wait for the disk. */
 #define READ_SHARE 0.01
 /* Plannings of one look: as it is, a step towards the session's costs, and both for the session's own values. */
@@ -127,9 +129,11 @@ static Look look_at(const Class *class, const Planned *p, const Statement *s, co
 static void tell(Shared *shared, Class *class, const tt_point *point, const Look *look, const Look *plain)
 {
     double ratio = look->cost > 0 && plain->cost > 0 ? look->cost / plain->cost : UNKNOWN_RATIO;
+    /* Before PostgreSQL 18: nothing else can be done, so what is forbidden is done all the same, at a price that only sways the use of jit. */
+    bool is_unavoidable = look->cost >= plain->cost + FORBIDDEN_COST;
     /* Workers without a core of their own bring less than is estimated. */
     if (trimtab_is_for_cores(class->base_values, point)) ratio = Min(ratio, 1);
-    tt_screen(&class->tuner, point, look->mark == plain->mark ? TT_AS_DEFAULT : look->mark, ratio, look->ms);
+    tt_screen(&class->tuner, point, look->mark == plain->mark || is_unavoidable ? TT_AS_DEFAULT : look->mark, ratio, look->ms);
     shared->total_ms += look->ms;
     shared->loss_ms += look->ms;
 }

@@ -25,6 +25,8 @@ typedef struct Planned {
     uint32 tag;
     bool is_used;
     bool is_free; /* the statement may be touched */
+    bool is_repeatable; /* ... begun with a probe's plan, given up, and run with its own */
+    bool is_refused; /* PostgreSQL has not taken one of the values, and none was set */
     ClassKey key;
     tt_ticket ticket;
     double base[N_KNOBS];
@@ -59,9 +61,9 @@ typedef struct Front {
 } Front;
 
 /* levels.c: 0, or the nesting level of the transaction in which the outermost planner, executor or utility of ours on the stack began;
-   whether other values than the session's stand right now */
+   whether other values than the session's stand right now; whether those asked for last were refused */
 extern int trimtab_outer;
-extern bool trimtab_is_in_force;
+extern bool trimtab_is_in_force, trimtab_is_refused;
 extern void trimtab_unwound(int level);
 extern int trimtab_open_nudged(const Planned *p, double nudge);
 extern int trimtab_open_level(const Planned *p, bool executing);
@@ -96,6 +98,17 @@ extern bool trimtab_peek(QueryDesc *desc, Planned *p, double *ms);
 extern void trimtab_identify(Query *parse, const char *text, ParamListInfo params);
 extern void trimtab_note_length(const Front *front, double ms);
 extern void trimtab_note_unknown(void);
+
+/* utility.c */
+extern void trimtab_install_utility(void);
+
+/* explain.c */
+extern bool trimtab_in_explain;
+extern void trimtab_explain(const Planned *p);
+extern void trimtab_explain_left(const char *why);
+extern void trimtab_begin_explain(void);
+extern void trimtab_end_explain(void);
+extern void trimtab_forget_explain(void);
 
 /* screen.c */
 extern void trimtab_screen(Planned *p, const Statement *s);

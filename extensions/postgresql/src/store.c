@@ -76,15 +76,11 @@ static const char *wrong_with(const Header *found, const char **hint)
 static bool is_usable(const Class *class)
 {
     tt_space space;
-    KnobLevels levels[N_KNOBS];
     if (!class->is_used || !tt_is_sane(&class->tuner)) return false;
-    if (TimestampDifferenceExceeds(class->last_at, GetCurrentTimestamp(), 0) &&
-        GetCurrentTimestamp() - class->last_at > FORGET_AFTER_DAYS * USECS_PER_DAY)
-        return false;
-    trimtab_make_space(class->base_values, &space);
-    memset(levels, 0, sizeof levels);
-    trimtab_knob_levels(class->base_values, levels);
-    return memcmp(&space, &class->tuner.space, sizeof space) == 0 && memcmp(levels, class->levels, sizeof levels) == 0;
+    if (class->tuner.phase != TT_PINNED && GetCurrentTimestamp() - class->last_at > FORGET_AFTER_DAYS * USECS_PER_DAY) return false;
+    if (!trimtab_are_levels(class->base_values, class->levels)) return false;
+    trimtab_space_of(class->levels, &space);
+    return memcmp(&space, &class->tuner.space, sizeof space) == 0;
 }
 
 static void take(Shared *shared, Class *classes, uint32 n)
