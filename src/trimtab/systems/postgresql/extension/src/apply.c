@@ -1,0 +1,1 @@
+../../../../../../extensions/postgresql/src/apply.c
