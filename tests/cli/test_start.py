@@ -139,7 +139,7 @@ def test_a_room_offers_the_names_that_it_lists(room: str) -> None:
     checked, ran, at_once = {}, {}, set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith(f"trimtab.{room}."):
-            checked |= {alias.name: str(node.module).rpartition(".")[2] for alias in node.names}
+            checked |= {alias.name: str(node.module).removeprefix(f"trimtab.{room}.") for alias in node.names}
         if isinstance(node, ast.Dict):
             for module, names in ast.literal_eval(node).items():
                 ran |= dict.fromkeys(names.split(), module)
