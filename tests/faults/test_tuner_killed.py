@@ -110,6 +110,15 @@ def test_D5_a_tuner_that_the_kernel_kills_for_its_memory_is_undone(own_place_18:
     check_invariants(place, before)
 
 
+def test_T1_kill_while_a_config_is_checked_leaves_no_copy_of_the_servers_files(place_18: Place) -> None:
+    before = take_picture(place_18.server)
+    run_killed(place_18, "trimtab.systems.postgresql.preflight:program_says:before:1", with_deadman=True)
+    (left,) = (place_18.folder / "tmp").iterdir()
+    assert {path.name for path in left.iterdir()} == {"PG_VERSION", "postgresql.conf", "global"}
+    place_18.run("recover")
+    check_invariants(place_18, before)
+
+
 @pytest.mark.parametrize("with_deadman", [False, True], ids=["deadman", "alone"])
 def test_T4_kill_during_restore_is_finished_by_the_next(place_18: Place, with_deadman: bool) -> None:
     before = take_picture(place_18.server)

@@ -23,6 +23,7 @@ from trimtab.host.process import (
     processes,
     works_in,
 )
+from trimtab.host.scratch import scratch_folder, sweep_scratch
 from trimtab.host.state import is_word, read_state_file, require_own_folder
 from trimtab.host.usage import (
     ProcessUse,
@@ -72,7 +73,9 @@ __all__ = [
     "read_limits",
     "read_state_file",
     "require_own_folder",
+    "scratch_folder",
     "swapped_bytes",
+    "sweep_scratch",
     "sync_folder",
     "volume_uses",
     "works_in",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.errors import TargetError, TrimtabError, UsageError
+from trimtab.host import sweep_scratch
 from trimtab.study.rollback_point import RollbackPoint, applied_points, point_of, sweep_points
 from trimtab.study.running import sweep_running
 from trimtab.systems import Own, Snapshot
@@ -151,6 +152,7 @@ def recover(state_dir: Path, *, retry: str = "", folders: Iterable[Path] = ()) -
         done.append(Recovered(entry.study, entry.purpose, targets, _files(entry.snapshots), action))
     sweep_points(state_dir)
     sweep_running(state_dir)
+    sweep_scratch()
     return done, stuck
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trimtab.errors import ApplyError, TargetError
-from trimtab.host import FileCopy
+from trimtab.host import FileCopy, scratch_folder
 from trimtab.records import Fault
 from trimtab.systems.account import Account
 from trimtab.systems.catalog import Catalog
@@ -98,8 +97,8 @@ class OwnWords:
         asked = [channel for channel in changed if self._catalog.channel[channel.name].check]
         if not asked:
             return
-        with tempfile.TemporaryDirectory(prefix="trimtab-check-") as scratch:
-            names = self._candidates(Path(scratch), goals)
+        with scratch_folder() as scratch:
+            names = self._candidates(scratch, goals)
             for channel in asked:
                 self._ask(channel, {**names, "file": names.get(f"file.{channel.name}", os.devnull)}, scratch)
 
@@ -116,11 +115,11 @@ class OwnWords:
         _give(folder, account)
         return names
 
-    def _ask(self, channel: FileChannel, names: Mapping[str, str], scratch: str) -> None:
+    def _ask(self, channel: FileChannel, names: Mapping[str, str], scratch: Path) -> None:
         result = self._reach.ask(self._catalog.channel[channel.name].check, names)
         if result.exit_code != 0:
             said = re.sub(
-                rf"{re.escape(scratch)}/\S*?(?=[\s:,'\"]|$)", str(channel.path), result.output[-1000:].strip()
+                rf"{re.escape(str(scratch))}/\S*?(?=[\s:,'\"]|$)", str(channel.path), result.output[-1000:].strip()
             )
             raise ApplyError(
                 f"the program would refuse file={str(channel.path)!r}: {said}",

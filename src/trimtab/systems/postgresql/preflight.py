@@ -5,14 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from trimtab.errors import ApplyError
-from trimtab.host import CommandResult, Folder
+from trimtab.host import CommandResult, Folder, scratch_folder
 from trimtab.space import Config, RestartClass, Value
 from trimtab.systems.account import Account
 from trimtab.systems.base import KnobState
@@ -80,8 +78,7 @@ def _scratch(data_dir: Path, account: Account, texts: Mapping[str, str]) -> Iter
             hint="are they plain files of the server's user?",
         ) from error
     lines = "".join(f"{name} = '{text}'\n" for name, text in texts.items())
-    name = Path(tempfile.mkdtemp(prefix="trimtab-check-"))
-    try:
+    with scratch_folder() as name:
         with Folder.open(name) as folder:
             _give(folder, "PG_VERSION", version, account)
             _give(folder, "postgresql.conf", lines.encode(), account)
@@ -91,8 +88,6 @@ def _scratch(data_dir: Path, account: Account, texts: Mapping[str, str]) -> Iter
                 inner.give(account.uid, account.gid)
             folder.give(account.uid, account.gid)
         yield name
-    finally:
-        shutil.rmtree(name, ignore_errors=True)  # never through a link: it works by descriptors
 
 
 def _own_files(data_dir: Path, account: Account) -> tuple[bytes, bytes]:
