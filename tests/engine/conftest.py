@@ -164,6 +164,14 @@ def waiting(server: Server, busy: Session, sql: str, most: int = 200) -> Iterato
         thread.join(30)
 
 
+def wait_for_setting(server: Server, name: str, value: str) -> None:
+    """Until new sessions have it, which is a moment after the reload."""
+    until = time.monotonic() + 60
+    while server.query(f"SHOW {name}") != [(value,)]:
+        assert time.monotonic() < until, f"{name} is not {value}"
+        time.sleep(0.05)
+
+
 @pytest.fixture(scope="module")
 def tuned() -> Iterator[tuple[Server, Session]]:
     """A server of PostgreSQL 18 whose superuser's session tunes; what is known is forgotten before each test."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import psycopg
 import pytest
 
-from tests.engine.conftest import CATCHES, FAILING, OWN, QUERY, TAKES_BACK, Session, engine, library
+from tests.engine.conftest import CATCHES, FAILING, OWN, QUERY, ROOT, TAKES_BACK, Session, engine, library
 from tests.needs import IS_FULL
 from tests.servers.postgresql import DEBIAN, Server
 
@@ -262,6 +263,16 @@ def test_the_list_of_parameters(session: Session) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
         session.rows("SET trimtab.parameters = 'work_mem=9MB..1MB'")
     assert caught.value.diag.message_detail == "parameter=work_mem has no range low..high."
+
+
+def test_the_reference_lists_all_settings_and_parameters(session: Session) -> None:
+    page = (ROOT / "docs" / "reference" / "in-engine.md").read_text(encoding="utf-8")
+    first = [line.split(" | ")[0].removeprefix("| ") for line in page.splitlines() if line.startswith("| `")]
+    documented = [name for cell in first for name in re.findall(r"`([^`]+)`", cell)]
+    settings = {name for (name,) in session.rows("SELECT name FROM pg_settings WHERE name LIKE 'trimtab.%'")}
+    parameters = {name for (name,) in session.rows("SELECT name FROM trimtab_parameters")}
+    assert {name for name in documented if name.startswith("trimtab.")} == settings
+    assert {name for name in documented if not name.startswith("trimtab.")} == parameters
 
 
 def test_a_session_that_allows_less_is_another_class_and_is_shown_rightly(session: Session) -> None:

@@ -11,8 +11,9 @@ from contextlib import suppress
 import psycopg
 import pytest
 
-from tests.engine.conftest import QUERY, Session, engine, library
-from tests.servers.postgresql import Server
+from tests.engine.conftest import OWN, QUERY, Session, engine, library, wait_for_setting
+from tests.engine.test_engine_safety import limit
+from tests.servers.postgresql import DEBIAN, Server
 
 pytestmark = [pytest.mark.service, pytest.mark.needs("c-compiler", "postgresql-embedded")]
 
@@ -56,8 +57,11 @@ def damaged(content: bytes) -> bytes:
         (damaged, "is damaged: its checksum does not match", False),
         (lambda content: content[:4] + b"\x07" + content[5:], "is of another version of trimtab", True),
         (lambda content: content[:8] + b"\x07" * 8 + content[16:], "belongs to another server", True),
-        (lambda content: content[:16] + b"\x07" * 4 + content[20:], "belongs to another server", False),
-        (lambda content: b"something else", "is not a file of trimtab, or is damaged", False),
+        (lambda content: content[:16] + b"\x07" * 4 + content[20:], "belongs to another server", True),
+        (lambda content: b"something else", "is not a file of trimtab, or is damaged", True),
+        (lambda content: bytes(len(content)), "is not a file of trimtab, or is damaged", True),
+        (lambda content: content[:20], "is not a file of trimtab, or is damaged", False),
+        (lambda content: b"", "is not a file of trimtab, or is damaged", False),
     ],
 )
 def test_a_file_that_must_not_be_used(
@@ -74,9 +78,9 @@ def test_a_file_that_must_not_be_used(
             assert session.classes() == []
             assert said in session.value("SELECT file_problem FROM trimtab_status()")
             session.rows(QUERY)
-            if is_kept:
-                assert session.value("SELECT trimtab_save()") is False
-                assert path.read_bytes() == bad, "what may be another's is not overwritten"
+            assert session.value("SELECT trimtab_save()") is (not is_kept)
+            assert (path.read_bytes() == bad) is is_kept, "what may be another's is not overwritten"
+            assert (session.value("SELECT file_problem FROM trimtab_status()") != "") is is_kept
         log = (learnt.folder / "server.log").read_text()
         assert f"trimtab: file={FILE} {said}" in log
     finally:
@@ -111,9 +115,70 @@ def test_no_text_of_a_statement_is_kept(learnt: Server) -> None:
 def test_a_file_that_cannot_be_written(learnt: Server) -> None:
     with learnt.up(), learnt.admin() as connection:
         session = Session(connection)
-        session.rows("SET trimtab.file = 'no-such-folder/knowledge'")
+        problem = "SELECT file_problem FROM trimtab_status()"
+        said = "file=no-such-folder/knowledge cannot be written: No such file or directory"
+        session.rows("ALTER SYSTEM SET trimtab.file = 'no-such-folder/knowledge'")
+        session.rows("SELECT pg_reload_conf()")
+        wait_for_setting(learnt, "trimtab.file", "no-such-folder/knowledge")
         assert session.value("SELECT trimtab_save()") is False
-        assert "cannot be written" in session.value("SELECT file_problem FROM trimtab_status()")
+        assert session.value(problem) == said
+        with learnt.admin() as another:
+            assert Session(another).value(problem) == said, "whichever session has met it"
+            Session(another).rows(f"SET trimtab.file = '{FILE}'")
+            assert Session(another).value(problem) == "", "of its own file nobody knows any"
+        session.rows("ALTER SYSTEM RESET trimtab.file")
+        session.rows("SELECT pg_reload_conf()")
+        wait_for_setting(learnt, "trimtab.file", FILE)
+        assert session.value("SELECT trimtab_save()") is True
+        assert session.value(problem) == ""
+    log = (learnt.folder / "server.log").read_text()
+    assert "HINT:  What was learnt is lost when the server stops." in log
+
+
+def test_a_file_that_cannot_be_read_is_not_replaced(learnt: Server) -> None:
+    """It may be another server's, of another user."""
+    path = learnt.data_dir / FILE
+    content = path.read_bytes()
+    path.chmod(0)
+    try:
+        with learnt.up(), learnt.admin() as connection:
+            session = Session(connection)
+            session.tune()
+            assert session.classes() == []
+            said = f"file={FILE} cannot be read: Permission denied"
+            assert session.value("SELECT file_problem FROM trimtab_status()") == said
+            assert session.learn(OWN)["settings"] == "work_mem=65536"
+            assert session.value("SELECT trimtab_save()") is False
+    finally:
+        path.chmod(0o600)
+    assert path.read_bytes() == content, "neither at a save nor at the server's end"
+    log = (learnt.folder / "server.log").read_text()
+    assert f"LOG:  trimtab: {said}" in log
+    assert "HINT:  Give the server's user the right to read it, or set trimtab.file to another name." in log
+
+
+@pytest.mark.parametrize("version", ["18", DEBIAN])
+def test_a_server_without_memory_for_what_is_known(version: str) -> None:
+    """Statements run as without us, and the views say why. The build wants more than any machine has."""
+    greedy = library(version, "greedy", ("-O0", "-g0", "-DN_EVENTS=2000000000"))
+    with engine(version, preload=False, path=greedy) as (server, session):
+        limit(server, session, 1000)
+        expected = session.rows(QUERY)
+        for _ in range(12):
+            assert session.rows(QUERY) == expected
+        session.rows("BEGIN")
+        session.rows("CREATE TABLE kept AS SELECT 1 AS one")
+        assert session.rows(QUERY) == expected
+        session.rows("COMMIT")
+        assert session.rows("SELECT one FROM kept") == [(1,)]
+        for sql in ("SELECT * FROM trimtab_sections", "SELECT trimtab_export()", "SELECT * FROM trimtab_status()"):
+            with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as caught:
+                session.rows(sql)
+            said = caught.value.diag
+            assert str(said.message_primary).startswith("trimtab learns nothing in this session, for want of memory: ")
+            assert str(said.message_hint).startswith("Statements run as without it. Add trimtab to")
+        log = (server.folder / "server.log").read_text()
+        assert log.count("LOG:  trimtab learns nothing in this session, for want of memory: ") == 1
 
 
 def test_statements_that_fail_in_a_probe_are_not_probed_so_again() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 from collections.abc import Iterator
 
 import pytest
 
 from tests.engine.conftest import Session, engine
+from tests.engine.test_engine_safety import exchange, message
 from tests.servers.postgresql import Server
 
 SHOWS = "SELECT DISTINCT current_setting('work_mem'), k % 2 FROM t"
@@ -102,3 +105,49 @@ def test_what_sections_lose_counts_for_the_server_but_not_with_alone(session: Se
 def test_values_below_the_session_s_own_need_a_range(session: Session) -> None:
     session.rows("SET trimtab.test_cost = 'base=10;work_mem=1024:0.5'; SET trimtab.parameters = 'work_mem=1MB..2MB'")
     assert learnt(session, SHOWS, 30)["settings"] in ("work_mem=1024", "work_mem=2048")
+
+
+def n_rows(answer: bytes) -> int:
+    """Of all that the server sent."""
+    n = at = 0
+    while at < len(answer):
+        n += answer[at : at + 1] == b"D"
+        at += 1 + struct.unpack("!i", answer[at + 1 : at + 5])[0]
+    return n
+
+
+@pytest.mark.parametrize("other", ["SELECT 1", "SELECT k FROM t WHERE g > 0", "SAVEPOINT a; SELECT 1 / 0; ROLLBACK TO a"])
+def test_a_statement_that_waits_for_its_client_goes_on_after_others(server: Server, session: Session, other: str) -> None:
+    """Its rows are fetched in parts, as drivers do that are given a fetch size; the others end its sections, or have some of their own."""
+    sql = "SELECT g FROM t"
+    settings = {
+        "mode": "tune", "min_duration": "'0.01ms'", "test_cost": "'base=10'", "inside": "alone", "inside_tuples": "1000",
+    }  # fmt: skip
+
+    def query(text: str) -> bytes:
+        return exchange(line, message(b"Q", text.encode() + b"\0"))
+
+    def part(n: int) -> int:
+        return n_rows(exchange(line, message(b"E", b"p\0" + struct.pack("!i", n)), message(b"S", b"")))
+
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(60)
+        line.connect(str(server.sockets / f".s.PGSQL.{server.port}"))
+        exchange(line, message(b"", struct.pack("!i", 3 << 16) + b"user\0postgres\0\0"))
+        for name, value in settings.items():
+            query(f"SET trimtab.{name} = {value}")
+        for _ in range(8):
+            assert n_rows(query(sql)) == 10000
+            query("SELECT k FROM t WHERE g > 0")
+        query("BEGIN")
+        began = message(b"P", b"\0" + sql.encode() + b"\0\0\0") + message(b"B", b"p\0\0\0\0\0\0\0\0")
+        exchange(line, began, message(b"S", b""))
+        assert part(1500) == 1500
+        for each in other.split("; "):
+            query(each)
+        assert part(2500) == 2500
+        query(other.split("; ", maxsplit=1)[0])
+        assert part(0) == 6000
+        query("COMMIT")
+        assert n_rows(query(sql)) == 10000
+    assert session.rows("SELECT 1") == [(1,)], "nor did the server go down"

@@ -268,7 +268,7 @@ def exchange(line: socket.socket, *messages: bytes) -> bytes:
     """Sends messages of PostgreSQL's protocol; what comes back until the server is ready for more."""
     line.sendall(b"".join(messages))
     got = b""
-    while not got.endswith((b"Z\0\0\0\5I", b"Z\0\0\0\5T")):
+    while not got.endswith((b"Z\0\0\0\5I", b"Z\0\0\0\5T", b"Z\0\0\0\5E")):
         part = line.recv(65536)
         assert part, got
         got += part

@@ -19,7 +19,7 @@ import pytest
 
 from tests.cli.conftest import Run, run
 from tests.commands import start_trimtab
-from tests.engine.conftest import OWN, Session, engine
+from tests.engine.conftest import OWN, Session, engine, wait_for_setting
 from tests.engine.test_engine_product import installed
 from tests.servers import made
 from tests.servers.postgresql import Server, set_password, started
@@ -310,14 +310,6 @@ def test_a_user_who_may_not_load_it(run: Run, tmp_path: Path, monkeypatch: pytes
             3, ['error: the extension cannot be loaded: access to library "trimtab" is not allowed',
                 "hint: a superuser may; see docs/how-to/tune-inside-postgresql.md"],
         )  # fmt: skip
-
-
-def wait_for_setting(server: Server, name: str, value: str) -> None:
-    """Until new sessions have it, which is a moment after the reload."""
-    until = time.monotonic() + 60
-    while server.query(f"SHOW {name}") != [(value,)]:
-        assert time.monotonic() < until, f"{name} is not {value}"
-        time.sleep(0.05)
 
 
 def test_what_doctor_says_is_missing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,6 +101,12 @@ IN_ENGINE: Mapping[str, Sequence[str]] = {
     ),
     "two running servers with one file": ("test_engine_shared.py::test_two_running_servers_with_one_file",),
     "a file that cannot be written": ("test_engine_faults.py::test_a_file_that_cannot_be_written",),
+    "a file that cannot be read": ("test_engine_faults.py::test_a_file_that_cannot_be_read_is_not_replaced",),
+    "no memory for what is known": ("test_engine_faults.py::test_a_server_without_memory_for_what_is_known",),
+    "a statement that waits for its client while others run": (
+        "test_engine_inside.py::test_a_statement_that_waits_for_its_client_goes_on_after_others",
+        "test_engine_safety.py::test_what_a_client_fetches_in_parts_is_left_alone",
+    ),
     "several backends probe one class at once": (
         "test_engine_shared.py::test_two_backends_probe_one_class_at_once",
         "test_engine_shared.py::test_a_probe_that_is_under_way_is_not_made_by_another_backend",

@@ -1,11 +1,12 @@
 /*
  * What must hold in C itself, for the sanitizers: threads that share a section, a tuner told nonsense, processes that share a block
- * while all live and when some die. checks BLOCK: prints "ok" or the line that failed; checks BLOCK learn: see learn. The clock is the caller's: no check depends on how fast this runs.
+ * while all live and when some die. checks BLOCK: prints "ok" or the line that failed; checks BLOCK learn: see learn; checks BLOCK json LOCALE: what it learnt as JSON. The clock is the caller's: no check depends on how fast this runs.
  */
 #define _POSIX_C_SOURCE 200809L
 #define _DEFAULT_SOURCE
 #include "trimtab_sections.h"
 
+#include <locale.h>
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
@@ -224,8 +225,25 @@ static void learn(const char *path)
     tt_group_close(group);
 }
 
+/* In a program that writes numbers as people of some country do. */
+static void show(const char *path, const char *country)
+{
+    const tt_param params[] = {{.name = "x", .low = 0, .high = 7, .initial = 2}};
+    char json[2048];
+    tt_group *group = tt_group_open(path, my_clock);
+    CHECK(setlocale(LC_NUMERIC, country) != NULL && (section = tt_section_open(group, "s", params, 1, NULL)) != NULL);
+    work((void *)1);
+    CHECK(tt_section_json(section, json, sizeof json) < (int)sizeof json);
+    puts(json);
+    tt_group_close(group);
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 3) {
+        show(argv[1], argv[3]);
+        return 0;
+    }
     if (argc > 2) {
         learn(argv[1]);
         return 0;

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import os
 import random
+import resource
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -277,6 +280,58 @@ def test_a_block_that_cannot_be_used_leaves_the_process_alone(
     sections.c.tt_group_close(group)
 
 
+def test_a_block_that_another_process_keeps_locked_leaves_the_process_alone(sections: Sections, tmp_path: Path) -> None:
+    """It may have been stopped while it opened the file."""
+    path = tmp_path / "block"
+    with path.open("w+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        began = time.monotonic()
+        group = sections.group(path)
+        assert 0.9 <= time.monotonic() - began < 20
+    assert f"cannot lock path={path}: " in sections.error(group)
+    assert "\nhint: another process holds the lock" in sections.error(group)
+    section = sections.section(group)
+    sections.work(section, 600)
+    assert sections.known(section)["values"] == {"x": 6}, "it works alone"
+    sections.c.tt_group_close(group)
+
+
+def test_a_block_has_all_of_its_room_or_is_not_used(sections: Sections, tmp_path: Path) -> None:
+    """A full disk that shows only when the memory is written to would end the program."""
+    sections.c.tt_group_close(sections.group(tmp_path / "block"))
+    made = (tmp_path / "block").stat()
+    assert made.st_blocks * 512 >= made.st_size > 0
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (made.st_size // 2, hard))
+    try:
+        group = sections.group(tmp_path / "other")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert f"cannot make path={tmp_path / 'other'}: " in sections.error(group)
+    assert "\nhint: knowledge stays in this process" in sections.error(group)
+    assert sections.known(sections.section(group))["runs"] == 0
+    sections.c.tt_group_close(group)
+    again = sections.group(tmp_path / "other")
+    assert sections.error(again) == "", "with room it is made"
+    sections.c.tt_group_close(again)
+
+
+COMMA = 'LC_NUMERIC\ndecimal_point "<U002C>"\nthousands_sep ""\ngrouping -1\nEND LC_NUMERIC\n'
+
+
+def test_numbers_of_the_json_have_a_point_in_every_country(program: Callable[..., Path], tmp_path: Path) -> None:
+    (tmp_path / "comma").write_text(COMMA)
+    words = ["localedef", "-c", "--no-archive", "-i", str(tmp_path / "comma"), str(tmp_path / "xx_XX")]
+    subprocess.run(words, capture_output=True, check=False, timeout=60)  # it warns of what is not defined
+    argv = [str(program("checks", *SANITIZED)), str(tmp_path / "block"), "json", "xx_XX"]
+    env = {**os.environ, "LOCPATH": str(tmp_path)}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    known = json.loads(done.stdout)
+    assert (known["values"], known["gain_low"] <= 1.4 <= known["gain_high"]) == ({"x": 6}, True)
+    assert (known["default_ns"] % 1, known["account_s"]["total"] % 1) != (0, 0), "numbers with digits after the point"
+
+
 def test_a_block_of_another_layout_is_refused(sections: Sections, tmp_path: Path) -> None:
     sections.c.tt_group_close(sections.group(tmp_path / "block"))
     with (tmp_path / "block").open("r+b") as block:
@@ -292,8 +347,13 @@ def test_a_block_of_another_layout_is_refused(sections: Sections, tmp_path: Path
     [
         ("s", {"low": 5, "high": 1}, "section=s parameter=x low=5 high=1 step=1 has no range\nhint: low <= high"),
         ("s", {"initial": 9}, "section=s parameter=x initial=9 is not one of its values\nhint: low + k * step"),
-        ("s", {"name": b'a"b'}, "has no range"),
+        ("s", {"name": b'a"b'}, 'section=s parameter=a"b is no name\nhint: a name without quotes'),
+        ("s", {"name": b"a\tb"}, "section=s parameter=a\tb is no name\nhint: a name without quotes"),
+        ("s", {"low": -(2**63), "high": 2**63 - 1}, "section=s parameter=x has more than 32767 values\nhint: a larger step"),
+        ("s", {"high": 32767}, "section=s parameter=x has more than 32767 values\nhint: a larger step"),
         ('s"', {}, "n_params=1\nhint: 1 to 28 parameters"),
+        ("a\x1bb", {}, "n_params=1\nhint: 1 to 28 parameters"),
+        ("", {}, "n_params=1\nhint: 1 to 28 parameters"),
     ],
 )
 def test_parameters_that_make_no_sense(sections: Sections, name: str, fields: dict[str, object], said: str) -> None:

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "trimtab_share.h"
 
+#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -55,13 +56,40 @@ void tt_group_close(tt_group *group)
     free(group);
 }
 
+/* Names stand in JSON as they are. */
+static bool is_name(const char *name)
+{
+    if (name == NULL || name[0] == '\0') return false;
+    for (const char *c = name; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == '"' || *c == '\\' || *c == 127) return false;
+    return true;
+}
+
+/* How many values it has, up to one more than there may be; the range can be as wide as a long. */
+static long n_values_of(const tt_param *p)
+{
+    if (p->values != NULL) return p->n_values;
+    if (p->step < 1 || p->high < p->low) return 0;
+    unsigned long steps = ((unsigned long)p->high - (unsigned long)p->low) / (unsigned long)p->step;
+    return steps < INT16_MAX ? (long)steps + 1 : INT16_MAX + 1L;
+}
+
 /* The levels of a parameter; 0 with a complaint when it makes no sense. */
 static int levels_of(tt_group *group, const char *section, const tt_param *p, tt_param_space *space)
 {
-    long n = p->values != NULL ? p->n_values : p->step < 1 || p->high < p->low ? 0 : (p->high - p->low) / p->step + 1;
-    if (p->name == NULL || p->name[0] == '\0' || strpbrk(p->name, "\"\\\n") != NULL || n < 1 || n > INT16_MAX) {
+    long n = n_values_of(p);
+    if (!is_name(p->name)) {
+        tt_complain(group, "section=%s parameter=%s is no name\nhint: a name without quotes, backslashes and control characters", section,
+                    p->name == NULL ? "" : p->name);
+        return 0;
+    }
+    if (n > INT16_MAX) {
+        tt_complain(group, "section=%s parameter=%s has more than %d values\nhint: a larger step", section, p->name, INT16_MAX);
+        return 0;
+    }
+    if (n < 1) {
         tt_complain(group, "section=%s parameter=%s low=%ld high=%ld step=%ld has no range\nhint: low <= high, or a list of values",
-                    section, p->name == NULL ? "" : p->name, p->low, p->high, p->step);
+                    section, p->name, p->low, p->high, p->step);
         return 0;
     }
     for (int level = 0; level < n; level++)
@@ -104,8 +132,8 @@ static uint64_t fingerprint(const tt_section *section, const tt_space *space)
 
 tt_section *tt_section_open(tt_group *group, const char *name, const tt_param *params, int n_params, const tt_options *options)
 {
-    if (name == NULL || strpbrk(name, "\"\\\n") != NULL || strlen(name) >= NAME_BYTES || n_params < 1 || n_params > TT_MAX_PARAMS) {
-        tt_complain(group, "section=%s n_params=%d\nhint: 1 to %d parameters, a name below %d bytes without quotes",
+    if (!is_name(name) || strlen(name) >= NAME_BYTES || n_params < 1 || n_params > TT_MAX_PARAMS) {
+        tt_complain(group, "section=%s n_params=%d\nhint: 1 to %d parameters, a name below %d bytes without quotes, backslashes and control characters",
                     name == NULL ? "" : name, n_params, TT_MAX_PARAMS, NAME_BYTES);
         return NULL;
     }
@@ -261,6 +289,21 @@ static void put(text *to, const char *format, ...)
     to->used += n > 0 ? (size_t)n : 0;
 }
 
+/* `"name": number` and what follows; with a point, whatever the program's locale writes between the digits. */
+static void put_number(text *to, const char *name, const char *format, double value, const char *after)
+{
+    char number[64];
+    const char *point = localeconv()->decimal_point;
+    snprintf(number, sizeof number, format, value);
+    char *found = strstr(number, point);
+    if (found != NULL && strcmp(point, ".") != 0) {
+        const char *digits = found + strlen(point);
+        *found = '.';
+        memmove(found + 1, digits, strlen(digits) + 1);
+    }
+    put(to, "\"%s\": %s%s", name, number, after);
+}
+
 static void put_values(text *to, const tt_section *section, const char *name, const tt_point *point)
 {
     put(to, "\"%s\": {", name);
@@ -296,8 +339,13 @@ int tt_section_json(tt_section *section, char *out, size_t size)
     put_values(&to, section, "defaults", &defaults);
     put_values(&to, section, "values", &t.best);
     put_choices(&to, section);
-    put(&to, "\"default_ns\": %.6g, \"gain\": %.4f, \"gain_low\": %.4f, \"gain_high\": %.4f, ", t.base.n > 0 ? exp(t.base.mean) : 0, gain, low, high);
-    put(&to, "\"account_s\": {\"total\": %.6f, \"probe_loss\": %.6f, \"kept_loss\": %.6f, \"gained\": %.6f}}", t.account.total / 1e9,
-        t.account.probe_loss / 1e9, t.account.kept_loss / 1e9, t.account.gained / 1e9);
+    put_number(&to, "default_ns", "%.6g", t.base.n > 0 ? exp(t.base.mean) : 0, ", ");
+    put_number(&to, "gain", "%.4f", gain, ", ");
+    put_number(&to, "gain_low", "%.4f", low, ", ");
+    put_number(&to, "gain_high", "%.4f", high, ", \"account_s\": {");
+    put_number(&to, "total", "%.6f", t.account.total / 1e9, ", ");
+    put_number(&to, "probe_loss", "%.6f", t.account.probe_loss / 1e9, ", ");
+    put_number(&to, "kept_loss", "%.6f", t.account.kept_loss / 1e9, ", ");
+    put_number(&to, "gained", "%.6f", t.account.gained / 1e9, "}}");
     return (int)to.used;
 }

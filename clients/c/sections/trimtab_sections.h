@@ -64,7 +64,7 @@ typedef uint64_t (*tt_clock)(void);
 /*
  * Sections that share what they learn. `path` NULL: within this process. Else a file (best below /dev/shm) through which all
  * processes that open it share, and which outlives them. `clock` NULL: CLOCK_MONOTONIC. Never fails but for memory (NULL): a file
- * that cannot be used (another version's, damaged, locked for more than a second, no rights) leaves this process with knowledge of
+ * that cannot be used (another version's, damaged, locked for more than a second, no rights, no room) leaves this process with knowledge of
  * its own, and a section whose part of it is damaged begins with the defaults.
  */
 tt_group *tt_group_open(const char *path, tt_clock clock);

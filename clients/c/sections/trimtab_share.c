@@ -23,6 +23,7 @@
 /* A lock is held for less than a microsecond: who holds it for so long was stopped, or is not its holder (a damaged file, a process
    that has the number of one that died). */
 #define PATIENCE_NS 1000000000ULL
+#define FILE_PAUSE_NS 1000000
 
 uint64_t tt_monotonic(void)
 {
@@ -72,18 +73,39 @@ void tt_unlock(uint32_t *lock)
     __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 }
 
+/* False with errno EWOULDBLOCK if another process does not give it back: it may be stopped. */
+static bool lock_file(int file)
+{
+    for (uint64_t since = tt_monotonic(); flock(file, LOCK_EX | LOCK_NB) < 0; nanosleep(&(struct timespec){0, FILE_PAUSE_NS}, NULL))
+        if ((errno != EWOULDBLOCK && errno != EINTR) || tt_monotonic() - since >= PATIENCE_NS) return false;
+    return true;
+}
+
+/* All of the file has its place on the disk: a write to the mapping that finds none would end the program. */
+static int make_room(int file)
+{
+    int error;
+    do error = posix_fallocate(file, 0, (off_t)sizeof(tt_block));
+    while (error == EINTR);
+    if (error != 0) (void)!ftruncate(file, 0); /* what was made of it */
+    return error;
+}
+
 tt_block *tt_map(tt_group *group, const char *path)
 {
     struct stat found;
     tt_block *b = MAP_FAILED;
+    int error;
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (file < 0 || flock(file, LOCK_EX) < 0 || fstat(file, &found) < 0) {
+    if (file >= 0 && !lock_file(file)) {
+        tt_complain(group, "cannot lock path=%s: %s\nhint: another process holds the lock; knowledge stays in this process", path, strerror(errno));
+    } else if (file < 0 || fstat(file, &found) < 0) {
         tt_complain(group, "cannot open path=%s: %s\nhint: knowledge stays in this process", path, strerror(errno));
     } else if (found.st_size != 0 && found.st_size != (off_t)sizeof(tt_block)) {
         tt_complain(group, "path=%s has size=%lld and not %zu: another version's, or damaged\nhint: remove the file", path,
                     (long long)found.st_size, sizeof(tt_block));
-    } else if (found.st_size == 0 && ftruncate(file, (off_t)sizeof(tt_block)) < 0) {
-        tt_complain(group, "cannot make path=%s: %s\nhint: knowledge stays in this process", path, strerror(errno));
+    } else if (found.st_size == 0 && (error = make_room(file)) != 0) {
+        tt_complain(group, "cannot make path=%s: %s\nhint: knowledge stays in this process", path, strerror(error));
     } else {
         b = mmap(NULL, sizeof(tt_block), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         if (b == MAP_FAILED) tt_complain(group, "cannot map path=%s: %s\nhint: knowledge stays in this process", path, strerror(errno));

@@ -43,7 +43,7 @@ struct tt_group {
     bool is_mapped, is_off;
     tt_clock clock;
     tt_section *sections;
-    char error[256];
+    char error[512];
 };
 
 enum tt_taken { TT_TAKEN, TT_STOLEN, TT_NOT_TAKEN };

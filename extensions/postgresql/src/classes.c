@@ -4,11 +4,13 @@
  */
 #include "trimtab.h"
 
+#include "access/xact.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 
 #if PG_VERSION_NUM >= 170000
 #include "storage/dsm_registry.h"
@@ -23,6 +25,7 @@
 
 static Shared *shared = NULL;
 static const char *where = "nowhere yet";
+static char no_memory[256] = ""; /* why this session has none */
 static int64 reserved_kb = 0;
 
 #if PG_VERSION_NUM >= 150000
@@ -80,34 +83,81 @@ static void release_at_exit(int code, Datum nothing)
     trimtab_release();
 }
 
+/* Nothing is learnt in this session; it is said once. */
+static void go_without(const char *why)
+{
+    strlcpy(no_memory, why, sizeof no_memory);
+    ereport(LOG, (errmsg("trimtab learns nothing in this session, for want of memory: %s", why), errhint(TRIMTAB_MEMORY_HINT)));
+}
+
+const char *trimtab_no_memory(void)
+{
+    return no_memory;
+}
+
 #if PG_VERSION_NUM >= 170000
 static void init_segment(void *block)
 {
     init(block);
     trimtab_load(block);
 }
+
+/* NULL where there is no room for one: in a subtransaction, so that the statement that comes first does not fail for it. */
+static Shared *make_shared(void)
+{
+    MemoryContext own = CurrentMemoryContext;
+    ResourceOwner owner = CurrentResourceOwner;
+    Shared *volatile made = NULL;
+    bool found;
+    char name[64];
+    /* A build with another layout, which a session may have loaded before, has a segment of its own: asked for one of another size,
+       PostgreSQL fails the statement. */
+    snprintf(name, sizeof name, "trimtab %d %zu", TRIMTAB_LAYOUT, sizeof(Shared));
+    where = "a shared segment";
+    BeginInternalSubTransaction(NULL);
+    PG_TRY();
+    {
+        made = GetNamedDSMSegment(name, sizeof(Shared), init_segment, &found);
+        ReleaseCurrentSubTransaction();
+    }
+    PG_CATCH();
+    {
+        ErrorData *error;
+        MemoryContextSwitchTo(own);
+        error = CopyErrorData();
+        FlushErrorState();
+        RollbackAndReleaseCurrentSubTransaction();
+        if (error->sqlerrcode == ERRCODE_QUERY_CANCELED) ReThrowError(error);
+        go_without(error->message);
+        FreeErrorData(error);
+    }
+    PG_END_TRY();
+    MemoryContextSwitchTo(own);
+    CurrentResourceOwner = owner;
+    return made;
+}
+#else
+static Shared *make_shared(void)
+{
+    Shared *made = MemoryContextAllocExtended(TopMemoryContext, sizeof(Shared), MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM | MCXT_ALLOC_ZERO);
+    where = "this backend only";
+    if (made == NULL) go_without("out of memory");
+    else {
+        init(made);
+        trimtab_load(made);
+    }
+    return made;
+}
 #endif
 
 Shared *trimtab_shared(void)
 {
     static bool is_registered = false;
-    if (shared == NULL) {
-#if PG_VERSION_NUM >= 170000
-        bool found;
-        char name[64];
-        /* A build with another layout, which a session may have loaded before, has a segment of its own: asked for one of another size,
-           PostgreSQL fails the statement. */
-        snprintf(name, sizeof name, "trimtab %d %zu", TRIMTAB_LAYOUT, sizeof(Shared));
-        shared = GetNamedDSMSegment(name, sizeof(Shared), init_segment, &found);
-        where = "a shared segment";
-#else
-        shared = MemoryContextAllocZero(TopMemoryContext, sizeof(Shared));
-        init(shared);
-        trimtab_load(shared);
-        where = "this backend only";
-#endif
-        LWLockRegisterTranche(shared->tranche, "trimtab");
+    if (shared == NULL && no_memory[0] == '\0') {
+        shared = make_shared();
+        if (shared != NULL) LWLockRegisterTranche(shared->tranche, "trimtab");
     }
+    if (shared == NULL) return NULL;
     if (!is_registered && MyProcPid != PostmasterPid) {
         before_shmem_exit(release_at_exit, (Datum)0);
         is_registered = true;

@@ -5,7 +5,6 @@
 #include "statement.h"
 
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "miscadmin.h"
 #include "utils/plancache.h"
 
@@ -198,7 +197,7 @@ static bool may_peek(QueryDesc *desc, ScanDirection direction, uint64 count)
     return now.has_class && now.is_told && !now.is_reused && now.runs == 0 && trimtab_has_peek(now.plan.tag) && trimtab_may_repeat_here() &&
            count == 0 &&
            direction == ForwardScanDirection && desc->operation == CMD_SELECT && desc->instrument_options == 0 && !IsInParallelMode() &&
-           !RecoveryInProgress() && (to == DestRemote || to == DestRemoteExecute || to == DestNone);
+           (to == DestRemote || to == DestRemoteExecute || to == DestNone);
 }
 
 /* For tests: `wait=watching`, `searching`, `proving` and `settled` hold a run in that phase of its class; where a class has other
@@ -357,6 +356,7 @@ static pg_noinline void conclude(void)
         f->mean_ms += (ms - f->mean_ms) / Min(f->n, 16);
     }
     if (now.is_complete) trimtab_note_length(f, ms);
+    if (now.has_class && trimtab_has_peek(now.plan.tag)) trimtab_return_peek(); /* it could not run: others may try, and its kept plan goes on */
     if (now.has_class) conclude_class(ms);
     else if (trimtab_is_class(f) && !f->was_reset && trimtab_mode != MODE_OFF) {
         /* From now on it is a class; a plan that was kept before has no tag: once, all plans of this backend are made anew. */

@@ -41,11 +41,20 @@ typedef struct Inside {
     int64 n_sections;
 } Inside;
 
-static Inside *insides[N_INSIDE];
-static struct {
-    int n_scans, last;
+/* The scans of a statement and what they call, kept as long as the statement: a portal whose rows a client fetches in parts goes on with
+   them after another statement has had sections of its own. */
+typedef struct Scans {
+    struct Scans *next;
+    int n, last;
     PlanState *scan[N_SCANS];
     ExecProcNodeMtd real[N_SCANS];
+    MemoryContextCallback at_end;
+} Scans;
+
+static Inside *insides[N_INSIDE];
+static Scans *all_scans = NULL;
+static struct {
+    Scans *scans; /* of the statement whose sections are measured; NULL: none */
     Inside *inside;
     int n_memory_nodes; /* of all processes */
     int64 reserved_kb;
@@ -230,12 +239,32 @@ static void close_section(bool is_whole)
     else if (section.has_ticket) tt_return(&section.inside->tuner, &section.ticket);
 }
 
+/* The place of a scan among those of its statement; false: it is of another statement. */
+static bool is_of(Scans *scans, const PlanState *scan)
+{
+    for (int i = 0; i < scans->n; i++) {
+        if (scans->scan[scans->last] == scan) return true;
+        scans->last = (scans->last + 1) % scans->n;
+    }
+    return false;
+}
+
+/* A scan of a statement that waited while others had sections: it only goes on. */
+static pg_noinline TupleTableSlot *uncounted(PlanState *scan)
+{
+    for (Scans *each = all_scans; each != NULL; each = each->next)
+        if (is_of(each, scan)) return each->real[each->last](scan);
+    elog(ERROR, "trimtab: a scan is of no statement");
+}
+
 static TupleTableSlot *counted(PlanState *scan)
 {
     TupleTableSlot *slot;
-    while (section.scan[section.last] != scan) section.last = (section.last + 1) % section.n_scans;
-    slot = section.real[section.last](scan);
-    if (!TupIsNull(slot) && ++section.tuples >= trimtab_inside_tuples && section.is_open) {
+    Scans *scans = section.scans;
+    if (unlikely(scans == NULL || !is_of(scans, scan))) return uncounted(scan);
+    slot = scans->real[scans->last](scan);
+    /* What the scan has called may have ended the sections. */
+    if (!TupIsNull(slot) && section.scans == scans && ++section.tuples >= trimtab_inside_tuples && section.is_open) {
         close_section(true);
         if (section.n < N_PLACES - 1) section.n++;
         open_section();
@@ -244,8 +273,9 @@ static TupleTableSlot *counted(PlanState *scan)
 }
 
 /* Wraps the scans of tables, as many as there is room for. */
-static bool wrap_scans(PlanState *node, void *nothing)
+static bool wrap_scans(PlanState *node, void *context)
 {
+    Scans *scans = context;
     if (node == NULL) return false;
     switch (nodeTag(node)) {
     case T_SeqScanState:
@@ -255,23 +285,40 @@ static bool wrap_scans(PlanState *node, void *nothing)
     case T_BitmapHeapScanState:
     case T_TidScanState:
     case T_TidRangeScanState:
-        if (section.n_scans == N_SCANS) return true;
-        section.scan[section.n_scans] = node;
-        section.real[section.n_scans++] = node->ExecProcNodeReal;
+        if (scans->n == N_SCANS) return true;
+        scans->scan[scans->n] = node;
+        scans->real[scans->n++] = node->ExecProcNodeReal;
         ExecSetExecProcNode(node, counted);
         break;
     default: break;
     }
-    return planstate_tree_walker(node, wrap_scans, nothing);
+    return planstate_tree_walker(node, wrap_scans, context);
+}
+
+/* The statement's memory goes, however it ended. */
+static void drop_scans(void *gone)
+{
+    Scans **at = &all_scans;
+    while (*at != NULL && *at != gone) at = &(*at)->next;
+    if (*at != NULL) *at = (*at)->next;
+    if (section.scans == gone) section.scans = NULL;
 }
 
 /* Of a parallel plan this process's share is measured; workers get the values that stand when they are launched. */
 void trimtab_inside_begin(QueryDesc *desc, uint64 query_id, const double *base)
 {
+    Scans *scans;
     trimtab_inside_forget();
     if (desc->instrument_options != 0 || trimtab_shared() == NULL) return;
-    wrap_scans(desc->planstate, NULL);
-    if (section.n_scans == 0) return;
+    scans = MemoryContextAllocZero(desc->estate->es_query_cxt, sizeof *scans);
+    scans->at_end.func = drop_scans;
+    scans->at_end.arg = scans;
+    MemoryContextRegisterResetCallback(desc->estate->es_query_cxt, &scans->at_end);
+    scans->next = all_scans;
+    all_scans = scans;
+    wrap_scans(desc->planstate, scans);
+    if (scans->n == 0) return;
+    section.scans = scans;
     section.inside = inside_of(query_id, base);
     section.n_memory_nodes = trimtab_memory_nodes(desc->plannedstmt, (int)base[trimtab_knob_index("max_parallel_workers_per_gather")]);
 }
@@ -279,7 +326,7 @@ void trimtab_inside_begin(QueryDesc *desc, uint64 query_id, const double *base)
 /* The first section of a run begins with it. */
 void trimtab_inside_run(void)
 {
-    if (section.n_scans > 0 && !section.is_open) open_section();
+    if (section.scans != NULL && !section.is_open) open_section();
 }
 
 void trimtab_inside_end(void)
@@ -289,7 +336,7 @@ void trimtab_inside_end(void)
 
 void trimtab_inside_forget(void)
 {
-    if (section.n_scans > 0) memset(&section, 0, sizeof section);
+    if (section.inside != NULL) memset(&section, 0, sizeof section);
 }
 
 static char *settings_text(const Inside *in)

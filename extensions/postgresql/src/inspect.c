@@ -7,6 +7,7 @@
 
 #include "access/relation.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
@@ -78,10 +79,11 @@ LeftAlone trimtab_situation(void)
     return LEFT_NOT;
 }
 
-/* A probe that is given up would leave locks behind in a serializable transaction, until its end; in one that has written, we are careful. */
+/* A probe that is given up would leave locks behind in a serializable transaction, until its end; in one that has written, and on a
+   standby, whose recovery may cancel it, we are careful. */
 bool trimtab_may_repeat_here(void)
 {
-    return !IsolationIsSerializable() && !TransactionIdIsValid(GetTopTransactionIdIfAny());
+    return !RecoveryInProgress() && !IsolationIsSerializable() && !TransactionIdIsValid(GetTopTransactionIdIfAny());
 }
 
 /* What ALTER TABLE changes and plans depend on: types and collations of the columns, which may be null, how the table is stored. */
@@ -151,9 +153,12 @@ static int memory_nodes(Plan *plan)
     case T_Material:
     case T_Memoize:
     case T_FunctionScan:
+    case T_TableFuncScan:
     case T_CteScan:
+    case T_WindowAgg:
     case T_BitmapHeapScan:
     case T_SetOp: n = 1; break;
+    case T_RecursiveUnion: n = 3; break; /* its rows of this round and of the next, and those that were there */
     case T_Agg: n = ((Agg *)plan)->aggstrategy == AGG_HASHED || ((Agg *)plan)->aggstrategy == AGG_MIXED ? 1 : 0; break;
     case T_Append:
         foreach (cell, ((Append *)plan)->appendplans) n += memory_nodes(lfirst(cell));

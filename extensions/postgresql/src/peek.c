@@ -29,6 +29,11 @@ static volatile sig_atomic_t is_over = false;
 static volatile sig_atomic_t is_cancelled = false; /* by the user or a time-out of PostgreSQL's, while the probe runs */
 static struct sigaction own_cancel;
 
+/* After so many in a row that were made ready and could not run, this session makes none: something it always does (auto_explain that
+   analyzes, a client that fetches in parts) stands in the way, and each has cost a planning. */
+#define MOST_UNRUN 8
+static int n_unrun = 0;
+
 /* Passes rows on; what they go to hears of nothing before the first one. */
 typedef struct Gate {
     DestReceiver pub;
@@ -138,12 +143,18 @@ static void drop(void)
     MemoryContextReset(peek.context);
 }
 
+bool trimtab_can_peek(void)
+{
+    return n_unrun < MOST_UNRUN && trimtab_can_stop();
+}
+
 /* Its statement never ran, or ran where it could not be stopped. */
 void trimtab_return_peek(void)
 {
     Shared *shared = trimtab_shared();
     Class *class;
     if (peek.plan == NULL) return;
+    n_unrun++;
     LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
     class = trimtab_find(&peek.with.key, peek.with.base, false);
     if (class != NULL) tt_return(&class->tuner, &peek.with.ticket);
@@ -235,6 +246,9 @@ static bool try_plan(QueryDesc *desc)
         PG_TRY();
         {
             desc->estate->es_processed = run_plan(desc, &gate);
+#if PG_VERSION_NUM >= 160000
+            desc->estate->es_total_processed += desc->estate->es_processed; /* for pg_stat_statements */
+#endif
             ReleaseCurrentSubTransaction();
             is_done = true;
         }
@@ -273,10 +287,12 @@ bool trimtab_peek(QueryDesc *desc, Planned *p, double *ms)
     instr_time began;
     bool is_done;
     uint32 tag = p->tag;
+    n_unrun = -1; /* it is not the session that stands in the way */
     if (!trimtab_reserve(peek.with.extra_kb)) {
         trimtab_return_peek();
         return false;
     }
+    n_unrun = 0;
     INSTR_TIME_SET_CURRENT(began);
     if (desc->totaltime != NULL) InstrStartNode(desc->totaltime);
     is_done = try_plan(desc);

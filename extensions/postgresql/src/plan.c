@@ -43,12 +43,13 @@ uint32 trimtab_rules(void)
            (trimtab_allow_writes ? 8u : 0) ^ (trimtab_allow_serializable ? 16u : 0);
 }
 
+/* A function's own item looks like a tag once in 256 times, but hardly ever like one that was given out. */
 uint32 trimtab_tag_of(const PlannedStmt *plan)
 {
     ListCell *cell;
     foreach (cell, plan->invalItems) {
         PlanInvalItem *item = lfirst(cell);
-        if (item->cacheId == PROCOID && (item->hashValue & TAG_MASK) == TAG_BASE) return item->hashValue;
+        if (item->cacheId == PROCOID && (item->hashValue & TAG_MASK) == TAG_BASE && (item->hashValue & ~TAG_MASK) <= n_tags) return item->hashValue;
     }
     return 0;
 }
@@ -154,7 +155,8 @@ static void draw(Planned *p, const Statement *s)
     LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
     class = trimtab_find(&p->key, p->base, false);
     if (class != NULL) {
-        bool is_kept = has_kept && memcmp(&kept.key, &p->key, sizeof kept.key) == 0 && kept.ticket.epoch == class->tuner.epoch;
+        bool is_kept = has_kept && memcmp(&kept.key, &p->key, sizeof kept.key) == 0 && kept.ticket.epoch == class->tuner.epoch &&
+                       (kept.ticket.limit <= 0 || p->is_repeatable);
         if (has_kept && !is_kept) return_unused(&kept);
         has_kept = false;
         if (!planned[last_probe % N_PLANNED].is_used) return_unused(&planned[last_probe % N_PLANNED]);
@@ -179,14 +181,14 @@ static bool decide(const Statement *s, Planned *p)
     bool is_tuned = false;
     Class *class;
     if (left == LEFT_NOT) left = trimtab_situation();
-    p->is_repeatable = p->is_repeatable && trimtab_may_repeat_here();
+    p->is_repeatable = p->is_repeatable && trimtab_may_repeat_here() && trimtab_can_peek();
     trimtab_key(s->parse, p->base, &p->key);
     LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
     class = trimtab_find(&p->key, p->base, !trimtab_in_explain);
     if (class != NULL) {
         if (left == LEFT_NOT && class->is_in_parts && !trimtab_allow_order) left = LEFT_IN_PARTS;
         class->left = left;
-        class->tuner.options.can_stop = p->is_repeatable && trimtab_can_stop(); /* else only what the budget covers in full is tried */
+        class->tuner.options.can_stop = p->is_repeatable; /* else only what the budget covers in full is tried */
         p->is_free = left == LEFT_NOT;
         p->base_cost = class->base_cost;
         is_tuned = left == LEFT_NOT && trimtab_mode == MODE_TUNE && trimtab_inside != INSIDE_ALONE;
@@ -249,7 +251,7 @@ static pg_noinline PlannedStmt *plan_class(Query *parse, const char *text, int o
     trimtab_knob_values(p.base);
     p.rules = trimtab_rules();
     if (!decide(&s, &p)) return trimtab_call_planner(parse, text, options, params);
-    if (p.ticket.kind == TT_PROBE && p.is_repeatable && trimtab_can_stop()) plan_peek(&p, &s);
+    if (p.ticket.kind == TT_PROBE && p.is_repeatable) plan_peek(&p, &s);
     again = p.ticket.kind == TT_DEFAULT ? NULL : copyObject(parse); /* the planner scribbles on it */
     plan = plan_with(&p, parse, text, options, params);
     if (p.is_refused) trimtab_give_back(&p, LEFT_REFUSED, true); /* nothing was set: this is the plan without us */

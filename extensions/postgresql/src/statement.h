@@ -91,6 +91,7 @@ extern bool trimtab_choose_again(Class *class, const Planned *p);
 extern void trimtab_keep_peek(const Planned *p, const PlannedStmt *plan);
 extern void trimtab_tag_peek(uint32 tag);
 extern bool trimtab_has_peek(uint32 tag);
+extern bool trimtab_can_peek(void);
 extern void trimtab_return_peek(void);
 extern bool trimtab_peek(QueryDesc *desc, Planned *p, double *ms);
 

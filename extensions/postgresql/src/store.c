@@ -25,13 +25,6 @@ typedef struct Header {
     pg_crc32c checksum; /* of the classes */
 } Header;
 
-static char problem[256] = "";
-
-const char *trimtab_file_problem(void)
-{
-    return problem;
-}
-
 static Header own_header(void)
 {
     Header header;
@@ -53,18 +46,56 @@ static pg_crc32c checksum(const Class *classes, uint32 n)
     return crc;
 }
 
-static void complain(const char *what, const char *hint)
+/* Whether a problem is of the file that this session has: one may have set another. */
+static bool is_of_own_file(const char *problem)
 {
-    snprintf(problem, sizeof problem, "file=%s %s", trimtab_file, what);
-    ereport(LOG, (errmsg("trimtab: %s", problem), errhint("%s", hint)));
+    size_t n = strlen(trimtab_file);
+    return strncmp(problem, "file=", 5) == 0 && strncmp(problem + 5, trimtab_file, n) == 0 && problem[5 + n] == ' ';
+}
+
+/* What is wrong with the file, whichever session has met it; the caller holds the lock. */
+const char *trimtab_file_problem(const Shared *shared)
+{
+    return is_of_own_file(shared->file_problem) ? shared->file_problem : "";
+}
+
+/* For trimtab_status of all sessions; `text` "": nothing is wrong any more. */
+static void note_problem(Shared *shared, const char *text)
+{
+    LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
+    if (text[0] != '\0' || is_of_own_file(shared->file_problem)) strlcpy(shared->file_problem, text, sizeof shared->file_problem);
+    LWLockRelease(&shared->lock);
+}
+
+static void complain(Shared *shared, const char *what, const char *hint)
+{
+    char text[sizeof shared->file_problem];
+    snprintf(text, sizeof text, "file=%s %s", trimtab_file, what);
+    note_problem(shared, text);
+    ereport(LOG, (errmsg("trimtab: %s", text), errhint("%s", hint)));
+}
+
+/* `what` could not be done, and the operating system says why. */
+static void complain_of_system(Shared *shared, const char *what, int error, const char *hint)
+{
+    char text[128];
+    snprintf(text, sizeof text, "%s: %s", what, strerror(error));
+    complain(shared, text, hint);
+}
+
+/* What may be another's is not replaced: it may hold what nobody wants to lose. */
+static void complain_of_reading(Shared *shared, int error)
+{
+    complain_of_system(shared, "cannot be read", error, "Give the server's user the right to read it, or set trimtab.file to another name.");
 }
 
 /* What stands in the way of using the file that is there; NULL when it is ours. */
 static const char *wrong_with(const Header *found, const char **hint)
 {
     Header own = own_header();
-    *hint = "Remove the file; trimtab learns anew.";
+    *hint = "Remove the file if it is trimtab's, which learns anew; otherwise set trimtab.file to another name.";
     if (found->magic != own.magic) return "is not a file of trimtab, or is damaged";
+    *hint = "Remove the file; trimtab learns anew.";
     if (found->layout != own.layout || found->class_bytes != own.class_bytes) return "is of another version of trimtab";
     if (found->system != own.system || found->data_dir != own.data_dir) {
         *hint = "Give each server a trimtab.file of its own, or remove the file if its server was moved here.";
@@ -126,7 +157,7 @@ void trimtab_load(Shared *shared)
     const char *hint = "", *wrong = NULL;
     Class *classes = NULL;
     FILE *file = trimtab_file[0] == '\0' ? NULL : fopen(trimtab_file, "rb");
-    problem[0] = '\0';
+    if (file == NULL && trimtab_file[0] != '\0' && errno != ENOENT) complain_of_reading(shared, errno);
     if (trimtab_file[0] != '\0') remove_leftovers();
     if (file == NULL) return;
     if (fread(&header, sizeof header, 1, file) != 1) memset(&header, 0, sizeof header);
@@ -136,25 +167,31 @@ void trimtab_load(Shared *shared)
                           checksum(classes, header.n_classes) != header.checksum))
         wrong = "is damaged: its checksum does not match";
     fclose(file);
-    if (wrong != NULL) complain(wrong, hint);
+    if (wrong != NULL) complain(shared, wrong, hint);
     else take(shared, classes, header.n_classes);
     free(classes);
 }
 
-/* A file that is not ours is not overwritten; a damaged one of ours is. */
-static bool may_write(void)
+/* A file that is not ours is not overwritten; a damaged one of ours is, and one that a crash has left empty. */
+static bool may_write(Shared *shared)
 {
-    Header header;
+    Header header, own = own_header();
     const char *hint, *wrong;
     FILE *file = fopen(trimtab_file, "rb");
-    bool is_read;
-    if (file == NULL) return true;
-    is_read = fread(&header, sizeof header, 1, file) == 1;
+    size_t n;
+    if (file == NULL && errno == ENOENT) return true;
+    if (file == NULL) {
+        complain_of_reading(shared, errno);
+        return false;
+    }
+    n = fread(&header, 1, sizeof header, file);
     fclose(file);
-    if (!is_read) return true;
+    if (n == 0) return true;
+    if (n >= sizeof header.magic && n < sizeof header && header.magic == own.magic) return true;
+    if (n < sizeof header) header.magic = ~own.magic;
     wrong = wrong_with(&header, &hint);
     if (wrong == NULL) return true;
-    complain(wrong, hint);
+    complain(shared, wrong, hint);
     return false;
 }
 
@@ -176,8 +213,9 @@ bool trimtab_save(Shared *shared, int elevel)
     Header header;
     Class *classes;
     char path[MAXPGPATH];
+    int error;
     bool is_done;
-    if (trimtab_file[0] == '\0' || strcmp(trimtab_where(), "this backend only") == 0 || !may_write()) return false;
+    if (trimtab_file[0] == '\0' || strcmp(trimtab_where(), "this backend only") == 0 || !may_write(shared)) return false;
     header = own_header();
     classes = malloc(sizeof shared->class);
     if (classes == NULL) return false;
@@ -190,12 +228,17 @@ bool trimtab_save(Shared *shared, int elevel)
     header.checksum = checksum(classes, header.n_classes);
     snprintf(path, sizeof path, "%s.%d.tmp", trimtab_file, (int)getpid());
     is_done = write_all(path, &header, classes);
+    error = errno;
     free(classes);
-    if (is_done) is_done = durable_rename(path, trimtab_file, elevel) == 0;
-    if (is_done) problem[0] = '\0';
-    else {
-        complain("cannot be written", "What was learnt is lost when the server stops.");
-        unlink(path);
+    if (is_done && durable_rename(path, trimtab_file, elevel) != 0) {
+        error = errno;
+        is_done = false;
     }
-    return is_done;
+    if (is_done) {
+        note_problem(shared, "");
+        return true;
+    }
+    complain_of_system(shared, "cannot be written", error, "What was learnt is lost when the server stops.");
+    unlink(path);
+    return false;
 }

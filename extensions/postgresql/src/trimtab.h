@@ -116,6 +116,7 @@ typedef struct Shared {
     int64 n_events;
     int64 changes, saved_changes;
     TimestampTz saved_at;
+    char file_problem[256]; /* "": none */
     uint32 hash[N_CLASSES]; /* of the keys, so that a search touches one line of memory and not all classes */
     Event event[N_EVENTS];
     Class class[N_CLASSES];
@@ -183,6 +184,8 @@ extern bool trimtab_holds_locks(void);
 /* classes.c */
 extern Shared *trimtab_shared(void);
 extern const char *trimtab_where(void);
+extern const char *trimtab_no_memory(void);
+#define TRIMTAB_MEMORY_HINT "Statements run as without it. Add trimtab to shared_preload_libraries, or give the server more memory (/dev/shm)."
 extern void trimtab_request(void);
 extern void trimtab_startup(void);
 extern Class *trimtab_find(const ClassKey *key, const double *base, bool create);
@@ -206,7 +209,7 @@ extern void trimtab_inside_forget(void);
 /* store.c */
 extern void trimtab_load(Shared *shared);
 extern bool trimtab_save(Shared *shared, int elevel);
-extern const char *trimtab_file_problem(void);
+extern const char *trimtab_file_problem(const Shared *shared);
 
 /* views.c */
 extern char *trimtab_changes(const Class *class, const tt_point *point);

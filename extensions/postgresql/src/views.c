@@ -32,6 +32,9 @@ static const char *const kinds[] = {"probe", "faster", "kept own values", "envir
 static Shared *must_share(void)
 {
     Shared *shared = trimtab_shared();
+    if (shared == NULL && trimtab_no_memory()[0] != '\0')
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("trimtab learns nothing in this session, for want of memory: %s", trimtab_no_memory()), errhint(TRIMTAB_MEMORY_HINT)));
     if (shared == NULL)
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("the shared memory of trimtab is another version's"), errhint("Restart the server.")));
@@ -160,19 +163,27 @@ Datum trimtab_status(PG_FUNCTION_ARGS)
 {
     Shared *shared = must_share();
     TupleDesc row;
+    char problem[sizeof shared->file_problem];
+    double ms[3];
+    int64 memory_kb;
     Datum values[8];
     bool nulls[8] = {false};
     int n = 0;
     if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE) elog(ERROR, "return type must be a row type");
+    LWLockAcquire(&shared->lock, LW_SHARED);
     for (int i = 0; i < N_CLASSES; i++) n += shared->class[i].is_used;
+    memory_kb = shared->memory_kb;
+    ms[0] = shared->total_ms;
+    ms[1] = shared->loss_ms;
+    ms[2] = shared->gained_ms;
+    strlcpy(problem, trimtab_file_problem(shared), sizeof problem);
+    LWLockRelease(&shared->lock);
     values[0] = CStringGetTextDatum(TRIMTAB_VERSION);
     values[1] = CStringGetTextDatum(trimtab_where());
-    values[2] = CStringGetTextDatum(trimtab_file_problem());
+    values[2] = CStringGetTextDatum(problem);
     values[3] = Int32GetDatum(n);
-    values[4] = Int64GetDatum(shared->memory_kb);
-    values[5] = Float8GetDatum(shared->total_ms);
-    values[6] = Float8GetDatum(shared->loss_ms);
-    values[7] = Float8GetDatum(shared->gained_ms);
+    values[4] = Int64GetDatum(memory_kb);
+    for (int i = 0; i < 3; i++) values[5 + i] = Float8GetDatum(ms[i]);
     PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(row), values, nulls)));
 }
 
