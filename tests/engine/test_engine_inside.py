@@ -80,6 +80,24 @@ def test_sections_of_all_scans_change_no_answer(session: Session, plan: str) -> 
     assert int(str(found["probes"])) > 0, found
 
 
+def test_a_subquery_that_stands_in_two_clauses_of_a_plan_is_wrapped_once(session: Session) -> None:
+    """A hash join that compares with a subquery's value has it in its clauses and in the keys of its hash table, as TPC-H's Q2."""
+    session.rows("SET enable_nestloop = off; SET enable_mergejoin = off; SET trimtab.parameters = 'work_mem, hash_mem_multiplier'")
+    query = (
+        "SELECT count(*), sum(b.r) FROM t a JOIN (SELECT * FROM t WHERE g < 40) b"
+        " ON a.g = b.g AND a.k = (SELECT min(c.k) FROM t c WHERE c.g = b.g AND c.g < 40)"
+    )
+    plan = "\n".join(line for (line,) in session.rows(f"EXPLAIN (COSTS off) {query}"))
+    assert plan.count("(SubPlan 1)") == 1, plan
+    assert "Hash Cond" in next(line for line in plan.splitlines() if "(SubPlan 1)" in line), plan
+    session.rows("SET trimtab.mode = off")
+    right = session.rows(query)
+    session.rows("SET trimtab.mode = tune")
+    for _ in range(12):
+        assert session.rows(query) == right
+    assert int(str(learnt(session, query, 1)["sections"])) > 0
+
+
 def test_memory_stays_within_the_limit_of_all_backends(session: Session) -> None:
     session.rows("SET trimtab.parameters = 'work_mem'; SET trimtab.memory_limit = '40MB'")
     found = learnt(session, f"SELECT * FROM ({SHOWS}) s ORDER BY 1", 30)

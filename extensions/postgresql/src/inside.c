@@ -285,6 +285,7 @@ static bool wrap_scans(PlanState *node, void *context)
     case T_BitmapHeapScanState:
     case T_TidScanState:
     case T_TidRangeScanState:
+        if (node->ExecProcNodeReal == counted) break; /* of a subquery that two clauses share: the walker comes here again */
         if (scans->n == N_SCANS) return true;
         scans->scan[scans->n] = node;
         scans->real[scans->n++] = node->ExecProcNodeReal;
