@@ -81,21 +81,21 @@ def test_sections_of_all_scans_change_no_answer(session: Session, plan: str) -> 
 
 
 def test_a_subquery_that_stands_in_two_clauses_of_a_plan_is_wrapped_once(session: Session) -> None:
-    """A hash join that compares with a subquery's value has it in its clauses and in the keys of its hash table, as TPC-H's Q2."""
-    session.rows("SET enable_nestloop = off; SET enable_mergejoin = off; SET trimtab.parameters = 'work_mem, hash_mem_multiplier'")
+    """A hash join has a subquery's value in its clauses and in the keys that it looks up, as in TPC-H's Q2."""
+    session.rows("SET enable_nestloop = off; SET enable_mergejoin = off")
+    session.rows("CREATE TABLE IF NOT EXISTS few AS SELECT g, min(k) AS k FROM t WHERE g < 20 GROUP BY g; ANALYZE few")
     query = (
-        "SELECT count(*), sum(b.r) FROM t a JOIN (SELECT * FROM t WHERE g < 40) b"
-        " ON a.g = b.g AND a.k = (SELECT min(c.k) FROM t c WHERE c.g = b.g AND c.g < 40)"
+        "SELECT count(*), sum(t.r) FROM t JOIN few ON few.g = t.g"
+        " AND few.k = (SELECT min(c.k) FROM few c JOIN few d ON d.g = c.g WHERE c.g = t.g) WHERE t.g < 20"
     )
-    plan = "\n".join(line for (line,) in session.rows(f"EXPLAIN (COSTS off) {query}"))
-    assert plan.count("(SubPlan 1)") == 1, plan
-    assert "Hash Cond" in next(line for line in plan.splitlines() if "(SubPlan 1)" in line), plan
     session.rows("SET trimtab.mode = off")
+    plan = [line.strip() for (line,) in session.rows(f"EXPLAIN (COSTS off) {query}")]
+    assert "Hash Cond: ((t.g = few.g) AND ((SubPlan 1) = few.k))" in plan, plan
     right = session.rows(query)
-    session.rows("SET trimtab.mode = tune")
+    session.rows("SET trimtab.mode = tune; SET trimtab.parameters = 'work_mem, hash_mem_multiplier'")
     for _ in range(12):
         assert session.rows(query) == right
-    assert int(str(learnt(session, query, 1)["sections"])) > 0
+    assert learnt(session, query, 1), "its scans were wrapped"
 
 
 def test_memory_stays_within_the_limit_of_all_backends(session: Session) -> None:
@@ -134,9 +134,13 @@ def n_rows(answer: bytes) -> int:
     return n
 
 
-@pytest.mark.parametrize("other", ["SELECT 1", "SELECT k FROM t WHERE g > 0", "SAVEPOINT a; SELECT 1 / 0; ROLLBACK TO a"])
-def test_a_statement_that_waits_for_its_client_goes_on_after_others(server: Server, session: Session, other: str) -> None:
-    """Its rows are fetched in parts, as drivers do that are given a fetch size; the others end its sections, or have some of their own."""
+@pytest.mark.parametrize(
+    "other", ["SELECT 1", "SELECT k FROM t WHERE g > 0", "SAVEPOINT a; SELECT 1 / 0; ROLLBACK TO a"]
+)
+def test_a_statement_that_waits_for_its_client_goes_on_after_others(
+    server: Server, session: Session, other: str
+) -> None:
+    """Its rows are fetched in parts, as drivers do that are given a fetch size; the others end its sections, or have own ones."""
     sql = "SELECT g FROM t"
     settings = {
         "mode": "tune", "min_duration": "'0.01ms'", "test_cost": "'base=10'", "inside": "alone", "inside_tuples": "1000",
