@@ -56,7 +56,7 @@ def _endpoint(server: Server) -> Endpoint:
     return Endpoint(protocol="postgresql", host="127.0.0.1", port=server.port, user="postgres", database="postgres")
 
 
-def _with_tpch() -> Path:
+def with_tpch() -> Path:
     """A template whose server holds TPC-H of scale 0.01 in the standard schema."""
 
     def make(folder: Path) -> None:
@@ -72,7 +72,7 @@ def _with_tpch() -> Path:
 @pytest.fixture(scope="session")
 def server() -> Iterator[Endpoint]:
     """A server that all tests share; it holds the database of `small`."""
-    with running(_with_tpch()) as mine:
+    with running(with_tpch()) as mine:
         yield mine.endpoint
 
 
