@@ -76,7 +76,8 @@ def test_the_plan_of_a_function_that_looks_like_a_mark_is_kept(session: Session)
     for first in range(0, 10_000, 500):
         session.rows(f"""
             DO $$ BEGIN FOR i IN {first}..{first + 499} LOOP
-                EXECUTE format('CREATE OR REPLACE FUNCTION like_%s(g int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS ''BEGIN RETURN g; END''', i);
+                EXECUTE format('CREATE OR REPLACE FUNCTION like_%s(g int) RETURNS int '
+                    'IMMUTABLE LANGUAGE plpgsql AS ''BEGIN RETURN g; END''', i);
             END LOOP; END $$""")
         rows = session.rows(r"SELECT oid::bigint, proname FROM pg_proc WHERE proname LIKE 'like\_%'")
         alike = [name for oid, name in rows if murmur(oid) >> 24 == TAG]

@@ -116,9 +116,13 @@ def n_rows(answer: bytes) -> int:
     return n
 
 
-@pytest.mark.parametrize("other", ["SELECT 1", "SELECT k FROM t WHERE g > 0", "SAVEPOINT a; SELECT 1 / 0; ROLLBACK TO a"])
-def test_a_statement_that_waits_for_its_client_goes_on_after_others(server: Server, session: Session, other: str) -> None:
-    """Its rows are fetched in parts, as drivers do that are given a fetch size; the others end its sections, or have some of their own."""
+@pytest.mark.parametrize(
+    "other", ["SELECT 1", "SELECT k FROM t WHERE g > 0", "SAVEPOINT a; SELECT 1 / 0; ROLLBACK TO a"]
+)
+def test_a_statement_that_waits_for_its_client_goes_on_after_others(
+    server: Server, session: Session, other: str
+) -> None:
+    """Its rows are fetched in parts, as drivers do with a fetch size; the others end its sections, or have their own."""
     sql = "SELECT g FROM t"
     settings = {
         "mode": "tune", "min_duration": "'0.01ms'", "test_cost": "'base=10'", "inside": "alone", "inside_tuples": "1000",

@@ -349,7 +349,11 @@ def test_a_block_of_another_layout_is_refused(sections: Sections, tmp_path: Path
         ("s", {"initial": 9}, "section=s parameter=x initial=9 is not one of its values\nhint: low + k * step"),
         ("s", {"name": b'a"b'}, 'section=s parameter=a"b is no name\nhint: a name without quotes'),
         ("s", {"name": b"a\tb"}, "section=s parameter=a\tb is no name\nhint: a name without quotes"),
-        ("s", {"low": -(2**63), "high": 2**63 - 1}, "section=s parameter=x has more than 32767 values\nhint: a larger step"),
+        (
+            "s",
+            {"low": -(2**63), "high": 2**63 - 1},
+            "section=s parameter=x has more than 32767 values\nhint: a larger step",
+        ),
         ("s", {"high": 32767}, "section=s parameter=x has more than 32767 values\nhint: a larger step"),
         ('s"', {}, "n_params=1\nhint: 1 to 28 parameters"),
         ("a\x1bb", {}, "n_params=1\nhint: 1 to 28 parameters"),
