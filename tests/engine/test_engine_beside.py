@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -59,6 +60,27 @@ def test_where_no_probe_can_be_stopped_those_are_made_that_the_budget_covers() -
         found = session.classes()[0]
         assert (found["settings"], found["probes"] > 0) == ("enable_hashjoin=off", True)
         assert session.rows("SELECT * FROM trimtab_history WHERE event = 'probe stopped'") == []
+
+
+def test_a_standby_tunes_too() -> None:
+    """There a probe that is given up could meet recovery: only those are made that the budget covers."""
+    with engine("18") as (server, primary):
+        expected = primary.rows(JOIN)
+        primary.connection.close()
+        server.control("stop")
+        signal = server.data_dir / "standby.signal"
+        signal.touch()
+        shutil.chown(signal, server.account.uid, server.account.gid)
+        server.control("start")
+        with server.admin() as connection:
+            session = Session(connection)
+            assert session.value("SELECT pg_is_in_recovery()") is True
+            session.rows("SET trimtab.budget = 20; SET trimtab.server_budget = 20")
+            session.tune("stop=1;base=100;plan=0.01;enable_hashjoin=0:0.2")
+            for _ in range(100):
+                assert session.rows(JOIN) == expected
+            assert session.classes()[0]["settings"] == "enable_hashjoin=off"
+            assert session.value("SELECT trimtab_save()") is True
 
 
 def murmur(value: int) -> int:
