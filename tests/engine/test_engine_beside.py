@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -61,6 +62,27 @@ def test_where_no_probe_can_be_stopped_those_are_made_that_the_budget_covers() -
         assert session.rows("SELECT * FROM trimtab_history WHERE event = 'probe stopped'") == []
 
 
+def test_a_standby_tunes_too() -> None:
+    """There a probe that is given up could meet recovery: only those are made that the budget covers."""
+    with engine("18") as (server, primary):
+        expected = primary.rows(JOIN)
+        primary.connection.close()
+        server.control("stop")
+        signal = server.data_dir / "standby.signal"
+        signal.touch()
+        shutil.chown(signal, server.account.uid, server.account.gid)
+        server.control("start")
+        with server.admin() as connection:
+            session = Session(connection)
+            assert session.value("SELECT pg_is_in_recovery()") is True
+            session.rows("SET trimtab.budget = 20; SET trimtab.server_budget = 20")
+            session.tune("stop=1;base=100;plan=0.01;enable_hashjoin=0:0.2")
+            for _ in range(100):
+                assert session.rows(JOIN) == expected
+            assert session.classes()[0]["settings"] == "enable_hashjoin=off"
+            assert session.value("SELECT trimtab_save()") is True
+
+
 def murmur(value: int) -> int:
     """As PostgreSQL hashes an object id."""
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
@@ -76,7 +98,8 @@ def test_the_plan_of_a_function_that_looks_like_a_mark_is_kept(session: Session)
     for first in range(0, 10_000, 500):
         session.rows(f"""
             DO $$ BEGIN FOR i IN {first}..{first + 499} LOOP
-                EXECUTE format('CREATE OR REPLACE FUNCTION like_%s(g int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS ''BEGIN RETURN g; END''', i);
+                EXECUTE format('CREATE OR REPLACE FUNCTION like_%s(g int) RETURNS int '
+                    'IMMUTABLE LANGUAGE plpgsql AS ''BEGIN RETURN g; END''', i);
             END LOOP; END $$""")
         rows = session.rows(r"SELECT oid::bigint, proname FROM pg_proc WHERE proname LIKE 'like\_%'")
         alike = [name for oid, name in rows if murmur(oid) >> 24 == TAG]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -12,12 +13,15 @@ import psycopg
 import pytest
 
 from tests.engine.conftest import OWN, QUERY, Session, engine, library, wait_for_setting
+from tests.engine.test_engine_classes import HEADER, sealed
 from tests.engine.test_engine_safety import limit
 from tests.servers.postgresql import DEBIAN, Server
 
 pytestmark = [pytest.mark.service, pytest.mark.needs("c-compiler", "postgresql-embedded")]
 
 FILE = "pg_stat/trimtab.knowledge"
+SIZE_OF_KEY = 32
+"""Of a class, at its beginning."""
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +102,45 @@ def test_builds_of_two_versions_do_not_share_their_memory() -> None:
         for _ in range(20):
             assert newer.rows(QUERY) == expected
         assert session.classes()[0]["calls"] == calls
+
+
+def survives_nonsense(server: Server, seed: int, n: int = 100) -> None:
+    """A file whose checksum is right and whose classes are not: those are forgotten, or go on with what they hold."""
+    rng, path = random.Random(seed), server.data_dir / FILE
+    with server.admin() as connection:
+        session = Session(connection)
+        session.tune()
+        session.rows(f"CREATE TABLE wide ({', '.join(f'c{column} int' for column in range(n))})")
+        for column in range(n):
+            for _ in range(9):
+                session.rows(f"SELECT count(c{column}) FROM wide")
+        assert session.value("SELECT trimtab_save()") is True
+    server.control("stop")
+    content = bytearray(path.read_bytes())
+    n_classes, size = HEADER.unpack_from(content)[4:6]
+    for begin in range(HEADER.size, HEADER.size + n_classes * size, size):
+        for _ in range(rng.randrange(1, 6)):
+            content[begin + rng.randrange(SIZE_OF_KEY, rng.choice([2200, 4400, size]))] = rng.randrange(256)
+    sealed(path, content)
+    server.control("start")
+    with server.admin() as connection:
+        session = Session(connection)
+        session.tune()
+        assert 0 < len(session.classes()) < n_classes, "some are damaged, and some are not"
+        assert session.value("SELECT file_problem FROM trimtab_status()") == ""
+        for column in range(n):
+            for _ in range(9):
+                assert session.value(f"SELECT count(c{column}) FROM wide") == 0
+        assert len(session.value("SELECT trimtab_export()")["classes"]) == len(session.classes())
+        session.rows("SELECT trimtab_pin(query_id, 'work_mem=64MB') FROM trimtab_sections")
+        for column in range(n):
+            assert session.value(f"SELECT count(c{column}) FROM wide") == 0
+        session.rows("DROP TABLE wide; SELECT trimtab_reset()")
+
+
+def test_a_file_whose_checksum_is_right_and_whose_classes_are_nonsense() -> None:
+    with engine("18") as (server, _):
+        survives_nonsense(server, 1)
 
 
 def test_no_text_of_a_statement_is_kept(learnt: Server) -> None:

@@ -134,13 +134,8 @@ def n_rows(answer: bytes) -> int:
     return n
 
 
-@pytest.mark.parametrize(
-    "other", ["SELECT 1", "SELECT k FROM t WHERE g > 0", "SAVEPOINT a; SELECT 1 / 0; ROLLBACK TO a"]
-)
-def test_a_statement_that_waits_for_its_client_goes_on_after_others(
-    server: Server, session: Session, other: str
-) -> None:
-    """Its rows are fetched in parts, as drivers do that are given a fetch size; the others end its sections, or have own ones."""
+def fetch_in_parts(server: Server, other: str) -> None:
+    """A statement with sections, and others between the parts of its rows; each answer is whole."""
     sql = "SELECT g FROM t"
     settings = {
         "mode": "tune", "min_duration": "'0.01ms'", "test_cost": "'base=10'", "inside": "alone", "inside_tuples": "1000",
@@ -172,4 +167,14 @@ def test_a_statement_that_waits_for_its_client_goes_on_after_others(
         assert part(0) == 6000
         query("COMMIT")
         assert n_rows(query(sql)) == 10000
+
+
+@pytest.mark.parametrize(
+    "other", ["SELECT 1", "SELECT k FROM t WHERE g > 0", "SAVEPOINT a; SELECT 1 / 0; ROLLBACK TO a"]
+)
+def test_a_statement_that_waits_for_its_client_goes_on_after_others(
+    server: Server, session: Session, other: str
+) -> None:
+    """Its rows are fetched in parts, as drivers do with a fetch size; the others end its sections, or have their own."""
+    fetch_in_parts(server, other)
     assert session.rows("SELECT 1") == [(1,)], "nor did the server go down"

@@ -227,6 +227,8 @@ PLANS_CHOICE = [
     "SELECT sum(DISTINCT n) FROM mixed",
     "SELECT n FROM mixed UNION SELECT f FROM mixed",
     "SELECT string_agg(c, ',' ORDER BY f) FROM mixed",
+    "SELECT ARRAY(SELECT g FROM t WHERE k = 7)",
+    "SELECT count(*) FROM mixed WHERE a <> ARRAY(SELECT b.id FROM mixed b WHERE b.f = mixed.f ORDER BY b.f)",
 ]
 """Answers that another plan may give otherwise: rows of equal rank, and values that are equal but written differently."""
 ONE_ANSWER = [
@@ -243,6 +245,8 @@ ONE_ANSWER = [
     "WITH q AS (SELECT sum(f * (1 - f)) AS s FROM mixed GROUP BY c) SELECT max(s) FROM q WHERE s < (SELECT max(s) FROM q)",
     "SELECT y, count(*) FROM (SELECT extract(year FROM d) AS y FROM mixed) q GROUP BY y",
     "SELECT string_agg(c, ',' ORDER BY c) FROM mixed",
+    "SELECT ARRAY(SELECT g FROM t WHERE k = 7 ORDER BY g)",
+    "SELECT ARRAY(SELECT c FROM mixed ORDER BY x, id), ARRAY(SELECT max(g) FROM t)",
     "SELECT c FROM mixed UNION SELECT k::text FROM t",
 ]
 

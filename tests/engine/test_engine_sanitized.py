@@ -16,7 +16,8 @@ import psycopg
 import pytest
 
 from tests.engine.conftest import CATCHES, COST, FAILING, OWN, QUERY, TAKES_BACK, Session, engine, library
-from tests.engine.test_engine_faults import killed
+from tests.engine.test_engine_faults import killed, survives_nonsense
+from tests.engine.test_engine_inside import fetch_in_parts
 from tests.engine.test_engine_plans import JOIN
 from tests.engine.test_engine_safety import MIXED, ONE_ANSWER, PLANS_CHOICE
 from tests.servers import new_folder
@@ -112,6 +113,13 @@ def everything(server: Server, session: Session) -> None:
         f"SELECT trimtab_forget({query_id})",
     ):  # fmt: skip
         session.rows(sql)
+    crashes(server, session)
+
+
+def crashes(server: Server, session: Session) -> None:
+    """Statements that wait for their client, a backend that is killed, a restart, and a file full of nonsense."""
+    for other in ("SELECT 1", "SELECT k FROM t WHERE g > 0"):
+        fetch_in_parts(server, other)
     with server.admin() as victim:
         pid = Session(victim).value("SELECT pg_backend_pid()")
         killed(server, pid, session)
@@ -121,6 +129,7 @@ def everything(server: Server, session: Session) -> None:
         again.tune()
         again.learn(n=40)
         again.rows("SELECT trimtab_reset()")
+    survives_nonsense(server, 2)
 
 
 def test_no_sanitizer_finds_anything(findings: Path) -> None:

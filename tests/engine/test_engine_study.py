@@ -23,7 +23,7 @@ from tests.engine.conftest import OWN, Session, engine, wait_for_setting
 from tests.engine.test_engine_product import installed
 from tests.servers import made
 from tests.servers.postgresql import Server, set_password, started
-from trimtab.errors import TargetError
+from trimtab.errors import TargetError, UsageError
 from trimtab.space import Config
 from trimtab.systems.postgresql import PostgresTarget
 
@@ -224,6 +224,12 @@ def test_the_circle_of_advice_and_hints(run: Run, tmp_path: Path, monkeypatch: p
         hinted = run("engine", "study.toml", "--hints", "inside")
         assert (hinted.code, hinted.out) == (0, "trimtab.hints = work_mem=64MB\n"), hinted.err
         wait_for_setting(server, "trimtab.hints", "work_mem=64MB")
+        settings = {"kind": "postgresql", "url": server.url(), "in_engine": True}
+        known = PostgresTarget.from_settings("db", settings, state_dir=tmp_path)
+        known.open()
+        with pytest.raises(UsageError, match="none of the settings can be set for one statement: shared_buffers"):
+            known.hint_engine({"shared_buffers": "1GB"})
+        known.close()
         with server.admin() as connection:
             mine = Session(connection)
             mine.rows("SELECT trimtab_reset()")

@@ -107,6 +107,13 @@ static void check_nonsense(void)
         if (i % 501 == 0) tt_restart(&tuner);
         CHECK(tt_is_sane(&tuner) && !isnan(tuner.account.total) && !isnan(tt_headroom(&tuner)));
     }
+    tuner.since_restart = tuner.since_probe = INT32_MAX; /* as after an hour of runs of a microsecond */
+    for (int i = 0; i < 5; i++) {
+        tt_ticket ticket;
+        tt_next(&tuner, 0, &ticket);
+        tt_tell(&tuner, &ticket, 1, 1);
+        CHECK(tt_is_sane(&tuner));
+    }
     space.param[0].default_level = 5;
     CHECK(!tt_tuner_init(&tuner, &space, NULL));
     space.n_params = TT_MAX_PARAMS + 1;

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import random
+import re
 import resource
 import subprocess
 import sys
@@ -239,6 +240,25 @@ def test_a_damaged_slot_leaves_the_defaults_and_a_message(
         assert (done.returncode, done.stdout) == (0, f"begins with 2, learnt 6: {said}\n"), done.stderr
 
 
+def test_a_slot_with_some_other_bytes_does_no_harm(program: Callable[..., Path], tmp_path: Path) -> None:
+    """Under sanitizers: it is found damaged, or the tuner goes on with what it reads and learns all the same."""
+    path, checks = tmp_path / "block", str(program("checks", *SANITIZED))
+    learn = [checks, str(path), "learn"]
+    subprocess.run(learn, capture_output=True, check=True, timeout=60)
+    whole, said = path.read_bytes(), set()
+    for seed in range(60):
+        rng, made = random.Random(seed), bytearray(whole)
+        end = TUNER_OF_FIRST_SLOT + (1200 if seed % 2 else (len(whole) - LOCK_OF_FIRST_SLOT) // N_SLOTS - 100)
+        for _ in range(rng.randrange(1, 4)):
+            made[rng.randrange(TUNER_OF_FIRST_SLOT, end)] ^= 1 << rng.randrange(8) if seed % 3 else rng.randrange(1, 256)
+        path.write_bytes(made)
+        done = subprocess.run(learn, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, f"{seed}: {done.stdout}{done.stderr}"
+        assert re.fullmatch(r"begins with \d, learnt \d: (section=s is damaged in the file)?\n", done.stdout), done.stdout
+        said.add("damaged" in done.stdout)
+    assert said == {True, False}
+
+
 TUNER_OF_FIRST_SLOT = LOCK_OF_FIRST_SLOT + 16 + 64
 
 
@@ -349,7 +369,11 @@ def test_a_block_of_another_layout_is_refused(sections: Sections, tmp_path: Path
         ("s", {"initial": 9}, "section=s parameter=x initial=9 is not one of its values\nhint: low + k * step"),
         ("s", {"name": b'a"b'}, 'section=s parameter=a"b is no name\nhint: a name without quotes'),
         ("s", {"name": b"a\tb"}, "section=s parameter=a\tb is no name\nhint: a name without quotes"),
-        ("s", {"low": -(2**63), "high": 2**63 - 1}, "section=s parameter=x has more than 32767 values\nhint: a larger step"),
+        (
+            "s",
+            {"low": -(2**63), "high": 2**63 - 1},
+            "section=s parameter=x has more than 32767 values\nhint: a larger step",
+        ),
         ("s", {"high": 32767}, "section=s parameter=x has more than 32767 values\nhint: a larger step"),
         ('s"', {}, "n_params=1\nhint: 1 to 28 parameters"),
         ("a\x1bb", {}, "n_params=1\nhint: 1 to 28 parameters"),

@@ -62,10 +62,27 @@ static bool are_numbers(const tt_tuner *t)
     const tt_options *o = &t->options;
     const double all[] = {o->budget, o->min_gain, o->max_ratio, o->max_noise, o->reinvest, t->base.n, t->base.mean, t->base.m2, t->own.n, t->own.mean,
                           t->own.m2, t->best_value, t->best_error, t->cusum_up, t->cusum_down, t->caution, t->account.total,
-                          t->account.probe_loss, t->account.kept_loss, t->account.gained};
+                          t->account.probe_loss, t->account.kept_loss, t->account.gained, t->account.screening};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!isfinite(all[i])) return false;
     return true;
+}
+
+/* Counts that only ever grow from 0. */
+static bool are_counts(const tt_tuner *t)
+{
+    const int32_t all[] = {t->lease, t->misses, t->since_probe, t->since_check, t->since_restart, t->n_promoted, t->n_checks, t->n_screened, t->n_same};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] < 0) return false;
+    return t->misses < 1 << 30 && t->n_promoted < 1 << 30 && t->n_checks < 1 << 30 && t->n_screened < 1 << 30 && t->n_same < 1 << 30 &&
+           t->since_check < 1 << 30 && t->n_restarts >= 0 && t->n_restarts < 1 << 30 && t->n_drawn >= 0 && t->n_drawn < 1 << 16;
+}
+
+/* What is shown of it is a number. */
+static bool is_shown(const tt_tuner *t)
+{
+    double low, high, gain = tt_proven_gain(t, &low, &high);
+    return isfinite(gain) && isfinite(low) && isfinite(high) && isfinite(exp(t->base.mean));
 }
 
 bool tt_is_sane(const tt_tuner *t)
@@ -78,5 +95,5 @@ bool tt_is_sane(const tt_tuner *t)
     for (int i = 0; i < t->n_records; i++)
         if (!tt_is_inside(s, &t->record[i].point)) return false;
     return t->phase >= TT_WATCHING && t->phase <= TT_PINNED && t->source >= TT_HINTS && t->source <= TT_CHOICES &&
-           t->options.n_watch > 0 && t->options.n_watch < 1 << 20 && t->n_restarts >= 0 && t->n_drawn >= 0 && t->n_drawn < 1 << 16;
+           t->options.n_watch > 0 && t->options.n_watch < 1 << 20 && are_counts(t) && is_shown(t);
 }

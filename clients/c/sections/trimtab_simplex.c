@@ -137,7 +137,7 @@ void tt_simplex_tell(tt_tuner *t, double value)
     switch (s->stage) {
     case FILL:
     case SHRINK:
-        s->f[s->at++] = value;
+        if (s->at <= s->n) s->f[s->at++] = value; /* beyond: it was read from a damaged file */
         if (s->at > s->n) next_round(t);
         else memcpy(s->trial, s->x[s->at], sizeof s->trial);
         break;

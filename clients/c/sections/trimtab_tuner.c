@@ -415,14 +415,14 @@ void tt_tell(tt_tuner *t, const tt_ticket *ticket, double time, double work)
     book(t, ticket, time, work);
     if (ticket->epoch != t->epoch || t->phase == TT_PINNED) return;
     double y = log(time / work);
-    t->since_restart++;
+    if (t->since_restart < INT32_MAX) t->since_restart++; /* short runs are soon so many */
     if (ticket->kind == TT_PROBE) {
         if (ticket->serial != t->serial || !t->has_candidate) return; /* lost long ago */
         t->lease = 0;
         judge(t, y);
         return;
     }
-    t->since_probe++;
+    if (t->since_probe < INT32_MAX) t->since_probe++;
     bool is_best = tt_same(&t->space, &ticket->point, &t->best);
     if (t->phase == TT_WATCHING || (ticket->kind == TT_DEFAULT && !is_best)) note_default(t, y);
     else if (is_best) note_best(t, y);

@@ -240,23 +240,37 @@ static bool is_nothing(Node *limit, bool is_offset)
     return IsA(value, Const) && (((Const *)value)->constisnull || (is_offset && DatumGetInt64(((Const *)value)->constvalue) == 0));
 }
 
-/* Whether it is fixed which rows a limit lets through: one row, all that are equal, or no two of equal rank that differ. */
-static bool is_limit_fixed(const Level *level)
+/* Whether it is fixed in which order its rows come: it has one row, or no two of equal rank that differ. */
+static bool is_order_fixed(const Level *level)
 {
     Query *query = level->query;
     bool by_group = query->groupClause != NIL && query->groupingSets == NIL, by_all = true;
-    bool has_offset = !is_nothing(query->limitOffset, true);
     ListCell *cell;
-    if (!has_offset && is_nothing(query->limitCount, false)) return true;
     if (query->hasAggs && query->groupClause == NIL && query->groupingSets == NIL) return true;
     if (query->sortClause == NIL) return false;
-    if (query->limitOption == LIMIT_OPTION_WITH_TIES && !has_offset) return true;
     foreach (cell, query->groupClause) by_group &= is_among(query->sortClause, ((SortGroupClause *)lfirst(cell))->tleSortGroupRef);
     foreach (cell, query->targetList) {
         TargetEntry *column = lfirst(cell);
         by_all &= column->resjunk || (is_among(query->sortClause, column->ressortgroupref) && is_alike((Node *)column->expr, level));
     }
     return by_group || by_all || is_sorted_by_key(query);
+}
+
+/* Whether it is fixed which rows a limit lets through: besides, all that are equal. */
+static bool is_limit_fixed(const Level *level)
+{
+    Query *query = level->query;
+    bool has_offset = !is_nothing(query->limitOffset, true);
+    if (!has_offset && is_nothing(query->limitCount, false)) return true;
+    if (query->limitOption == LIMIT_OPTION_WITH_TIES && !has_offset && query->sortClause != NIL) return true;
+    return is_order_fixed(level);
+}
+
+/* ARRAY(SELECT ...): its elements come as the rows do. */
+static bool is_array_fixed(const SubLink *link, const Level *outer)
+{
+    Level level = {(Query *)link->subselect, outer};
+    return is_order_fixed(&level);
 }
 
 /* Which of several rows counts, or comes first: in an update by a join, of a key, with triggers for each row; where a row may be there. */
@@ -293,6 +307,7 @@ static bool depends(Node *node, void *context)
         return query_tree_walker(query, depends, &own, 0);
     }
     if (IsA(node, Aggref) && !is_order_free((Aggref *)node, level) && !is_order_given((Aggref *)node, level)) return true;
+    if (IsA(node, SubLink) && ((SubLink *)node)->subLinkType == ARRAY_SUBLINK && !is_array_fixed((SubLink *)node, level)) return true;
     if (IsA(node, TableSampleClause)) return true;
     return expression_tree_walker(node, depends, context);
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -76,7 +77,7 @@ def find_sources(bin_dir: Path | None) -> Sources:
         raise TargetError(f"the extension cannot be built: {program} fails: {told.output.strip()[:200]}", hint=_HINT)
     version, include, library_dir, share_dir = told.output.splitlines()
     if not Path(include, "postgres.h").exists():
-        major = version.split()[-1].partition(".")[0]
+        major = next(iter(re.findall(r"\d+", version)), "NN")
         raise TargetError(
             f"the extension cannot be built: the header files of {version} are not installed: no {include}/postgres.h",
             hint=f"Debian: apt install postgresql-server-dev-{major}",
@@ -141,7 +142,7 @@ def install(bin_dir: Path | None) -> tuple[Path, ...]:
     """Builds it, and puts it where the server looks, to stay; the files written.
 
     Raises:
-        TargetError: as `built`, or this user may not write there; nothing was changed then.
+        TargetError: as `built`, or this user may not write there, and nothing was changed then; or a file cannot be written.
     """
     sources = find_sources(bin_dir)
     goals = [sources.library_dir / "trimtab.so"]
@@ -152,6 +153,11 @@ def install(bin_dir: Path | None) -> tuple[Path, ...]:
             raise TargetError(f"folder={str(folder)!r} cannot be written by this user", hint="run it as root")
     _compile(sources, goals[0])
     for path, goal in zip(scripts, goals[1:], strict=True):
-        shutil.copyfile(path, goal)
-        goal.chmod(0o644)
+        try:
+            shutil.copyfile(path, goal)
+            goal.chmod(0o644)
+        except OSError as error:
+            raise TargetError(
+                f"file={str(goal)!r} cannot be written: {error.strerror}", hint="run the command again when it can"
+            ) from error
     return tuple(goals)
