@@ -19,7 +19,7 @@ import pytest
 
 from tests.cli.conftest import Run, run
 from tests.commands import start_trimtab
-from tests.engine.conftest import OWN, Session, engine, wait_for_setting
+from tests.engine.conftest import OWN, Session, engine, library, wait_for_setting
 from tests.engine.test_engine_product import installed
 from tests.servers import made
 from tests.servers.postgresql import Server, set_password, started
@@ -316,6 +316,18 @@ def test_a_user_who_may_not_load_it(run: Run, tmp_path: Path, monkeypatch: pytes
             3, ['error: the extension cannot be loaded: access to library "trimtab" is not allowed',
                 "hint: a superuser may; see docs/how-to/tune-inside-postgresql.md"],
         )  # fmt: skip
+
+
+def test_doctor_says_why_nothing_can_be_learnt(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that wants more memory than there is, as where /dev/shm is full."""
+    greedy = library("18", "greedy", ("-O0", "-g0", "-DN_EVENTS=2000000000"))
+    with engine("18", f"session_preload_libraries = '{greedy}'\n", preload=False, path=greedy) as (server, _):
+        monkeypatch.setenv("PGPASSWORD", server.password)
+        write(tmp_path, f'url = "{server.url()}"')
+        said = "mode=observe; trimtab learns nothing in this session, for want of memory: "
+        assert f"FAIL  in-engine tuning: {said}" in run("doctor", "study.toml").out
+        refused = run("engine", "study.toml")
+        assert (refused.code, refused.err.splitlines()[0].startswith(f"error: in-engine tuning: {said}")) == (3, True)
 
 
 def test_what_doctor_says_is_missing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

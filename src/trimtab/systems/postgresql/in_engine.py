@@ -71,7 +71,9 @@ def lines(connection: Connection, lacks: Callable[[], str]) -> list[Line]:
     says = "; while it is, trials measure its changes too" if mode == "tune" else ""
     try:
         problem = connection.value("SELECT file_problem FROM trimtab_status()")
-    except StatementError:
+    except StatementError as error:
+        if not error.is_denied:
+            return [(CHECK, False, f"mode={mode}; {error.message}")]
         grants = f"GRANT pg_read_all_stats TO {word(connection.info.user)}"
         return [(CHECK, False, f"mode={mode}; this user may not see what it learns: {grants}")]
     return [(CHECK, not problem, f"mode={mode}{says}" + (f"; {problem}" if problem else ""))]
