@@ -7,7 +7,11 @@ intervals, then searches over the first 3, 5 and 8 knobs and over all 30, and la
 settings as found. Run it alone on the machine. On two quiet cores a row of PostgreSQL takes about 25 minutes and one of Cassandra
 an hour; half of that are the samples. Each row is written to results.json when it is ready. Every step is a study of the history:
 Ctrl-C stops it, and the same command goes on, so that a row may be made in pieces, too: `timeout --signal=INT 55m python ...`.
-`trimtab history export --state .trimtab/kanellis --to trials.jsonl` writes every trial, and benchmarks/trials.py those of a row.
+Afterwards benchmarks/kanellis/table.py writes the page of the docs, and
+
+    python benchmarks/trials.py .trimtab/kanellis benchmarks/kanellis/trials kanellis-cassandra-a
+
+every trial of a row.
 `--quick` only tries the script, and keeps its results apart.
 
 What keeps the row short, and what it costs:
@@ -28,6 +32,7 @@ What keeps the row short, and what it costs:
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,8 +42,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import stamp
 from steps import sample, search
-from turns import FOUND, Row, keep_rows, ratio, values_in_turns
+from table import ALL, TOPS, table
+from turns import Row, StoppedError, keep_rows, values_in_turns
 
+from trimtab.errors import TrimtabError
 from trimtab.history import open_history_at
 from trimtab.records import Role, Status, Trial
 from trimtab.report import Progress
@@ -48,8 +55,6 @@ from trimtab.study import StudyFile, design_name, load_study_file, rank_study
 HERE = Path(__file__).parent
 SYSTEMS = ("cassandra", "postgresql")
 WORKLOADS = ("A", "B")
-TOPS = (3, 5, 8)
-ALL = 30
 _NEAR = 0.01
 _EVERY_SAMPLES = 10
 """Samples between two runs of the baseline; of a search it is half of its trials."""
@@ -122,12 +127,23 @@ def best_of(trials: Sequence[Trial]) -> tuple[Config, int]:
 
 
 def experiment(system: str, workload: str, options: argparse.Namespace, progress: Progress) -> Row:
-    """One row of the results.
+    """One row of the results; its stamp is of all pieces in which it was made.
 
     Raises:
         StoppedError: a step was stopped; the same call goes on.
     """
-    making, file = stamp.Making(), study_of(system, workload, options)
+    making, pieces = stamp.Making(), options.state / f"kanellis-{system}-{workload.lower()}.pieces.json"
+    former: list[stamp.Stamp] = json.loads(pieces.read_text(encoding="utf-8")) if pieces.exists() else []
+    try:
+        row = _measured(system, workload, options, progress)
+    except StoppedError:
+        pieces.write_text(json.dumps([*former, making.stamp()]), encoding="utf-8")
+        raise
+    return {**row, "made": stamp.merged([*former, making.stamp()])}
+
+
+def _measured(system: str, workload: str, options: argparse.Namespace, progress: Progress) -> Row:
+    file = study_of(system, workload, options)
     samples = sample(file, options.samples, options.state, progress)
     with open_history_at(file.study.history, options.state) as history:
         ranked = rank_study(history, file.study.name, rankers=("forest",)).consensus
@@ -149,49 +165,8 @@ def experiment(system: str, workload: str, options: argparse.Namespace, progress
         ],
         "configs": {name: dict(config) for name, config in found.items()}, "trials_needed": needed,
         "trial_minutes": round(sum(sum(t.cost_s.values()) for t in (*samples, *searched)) / 60, 1),
-        "throughput_per_s": values, "made": making.stamp(),
+        "throughput_per_s": values,
     }  # fmt: skip
-
-
-def share(row: Row, n_knobs: int) -> tuple[float, float, float] | None:
-    """What the best config of the first knobs reaches of that of all, with its 95 % interval; None without two rounds."""
-    return ratio(row["throughput_per_s"], str(ALL), str(n_knobs), True)
-
-
-def overlap(rows: Sequence[Row], system: str, n_knobs: int) -> int | None:
-    """How many of the first knobs two workloads of a system have in common; None unless both were ranked."""
-    tops = [{k["knob"] for k in row["knobs"][:n_knobs]} for row in rows if row["system"] == system]
-    return len(tops[0] & tops[1]) if len(tops) == len(WORKLOADS) else None
-
-
-def table(rows: Sequence[Row]) -> str:
-    """The results as a Markdown table."""
-    heads = [
-        "system",
-        "YCSB",
-        "samples",
-        *(f"top {k} of {ALL}" for k in TOPS),
-        f"all {ALL} / found",
-        "most important knobs",
-    ]
-    lines = [f"| {' | '.join(heads)} |", f"| {' | '.join('---' for _ in heads)} |"]
-    for row in rows:
-        shares = [_shown(share(row, k)) for k in TOPS]
-        means = {name: sum(each) / len(each) for name, each in row["throughput_per_s"].items() if each}
-        gain = f"{means[str(ALL)] / means[FOUND]:.2f}" if {FOUND, str(ALL)} <= means.keys() else "–"
-        first = ", ".join(k["knob"] for k in row["knobs"][:5])
-        lines.append(
-            f"| {row['system']} | {row['workload']} | {row['n_samples']} | {' | '.join(shares)} | {gain} | {first} |"
-        )
-    for system in dict.fromkeys(row["system"] for row in rows):
-        common = overlap(rows, system, 5)
-        if common is not None:
-            lines.append(f"\n{system}: {common} of the first 5 knobs are those of both workloads.")
-    return "\n".join(lines)
-
-
-def _shown(found: tuple[float, float, float] | None) -> str:
-    return "–" if found is None else f"{found[0]:.1%} ({found[1]:.1%} to {found[2]:.1%})"
 
 
 def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
@@ -206,7 +181,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="few and short runs, which only try the script")
     found = parser.parse_args(words)
     if found.quick:
-        found.samples, found.trials, found.rounds = 8, 2, 2
+        found.samples, found.trials, found.rounds = 12, 2, 2
         found.state = found.state.with_name(f"{found.state.name}-quick")
         found.state.mkdir(parents=True, exist_ok=True)
         found.results = found.state / "results.json"
@@ -217,7 +192,11 @@ def main(words: Sequence[str] | None = None) -> int:
     """Makes what is missing and prints the table."""
     options = _arguments(words)
     keys = {"system": options.system or SYSTEMS, "workload": options.workload or WORKLOADS}
-    return keep_rows(options, keys, experiment, table)
+    try:
+        return keep_rows(options, keys, experiment, table)
+    except TrimtabError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -29,7 +30,7 @@ TRIAL = {"role": Role.SEARCH, "config": Config({"a": 1}), "loss": -0.3}
 @pytest.fixture(scope="module")
 def modules() -> Iterator[Any]:
     """The script and its steps; their folder is no package."""
-    with bench_modules(BENCHMARKS / "kanellis", "run", "steps", "turns", "stamp") as found:
+    with bench_modules(BENCHMARKS / "kanellis", "table", "run", "steps", "tables", "turns", "stamp") as found:
         yield found
 
 
@@ -154,25 +155,69 @@ def test_the_best_of_the_trials_of_several_studies(modules: Any) -> None:
 
 
 def test_the_table_shows_shares_with_intervals_and_common_knobs(modules: Any) -> None:
-    run = modules["run"]
+    table = modules["table"]
     knobs = [{"knob": f"k{n}", "rank": n, "low": n, "high": n, "share": 0.1} for n in range(8)]
     values = {"found": [100.0, 101.0, 99.0], "30": [200.0, 202.0, 198.0], "3": [180.0, 183.0, 177.0],
               "5": [198.0, 200.0, 196.0], "8": [200.0, 202.0, 198.0]}  # fmt: skip
+    same = {"system": "postgresql", "n_samples": 50, "trials_needed": {"3": 2, "5": 9, "8": 9, "30": 55}}
     rows = [
-        {"system": "postgresql", "workload": "A", "n_samples": 50, "knobs": knobs, "throughput_per_s": values},
-        {"system": "postgresql", "workload": "B", "n_samples": 50, "knobs": [*knobs[2:], *knobs[:2]],
-         "throughput_per_s": {"found": [1.0]}},
-    ]  # fmt: skip
-    lines = run.table(rows).splitlines()
+        {**same, "workload": "A", "knobs": knobs, "throughput_per_s": values, "verdict": ""},
+        {
+            **same,
+            "workload": "B",
+            "knobs": [*knobs[2:], *knobs[:2]],
+            "throughput_per_s": {"found": [1.0]},
+            "verdict": "no",
+        },
+    ]
+    lines = table.table(rows).splitlines()
     assert lines[2].startswith("| postgresql | A | 50 | 90.0% (")
     assert "| 100.0% (100.0% to 100.0%) | 2.00 | k0, k1, k2, k3, k4 |" in lines[2]
     assert "| – | – | – | – | k2, k3" in lines[3]
+    assert lines[-4:-2] == ["| postgresql | A | 2, 9, 9, 55 | yes |", "| postgresql | B | 2, 9, 9, 55 | no |"]
     assert lines[-1] == "postgresql: 3 of the first 5 knobs are those of both workloads."
-    assert run.overlap(rows[:1], "postgresql", 5) is None
+    assert table.overlap(rows[:1], "postgresql", 5) is None
+
+
+def test_the_page_shows_the_results(modules: Any) -> None:
+    """Else run: python benchmarks/kanellis/table.py"""
+    table = modules["table"]
+    text, results = table.PAGE.read_text(encoding="utf-8"), table.HERE / "results.json"
+    if results.exists():
+        assert text == table.page(text, json.loads(results.read_text(encoding="utf-8")))
+    else:
+        assert "No row has been measured yet." in text
+    made = {"commit": "0", "version": "0", "machine": "m", "load": [0.0, 0.0], "date": "2026-01-01 00:00 UTC"}
+    assert "Measured: 2026-01-01" in table.page(text, {"rows": [], "made": {"postgresql A": made}})
+
+
+def test_the_stamp_of_a_row_is_of_all_its_pieces(modules: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, options = modules["run"], argparse.Namespace(state=tmp_path)
+    loads = iter([0.5, 0.25, 0.0])
+
+    class Making:
+        def stamp(self) -> dict[str, Any]:
+            load = next(loads)
+            return {"commit": "0", "version": "0", "machine": "m", "load": [load, load], "date": "2026-01-01 00:00 UTC"}
+
+    def measured(*_: Any) -> dict[str, Any]:
+        if not stops:
+            return {"n_samples": 3}
+        stops.pop()
+        raise modules["turns"].StoppedError
+
+    stops = [1, 2]
+    monkeypatch.setattr(modules["stamp"], "Making", Making)
+    monkeypatch.setattr(run, "_measured", measured)
+    for _ in range(2):
+        with pytest.raises(modules["turns"].StoppedError):
+            run.experiment("postgresql", "A", options, None)
+    row = run.experiment("postgresql", "A", options, None)
+    assert (row["n_samples"], row["made"]["load"]) == (3, [0.0, 0.5])
 
 
 def test_the_quick_form_keeps_its_results_apart(modules: Any, tmp_path: Path) -> None:
     options = modules["run"]._arguments(["--quick", "--state", str(tmp_path / "kanellis")])
     assert options.results == tmp_path / "kanellis-quick" / "results.json"
-    assert (options.samples, options.trials, options.rounds) == (8, 2, 2)
+    assert (options.samples, options.trials, options.rounds) == (12, 2, 2)
     assert modules["run"].study_of("postgresql", "A", options).workload["records"] == 2_000
