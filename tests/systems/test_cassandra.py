@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.needs import IS_FULL
+from tests.systems.cassandra_cql import CqlChecks
 from tests.systems.cassandra_tables import LEVELED, TableChecks, make_orders, orders, shop, with_option
 from tests.systems.private import killed, with_line
 from trimtab import plugins
@@ -94,7 +95,7 @@ def quiet(_text: str) -> None:
 @pytest.mark.service
 @pytest.mark.slow
 @pytest.mark.needs("cassandra", "java")
-class TestNode(TableChecks):
+class TestNode(TableChecks, CqlChecks):
     """The last test restarts the node; all others change nothing that needs a restart."""
 
     def test_the_catalogue_knows_what_the_node_has(self, node: Any) -> None:
