@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -301,37 +302,70 @@ def _fitting(node: Any, left: set[tuple[str, Value]]) -> dict[str, Value]:
     return config
 
 
-@on_a_node
-def test_a_real_node_with_a_password(state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
+ENCRYPTED = """
+authenticator: PasswordAuthenticator
+client_encryption_options:
+  enabled: true
+  keystore: {store}
+  keystore_password: changeit
+  store_type: PKCS12
+"""
+
+
+@pytest.fixture
+def secured(state_dir: Path) -> Iterator[tuple[str, Path]]:
+    """The url of a node that takes encrypted connections with a password alone, and its certificate."""
     node = cassandra(state_dir, "secured")
     node.open()
-    url = node._reach.filled("{url}")
+    url, conf = node._reach.filled("{url}"), node._reach.folder / "conf"
+    store, certificate = conf / "keystore.p12", conf / "node.pem"
+    keytool = ["keytool", "-keystore", str(store), "-storepass", "changeit", "-alias", "node", "-noprompt"]
+    name = ["-dname", "CN=127.0.0.1", "-ext", "SAN=ip:127.0.0.1"]
     try:
         node._reach._process.stop(immediate=True)
-        with (node._reach.folder / "conf" / "cassandra.yaml").open("a") as file:
-            file.write("authenticator: PasswordAuthenticator\n")
-        with (node._reach.folder / "conf" / "jvm.options").open("a") as file:
+        subprocess.run([*keytool, "-genkeypair", "-keyalg", "RSA", "-storetype", "PKCS12", *name], check=True)
+        subprocess.run([*keytool, "-exportcert", "-rfc", "-file", str(certificate)], check=True)
+        store.chmod(0o644)
+        with (conf / "cassandra.yaml").open("a") as file:
+            file.write(ENCRYPTED.format(store=store))
+        with (conf / "jvm.options").open("a") as file:
             file.write("-Dcassandra.superuser_setup_delay_ms=0\n")
         node._reach._process.start()
-        until = time.monotonic() + 300
-        mine = url.replace("cql://", "cql://cassandra@")
-        log_in_as(tmp_path, "cassandra", "cassandra")
-        while True:
-            with suppress(TargetError):
-                cql.cql_rows(mine, RELEASE)
-                break
-            assert time.monotonic() < until
-            time.sleep(0.2)
-        with pytest.raises(LoginRefusedError, match="and none is given"):
-            cql.cql_rows(url, RELEASE)
-        log_in_as(tmp_path, "cassandra", "wrong")
-        with pytest.raises(LoginRefusedError, match="0x0100 Provided username .* and/or password are incorrect"):
-            cql.cql_rows(mine, RELEASE)
-        with pytest.raises(LoadError, match=r"cannot connect: endpoint=.*password are incorrect") as caught:
-            ycsb("A").prepare(cql.cql_endpoint(mine, {}), quiet)
-        assert "that this user may log in" in (caught.value.hint or "")
+        yield url, certificate
     finally:
         if node._reach.pid is not None:
             killed(node)
         node.close()
+
+
+def answers(url: str) -> None:
+    """Waits until it lets us in."""
+    until = time.monotonic() + 300
+    while True:
+        with suppress(TargetError):
+            cql.cql_rows(url, RELEASE)
+            return
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+
+@on_a_node
+def test_a_real_node_with_a_password_over_tls(
+    secured: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    url, certificate = secured
+    mine = url.replace("cql://", "cql://cassandra@") + f"?sslmode=verify-full&sslrootcert={certificate}"
+    log_in_as(tmp_path, "cassandra", "cassandra")
+    answers(mine)
+    ycsb("A").prepare(cql.cql_endpoint(mine, {}), quiet)
+    with pytest.raises(TargetError, match="does not answer"):
+        cql.cql_rows(mine.partition("?")[0], RELEASE)
+    with pytest.raises(LoginRefusedError, match="and none is given"):
+        cql.cql_rows(f"{url}?sslmode=require", RELEASE)
+    log_in_as(tmp_path, "cassandra", "wrong")
+    with pytest.raises(LoginRefusedError, match="0x0100 Provided username .* and/or password are incorrect"):
+        cql.cql_rows(mine, RELEASE)
+    with pytest.raises(LoadError, match=r"cannot connect: endpoint=.*password are incorrect") as caught:
+        ycsb("A").prepare(cql.cql_endpoint(mine, {}), quiet)
+    assert "that this user may log in" in (caught.value.hint or "")
