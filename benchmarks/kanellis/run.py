@@ -4,15 +4,15 @@
 
 For each system and workload, which is a row of the results: a Latin hypercube over 30 knobs, ranks by a random forest with their
 intervals, then searches over the first 3, 5 and 8 knobs and over all 30, and last the best config of each in turns with the
-settings as found. Run it alone on the machine. On two quiet cores a row of PostgreSQL takes about 25 minutes and one of Cassandra
-an hour; half of that are the samples. Each row is written to results.json when it is ready. Every step is a study of the history:
-Ctrl-C stops it, and the same command goes on, so that a row may be made in pieces, too: `timeout --signal=INT 55m python ...`.
+settings as found. Run it alone on the machine. By what single runs cost, two quiet cores need about 25 minutes for a row of
+PostgreSQL and an hour for one of Cassandra; half of that are the samples. Each row is written to results.json when it is ready.
+Every step is a study of the history: Ctrl-C stops it, and the same command goes on, so that a row may be made in pieces, too:
+`timeout --signal=INT 55m python ...`.
 Afterwards benchmarks/kanellis/table.py writes the page of the docs, and
 
     python benchmarks/trials.py .trimtab/kanellis benchmarks/kanellis/trials kanellis-cassandra-a
 
-every trial of a row.
-`--quick` only tries the script, and keeps its results apart.
+every trial of a row. `--quick` only tries the script, and keeps its results apart.
 
 What keeps the row short, and what it costs:
 
