@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import sys
@@ -15,13 +16,15 @@ from rich.console import Console
 
 from trimtab.flow import Scorer, Steps
 from trimtab.flow.pairs import believable
-from trimtab.history import open_history_at
+from trimtab.history import BENCHED, History, StudyRecord, open_history_at
 from trimtab.measure import compare_pairs
-from trimtab.records import BenchSummary, Role, Status
+from trimtab.records import BenchSummary, Role, Status, Verdict
 from trimtab.report import Progress
 from trimtab.space import Config
-from trimtab.study import StudyFile, open_stage
-from trimtab.study.benching import run_bench
+from trimtab.study import Stage, StudyFile, open_stage
+from trimtab.study.begin import fingerprint_of, first_signal_is_polite, new_record, run_flow
+from trimtab.study.task import task_of
+from trimtab.trial import Interrupted
 
 __all__ = ["FINISHED", "FOUND", "Row", "StoppedError", "in_turns", "keep_rows", "ratio", "values_in_turns"]
 
@@ -36,39 +39,78 @@ class StoppedError(Exception):
 
 
 def in_turns(configs: Mapping[str, Config], n_rounds: int) -> Callable[[Scorer], Steps[dict[str, list[float]]]]:
-    """The flow that measures all configs in each round, every other round backwards: values of the objective by name."""
+    """The flow that measures all configs in each round: values of the objective by name.
+
+    Each round begins with another config, and none is measured twice in a row: without a restart between them, a Java machine
+    would be warmer in the second run. Configs that are the same are measured once a round, and have the same values.
+    """
+    names: dict[Config, str] = {}
+    for name, config in configs.items():
+        names.setdefault(config, name)
 
     def flow(scorer: Scorer) -> Steps[dict[str, list[float]]]:
         values: dict[str, list[float]] = {name: [] for name in configs}
         for number in range(n_rounds):
-            for name in list(configs)[:: -1 if number % 2 else 1]:
-                trial = yield from believable(configs[name], Role.BENCH)
-                is_ok = trial.status is Status.OK and trial.measurement is not None
-                values[name].append(scorer.task.objective.value(trial.measurement).estimate if is_ok else math.nan)
-                scorer.say(f"round {number + 1}: {name} {values[name][-1]:.4g} {trial.reason or ''}")
+            for config in rotated(list(names), number):
+                trial = yield from believable(config, Role.BENCH)
+                value = scorer.value_of(trial) if trial.status is Status.OK else math.nan
+                for name in [each for each, other in configs.items() if other == config]:
+                    values[name].append(value)
+                scorer.say(f"round {number + 1}: {names[config]} {value:.4g} {trial.reason or ''}")
         return values
 
     return flow
 
 
+def rotated(configs: list[Config], number: int) -> list[Config]:
+    """The order of a round. Two configs keep theirs: a round would begin with the one that ended the last."""
+    start = number % len(configs) if len(configs) > 2 else 0
+    return configs[start:] + configs[:start]
+
+
 def values_in_turns(
     file: StudyFile, configs: Mapping[str, Config], options: argparse.Namespace, progress: Progress
 ) -> dict[str, list[float]]:
-    """The objective under each config and under the settings as found, round by round; NaN where a run failed."""
+    """The objective under each config and under the settings as found, round by round; NaN where a run failed.
+
+    Raises:
+        StoppedError: it was stopped; the same call goes on.
+    """
     with (
         open_history_at(file.study.history, options.state) as history,
         open_stage(file, options.state) as stage,
         stage.stack.lock("benchmark"),
     ):
-        stage.workload.prepare(stage.stack.endpoint(), progress.phase)
         turns = {FOUND: stage.baseline}
         for name, config in configs.items():
             turns[name] = stage.space.repair(stage.space.canonical(stage.baseline.replace(dict(config))))
-        values: dict[str, list[float]] = run_bench(
-            stage, in_turns(turns, options.rounds), lambda _: BenchSummary(settings={}, value=None, noise=None), history,
-            options.state, name=f"{file.study.name}.turns", objective=file.objective, listener=progress, say=progress.phase,
+        record = _record_of(stage, history, turns, options.rounds)
+        stage.workload.prepare(stage.stack.endpoint(), progress.phase)
+        flow = in_turns(turns, options.rounds)
+        try:
+            with first_signal_is_polite() as is_interrupted:
+                values, _ = run_flow(
+                    stage, task_of(stage), flow, history, record, options.state, progress, is_interrupted
+                )
+        except Interrupted as error:
+            raise StoppedError from error
+        verdict = Verdict(
+            result="bench", metric=file.objective.metric, objective=str(file.objective), unit=file.objective.unit,
+            bench=BenchSummary(settings=Config({}), value=None, noise=None),
         )  # fmt: skip
+        history.update_study(record.id, verdict=verdict)
     return values
+
+
+def _record_of(stage: Stage, history: History, turns: Mapping[str, Config], n_rounds: int) -> StudyRecord:
+    """The turns of these configs that were begun, or new ones."""
+    name = f"{stage.file.study.name}.turns"
+    made = json.dumps([n_rounds, {key: dict(config) for key, config in turns.items()}], sort_keys=True, default=str)
+    fingerprint = f"{fingerprint_of(stage.file, stage.workload)} {hashlib.sha256(made.encode()).hexdigest()[:16]}"
+    found = history.find_study(name, is_own=True)
+    if found is not None and found.fingerprint == fingerprint:
+        return found
+    return new_record(history, stage, fingerprint, name=name, status=BENCHED)
 
 
 def ratio(

@@ -31,7 +31,7 @@ WHOLE = (
     "tests/native/test_tls.py", "tests/service/test_searchers.py", "tests/engine/test_engine.py",
     "tests/engine/test_engine_faults.py", "tests/engine/test_engine_killed.py", "tests/systems/test_cassandra.py",
     "tests/apps/test_rubis.py", "tests/apps/test_tpcw.py", "tests/apps/test_stack.py",
-    "tests/native/test_cassandra_ring.py",
+    "tests/native/test_cassandra_ring.py", "tests/systems/test_cassandra_faults.py",
 )  # fmt: skip
 """Files whose tests share a server, or a study, that takes long to make."""
 

@@ -31,7 +31,12 @@ _CASES: tuple[tuple[Callable[[], AbstractContextManager[Server]], str, str], ...
 
 
 @cache
-def _program() -> Path:
+def program() -> Path:
+    """The clients, built.
+
+    Raises:
+        AbsentError: they cannot be built here.
+    """
     build = ["cargo", "build", "--release", "--quiet", "--locked", "--target-dir", str(_BUILT)]
     try:
         subprocess.run(build, cwd=_FOLDER, check=True, stdin=subprocess.DEVNULL)
@@ -42,9 +47,9 @@ def _program() -> Path:
     return _BUILT / "release" / "trimtab-bench-drivers"
 
 
-def _client(name: str, server: Server, rows: int, connections: int, seconds: int) -> Client:
-    entry = (server.way, str(server.port), server.user, server.password or "-", data.WIDE)
-    command = [_program(), name, *entry, str(connections), str(seconds), str(rows)]
+def client(name: str, entry: tuple[str, ...], rows: int, connections: int, seconds: int) -> Client:
+    """A driver; `entry` is host, port, user, password and database."""
+    command: list[str | Path] = [program(), name, *entry, str(connections), str(seconds), str(rows)]
 
     def measure() -> Sample:
         said, cpu = finished(command)
@@ -60,11 +65,12 @@ def run(plan: Plan) -> dict[str, Any]:
     absent: list[str] = []
     for start, own, peer in _CASES:
         try:
-            _program()
+            program()
             with start() as server:
                 data.wide(server, plan.rows)
+                entry = (server.way, str(server.port), server.user, server.password or "-", data.WIDE)
                 for connections in CONNECTIONS:
-                    both = [_client(name, server, plan.rows, connections, plan.seconds) for name in (own, peer)]
+                    both = [client(name, entry, plan.rows, connections, plan.seconds) for name in (own, peer)]
                     rows.append(
                         {"server": server.name, "load": "prepared read of a 1 kB row", "way": "socket",
                          "connections": connections, "peer": peer, "goal": {"cpu_us": 0.85},

@@ -1,10 +1,10 @@
-"""The load engine beside pgbench, sysbench, go-ycsb and wrk: CPU per operation, throughput, punctuality and memory.
+"""The load engine beside pgbench, sysbench, go-ycsb, wrk and other drivers: CPU per operation, throughput, punctuality, memory.
 
     python benchmarks/load/run.py [--part PART ...] [--quick] [--go-ycsb PROGRAM] [--results FILE]
 
 Ours and the peer load the same private server turn by turn; medians and ranges go to results.json, and its tables to
 docs/measurements/load-speed.md. `--quick` only shows that everything works: it writes a file only where --results says so.
-go-ycsb comes from --go-ycsb or the environment variable GO_YCSB. Under 30 minutes on two cores.
+go-ycsb comes from --go-ycsb or the environment variable GO_YCSB. Half an hour on two cores.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import browsers
+import cassandra
 import drivers
 import memory
 import open_loop
@@ -39,7 +40,7 @@ from trimtab._native import __version__ as engine_version
 
 PARTS: dict[str, Callable[[Plan], dict[str, Any]]] = {
     "select": point_read.run, "drivers": drivers.run, "ycsb": ycsb.run, "open": open_loop.run, "memory": memory.run,
-    "pages": pages.run, "browsers": browsers.run,
+    "pages": pages.run, "browsers": browsers.run, "cassandra": cassandra.run,
 }  # fmt: skip
 _LOOK_S = 3.0
 RESULTS = Path(__file__).parent / "results.json"

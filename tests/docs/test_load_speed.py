@@ -67,6 +67,17 @@ def test_a_goal_is_met_by_the_median(bench: dict[str, Any], what: str, ratio: fl
     assert bench["table"]._goal({**row, "goal": {}}, what) == "–"
 
 
+@pytest.mark.parametrize(("cost_us", "expected"), [(11.9, "ours ≤ 12 µs: met"), (12.1, "ours ≤ 12 µs: **missed**")])
+def test_a_goal_for_our_own_cost(bench: dict[str, Any], cost_us: float, expected: str) -> None:
+    row = {
+        "goal": {"own_us": 12.0},
+        "ours": {"cpu_us": {"median": cost_us}},
+        "ratio": {w: {"median": 1.0} for w in ("cpu_us", "rate")},
+    }
+    assert bench["table"]._goal(row, "cpu_us") == expected
+    assert bench["table"]._goal(row, "rate") == "–"
+
+
 class Log:
     """A log with given buckets."""
 

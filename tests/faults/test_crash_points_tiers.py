@@ -1,8 +1,10 @@
-"""The crash sweep on httpd, on Tomcat in its Java machine, and on a stack of both with a database; see test_crash_points.py.
+"""The crash sweep on httpd, on Tomcat and Cassandra in their Java machines, and on a stack of the first two with a database; see
+test_crash_points.py.
 
-The quick form kills at a handful of points of httpd. Tomcat, which takes seconds of CPU at each start, and the stack of three are
-in the long form. Of a stack of two the quick form kills `apply` in tests/service/test_stack.py; that Tomcat is changed, put back
-and brought up again is in tests/systems/test_tomcat.py and tests/apps/test_stack.py.
+The quick form kills at a handful of points of httpd. Tomcat and Cassandra, which take seconds of CPU at each start, and the stack
+of three are in the long form. Of a stack of two the quick form kills `apply` in tests/service/test_stack.py; that Tomcat is
+changed, put back and brought up again is in tests/systems/test_tomcat.py and tests/apps/test_stack.py, and that Cassandra is in
+tests/systems/test_cassandra.py.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import pytest
 from tests.needs import IS_FULL, require
 from tests.wayback.actor import Actor, Zygote
 from tests.wayback.crash import Point, Sweep, Sweeper, can_trace, changing, sample
-from tests.wayback.programs import HttpdWay, ProgramWay, StackWay, TomcatWay, write_program_study
+from tests.wayback.programs import CassandraWay, HttpdWay, ProgramWay, StackWay, TomcatWay, write_program_study
 from tests.wayback.ways import Templates
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -26,10 +28,20 @@ pytestmark = [pytest.mark.service, pytest.mark.slow]
 LONG_S = float(os.environ.get("TRIMTAB_SWEEP_S", "120"))
 """For one verb of one way, at most."""
 VERBS = ("trial", "apply", "rollback")
-PRODUCTS: dict[str, type[ProgramWay | StackWay]] = {"httpd": HttpdWay, "tomcat": TomcatWay, "stack": StackWay}
-NEEDS = {
+PRODUCTS: dict[str, type[ProgramWay | StackWay]] = {
+    "httpd": HttpdWay, "tomcat": TomcatWay, "cassandra": CassandraWay, "stack": StackWay,
+}  # fmt: skip
+WAYS = [
+    (product, reach)
+    for product in PRODUCTS
+    for reach in ("embedded", "files")
+    if (product, reach) != ("cassandra", "files")
+]
+"""Debian has no package of Cassandra."""
+NEEDS: dict[str, dict[str, tuple[str, ...]]] = {
     "httpd": {"embedded": ("httpd",), "files": ("apache2-debian",)},
     "tomcat": {"embedded": ("tomcat", "java"), "files": ("tomcat-debian", "java")},
+    "cassandra": {"embedded": ("cassandra", "java")},
 }
 
 
@@ -81,8 +93,7 @@ def test_C3_stack(templates: Templates, zygote: Zygote) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("reach", ["embedded", "files"])
-@pytest.mark.parametrize("product", PRODUCTS)
+@pytest.mark.parametrize(("product", "reach"), WAYS)
 def test_C3_sweep(product: str, reach: str, verb: str, templates: Templates, zygote: Zygote) -> None:
     with made(product, reach, templates) as way:
         sweeper = sweeper_of(way, zygote, (verb,))

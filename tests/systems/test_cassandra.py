@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.needs import IS_FULL
+from tests.systems.cassandra_cql import CqlChecks
 from tests.systems.cassandra_tables import LEVELED, TableChecks, make_orders, orders, shop, with_option
 from tests.systems.private import killed, with_line
 from trimtab import plugins
@@ -94,7 +95,7 @@ def quiet(_text: str) -> None:
 @pytest.mark.service
 @pytest.mark.slow
 @pytest.mark.needs("cassandra", "java")
-class TestNode(TableChecks):
+class TestNode(TableChecks, CqlChecks):
     """The last test restarts the node; all others change nothing that needs a restart."""
 
     def test_the_catalogue_knows_what_the_node_has(self, node: Any) -> None:
@@ -300,7 +301,7 @@ def test_what_a_node_tells_of_its_settings_is_read() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [
-        ("index_summary_resize_interval", "60m", 3600),
+        ("index_summary_resize_interval", "60m", 60),
         ("key_cache_save_period", "4h", 14_400),
         ("compaction_throughput", "64MiB/s", 64),
         ("compaction_throughput", "0MiB/s", 0),
@@ -321,6 +322,9 @@ def test_amounts_are_written_in_them(tmp_path: Path) -> None:
         return str(target._literal(target._example_knob(name), value))
 
     assert written("compaction_throughput", 16) == "16MiB/s"
+    assert written("compaction_throughput", 0) == "0MiB/s", "an amount without a unit is no amount for Cassandra"
+    assert written("native_transport_max_concurrent_connections", -1) == "-1"
+    assert written("index_summary_resize_interval", 60) == "60m", "the node takes no seconds here"
     assert written("memtable_heap_space", 96) == "96MiB"
     assert written("key_cache_save_period", 600) == "600s"
     assert written("trickle_fsync", True) == "true"

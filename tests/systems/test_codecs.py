@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -192,6 +193,20 @@ def test_any_text_is_kept_or_refused(name: str, text: str, address: str, value: 
     assert located is not None
     assert located.value == value
     assert codec.withdraw(after, text, {address: (value,)}) == text or codec.read(text).get(codec.key(address))
+
+
+def test_a_yaml_mapping_that_was_made_for_ours_goes_with_it() -> None:
+    """Cassandra refuses an empty one, and would not start with its last good file."""
+    codec, found = codec_of("yaml"), "a: 1\nempty:\nmemtable:\n  trie:\n    class: T\n"
+    ours = {"sstable.selected_format": ("bti",), "b": ("2",), "memtable.trie.parameters.shards": ("4",)}
+    after = codec.write(found, {address: value for address, (value,) in ours.items()})
+    for order in permutations(ours):
+        assert codec.withdraw(after, found, {address: ours[address] for address in order}) == found
+    assert codec.withdraw(f"{after}c: 3\n", found, ours) == f"{found}c: 3\n"
+    assert "sstable:\n" not in codec.withdraw(f"{after}c: 3\n", found, {"sstable.selected_format": ("bti",)})
+    for theirs in ("  other: 1\n", "  - 1\n", "- 1\n"):
+        grown = after.replace("  selected_format: bti\n", f"  selected_format: bti\n{theirs}")
+        assert codec.withdraw(grown, found, ours) == f"{found}sstable:\n{theirs}"
 
 
 # --- what is refused ---

@@ -1,7 +1,7 @@
-"""Ways to programs that a catalogue describes: httpd and Tomcat, private ("embedded") or Debian's own ("files"), and a stack of
-both with PostgreSQL below them.
+"""Ways to programs that a catalogue describes: httpd and Tomcat, private ("embedded") or Debian's own ("files"), a private
+Cassandra, and a stack of the first two with PostgreSQL below them.
 
-What they use is asked of them in their own protocol: answers' headers, httpd's status page, `jcmd`.
+What they use is asked of them in their own protocol: answers' headers, httpd's status page, `jcmd`, CQL.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from tests.wayback.ways import PostgresWay, Templates, Way
 from trimtab.errors import TargetError
 from trimtab.host import process_mark
 from trimtab.space import Config, Value
+from trimtab.systems.cql import cql_rows
 
-__all__ = ["HttpdWay", "ProgramWay", "StackWay", "TomcatWay", "write_program_study"]
+__all__ = ["CassandraWay", "HttpdWay", "ProgramWay", "StackWay", "TomcatWay", "write_program_study"]
 
 _SETTLES_S = 20.0
 _STUDY = """[study]
@@ -36,8 +37,7 @@ name = "one"
 budget = "2 trials"
 {tables}
 [workload]
-kind = "http"
-pages = ["/"]
+{load}
 
 [search]
 searcher = "random"
@@ -53,6 +53,8 @@ class ProgramWay(Way):
     version: ClassVar[str]
     tier: ClassVar[str]
     names: ClassVar[Mapping[str, str]] = {}
+    load: ClassVar[str] = 'kind = "http"\npages = ["/"]'
+    """The study's [workload]."""
     password_variable = "TRIMTAB_NO_PASSWORD"
 
     def __init__(self, folder: Path, reach: str, templates: Templates, *, cache: Path | None = None) -> None:
@@ -277,17 +279,54 @@ class TomcatWay(ProgramWay):
         return conf / "server.xml", conf / "context.xml", conf / "jvm.options"
 
     def values(self) -> dict[str, Value]:
-        flags = subprocess.run(["jcmd", str(self.pid), "VM.flags", "-all"], capture_output=True, text=True, timeout=60)
-        ratio = re.search(r" MinHeapFreeRatio +:?= (\d+)", flags.stdout)
-        if ratio is None:
-            raise TargetError(f"no flags: {flags.stdout[-500:]}{flags.stderr}", hint="is it there?")
-        return {"keepAliveTimeout": self.kept_alive()["timeout"] * 1000, "MinHeapFreeRatio": int(ratio[1])}
+        return {"keepAliveTimeout": self.kept_alive()["timeout"] * 1000, "MinHeapFreeRatio": _free_ratio(self.pid)}
+
+
+class CassandraWay(ProgramWay):
+    """One setting in each of two files: of the node, and of its Java machine."""
+
+    product, version, tier = "cassandra", "5.0", "db"
+    load = 'kind = "ycsb"\nworkload = "C"\nrecords = 10'
+    reloaded: ClassVar[Mapping[str, tuple[Value, Value]]] = {}
+    restarted: ClassVar[Mapping[str, tuple[Value, Value]]] = {
+        "concurrent_reads": (32, 50),
+        "MinHeapFreeRatio": (40, 30),
+    }
+
+    def table(self, *, with_password: bool = False, **more: object) -> dict[str, object]:
+        return super().table(with_password=with_password, **{"memory": "2GiB", "restart_timeout_s": 300, **more})
+
+    def _as_administrator(self) -> None:
+        with self._own_files[-1].open("a") as options:
+            options.write("-XX:TieredStopAtLevel=1\n")
+
+    def _made(self) -> dict[str, Any]:
+        raise AssertionError("there is no package of it")
+
+    @property
+    def _own_files(self) -> tuple[Path, ...]:
+        return self.home / "conf/cassandra.yaml", self.home / "conf/jvm.options"
+
+    def values(self) -> dict[str, Value]:
+        asked = "SELECT value FROM system_views.settings WHERE name = 'concurrent_reads'"
+        ((reads,),) = cql_rows(f"cql://127.0.0.1:{self._port}/", asked)
+        return {"concurrent_reads": int(reads or 0), "MinHeapFreeRatio": _free_ratio(self.pid)}
+
+
+def _free_ratio(pid: int | None) -> int:
+    """A flag of a Java machine, as that says itself."""
+    flags = subprocess.run(["jcmd", str(pid), "VM.flags", "-all"], capture_output=True, text=True, timeout=60)
+    ratio = re.search(r" MinHeapFreeRatio +:?= (\d+)", flags.stdout)
+    if ratio is None:
+        raise TargetError(f"no flags: {flags.stdout[-500:]}{flags.stderr}", hint="is it there?")
+    return int(ratio[1])
 
 
 class StackWay(Way):
     """httpd, Tomcat and a PostgreSQL with its files, as targets `web`, `app` and `db`; Tomcat follows the database."""
 
     product = "httpd, tomcat, postgresql"
+    load = ProgramWay.load
     reloaded: ClassVar[Mapping[str, tuple[Value, Value]]] = {}
     restarted: ClassVar[Mapping[str, tuple[Value, Value]]] = {}
     password_variable = "PGPASSWORD"
@@ -363,7 +402,7 @@ def write_program_study(way: ProgramWay | StackWay) -> Path:
     tables = "".join(f"\n[target.{name}]\n{_toml(table)}" for name, table in way.tables().items())
     if isinstance(way, StackWay):
         tables += '\n[stack]\nmemory = "2GiB"\n'
-    text = _STUDY.format(tables=tables)
+    text = _STUDY.format(tables=tables, load=way.load)
     path = way.folder / "one.toml"
     path.write_text(text.replace('pages = ["/"]', 'pages = ["/"]\ntarget = "web"') if "[stack]" in text else text)
     return path

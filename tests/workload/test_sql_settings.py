@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from trimtab.errors import UsageError
+from trimtab.errors import LoadError, UsageError
+from trimtab.records import Endpoint
 from trimtab.workload.pgbench import PgbenchWorkload
 from trimtab.workload.pgbench.settings import parse_settings as parse_pgbench
 from trimtab.workload.sql import SqlWorkload
@@ -163,3 +165,21 @@ def test_pgbench_tables_are_trimtabs_own_unless_a_database_is_named(folder: Path
 def test_wrong_pgbench_tables_are_named(folder: Path, table: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         parse_pgbench(table, folder)
+
+
+@pytest.mark.parametrize(
+    ("table", "what"),
+    [
+        ({"start_state": "rollback"}, 'start_state="rollback"'),
+        ({"start_state": "undo", "undo": "undo.sql"}, 'start_state="undo"'),
+        ({"transaction": True}, "transaction=true"),
+        ({"parameters": {"id": {"type": "column", "table": "t", "column": "k"}}}, 'parameter=id of type="column"'),
+    ],
+)
+def test_what_cassandra_does_not_have_is_refused(folder: Path, table: dict[str, Any], what: str) -> None:
+    there = Endpoint(protocol="cql", host="127.0.0.1", port=1, user="", database="")
+    own = {"database": "d", "files": ["queries/list.sql"], "parameters": {"id": {"type": "int", "low": 1, "high": 9}}}
+    workload = SqlWorkload.from_settings({**own, **table}, directory=folder)
+    with pytest.raises(LoadError, match=re.escape(f"[workload] {what} is not possible on Cassandra")) as caught:
+        workload.prepare(there, lambda text: None)
+    assert caught.value.hint

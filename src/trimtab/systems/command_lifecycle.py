@@ -32,6 +32,7 @@ from trimtab.systems.log import log_bytes, tail
 from trimtab.systems.overlay import LogWords
 from trimtab.systems.placeholder import filled
 from trimtab.systems.progress import LogProgress
+from trimtab.systems.session import LoginRefusedError
 from trimtab.systems.store_probe import STORES, printed_beside, printed_counters, require_service, store_at
 
 __all__ = ["AlwaysThere", "CommandLifecycle"]
@@ -321,7 +322,8 @@ class AlwaysThere:
                 has_stalled, now = recovery.has_stalled(), time.monotonic()
                 if self._has_ended() or (now > deadline and (has_stalled or not recovery.is_under_way())):
                     text = f"{error.message} (waited restart_timeout_s={self.settings.restart_timeout_s:g} at most)"
-                    raise TargetError(text, hint=error.hint) from error
+                    refused = isinstance(error, LoginRefusedError)
+                    raise (LoginRefusedError if refused else TargetError)(text, hint=error.hint) from error
             time.sleep(min(_POLL_MOST_S, max(_POLL_S, (now - began) / 20)))
 
     def _has_ended(self) -> bool:

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from trimtab.errors import TargetError
 from trimtab.records import Endpoint
 from trimtab.redact import remember
+from trimtab.systems.session import LoginRefusedError
 
 if TYPE_CHECKING:
     from trimtab._native import CqlConsole
@@ -69,13 +70,19 @@ def stored_password(user: str) -> str | None:
 def _console(url: str) -> Iterator[CqlConsole]:
     from trimtab._native import Cql, CqlConsole
 
-    parts = urlsplit(url)
-    user, password = cql_user(url)
-    remember(password)
-    host = parts.hostname or "127.0.0.1"
-    # A node alone answers at this level whatever the tables' replication says.
+    there = cql_endpoint(url, {})
+    remember(there.password)
     driver = Cql(
-        host=host, port=parts.port or _PORT, user=user, password=password, settings=[("consistency", "LOCAL_ONE")]
+        host=there.host,
+        port=there.port,
+        user=there.user,
+        password=there.password,
+        # A node alone answers at this level whatever the tables' replication says.
+        settings=[("consistency", "LOCAL_ONE")],
+        tls=there.options.get("sslmode", "disable"),
+        root_certificates=there.options.get("sslrootcert"),
+        certificate=there.options.get("sslcert"),
+        key=there.options.get("sslkey"),
     )
     console = CqlConsole(driver, timeout_s=_TIMEOUT_S)
     try:
@@ -88,13 +95,14 @@ def cql_rows(url: str, statement: str) -> Sequence[Sequence[str | None]]:
     """The rows of one statement as texts.
 
     Raises:
-        TargetError: the node does not answer, or refuses it.
+        LoginRefusedError: it answers, and does not let this user in.
+        TargetError: it does not answer, or refuses the statement.
     """
     try:
         with _console(url) as console:
             return console.rows(statement, timeout_s=_TIMEOUT_S)
     except PermissionError as error:
-        raise TargetError(
+        raise LoginRefusedError(
             f"the node at {url!r} does not let this user in: {error}",
             hint="give the user in url, and its password in ~/.cassandra/credentials, as for cqlsh",
         ) from error

@@ -23,8 +23,8 @@ def literal(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], value: Val
         return entry.words[value]
     if isinstance(value, str):
         return value
-    if not entry.suffix or value in knob.special:
-        return _plain(value)
+    if not entry.suffix or (value in knob.special and value != 0):
+        return _plain(value)  # -1 is a word; 0 is an amount, and Cassandra refuses one without its unit
     amount = value / _ratio(knob, units, entry.suffix)
     return f"{_plain(int(amount) if amount == int(amount) else amount)}{entry.suffix}"
 
@@ -50,8 +50,7 @@ def parse_literal(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], text
 
 def _number(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], text: str) -> Value:
     match = _AMOUNT.fullmatch(text.strip())
-    if unit_ratio(knob.unit)[1] is Dimension.DURATION:
-        units = {**units, "m": "1min"}  # megabytes elsewhere
+    units = _of_dimension(knob, units)
     known = {suffix.casefold(): suffix for suffix in units if _fits(knob, units, suffix)}
     if match is None or not match["suffix"] or match["suffix"].casefold() not in known:
         return knob.parse(text)
@@ -66,7 +65,12 @@ def _ratio(knob: Knob, units: Mapping[str, str], suffix: str) -> float:
     """How many of the knob's unit one of `suffix` is."""
     ratio, dimension = unit_ratio(knob.unit)
     base = "s" if dimension is Dimension.DURATION else "B"
-    return float(parse_value(units[suffix], base)) / float(ratio)
+    return float(parse_value(_of_dimension(knob, units)[suffix], base)) / float(ratio)
+
+
+def _of_dimension(knob: Knob, units: Mapping[str, str]) -> Mapping[str, str]:
+    """Of a duration m is minutes; it is megabytes elsewhere, as in the flags of a Java machine beside it."""
+    return {**units, "m": "1min"} if unit_ratio(knob.unit)[1] is Dimension.DURATION else units
 
 
 def _fits(knob: Knob, units: Mapping[str, str], suffix: str) -> bool:

@@ -216,6 +216,11 @@ class Sentry:
         """Our own change failed: what can be seen now is kept, since the rescue will cover it."""
         self._failure = self._forensics.gather(was_restarting=True)
 
+    def last_words(self) -> str:
+        """Why it is down, by its log, of the environment rather than of a config; "" when it runs, or no line is known."""
+        found = self._forensics.gather()
+        return found.symptoms[-1].text if found.symptoms and not found.is_up else ""
+
     def evidence(self) -> Evidence:
         """Of the last failure."""
         found, self._failure = self._failure, None

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import SecretStr
 
-from trimtab.errors import ApplyError, ForeignChangeError, LockedError, TargetError
+from trimtab.errors import ApplyError, ForeignChangeError, LockedError, RestoreError, TargetError
 from trimtab.host import FileLock
 from trimtab.records import Endpoint, Fault
 from trimtab.space import Config, Knob, RestartClass, Value
@@ -224,7 +224,7 @@ class System(Catalogued[S, R]):
             self._failing(error)
             excerpt = self._reach.log_excerpt(LOG_LINES)
             self._sentry.failed()
-            take_back(self._channel, base, self._sentry.own, always)
+            self._take_back(base, self._sentry.own, always)
             self._sentry.restored()
             self._lock.renew()
             if isinstance(error, LockedError | ForeignChangeError):
@@ -260,7 +260,7 @@ class System(Catalogued[S, R]):
         Raises:
             RestoreError: something of ours still stands; the hint says how to do it by hand.
         """
-        done = take_back(self._channel, snapshot, self._sentry.own if own is None else own, restarts)
+        done = self._take_back(snapshot, self._sentry.own if own is None else own, restarts)
         self._base = snapshot
         self._sentry.restored()
         try:
@@ -270,6 +270,16 @@ class System(Catalogued[S, R]):
         except TargetError:
             pass  # our login was revoked, or the server is down for others to start: the restore holds, and the next change asks
         return done
+
+    def _take_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> Undone:
+        """See `take_back`; of a system that does not come back, its own words of why are told."""
+        try:
+            return take_back(self._channel, snapshot, own, restarts)
+        except RestoreError as error:
+            why = self._sentry.last_words()
+            if not why or why in error.message:
+                raise
+            raise RestoreError(f"{error.message}: {why}", hint=error.hint) from error
 
     @property
     def no_restart(self) -> str:

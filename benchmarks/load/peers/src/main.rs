@@ -1,7 +1,7 @@
 //! One run of the load engine: prepared reads of one row by key, in a closed loop on one thread, with the driver that is asked
-//! for. Arguments: own-postgresql, tokio-postgres, own-mysql or mysql_async; then host (a Unix socket's folder or file, or an
-//! address), port, user, password (`-` for none), database, connections, seconds, and the highest key. Prints the operations,
-//! the seconds and the CPU seconds of the thread as JSON.
+//! for. Arguments: own-postgresql, tokio-postgres, own-mysql, mysql_async, own-cql or scylla; then host (a Unix socket's folder or
+//! file, or an address), port, user, password (`-` for none), database, connections, seconds, and the highest key. Prints the
+//! operations, the seconds and the CPU seconds of the thread as JSON.
 
 mod peers;
 
@@ -9,8 +9,8 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use peers::{MysqlAsync, TokioPostgres};
-use trimtab_load::driver::{Driver, mysql, postgresql};
+use peers::{MysqlAsync, Scylla, TokioPostgres};
+use trimtab_load::driver::{Driver, cql, mysql, postgresql};
 use trimtab_load::engine::{Limits, Load, Plan, Share};
 use trimtab_load::model::{Model, Think};
 use trimtab_load::random::Random;
@@ -121,6 +121,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             measure(&mysql::Mysql::new(access, Arc::from([statement("?")]))?, users, seconds, last)
         }
         "tokio-postgres" => measure(&TokioPostgres::new(&place, statement("$1")), users, seconds, last),
+        "own-cql" => {
+            let access = cql::Access { host, port, user, password, database, ..Default::default() };
+            measure(&cql::Cql::new(access, Arc::from([statement("?")]))?, users, seconds, last)
+        }
+        "scylla" => measure(&Scylla::new(&place, statement("?"), users), users, seconds, last),
         "mysql_async" => measure(&MysqlAsync::new(&place, statement("?")), users, seconds, last),
         _ => Err(format!("{kind} is no driver").into()),
     }

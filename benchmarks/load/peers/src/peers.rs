@@ -1,10 +1,16 @@
 //! The crates that others use, behind the engine's trait: as little around them as that needs.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, pin_mut};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Row, Statement};
+use scylla::client::PoolSize;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::statement::Consistency;
+use scylla::statement::prepared::PreparedStatement;
+use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config, NoTls};
 use trimtab_load::driver::{Driver, ErrorClass, Failure, Session, Uncancellable};
@@ -171,4 +177,75 @@ impl Session for MysqlSession {
     async fn close(self) {
         let _ = self.connection.disconnect().await;
     }
+}
+
+/// One session of as many connections as there are users, who share it: so the crate wants to be used.
+#[derive(Clone)]
+pub(crate) struct Scylla {
+    builder: SessionBuilder,
+    statement: Arc<str>,
+    shared: Arc<OnceCell<ScyllaSession>>,
+}
+
+#[derive(Clone)]
+pub(crate) struct ScyllaSession {
+    session: Arc<scylla::client::session::Session>,
+    statement: PreparedStatement,
+}
+
+impl Scylla {
+    pub(crate) fn new(place: &Place, statement: String, n_users: u32) -> Self {
+        let connections = NonZeroUsize::new(n_users as usize).unwrap_or(NonZeroUsize::MIN);
+        let mut builder = SessionBuilder::new()
+            .known_node(format!("{}:{}", place.host, place.port))
+            .use_keyspace(&place.database, true)
+            .pool_size(PoolSize::PerHost(connections));
+        if let Some(password) = &place.password {
+            builder = builder.user(&place.user, password);
+        }
+        Self { builder, statement: statement.into(), shared: Arc::default() }
+    }
+
+    async fn open(&self) -> Result<ScyllaSession, Failure> {
+        let session = self.builder.build().await.map_err(|error| failure(&error))?;
+        let mut statement = session.prepare(&*self.statement).await.map_err(|error| failure(&error))?;
+        // As the own driver asks.
+        statement.set_consistency(Consistency::Quorum);
+        statement.set_is_idempotent(true);
+        Ok(ScyllaSession { session: Arc::new(session), statement })
+    }
+}
+
+impl Driver for Scylla {
+    type Protocol = Sql;
+    type Session = ScyllaSession;
+
+    async fn connect(&self) -> Result<ScyllaSession, Failure> {
+        self.shared.get_or_try_init(|| self.open()).await.cloned()
+    }
+}
+
+impl Session for ScyllaSession {
+    type Protocol = Sql;
+    type Canceller = Uncancellable;
+
+    async fn run(&mut self, request: &SqlRequest, _: &mut SqlAnswer) -> Result<u64, Failure> {
+        let asked = self.session.execute_unpaged(&self.statement, (key(request),));
+        let result = asked.await.map_err(|error| failure(&error))?.into_rows_result().map_err(|error| failure(&error))?;
+        judged(result.rows_num() as u64, request)
+    }
+
+    async fn reset(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn canceller(&self) -> Option<Uncancellable> {
+        None
+    }
+
+    fn is_lost(&self) -> bool {
+        false
+    }
+
+    async fn close(self) {}
 }

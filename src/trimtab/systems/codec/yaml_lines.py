@@ -7,7 +7,7 @@ lines, and mappings in braces stay as they are and have no addresses.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trimtab.systems.codec.base import CodecError, Entry, unquoted
@@ -50,6 +50,18 @@ class YamlLines(LineCodec):
                 )
         return tuple(found)
 
+    def withdraw(self, text: str, found: str, ours: Mapping[str, Sequence[str]]) -> str:
+        """As any; mappings that were made for what is ours, and are empty now, go too: a program may refuse them."""
+        parts = [address.split(".") for address in ours]
+        made = {".".join(each[:depth]) for each in parts for depth in range(1, len(each))}
+        made -= {key.path for key in _keys(found)}
+        result = super().withdraw(text, found, ours)
+        while (
+            bare := next((key for key in _keys(result) if key.path in made and _is_bare(key, result)), None)
+        ) is not None:
+            result = result[: bare.line.start] + result[bare.line.next_start :]
+        return result
+
     def _line(self, address: str, value: str, text: str) -> str:
         return f"{address}: {value}"
 
@@ -86,6 +98,15 @@ class YamlLines(LineCodec):
             text = self._inserted(text, position, line)
             position += len(text) - before
         return text
+
+
+def _is_bare(key: _Key, text: str) -> bool:
+    """Whether it has no value, and nothing below it but comments."""
+    below = (line.words for line in lines_of(text) if line.start > key.line.start)
+    following = next((words for words in below if words.strip() and not words.lstrip().startswith("#")), "")
+    deeper = len(following) - len(following.lstrip(" ")) > key.indent
+    is_item = following.lstrip().startswith("- ") and len(following) - len(following.lstrip(" ")) == key.indent
+    return key.is_empty and not deeper and not is_item
 
 
 def _keys(text: str) -> Iterator[_Key]:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from trimtab.errors import UsageError
+from trimtab.errors import LoadError, UsageError
 from trimtab.workload.database import check_name
 from trimtab.workload.load_model import LoadModel
 from trimtab.workload.scripts import ScriptText, read_scripts, with_weights
 from trimtab.workload.sql.generators import Generator, parse_generators
 from trimtab.workload.table import Table
 
-__all__ = ["SqlSettings", "StartStateChoice", "parse_settings"]
+__all__ = ["SqlSettings", "StartStateChoice", "parse_settings", "require_possible_in_cql"]
 
 StartStateChoice = Literal["none", "rollback", "template", "undo"]
 
@@ -76,6 +76,23 @@ def parse_settings(settings: Mapping[str, Any], directory: Path) -> SqlSettings:
         operation_timeout_s=table.seconds("operation_timeout", "60s"),
         load=LoadModel.from_settings(settings.get("load", {})),
     )
+
+
+def require_possible_in_cql(settings: SqlSettings) -> None:
+    """Cassandra has no transactions, and columns are sampled in SQL.
+
+    Raises:
+        LoadError: the study wants what is not possible there.
+    """
+    if settings.start_state in ("rollback", "undo"):
+        what, hint = f'start_state="{settings.start_state}"', 'choose start_state = "template" or "none"'
+    elif settings.in_transaction:
+        what, hint = "transaction=true", "leave it out; a script may be a BATCH"
+    elif column := next((name for name, one in settings.generators.items() if one.type == "column"), ""):
+        what, hint = f'parameter={column} of type="column"', 'give its values: type = "int", "text", "choice", ...'
+    else:
+        return
+    raise LoadError(f"[workload] {what} is not possible on Cassandra", hint=hint)
 
 
 def _files(table: Table, directory: Path) -> Sequence[object]:

@@ -11,14 +11,14 @@ from typing import Any, Self
 from trimtab.errors import LoadError, UsageError
 from trimtab.records import Context, DataRights, Endpoint
 from trimtab.workload.base import Preparation, StartState
-from trimtab.workload.engine_run import ScriptPart, check_scripts, script_source
+from trimtab.workload.engine_run import ScriptPart, check_scripts, compile_scripts, script_source
 from trimtab.workload.engine_workload import EngineWorkload
 from trimtab.workload.load_model import LoadModel
 from trimtab.workload.run_database import RunDatabase
 from trimtab.workload.scripts import digest
-from trimtab.workload.server import ServerError, server_of
+from trimtab.workload.server import ServerError, server_of, store_of
 from trimtab.workload.sql.samples import native_generators
-from trimtab.workload.sql.settings import SqlSettings, parse_settings
+from trimtab.workload.sql.settings import SqlSettings, parse_settings, require_possible_in_cql
 
 __all__ = ["SqlWorkload"]
 
@@ -37,7 +37,7 @@ class SqlWorkload(EngineWorkload):
     """
 
     kind = "sql"
-    protocols = ("postgresql", "mysql")
+    protocols = ("postgresql", "mysql", "cql")
     settings: SqlSettings
 
     def __init__(self, settings: SqlSettings) -> None:
@@ -102,11 +102,15 @@ class SqlWorkload(EngineWorkload):
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
         """Checks that the database is there and that the server understands every statement; changes nothing.
 
+        Cassandra is asked that by the connections of the load, which prepare them.
+
         Raises:
             LoadError: it does not; the message names the script and has the server's words.
         """
         self.require_protocol(endpoint)
         there = endpoint.with_database(self.settings.database)
+        if there.protocol == "cql":
+            return self._prepare_cql(there, report)
         server = server_of(there)
         with server.connect() as session:
             size_bytes = server.size_bytes(session, there.database)
@@ -114,6 +118,21 @@ class SqlWorkload(EngineWorkload):
         for name in self._unused():
             report(f"no script uses the parameter {name}")
         return Preparation(0.0, size_bytes, True, "the database is the user's own")
+
+    def _prepare_cql(self, there: Endpoint, report: Callable[[str], None]) -> Preparation:
+        """For a keyspace of the user's."""
+        require_possible_in_cql(self.settings)
+        compile_scripts(self._parts(there), dialect=there.protocol, users=1)
+        store = store_of(there)
+        with store.connect("") as session:
+            if not store.exists(session, there.database):
+                raise LoadError(f"the node has no keyspace={there.database}", hint="name yours: database in [workload]")
+            size_bytes = store.size_bytes(session, there.database)
+        if remark := store.remark():
+            report(remark)
+        for name in self._unused():
+            report(f"no script uses the parameter {name}")
+        return Preparation(0.0, size_bytes, True, "the keyspace is the user's own")
 
     def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
         """The start state as [workload] start_state says; None when nothing has to be done."""
