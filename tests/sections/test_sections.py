@@ -250,11 +250,15 @@ def test_a_slot_with_some_other_bytes_does_no_harm(program: Callable[..., Path],
         rng, made = random.Random(seed), bytearray(whole)
         end = TUNER_OF_FIRST_SLOT + (1200 if seed % 2 else (len(whole) - LOCK_OF_FIRST_SLOT) // N_SLOTS - 100)
         for _ in range(rng.randrange(1, 4)):
-            made[rng.randrange(TUNER_OF_FIRST_SLOT, end)] ^= 1 << rng.randrange(8) if seed % 3 else rng.randrange(1, 256)
+            made[rng.randrange(TUNER_OF_FIRST_SLOT, end)] ^= (
+                1 << rng.randrange(8) if seed % 3 else rng.randrange(1, 256)
+            )
         path.write_bytes(made)
         done = subprocess.run(learn, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, f"{seed}: {done.stdout}{done.stderr}"
-        assert re.fullmatch(r"begins with \d, learnt \d: (section=s is damaged in the file)?\n", done.stdout), done.stdout
+        assert re.fullmatch(r"begins with \d, learnt \d: (section=s is damaged in the file)?\n", done.stdout), (
+            done.stdout
+        )
         said.add("damaged" in done.stdout)
     assert said == {True, False}
 
