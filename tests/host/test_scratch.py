@@ -34,7 +34,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def holder() -> Iterator[tuple["subprocess.Popen[str]", Path]]:
+def holder() -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """A process that holds a folder, and the folder."""
     with subprocess.Popen([sys.executable, "-c", HOLDS], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -21,7 +21,7 @@ _EMPTY_S = 60.0
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A new folder that only this user may enter; gone afterwards, and after a kill with the next one's making or `sweep_scratch`.
+    """A new folder that only this user may enter; gone afterwards, after a kill with the next one or with `sweep_scratch`.
 
     It is locked (flock) while its process lives, so that no other takes it for one that was left.
 
