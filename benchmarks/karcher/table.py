@@ -27,7 +27,7 @@ PUBLISHED = {
 }  # fmt: skip
 """Query -> the seed's speed-up; the others gave it no useful result."""
 _HEAD = (
-    "query", "executions", "default, s", "seed's sections", "our sections, in pairs (95 % interval)",
+    "query", "executions", "default, s", "seed's sections", "our sections, over all executions", "in pairs (95 % interval)",
     "probes of sections", "by query class, over all executions", "in pairs (95 % interval)", "at the end (95 % interval)",
     "pays from", "settings found", "probes",
 )  # fmt: skip
@@ -54,6 +54,7 @@ def _row(query: int, row: Mapping[str, Any]) -> list[str]:
         str(ours["n"]),
         f"{ours['default_ms'] / 1e3:.2f}",
         f"{PUBLISHED[query]:.3f}" if query in PUBLISHED else "–",
+        _ratio(sections["ratio"]),
         _with_interval(sections["pair_ratio"], sections["interval"]),
         f"{sections['probes']} of {sections['sections']}" if "sections" in sections else "–",
         _ratio(ours["ratio"]),
