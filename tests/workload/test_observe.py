@@ -197,6 +197,26 @@ def test_old_servers_count_no_time_and_our_looks_are_not_counted() -> None:
     assert [counters.read(answers) for _ in range(2)] == [Counted(100.0), Counted(99.0)]  # type: ignore[arg-type]
 
 
+class Busy:
+    """A session of a server that counts a statement each millisecond; a question takes as long as it is told."""
+
+    def __init__(self, *took_ms: int) -> None:
+        self.took_ms, self.n = list(took_ms), 0
+
+    def execute(self, statement: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
+        row = (100, self.n) if "histogram" in statement else (self.n, self.n / 1e4)
+        self.n += self.took_ms.pop(0)
+        return [row]
+
+
+@pytest.mark.parametrize("took_ms", [(10, 1, 1, 1), (1, 10, 1, 1), (1, 1, 10, 1), (1, 1, 1, 10)])
+def test_the_distribution_holds_every_statement_that_was_counted(took_ms: tuple[int, ...]) -> None:
+    """A slow first look had counted more than there were times of."""
+    session, counters = Busy(*took_ms), MysqlStatements(has_distribution=True)
+    first, second = counters.read(session), counters.read(session)  # type: ignore[arg-type]
+    assert second.by_us[100] - first.by_us[100] >= second.n - first.n > 0
+
+
 @contextmanager
 def traffic(endpoint: Endpoint) -> Iterator[None]:
     """Somebody who asks the server something all the time; of a table: else no session of PostgreSQL tells of its work."""

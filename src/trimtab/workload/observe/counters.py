@@ -97,12 +97,23 @@ class MysqlStatements:
 
     def __init__(self, *, has_distribution: bool) -> None:
         self._has_distribution = has_distribution
+        self._is_first = True
 
     def read(self, session: Session) -> Counted:
-        """All of them since the server started or was told to forget."""
+        """All of them since the server started or was told to forget.
+
+        Number and distribution are read one after the other. The first look reads the distribution first, later ones last, so
+        that it holds every statement that was counted between two looks.
+        """
+        before = self._distribution(session) if self._is_first else {}
         ((n, busy_s),) = session.execute(self._READ)
+        by_us = before if self._is_first else self._distribution(session)
+        self._is_first = False
+        return Counted(float(n), float(busy_s), by_us)
+
+    def _distribution(self, session: Session) -> dict[int, int]:
         rows = session.execute(self._BUCKETS) if self._has_distribution else []
-        return Counted(float(n), float(busy_s), {max(1, round(us)): int(count) for us, count in rows})
+        return {max(1, round(us)): int(count) for us, count in rows}
 
 
 class MysqlQuestions:
