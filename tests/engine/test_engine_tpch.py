@@ -49,7 +49,10 @@ def test_every_query_has_its_answer(session: Session, inside: str) -> None:
     right = answers(session, "off", 1)
     session.rows(f"SET trimtab.inside = {inside}")
     assert answers(session, "tune", N) == right
-    (probes,) = session.rows("SELECT coalesce(sum(probes), 0) FROM trimtab_sections")
+    (classes,) = session.rows("SELECT count(*), coalesce(sum(probes), 0) FROM trimtab_sections WHERE calls > 3")
     (sections,) = session.rows("SELECT coalesce(sum(sections), 0), count(*) FROM trimtab_inside")
-    assert (probes[0] > 0) == (inside != "alone")
+    if inside == "alone":
+        assert classes[1] == 0
+    else:  # how many of them are probed depends on how even their times are
+        assert classes[0] > len(QUERIES) / 2
     assert (sections[0] > 100) == (inside != "off"), sections

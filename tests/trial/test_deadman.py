@@ -113,16 +113,20 @@ def test_its_first_word_counts_whoever_reads_it(entry: Entry, monkeypatch: pytes
         deadman.stop()
 
 
-def test_no_change_is_made_before_it_watches(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
-    deadman = DeadMan.start(entry)
-    os.kill(deadman.pid, signal.SIGSTOP)  # its interpreter takes longer to start than this
+def test_no_change_is_made_before_it_watches(entry: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go, slow = tmp_path / "go", tmp_path / "slow-python"
+    slow.write_text(f'#!/bin/sh\nwhile [ ! -e {go} ]; do sleep 0.02; done\nexec {sys.executable} "$@"\n')
+    slow.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", str(slow))
+        deadman = DeadMan.start(entry)
     monkeypatch.setattr("trimtab.trial.deadman._READY_S", 0.3)
     done: list[str] = []
     try:
         with pytest.raises(TargetError, match="the dead-man process does not run: exit_code=None"):
             deadman.guard(lambda: done.append("too early"))
         assert done == []
-        os.kill(deadman.pid, signal.SIGCONT)
+        go.touch()
         wait_for_word(deadman)
         deadman.guard(lambda: done.append("watched"))
         assert done == ["watched"]
