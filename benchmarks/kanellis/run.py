@@ -1,10 +1,10 @@
-"""How many knobs are needed? The experiment of Kanellis et al. (HotStorage 2020) on YCSB A and B, with 50 samples, not 25,000.
+"""How many knobs are needed? The experiment of Kanellis et al. (HotStorage 2020) on YCSB A and B, with 40 samples, not 25,000.
 
-    python benchmarks/kanellis/run.py [--system cassandra] [--workload A] [--samples 50] [--trials 8] [--rounds 4] [--quick]
+    python benchmarks/kanellis/run.py [--system cassandra] [--workload A] [--samples 40] [--trials 8] [--rounds 4] [--quick]
 
 For each system and workload, which is a row of the results: a Latin hypercube over 30 knobs, ranks by a random forest with their
 intervals, then searches over the first 3, 5 and 8 knobs and over all 30, and last the best config of each in turns with the
-settings as found. Run it alone on the machine. By what single runs cost, two quiet cores need about 25 minutes for a row of
+settings as found. Run it alone on the machine. By what single runs cost, two quiet cores need about 22 minutes for a row of
 PostgreSQL and an hour for one of Cassandra; half of that are the samples. Each row is written to results.json when it is ready.
 Every step is a study of the history: Ctrl-C stops it, and the same command goes on, so that a row may be made in pieces, too:
 `timeout --signal=INT 55m python ...`.
@@ -173,7 +173,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--system", action="append", choices=SYSTEMS, help="default: both")
     parser.add_argument("--workload", action="append", choices=WORKLOADS, help="default: both")
-    parser.add_argument("--samples", type=int, default=50, help="of the Latin hypercube, 8 or more")
+    parser.add_argument("--samples", type=int, default=40, help="of the Latin hypercube, 8 or more")
     parser.add_argument("--trials", type=int, default=8, help="of each search")
     parser.add_argument("--rounds", type=int, default=4, help="runs of each config in turns, 2 or more")
     parser.add_argument("--results", type=Path, default=HERE / "results.json")

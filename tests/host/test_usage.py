@@ -52,6 +52,28 @@ def test_a_child_that_takes_memory_is_seen() -> None:
     assert mine.memory_bytes > childs.memory_bytes
 
 
+def test_memory_that_is_mapped_several_times_counts_once() -> None:
+    """As the heap of ZGC: the kernel counts a page for each place where it is mapped."""
+    code = (
+        "import mmap, os\n"
+        "file = os.memfd_create('heap'); os.ftruncate(file, 48 << 20)\n"
+        "views = [mmap.mmap(file, 48 << 20) for _ in range(3)]\n"
+        "other = mmap.mmap(-1, 16 << 20); other.write(b'1' * (16 << 20))\n"
+        "for view in views: view.write(b'1' * (48 << 20))\n"
+        "print(flush=True); input()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        use = process_use(child.pid)
+        kernels = Path(f"/proc/{child.pid}/status").read_text(encoding="utf-8")
+        child.communicate(b"\n")
+    assert use is not None
+    (shared,) = (int(line.split()[1]) for line in kernels.splitlines() if line.startswith("RssShmem"))
+    assert shared * KIB >= (3 * 48 + 16) * MIB
+    assert (48 + 16) * MIB <= use.memory_bytes < 110 * MIB
+
+
 def test_files_of_the_kernel(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     assert available_memory_bytes(tmp_path) is None

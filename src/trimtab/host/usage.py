@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +27,8 @@ __all__ = [
 ]
 
 _KIB = 1024
+_BLOCK = 512
+"""Bytes of a block of `st_blocks`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +37,7 @@ class ProcessUse:
 
     Attributes:
         memory_bytes: anonymous memory of all of them, and the shared memory of the one that uses most of it: shared
-            buffers count once.
+            buffers count once, and so does a heap that its process maps several times, as that of ZGC.
         swap_bytes: of their memory, what lies in swap.
     """
 
@@ -62,14 +66,49 @@ class VolumeUse:
 
 def process_use(pid: int, root: Path = Path("/")) -> ProcessUse | None:
     """What `pid` and its descendants use; None when it is gone or may not be seen."""
-    rows = [row for row in (_status(root, each) for each in _family(root, pid)) if row]
+    rows = {each: row for each in _family(root, pid) if (row := _status(root, each))}
     if not rows:
         return None
-    shared = max(row.get("RssShmem", 0) + row.get("HugetlbPages", 0) for row in rows)
+    shared = {each: row.get("RssShmem", 0) + row.get("HugetlbPages", 0) for each, row in rows.items()}
+    largest = max(shared, key=lambda each: shared[each])
     return ProcessUse(
-        memory_bytes=sum(row.get("RssAnon", 0) for row in rows) + shared,
-        swap_bytes=sum(row.get("VmSwap", 0) for row in rows),
+        memory_bytes=sum(row.get("RssAnon", 0) for row in rows.values())
+        + _counted_once(root, largest, shared[largest]),
+        swap_bytes=sum(row.get("VmSwap", 0) for row in rows.values()),
     )
+
+
+def _counted_once(root: Path, pid: int, shared_bytes: int) -> int:
+    """Shared memory of a process without what the kernel counts again for each place where the process maps the same part of a
+    file in memory: what such files hold, and at most the size of all else that is shared."""
+    if not shared_bytes:
+        return 0
+    starts: Counter[tuple[str, str]] = Counter()
+    lengths: Counter[str] = Counter()
+    for line in _text(root / f"proc/{pid}/maps").splitlines():
+        place, rights, offset, _, inode = line.split()[:5]
+        if rights.endswith("s"):
+            low, _, high = place.partition("-")
+            starts[inode, offset] += 1
+            lengths[inode] += int(high, 16) - int(low, 16)
+    repeated = {inode for (inode, _), n in starts.items() if n > 1 and inode != "0"}
+    if not repeated:
+        return shared_bytes
+    held = _held_bytes(root / f"proc/{pid}/fd", repeated)
+    others = sum(length for inode, length in lengths.items() if inode not in held)
+    return min(shared_bytes, sum(held.values()) + others)
+
+
+def _held_bytes(folder: Path, inodes: Collection[str]) -> dict[str, int]:
+    """Inode -> allocated bytes of those files that are open in `folder`, which is a process's."""
+    found = {}
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                status = entry.stat()
+                if str(status.st_ino) in inodes:
+                    found[str(status.st_ino)] = status.st_blocks * _BLOCK
+    return found
 
 
 def _family(root: Path, pid: int) -> Iterator[int]:
@@ -155,6 +194,6 @@ def folder_bytes(folders: Iterable[Path]) -> int:
 
 def _allocated(entry: os.DirEntry[str]) -> int:
     try:
-        return entry.stat(follow_symlinks=False).st_blocks * 512
+        return entry.stat(follow_symlinks=False).st_blocks * _BLOCK
     except OSError:
         return 0
