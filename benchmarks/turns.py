@@ -41,8 +41,8 @@ class StoppedError(Exception):
 def in_turns(configs: Mapping[str, Config], n_rounds: int) -> Callable[[Scorer], Steps[dict[str, list[float]]]]:
     """The flow that measures all configs in each round: values of the objective by name.
 
-    Each round begins with another config, and none is measured twice in a row: without a restart between them, a Java machine
-    would be warmer in the second run. Configs that are the same are measured once a round, and have the same values.
+    Each round begins with another config, and none is measured twice in a row, so that each run comes after the same restart.
+    Configs that are the same are measured once a round, and have the same values.
     """
     names: dict[Config, str] = {}
     for name, config in configs.items():

@@ -5,7 +5,8 @@
 For each system and workload, which is a row of the results: a Latin hypercube over 30 knobs, ranks by a random forest with their
 intervals, then searches over the first 3, 5 and 8 knobs and over all 30, and last the best config of each in turns with the
 settings as found. Run it alone on the machine. By what single runs cost, two quiet cores need about 22 minutes for a row of
-PostgreSQL and an hour for one of Cassandra; half of that are the samples. Each row is written to results.json when it is ready.
+PostgreSQL and an hour and a half for one of Cassandra; two fifths of that are the samples. Each row is written to results.json
+when it is ready.
 Every step is a study of the history: Ctrl-C stops it, and the same command goes on, so that a row may be made in pieces, too:
 `timeout --signal=INT 55m python ...`.
 Afterwards benchmarks/kanellis/table.py writes the page of the docs, and
@@ -23,9 +24,8 @@ What keeps the row short, and what it costs:
 - A search proves nothing and drops no needless settings: the configs that are compared are measured anew, in turns.
 - The baseline is measured before every ten samples, and twice in a search. Every run of it follows a run of another config, so
   that it comes after a restart as the trials do.
-- A trial measures 6 seconds; on Cassandra at the same age of the Java machine, from 8 seconds of load on, in which it is still
-  getting faster. The turns, on which the shares rest, warm up and measure longer. Four rounds leave intervals of a few per cent:
-  the table shows them.
+- A trial measures 6 seconds; on Cassandra after all that the load runs is compiled, which takes half a minute. The turns, on
+  which the shares rest, measure longer. Four rounds leave intervals of a few per cent: the table shows them.
 - The tables have 50,000 records: a copy is made before each run, and its time counts.
 """
 
@@ -59,8 +59,8 @@ _NEAR = 0.01
 _EVERY_SAMPLES = 10
 """Samples between two runs of the baseline; of a search it is half of its trials."""
 
-_TURNS = {"cassandra": ("15s", "10s"), "postgresql": ("5s", "10s")}
-"""Warm-up and window of a run in turns."""
+_TURNS = {"cassandra": ("2s", "90s", "10s"), "postgresql": ("5s", "5s", "10s")}
+"""Shortest and longest warm-up and window of a run in turns."""
 
 _QUICK = {"window": "2s", "window_max": "2s", "warmup_floor": "1s", "warmup_cap": "1s"}
 
@@ -93,13 +93,9 @@ def search_of(file: StudyFile, knobs: Sequence[str], former: Sequence[str], opti
 
 def turns_of(file: StudyFile, system: str, options: argparse.Namespace) -> StudyFile:
     """The study file of the comparison: its runs warm up and measure longer."""
-    warmup, window = _TURNS[system]
-    longer = {"window": window, "window_max": window, "warmup_floor": warmup, "warmup_cap": warmup}
-    target = file.target
-    if "warmup_floor" in target["db"]:
-        target = {"db": {**target["db"], "warmup_floor": warmup}}
-    measure = file.measure if options.quick else _changed(file.measure, **longer)
-    return file.model_copy(update={"measure": measure, "target": target})
+    floor, cap, window = _TURNS[system]
+    longer = {"window": window, "window_max": window, "warmup_floor": floor, "warmup_cap": cap}
+    return file if options.quick else file.model_copy(update={"measure": _changed(file.measure, **longer)})
 
 
 def _changed(table: Any, **values: Any) -> Any:

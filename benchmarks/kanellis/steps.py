@@ -1,7 +1,7 @@
 """The steps of the experiment as flows that prove nothing: samples of a design, and a search. Each is a study of the history.
 
-Both measure the baseline in turns with other configs, never twice in a row. Between two runs of one config nothing is restarted;
-a Java machine is warmer in the second of them, and the trials, each of which comes after a restart, would be compared with that.
+Both measure the baseline in turns with other configs, never twice in a row. Between two runs of one config nothing is restarted,
+and the trials, each of which comes after a restart, are compared with a baseline that does, too.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def test_the_study_files_of_each_step(modules: Any, system: str) -> None:
     assert search.fingerprint != file.fingerprint
     turns = run.turns_of(file, system, OPTIONS)
     assert turns.measure.window == "10s"
-    assert turns.target["db"].get("warmup_floor") == ("15s" if system == "cassandra" else None)
+    assert turns.measure.warmup_cap == ("90s" if system == "cassandra" else "5s")
 
 
 def test_the_best_of_the_trials_of_several_studies(modules: Any) -> None:

@@ -122,6 +122,25 @@ class TestNode(TableChecks, CqlChecks):
         taken = node.memory(Context("", clients=16)).total({})
         assert (512 << 20) < taken < (2 << 30)
 
+    def test_filters_and_places_of_blocks_count_in_its_memory(self, node: Any) -> None:
+        """As far as there are data; what a node with a thousand million rows would say is only counted with."""
+        model = node.memory(Context("", clients=16))
+        assert {"partitions", "data_mb", "other_nodes"} <= set(model.constants)
+        assert model.constants["other_nodes"] == 0
+        large = replace(model, constants={**model.constants, "partitions": 1e9, "data_mb": 1e6})
+        found, few = large.use({}), large.use({"table_bloom_filter_fp_chance": 0.1, "table_chunk_length": "64"})
+        assert (found["filters"], few["filters"]) == (1.25e9, 0.75e9)
+        assert (found["blocks"], few["blocks"]) == (1e6 * 1024, 1e6 * 512)
+        none = large.use({"table_bloom_filter_fp_chance": 1, "table_compression": "none"})
+        assert (none["filters"], none["blocks"]) == (0, 0)
+
+    def test_it_shows_what_it_compiles(self, node: Any) -> None:
+        assert node.compiles
+        assert node.compile_s() > 0.5
+        assert node.warmup_floor_s == 0
+        lines = {name: text for name, _, text in node.doctor()}
+        assert lines["warm-up"].startswith("until what the load runs is compiled after each restart")
+
     def test_data_are_made_once_and_copied_for_each_run(self, endpoint: Endpoint) -> None:
         workload = ycsb("A", records=RECORDS + 1)
         assert not workload.prepare(endpoint, quiet).was_cached

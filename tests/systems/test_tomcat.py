@@ -258,7 +258,7 @@ def test_java_needs_half_a_minute_of_load_after_a_restart(tmp_path: Path) -> Non
         return target.warmup_floor_s
 
     assert floor("tomcat") == 30, "as its facet says"
-    assert floor("cassandra") == 10, "as it says itself"
+    assert floor("cassandra") == 60, "as it says itself"
     assert floor("httpd") == 0
     assert floor("tomcat", warmup_floor="2m") == 120
 

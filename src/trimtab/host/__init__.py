@@ -33,6 +33,7 @@ from trimtab.host.usage import (
     oom_kills,
     process_use,
     swapped_bytes,
+    thread_cpu_s,
     volume_uses,
 )
 
@@ -77,6 +78,7 @@ __all__ = [
     "swapped_bytes",
     "sweep_scratch",
     "sync_folder",
+    "thread_cpu_s",
     "volume_uses",
     "works_in",
 ]

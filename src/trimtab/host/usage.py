@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ __all__ = [
     "oom_kills",
     "process_use",
     "swapped_bytes",
+    "thread_cpu_s",
     "volume_uses",
 ]
 
@@ -109,6 +110,21 @@ def _held_bytes(folder: Path, inodes: Collection[str]) -> dict[str, int]:
                 if str(status.st_ino) in inodes:
                     found[str(status.st_ino)] = status.st_blocks * _BLOCK
     return found
+
+
+def thread_cpu_s(pid: int, names: Sequence[str], root: Path = Path("/")) -> float | None:
+    """CPU seconds of those threads of a process whose names begin with one of `names`; None when it is gone or may not be seen.
+
+    Threads that have ended do not count.
+    """
+    ticks, n_seen = 0, 0
+    with suppress(OSError), os.scandir(root / f"proc/{pid}/task") as entries:
+        for entry in entries:
+            head, _, rest = _text(Path(entry.path) / "stat").rpartition(")")
+            n_seen += bool(rest)
+            if head.partition("(")[2].startswith(tuple(names)):
+                ticks += sum(map(int, rest.split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK") if n_seen else None
 
 
 def _family(root: Path, pid: int) -> Iterator[int]:

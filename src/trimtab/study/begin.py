@@ -78,7 +78,7 @@ def require_enough_time(file: StudyFile, n_contexts: int = 1) -> None:
 
     By the shortest that runs can be; what a server takes to restart comes on top.
     """
-    seconds, plan = file.budget.seconds, plan_of(file)
+    seconds, plan = file.budget.seconds, plan_of(file, compiles=True)
     n_runs = (N_BASELINE_FIRST + 1 + 2 * file.proof.min_pairs) * n_contexts
     needed_s = n_runs * (plan.warmup_floor_s + plan.window_s)
     if seconds is not None and seconds < needed_s:

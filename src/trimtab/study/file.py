@@ -79,11 +79,10 @@ class MeasureTable(_Table):
 
     window: str = Field("10s", description="shortest measuring window")
     window_max: str = Field("20s", description="longest measuring window")
-    precision: float = Field(
-        0.03, gt=0, lt=1, description="target half width of the 95 % interval, relative to the value"
-    )
+    precision: float = Field(0.03, gt=0, lt=1, description="half width of the 95 % interval, as a share of the value")
     warmup_floor: str = Field("2s", description="shortest warm-up; a target may need a longer one after its restart")
-    warmup_cap: str = Field("15s", description="longest warm-up, if throughput does not become steady")
+    warmup_cap: str | None = Field(None, description='longest warm-up, if throughput does not become steady; default: "15s", '
+                                   'and "90s" for a target that compiles what it runs, as Java does')  # fmt: skip
     max_error_rate: float = Field(0.01, ge=0, lt=1, description="share of failed operations that invalidates a trial")
 
 
@@ -291,6 +290,7 @@ class StudyFile(BaseModel):
             data["search"].pop("plays")  # likewise
         if data["search"]["passes"] == "one":
             data["search"].pop("passes")  # likewise
+        data["measure"]["warmup_cap"] = data["measure"]["warmup_cap"] or "15s"  # the default that there was for all
         data.pop("guard")
         if self.stack is None:
             data.pop("stack")  # as in files of one target
@@ -391,7 +391,7 @@ def load_study_file(path: Path) -> StudyFile:
                 hint='add kind = "postgresql" or kind = "tpch"',
             )
     check_targets(file.target, file.workload, file.stack)
-    _ = file.objective, file.budget, plan_of(file), file.guard.limits, file.guard.regression_budget_s
+    _ = file.objective, file.budget, plan_of(file, compiles=True), file.guard.limits, file.guard.regression_budget_s
     if file.search.ranks is not None and file.search.prune == "off":
         raise UsageError(
             f"search.ranks={file.search.ranks!r} has no effect while search.prune is off",
@@ -422,20 +422,20 @@ def guarding_of(file: StudyFile, state_dir: Path) -> Guarding:
     return Guarding(file.guard.limits, state_dir / "stop" if name is None else file.directory / name)
 
 
-def plan_of(file: StudyFile) -> MeasurePlan:
-    """The [measure] table as a plan.
+def plan_of(file: StudyFile, *, compiles: bool = False) -> MeasurePlan:
+    """The [measure] table as a plan; `compiles`: for a target that compiles what it runs often.
 
     Raises:
         UsageError: a duration that cannot be read, or longest below shortest.
     """
     table = file.measure
-    seconds = {
-        key: parse_duration(getattr(table, key)) for key in ("window", "window_max", "warmup_floor", "warmup_cap")
-    }
+    texts = {key: getattr(table, key) for key in ("window", "window_max", "warmup_floor")}
+    texts["warmup_cap"] = table.warmup_cap if table.warmup_cap is not None else "90s" if compiles else "15s"
+    seconds = {key: parse_duration(text) for key, text in texts.items()}
     for low, high in (("window", "window_max"), ("warmup_floor", "warmup_cap")):
         if seconds[low] > seconds[high]:
             raise UsageError(
-                f"measure.{low}={getattr(table, low)!r} is above measure.{high}={getattr(table, high)!r}",
+                f"measure.{low}={texts[low]!r} is above measure.{high}={texts[high]!r}",
                 hint=f"raise {high}",
             )
     if seconds["window"] < 1:

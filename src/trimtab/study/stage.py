@@ -15,7 +15,7 @@ from trimtab.space import Config, Constraint, Knob, KnobKind, Space, Value, base
 from trimtab.space.expression import names_in, parse
 from trimtab.study.deploy import with_application
 from trimtab.study.file import StackTable, StudyFile, plan_of
-from trimtab.systems import KnobState, Stack, Target, Tier
+from trimtab.systems import CompilingTarget, KnobState, Stack, Target, Tier
 from trimtab.trial import MeasurePlan
 from trimtab.units import format_value, parse_value
 from trimtab.workload import CycledWorkload, Workload
@@ -201,10 +201,14 @@ def open_stage(file: StudyFile, state_dir: Path) -> Iterator[Stage]:
             baseline=baseline,
             advice=space.repair(space.canonical(baseline.replace(known))),
             machine=stack.machine(),
-            plan=plan_of(file),
+            plan=plan_of(file, compiles=any(_compiles(tier.target) for tier in stack.tiers)),
         )
     finally:
         stack.close()
+
+
+def _compiles(target: Target) -> bool:
+    return isinstance(target, CompilingTarget) and target.compiles
 
 
 def _space(

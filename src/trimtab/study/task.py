@@ -8,10 +8,13 @@ from trimtab.flow import ProofOptions, SearchOptions, Task
 from trimtab.search import RestartCost
 from trimtab.space import RestartClass
 from trimtab.study.stage import Stage
-from trimtab.systems import WarmingTarget
+from trimtab.systems import CompilingTarget, WarmingTarget
 from trimtab.workload import CycledWorkload
 
 __all__ = ["task_of"]
+
+_COMPILES_S = 25.0
+"""About what Java needs until it has compiled what a load runs: 26 s for Cassandra on two cores."""
 
 
 def task_of(stage: Stage) -> Task:
@@ -54,6 +57,8 @@ def _slow_restarts(stage: Stage) -> Iterator[RestartCost]:
     plan, knobs = stage.plan, stage.space.knobs
     for tier in stage.stack.tiers:
         floor_s = tier.target.warmup_floor_s if isinstance(tier.target, WarmingTarget) else 0.0
+        if isinstance(tier.target, CompilingTarget) and tier.target.compiles:
+            floor_s = max(floor_s, _COMPILES_S)
         more_s = min(floor_s, plan.warmup_cap_s) - plan.warmup_floor_s
         late = {name for name, knob in knobs.items() if knob.restart is not RestartClass.RELOAD}
         mine = frozenset(name for name in late if name.startswith(tier.prefix))

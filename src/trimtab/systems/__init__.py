@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         always,
     )
     from trimtab.systems.capabilities import (
+        CompilingTarget,
         CountingTarget,
         DiscoverableTarget,
         Disturbance,
@@ -44,8 +45,8 @@ else:
         __name__,
         {
             "base": "Applied KnobState Own Restarts Snapshot Target Undone always",
-            "capabilities": "CountingTarget DiscoverableTarget Disturbance Evidence ForensicTarget FoundServer GrantingTarget"
-            " PlayingTarget RestartableTarget SelfTuningTarget Symptom Vitals WarmingTarget Watchable",
+            "capabilities": "CompilingTarget CountingTarget DiscoverableTarget Disturbance Evidence ForensicTarget FoundServer"
+            " GrantingTarget PlayingTarget RestartableTarget SelfTuningTarget Symptom Vitals WarmingTarget Watchable",
             "follow": "stale",
             "gate": "check_harmless require_open",
             "memory": "MemoryModel",
@@ -57,6 +58,7 @@ else:
 
 __all__ = [
     "Applied",
+    "CompilingTarget",
     "CountingTarget",
     "DiscoverableTarget",
     "Disturbance",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from trimtab.systems.base import Snapshot
 
 __all__ = [
+    "CompilingTarget",
     "CountingTarget",
     "DiscoverableTarget",
     "Disturbance",
@@ -104,6 +105,19 @@ class WarmingTarget(Protocol):
 
     @property
     def warmup_floor_s(self) -> float: ...
+
+
+@runtime_checkable
+class CompilingTarget(Protocol):
+    """A target that compiles what it runs often, in threads of its own, as Java does.
+
+    * `compiles`: whether it does at all.
+    * `compile_s()`: CPU seconds that these threads have used; None where they cannot be seen. Cheap enough for twice a second.
+    """
+
+    @property
+    def compiles(self) -> bool: ...
+    def compile_s(self) -> float | None: ...
 
 
 @runtime_checkable

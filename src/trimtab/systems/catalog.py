@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -162,6 +162,7 @@ class Catalog(Overlay[CatalogKnob]):
         lifecycle: how such a system is usually run.
         embedded: version -> how a private one is made.
         facets: catalogues of what it runs in, such as its Java machine: their knobs are its own.
+        facts: name -> command that prints a number which the memory terms may speak of, such as the size of the data.
         play: what an expert would try, and when (see `trimtab.systems.plays`).
     """
 
@@ -171,6 +172,7 @@ class Catalog(Overlay[CatalogKnob]):
     lifecycle: LifecycleTable = LifecycleTable()
     embedded: dict[str, EmbeddedTable] = Field(default_factory=dict)
     facets: tuple[str, ...] = ()
+    facts: dict[str, str] = Field(default_factory=dict)
     play: dict[str, PlayEntry] = Field(default_factory=dict)
 
     def channel_of(self, name: str) -> str:
@@ -195,8 +197,12 @@ class Catalog(Overlay[CatalogKnob]):
         yield from self._template_faults()
         yield from self._unit_faults()
         yield from self._lifecycle_faults()
-        for name, text in (*((each.name or each.text, each.text) for each in self.constraint), *self.memory.items()):
-            yield from self._text_faults(name, text)
+        for each in self.constraint:
+            yield from self._text_faults(each.name or each.text, each.text, (*BOUNDS, "clients"))
+        for name, text in self.memory.items():
+            yield from self._text_faults(name, text, (*BOUNDS, "clients", *self.facts))
+        for name in self.facts.keys() & {*self.knob, *BOUNDS, "clients"}:
+            yield f"[facts] {name}: a knob or another fact has that name", "give it another name"
         yield from self._advice_faults()
         locked = {name for name, knob in self.knob.items() if knob.safety is not SafetyClass.PERFORMANCE}
         yield from play_faults(self.play, self.knob.keys(), locked, _UNKNOWN_FACTS)
@@ -305,16 +311,16 @@ class Catalog(Overlay[CatalogKnob]):
                     f'add {knob.suffix} = "1MB" or so to [units]',
                 )
 
-    def _text_faults(self, name: str, text: str) -> Iterator[tuple[str, str]]:
+    def _text_faults(self, name: str, text: str, facts: Sequence[str]) -> Iterator[tuple[str, str]]:
         try:
             tree = parse(text)
-            types = {each: constant_type(0.0) for each in (*BOUNDS, "clients")}
+            types = {each: constant_type(0.0) for each in facts}
             types |= {each: constant_type("" if self.knob[each].choices else 0.0) for each in self.knob}
             unknown = [each.name for each in names_in(tree) if each.name not in types]
             if unknown:
                 yield (
                     f"{name!r} names {unknown[0]!r}, which is not a knob",
-                    f"use knobs, or one of: {', '.join(BOUNDS)}, clients",
+                    f"use knobs, or one of: {', '.join(facts)}",
                 )
                 return
             check(tree, types, text)

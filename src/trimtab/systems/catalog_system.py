@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from trimtab.errors import UsageError
-from trimtab.host import FileCopy, machine_mark
+from trimtab.host import FileCopy, machine_mark, thread_cpu_s
 from trimtab.records import Context, Endpoint, Play
 from trimtab.space import Config, Knob, RestartClass, SafetyClass, Value
 from trimtab.systems.account import cache_root
@@ -302,9 +302,28 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         mine = {name: values.get(name, self._example_knob(name).default) for name in self._knobs_of(channel)}
         return self._files.texts_for(channel, mine, inactive(mine, values, self._example_knob))
 
+    def _memory_facts(self) -> Mapping[str, float]:
+        return self._says.facts()
+
     def counters(self) -> Mapping[str, float]:
         """What it counts of its own work, where a command tells."""
         return self._reach.counters()
+
+    @property
+    def warmup_floor_s(self) -> float:
+        """See `WarmingTarget`; what it compiles shows better than any time that is right for another machine."""
+        is_shown = self.settings.warmup_floor is None and self.compile_s() is not None
+        return 0.0 if is_shown else super().warmup_floor_s
+
+    @property
+    def compiles(self) -> bool:
+        """See `CompilingTarget`."""
+        return bool(self.catalog.compilers)
+
+    def compile_s(self) -> float | None:
+        """See `CompilingTarget`."""
+        pid = self._reach.pid
+        return thread_cpu_s(pid, self.catalog.compilers) if self.compiles and pid is not None else None
 
     def notes(self) -> tuple[str, ...]:
         """What people should know before tuning starts."""
@@ -363,11 +382,12 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             lines.append(restart_line(self._reach.no_restart))
         if self._reach.start_s is not None:
             lines.append(("start", True, f"{self._reach.start_s:.1f} s from its start to its first answer"))
-        if self.warmup_floor_s:
-            text = (
-                f"{format_duration(self.warmup_floor_s)} of load after each restart, or as long as [measure] warmup_cap"
-            )
-            lines.append(("warm-up", True, text))
+        if self.warmup_floor_s or self.compiles:
+            least = f"{format_duration(self.warmup_floor_s)} of load" if self.warmup_floor_s else ""
+            compiled = "what the load runs is compiled" if self.compile_s() is not None else ""
+            until = " and until ".join(filter(None, (least, compiled)))
+            text = f"{until} after each restart, or as long as [measure] warmup_cap"
+            lines.append(("warm-up", True, text if least else f"until {text}"))
         if self.catalog.memory:
             lines += self._memory_lines(states)
         return (*lines, *disk_lines(self._reach.host, self._reach.folder), knob_line(states))

@@ -192,8 +192,12 @@ class Catalogued(ABC, Generic[S, R]):
         """What the settings take of its host's memory, over the values as found."""
         return self._memory_of(self._states_as_found(), context)
 
+    def _memory_facts(self) -> Mapping[str, float]:
+        """What the memory terms may refer to beside the bounds."""
+        return {}
+
     def _memory_of(self, states: Mapping[str, KnobState], context: Context) -> MemoryModel:
-        facts = {**self._bounds(states), "clients": float(context.clients)}
+        facts = {**self._bounds(states), **self._memory_facts(), "clients": float(context.clients)}
         model = memory_of(self.catalog, states, facts, budget_bytes=self.budget_bytes)
         return replace(model, host=self.host_name)
 
@@ -213,6 +217,7 @@ class Catalogued(ABC, Generic[S, R]):
         facts = {**self._bounds(states), "clients": 1.0}
         check_rules(self.catalog, config, states, facts)
         self._check(config, states)
+        facts = {**facts, **self._memory_facts()}
         check_memory(config, memory_of(self.catalog, states, facts, budget_bytes=self._room_bytes))
 
     def _memory_lines(self, states: Mapping[str, KnobState]) -> list[Line]:

@@ -12,7 +12,7 @@ from trimtab.errors import UsageError
 __all__ = ["facet_names", "with_facets"]
 
 _TABLES = ("knob", "memory", "advice", "units", "play")
-_WORDS = ("warmup_floor",)
+_WORDS = ("warmup_floor", "compilers")
 _LISTS = ("orders", "constraint", "advice_when", "shrinks")
 
 

@@ -197,6 +197,7 @@ class Overlay(BaseModel, Generic[K]):
         log: see `LogWords`.
         warmup_floor: shortest load after a restart, "30s", before such a system is as fast as it will be; "" where a load that is
             steady says so.
+        compilers: how the names of the threads begin in which such a system compiles what it runs often; () where it does not.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -214,6 +215,7 @@ class Overlay(BaseModel, Generic[K]):
     shrinks: tuple[str, ...] = ()
     log: LogWords = LogWords()
     warmup_floor: str = ""
+    compilers: tuple[str, ...] = ()
 
     @field_validator("warmup_floor")
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from trimtab.systems.catalog import Catalog
 from trimtab.systems.codec import CodecError
 from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.command_settings import CommandSettings
-from trimtab.systems.cql import cql_settings, is_cql
+from trimtab.systems.cql import cql_rows, cql_settings, is_cql
 from trimtab.systems.dump import printed_values
 from trimtab.systems.file_channel import FileChannel
 
@@ -66,6 +67,23 @@ class OwnWords:
             return ""
         features = self._told("features", self._settings.features, is_lasting=True)
         return "" if entry.needs in features else f"it needs {entry.needs!r}, which this program does not have"
+
+    def facts(self) -> Mapping[str, float]:
+        """The facts of the catalogue that the program tells now; none while it does not run.
+
+        Raises:
+            TargetError: a command fails, or prints no number.
+        """
+        if not self._catalog.facts or not self._reach.is_up():
+            return {}
+        return {name: _number(name, self._fact(name, command)) for name, command in self._catalog.facts.items()}
+
+    def _fact(self, name: str, command: str) -> str:
+        if not is_cql(filled := self._reach.filled(command)):
+            return self._printed(f"[facts] {name}", command)
+        url, _, statement = filled.partition(" ")
+        rows = cql_rows(url, statement)
+        return (rows[0][0] if rows and rows[0] else None) or "0"
 
     def _told(self, key: str, command: str, *, is_lasting: bool) -> str:
         """What a command prints, asked once in the life of a process where that cannot change in it."""
@@ -126,6 +144,19 @@ class OwnWords:
                 hint="nothing was changed",
                 fault=Fault.CONFIG,
             )
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number >= 0):
+        raise TargetError(
+            f"[facts] {name} printed {text.strip()[:100]!r}, expected a number from 0",
+            hint="run it by hand to see why",
+        )
+    return number
 
 
 def _give(path: Path, account: Account | None) -> None:

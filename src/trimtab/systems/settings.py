@@ -56,8 +56,8 @@ class ServerSettings(BaseModel, ABC):
     warmup_floor: float | None = Field(
         None,
         ge=0,
-        description='shortest warm-up after a restart of it, up to `[measure] warmup_cap`; default: "30s" for Tomcat, "10s" for '
-        "Cassandra, what the catalogue of a program says, and else none",
+        description="shortest warm-up after a restart of it, up to `[measure] warmup_cap`; default: what its catalogue says "
+        'where what it compiles cannot be seen ("30s" for Tomcat, "60s" for Cassandra), and else none',
     )
 
     @field_validator("warmup_floor", mode="before")

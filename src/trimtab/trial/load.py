@@ -1,8 +1,13 @@
-"""One load run, from start to measurement: warm up until steady, then a window until the interval is tight enough."""
+"""One load run, from start to measurement: warm up until steady, then a window until the interval is tight enough.
+
+A target that has to compile what the load runs is warmed up before by short loads with pauses (see `compiling`).
+"""
 
 from __future__ import annotations
 
 import math
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -10,13 +15,21 @@ from enum import StrEnum
 import numpy as np
 
 from trimtab.errors import LoadError
-from trimtab.measure import EarlyStop, Measurement, SecondLog, SteadyDetector, batch_means_interval, summarise
+from trimtab.measure import (
+    EarlyStop,
+    Measurement,
+    SecondLog,
+    SteadyDetector,
+    batch_means_interval,
+    summarise,
+)
 from trimtab.records import Endpoint
+from trimtab.trial.compiling import Compiling
 from trimtab.trial.guard import Breach, GuardLimits, Guardrails
 from trimtab.trial.watch import Watch
-from trimtab.workload import Frame, LoadRun, Workload
+from trimtab.workload import ArrivingWorkload, Frame, LoadRun, Workload
 
-__all__ = ["End", "LoadResult", "MeasurePlan", "measure_load"]
+__all__ = ["End", "LoadResult", "MeasurePlan", "measure_load", "warm_up_load"]
 
 _FRAME_PATIENCE_S = 15.0
 """A frame comes every second; after this long without one the engine itself is stuck."""
@@ -24,6 +37,15 @@ _FRAME_PATIENCE_S = 15.0
 _PRECISION_FRAMES = 5
 """Frames needed before the interval is looked at for ending the window early."""
 
+
+_BOUT_S = 2
+"""Seconds of a short load: a method is compiled after thousands of calls."""
+
+_BOUTS_SHARE = 0.75
+"""Of the longest warm-up, what short loads and their pauses may take."""
+
+_LITTLE_S = 0.3
+"""A pause in which no more than this was compiled is the last."""
 
 _WARM_SHARE = 0.15
 """Of a run on a target that is warm already, the most that its warm-up takes."""
@@ -57,6 +79,10 @@ class MeasurePlan:
             self, warmup_floor_s=min(self.warmup_floor_s, most_s), warmup_cap_s=min(self.warmup_cap_s, most_s)
         )
 
+    def after(self, seconds: float) -> MeasurePlan:
+        """For a run before which others have warmed up for so many seconds: what is left of the longest warm-up."""
+        return replace(self, warmup_cap_s=max(self.warmup_floor_s, self.warmup_cap_s - seconds))
+
     @property
     def longest_s(self) -> float:
         """The longest that one run can take."""
@@ -83,6 +109,7 @@ class LoadResult:
         end: why it ended.
         measurement: None when there was no window at all.
         warmup_s, measure_s: its two parts.
+        is_compiled: whether the target had compiled what the load runs when the window began, as far as it shows.
         errors, error_classes: of the whole run.
         breach: the guardrail that ended it; None when none did.
         peaks: largest use of the target's resources, by name; empty when they cannot be seen.
@@ -99,6 +126,21 @@ class LoadResult:
     peaks: Mapping[str, float] = field(default_factory=dict)
     counters_before: Mapping[str, float] = field(default_factory=dict)
     counters_after: Mapping[str, float] = field(default_factory=dict)
+    is_compiled: bool = True
+
+
+class _Bout:
+    """State of a short load that warms up: it is over after some seconds, and measures nothing."""
+
+    started = None
+
+    def __init__(self, seconds: float) -> None:
+        self._left = math.ceil(seconds)
+
+    def take(self, frame: Frame, early_stop: EarlyStop | None) -> End | None:
+        """One second has passed."""
+        self._left -= 1
+        return None if self._left > 0 else End.COMPLETE
 
 
 @dataclass(slots=True)
@@ -116,6 +158,10 @@ class _Window:
     p95_ms: list[float] = field(default_factory=list)
     started: int | None = None
     is_open: bool = False
+    compiling: Compiling | None = None
+    is_compiled: bool = True
+    held_s: int = 0
+    """Seconds after which the rule began to look: the target compiled before."""
 
     @property
     def credited(self) -> list[float]:
@@ -125,7 +171,7 @@ class _Window:
     @property
     def is_steady(self) -> bool:
         """Whether the rule found the run steady; False when the cap ended the warm-up."""
-        return all(detector.is_steady for detector, _ in self._detectors)
+        return self.is_compiled and all(detector.is_steady for detector, _ in self._detectors)
 
     @property
     def _detectors(self) -> list[tuple[SteadyDetector, list[float]]]:
@@ -139,15 +185,28 @@ class _Window:
         self.is_open = frame.is_open
         fresh = [frame.credited]
         if self.started is None:
+            if self._is_held():
+                return None
             are_over = [detector.update(series[-1]) for detector, series in self._detectors]
             if not all(are_over):
                 return None
             # The rule may find that the series was steady for some seconds already: they count.
-            self.started = math.ceil(max(detector.warmup_s for detector, _ in self._detectors))
+            self.started = self.held_s + math.ceil(max(detector.warmup_s for detector, _ in self._detectors))
             fresh = self.credited
         if early_stop is not None and any(early_stop.update(value) for value in fresh):
             return End.STOPPED_EARLY
         return End.COMPLETE if self._is_complete(len(self.credited)) else None
+
+    def _is_held(self) -> bool:
+        """Whether the target still compiles and there is time to wait: the rule then begins anew."""
+        if self.compiling is None:
+            return False
+        self.is_compiled = not self.compiling.is_busy()
+        if self.is_compiled or len(self.frames) >= self.plan.warmup_cap_s:
+            return False
+        self.held_s = len(self.frames)
+        self.steady, self.slow = _detector(self.plan, self.held_s), _detector(self.plan, self.held_s)
+        return True
 
     def _is_complete(self, elapsed_s: int) -> bool:
         if elapsed_s >= self.plan.window_max_s:
@@ -173,6 +232,7 @@ def measure_load(
     watch: Watch | None = None,
     is_interrupted: Callable[[], bool] = lambda: False,
     on_frame: Callable[[Frame], None] = lambda frame: None,
+    compiling: Compiling | None = None,
 ) -> LoadResult:
     """Runs `workload` once and measures it.
 
@@ -185,34 +245,87 @@ def measure_load(
         watch: the guardrails, fed with every second of the run; those of the error rate alone when None.
         is_interrupted: asked every second; ends the run.
         on_frame: told every second.
+        compiling: tiers that may still have to compile what the load runs; None: there are none. The window begins when nothing
+            more is compiled, or with the end of the longest warm-up.
 
     Raises:
         LoadError: the load cannot be started, or its engine sends no seconds, or nonsense.
     """
-    if watch is None:
-        watch = Watch(Guardrails(GuardLimits(), max_error_rate=plan.max_error_rate), None, 1.0)
+    watch = watch or _only_errors(plan)
     with watch:
         run = workload.start(endpoint, seed=seed, duration_s=plan.longest_s + 2.0)
         try:
-            window = _Window(plan, _detector(plan), _detector(plan))
+            window = _Window(plan, _detector(plan), _detector(plan), compiling=compiling)
             end, breach = _follow(run, window, early_stop, watch, is_interrupted, on_frame)
         finally:
             log = run.stop()
     classes = log.error_classes if isinstance(log, SecondLog) else {}
     if window.started is None or not window.credited:
-        return LoadResult(end, None, log.duration_s, 0.0, log.errors, classes, breach, watch.peaks)
+        return LoadResult(end, None, log.duration_s, 0.0, log.errors, classes, breach, watch.peaks, is_compiled=False)
     bounds = (float(window.started), float(len(window.frames)))
     measurement = summarise(log, window_s=bounds, is_steady=window.is_steady)
-    return LoadResult(end, measurement, bounds[0], bounds[1] - bounds[0], log.errors, classes, breach, watch.peaks)
+    length_s, is_compiled = bounds[1] - bounds[0], window.is_compiled
+    return LoadResult(
+        end, measurement, bounds[0], length_s, log.errors, classes, breach, watch.peaks, is_compiled=is_compiled
+    )
 
 
-def _detector(plan: MeasurePlan) -> SteadyDetector:
-    return SteadyDetector(floor_s=plan.warmup_floor_s, cap_s=plan.warmup_cap_s)
+def _only_errors(plan: MeasurePlan) -> Watch:
+    return Watch(Guardrails(GuardLimits(), max_error_rate=plan.max_error_rate), None, 1.0)
+
+
+def warm_up_load(
+    workload: Workload,
+    endpoint: Endpoint,
+    plan: MeasurePlan,
+    compiling: Compiling,
+    *,
+    seed: int,
+    watch: Watch | None = None,
+    is_interrupted: Callable[[], bool] = lambda: False,
+) -> LoadResult:
+    """Short loads, and after each a pause in which the target compiles, until there is little left to compile.
+
+    They take three quarters of the longest warm-up of `plan` at most. The arguments are those of `measure_load`; each load has a
+    seed of its own.
+
+    Returns:
+        A result without a measurement; `warmup_s` has the pauses in it, and is 0 where there was no time for a load.
+        `is_compiled` says whether little was left in the end.
+
+    Raises:
+        LoadError: as `measure_load`.
+    """
+    begun, room_s, number = time.monotonic(), _BOUTS_SHARE * plan.warmup_cap_s, 0
+    bout_s = _BOUT_S + (workload.arrivals_s if isinstance(workload, ArrivingWorkload) else 0.0)
+    seconds, compiled_s, classes = 0.0, math.inf, Counter[str]()
+    errors: tuple[str, ...] = ()
+    end, breach = End.COMPLETE, None
+    watch = watch or _only_errors(plan)
+    with watch:
+        while end is End.COMPLETE and compiled_s > _LITTLE_S and seconds + bout_s < room_s:
+            number += 1
+            run = workload.start(endpoint, seed=seed + number, duration_s=bout_s + 2.0)
+            try:
+                end, breach = _follow(run, _Bout(bout_s), None, watch, is_interrupted, lambda frame: None)
+            finally:
+                log = run.stop()
+            errors += log.errors
+            classes.update(log.error_classes if isinstance(log, SecondLog) else {})
+            compiled_s = compiling.pause(room_s - (time.monotonic() - begun), is_interrupted)
+            seconds = time.monotonic() - begun
+    is_compiled = compiled_s <= _LITTLE_S
+    return LoadResult(end, None, seconds, 0.0, errors, dict(classes), breach, watch.peaks, is_compiled=is_compiled)
+
+
+def _detector(plan: MeasurePlan, after_s: float = 0.0) -> SteadyDetector:
+    floor_s, cap_s = max(0.0, plan.warmup_floor_s - after_s), max(0.0, plan.warmup_cap_s - after_s)
+    return SteadyDetector(floor_s=floor_s, cap_s=cap_s)
 
 
 def _follow(
     run: LoadRun,
-    window: _Window,
+    window: _Window | _Bout,
     early_stop: EarlyStop | None,
     watch: Watch,
     is_interrupted: Callable[[], bool],

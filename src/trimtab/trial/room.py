@@ -26,7 +26,7 @@ from trimtab.records import Fault, Objective, Role, Status, Trial
 from trimtab.space import Config, Space, Value
 from trimtab.systems import MemoryModel, Stack, Step, Undone
 from trimtab.trial.change import Changed, Goal, change, put_back, step_detail
-from trimtab.trial.counting import complete, counted, versions_of
+from trimtab.trial.counting import complete, versions_of
 from trimtab.trial.deadman import DeadMan
 from trimtab.trial.draft import Draft
 from trimtab.trial.entry import FAILED, Entry
@@ -37,12 +37,11 @@ from trimtab.trial.guarding import Guarding
 from trimtab.trial.journal import Journal
 from trimtab.trial.judge import is_worth_another_run, judge
 from trimtab.trial.listener import Costs, Silent, TrialListener
-from trimtab.trial.load import End, LoadResult, MeasurePlan, measure_load
+from trimtab.trial.load import End, LoadResult, MeasurePlan
 from trimtab.trial.pause import unless_paused
+from trimtab.trial.runs import LoadOrder, Runs
 from trimtab.trial.signals import signals_wait
-from trimtab.trial.start_state import StartStates
 from trimtab.trial.stop import Interrupted
-from trimtab.trial.warmth import Warmth
 from trimtab.workload import Workload
 
 __all__ = ["Interrupted", "TrialListener", "TrialRoom"]
@@ -97,12 +96,11 @@ class TrialRoom:
         self._is_interrupted = is_interrupted
         self.guarding = guarding or Guarding(GuardLimits(), state_dir / "stop")
         self._say = say
-        self._start_states = StartStates(stack, say)
         self.generator = Generator(say)
         self._entry: Entry | None = None
         self._deadman: DeadMan | None = None
         self._is_changed = self._has_failed = self._is_stuck = False
-        self._warmth = Warmth(stack.tiers)
+        self._runs = Runs(stack, self.guarding, listener=self._listener, is_interrupted=is_interrupted, say=say)
         self._sentinel = Sentinel(stack)
         self._set = Config({})
         """What is set over the values as found, when nothing has failed since."""
@@ -129,7 +127,7 @@ class TrialRoom:
                     self._opened.close(self._outcome)
         finally:
             self._guard.stop()
-        self._start_states.clean_up(self._workload)
+        self._runs.clean_up(self._workload)
 
     @property
     def _opened(self) -> Entry:
@@ -157,7 +155,7 @@ class TrialRoom:
         if not self._is_changed:
             return 0.0
         started = time.monotonic()
-        self._warmth.lost()
+        self._runs.warmth.lost()
         self._listener.step("restore")
         try:
             self._sentinel.look()
@@ -258,8 +256,8 @@ class TrialRoom:
             found = self._sentinel.refused(error)
             draft.costs.add("restore", self._control())
             return draft.ended(found.status, found.reason, found.fault)
-        is_baseline = not self._changes(config)
-        status, reason, result = self._load(plan, seed, early_stop, is_baseline, draft.costs)
+        order = LoadOrder(plan=plan, seed=seed, early_stop=early_stop, is_baseline=not self._changes(config))
+        status, reason, result = self._load(order, draft.costs)
         found = self._sentinel.examine(status, reason)
         if result is not None and result.breach is not None and result.breach.fault is not Fault.NONE:
             # The guard has seen who took it; the log only says that it was gone.
@@ -287,7 +285,7 @@ class TrialRoom:
     def _control(self) -> float:
         """Restores after a failure; a target that does not run with its last good config either clears the one tried."""
         self._has_failed = True
-        self._warmth.lost()
+        self._runs.warmth.lost()
         seconds = self.restore()
         self._has_failed = False
         return seconds
@@ -305,7 +303,7 @@ class TrialRoom:
             found = self._sentinel.before()
         if found is None:
             return None
-        self._warmth.lost()
+        self._runs.warmth.lost()
         return Status.INFRASTRUCTURE, found.text, found.fault
 
     def _changes(self, config: Config) -> Config:
@@ -342,7 +340,7 @@ class TrialRoom:
         def once() -> Changed:
             nonlocal before
             if before is None:  # made again, it is after the dead-man has put all back
-                self._warmth.lost()
+                self._runs.warmth.lost()
             goal = Goal(config=changes, now=before or Config({}), models=self._models)
             before = None
             return change(
@@ -360,36 +358,27 @@ class TrialRoom:
             self._has_failed = True
             raise
         self._set = changes
-        self._warmth.restarted(done.restarted)
+        self._runs.warmth.restarted(done.restarted)
         return dict(done.effective)
 
     def _announced(self, step: Step) -> None:
         self._is_changed = True
 
-    def _load(
-        self, plan: MeasurePlan, seed: int, early_stop: EarlyStop | None, is_baseline: bool, costs: Costs
-    ) -> tuple[Status, str, LoadResult | None]:
+    def _load(self, order: LoadOrder, costs: Costs) -> tuple[Status, str, LoadResult | None]:
         """Runs the load, retrying what is nobody's fault; restores before it raises."""
         n_failed = n_invalid = 0
         while True:
-            started = time.monotonic()
             try:
-                if self._start_states.reset(self._workload, costs):
-                    self._warmth.has_fresh_data()
-                used, warmup = self._warmth.plan(plan, self._workload)
-                started = time.monotonic()
-                self._listener.step("load")
-                result = self._measure(used, seed, early_stop, is_baseline)
-                self._warmth.ran(self._workload, result.warmup_s + result.measure_s)
+                result, warmup = self._runs.run(self._workload, order, costs)
             except (LoadError, ConnectionError) as error:
-                costs.add("failed", time.monotonic() - started)
+                costs.add("failed", time.monotonic() - self._runs.begun_s)
                 fault = self._sickness()
                 if fault is not None:
                     return Status.CRASHED, fault, None
                 n_failed += 1
                 if n_failed <= _MAX_INFRASTRUCTURE_RETRIES:
                     continue
-                if isinstance(error, AnswerError) and not is_baseline:
+                if isinstance(error, AnswerError) and not order.is_baseline:
                     return Status.FAILED_LOAD, error.message, None
                 self.restore()
                 raise LoadError(f"the load cannot be run although the target is well: {error}") from error
@@ -400,9 +389,9 @@ class TrialRoom:
                 self.restore()
                 self.guarding.switch.stop_if_on()
                 raise Interrupted
-            status, reason = self._judge(result, plan)
-            elapsed = time.monotonic() - started
-            ran, self._workload = self._workload, self.generator.larger(self._workload, result, is_baseline)
+            status, reason = self._judge(result, order.plan)
+            elapsed = time.monotonic() - self._runs.begun_s
+            ran, self._workload = self._workload, self.generator.larger(self._workload, result, order.is_baseline)
             if self._workload is not ran or (is_worth_another_run(status, result) and n_invalid < _MAX_INVALID_RETRIES):
                 n_invalid += self._workload is ran
                 costs.add("failed", elapsed)
@@ -411,20 +400,6 @@ class TrialRoom:
             costs.add("measure", result.measure_s)
             costs.add("other", max(0.0, elapsed - result.warmup_s - result.measure_s))
             return status, reason, result
-
-    def _measure(self, plan: MeasurePlan, seed: int, early_stop: EarlyStop | None, is_baseline: bool) -> LoadResult:
-        return counted(
-            self._stack,
-            measure_load,
-            self._workload,
-            self._stack.endpoint(),
-            plan,
-            seed=seed,
-            early_stop=early_stop,
-            watch=self.guarding.watch(self._stack, is_baseline=is_baseline, max_error_rate=plan.max_error_rate),
-            is_interrupted=lambda: self._is_interrupted() or self.guarding.switch.is_on,
-            on_frame=self._listener.second,
-        )
 
     def _sickness(self) -> str | None:
         """The target's own words when it is not well, None when it is."""
@@ -436,8 +411,7 @@ class TrialRoom:
 
     def _judge(self, result: LoadResult, plan: MeasurePlan) -> tuple[Status, str]:
         """Whether what was measured may be believed."""
-        fault = self._sickness()
-        if fault is not None:
+        if (fault := self._sickness()) is not None:
             return Status.CRASHED, fault
         status, reason = judge(result, plan, self._objective)
         if status is Status.FAILED_LOAD and "connect" in result.error_classes:

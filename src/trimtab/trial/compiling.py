@@ -1,0 +1,77 @@
+"""Compiling: whether tiers still compile what a load runs, as Java does.
+
+A machine that compiles in threads of its own is several times slower until the last of its code is compiled, and its throughput
+may look steady meanwhile. Under a load that takes all cores these threads get as little of them as any other: on two cores
+Cassandra needed 70 s of load, of which the compiler had 17. So a warm-up pauses now and then, and they work alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from trimtab.systems import CompilingTarget
+
+if TYPE_CHECKING:
+    from trimtab.systems import Tier
+
+__all__ = ["Compiling"]
+
+_SPAN_S = 5.0
+_LEAST_S = 3.0
+_BUSY = 0.08
+"""Share of a core over `_SPAN_S` of a load: code that is compiled late, now and then, takes less; a compiler that waits for a
+core among a load's threads takes more."""
+
+_PAUSE_SPAN_S = 0.5
+_BUSY_ALONE = 0.3
+"""The same in a pause: what there is to compile takes a whole core then."""
+
+
+class Compiling:
+    """See the module; of those tiers that are looked at.
+
+    Args:
+        tiers: whose targets are `CompilingTarget`s.
+        now, sleep: of time.
+    """
+
+    def __init__(
+        self,
+        tiers: Sequence[Tier],
+        *,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._targets = [tier.target for tier in tiers if isinstance(tier.target, CompilingTarget)]
+        self._now, self._sleep = now, sleep
+        self._seen: deque[tuple[float, float]] = deque()
+
+    def begin(self) -> None:
+        """A load begins: what was seen before says nothing of it."""
+        self._seen.clear()
+
+    def is_busy(self) -> bool:
+        """Whether the last seconds of the load were compiled in; asked once a second. True while too little was seen."""
+        self._seen.append((self._now(), self._total_s()))
+        while len(self._seen) > 1 and self._seen[-1][0] - self._seen[1][0] >= _SPAN_S:
+            self._seen.popleft()
+        seconds = self._seen[-1][0] - self._seen[0][0]
+        return seconds < _LEAST_S or self._seen[-1][1] - self._seen[0][1] > _BUSY * seconds
+
+    def pause(self, most_s: float, is_interrupted: Callable[[], bool] = lambda: False) -> float:
+        """Waits until nothing is left to compile, `most_s` at most; the CPU seconds that were compiled for meanwhile."""
+        begun = self._total_s()
+        until, before = self._now() + most_s, begun
+        while self._now() < until and not is_interrupted():
+            self._sleep(_PAUSE_SPAN_S)
+            now = self._total_s()
+            if now - before < _BUSY_ALONE * _PAUSE_SPAN_S:
+                return now - begun
+            before = now
+        return self._total_s() - begun
+
+    def _total_s(self) -> float:
+        return sum(target.compile_s() or 0.0 for target in self._targets)

@@ -1,0 +1,147 @@
+"""Runs: the load of a trial: the same data as before every other, code that is compiled, and then the run that is measured.
+
+What is still to be compiled, as after a restart of a Java machine, is compiled under short loads; they change the data of a
+workload that writes, so these are made afresh before the run that counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from trimtab.measure import EarlyStop
+from trimtab.trial.counting import counted
+from trimtab.trial.guarding import Guarding
+from trimtab.trial.listener import Costs, TrialListener
+from trimtab.trial.load import End, LoadResult, MeasurePlan, measure_load, warm_up_load
+from trimtab.trial.start_state import StartStates
+from trimtab.trial.warmth import Warmth
+from trimtab.workload import Workload
+
+if TYPE_CHECKING:
+    from trimtab.systems import Stack
+
+__all__ = ["LoadOrder", "Runs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOrder:
+    """What a trial wants of its load.
+
+    Attributes:
+        plan: how long it measures.
+        seed: of the operations.
+        early_stop: ends it for a config that is surely bad; None: nothing does.
+        is_baseline: whether the baseline runs, which no guard compares with itself.
+    """
+
+    plan: MeasurePlan
+    seed: int
+    early_stop: EarlyStop | None
+    is_baseline: bool
+
+
+class Runs:
+    """Those on one stack.
+
+    Attributes:
+        warmth: what the next one finds warm.
+        begun_s: when the last one began, after its data were ready (monotonic clock).
+    """
+
+    def __init__(
+        self,
+        stack: Stack,
+        guarding: Guarding,
+        *,
+        listener: TrialListener,
+        is_interrupted: Callable[[], bool],
+        say: Callable[[str], None],
+    ) -> None:
+        self.warmth = Warmth(stack.tiers)
+        self.begun_s = time.monotonic()
+        self._stack, self._guarding, self._listener = stack, guarding, listener
+        self._is_interrupted = is_interrupted
+        self._start_states = StartStates(stack, say)
+
+    def clean_up(self, workload: Workload) -> None:
+        """What they have left on the server goes."""
+        self._start_states.clean_up(workload)
+
+    def run(self, workload: Workload, order: LoadOrder, costs: Costs) -> tuple[LoadResult, str]:
+        """What a load has shown, and the step under which its warm-up counts; `costs` gets what resets took.
+
+        Raises:
+            LoadError, ConnectionError: as `measure_load` and the workload's reset.
+        """
+        self.begun_s = time.monotonic()
+        self._reset(workload, costs)
+        first, used = self._compiled(workload, order), self.warmth.plan(order.plan, workload)
+        if first is not None and first.end is not End.COMPLETE:
+            return first, used[1]
+        if first is not None:
+            self._reset(workload, costs)
+        self._listener.step("load")
+        result = self._measured(workload, replace(order, plan=used[0]), first)
+        self.warmth.ran(workload, result.warmup_s + result.measure_s, is_compiled=result.is_compiled)
+        return result, used[1]
+
+    def _reset(self, workload: Workload, costs: Costs) -> None:
+        started = time.monotonic()
+        if self._start_states.reset(workload, costs):
+            self.warmth.has_fresh_data()
+        self.begun_s += time.monotonic() - started
+
+    def _compiled(self, workload: Workload, order: LoadOrder) -> LoadResult | None:
+        """What the short loads have shown; None: none were needed, or there is no time for them."""
+        compiling = self.warmth.compiling(workload)
+        if compiling is None:
+            return None
+        self._listener.step("warm-up")
+        watch = self._guarding.watch(
+            self._stack, is_baseline=order.is_baseline, max_error_rate=order.plan.max_error_rate
+        )
+        result = warm_up_load(
+            workload, self._stack.endpoint(), order.plan, compiling,
+            seed=order.seed, watch=watch, is_interrupted=self._is_over,
+        )  # fmt: skip
+        return result if result.warmup_s else None
+
+    def _measured(self, workload: Workload, order: LoadOrder, first: LoadResult | None) -> LoadResult:
+        is_compiled = first is not None and first.is_compiled
+        plan = order.plan if first is None else order.plan.after(first.warmup_s)
+        result = counted(
+            self._stack,
+            measure_load,
+            workload,
+            self._stack.endpoint(),
+            plan,
+            seed=order.seed,
+            early_stop=order.early_stop,
+            watch=self._guarding.watch(self._stack, is_baseline=order.is_baseline, max_error_rate=plan.max_error_rate),
+            is_interrupted=self._is_over,
+            on_frame=self._listener.second,
+            compiling=None if is_compiled else self.warmth.compiling(workload),
+        )
+        return result if first is None else _joined(first, result)
+
+    def _is_over(self) -> bool:
+        return self._is_interrupted() or self._guarding.switch.is_on
+
+
+def _joined(first: LoadResult, result: LoadResult) -> LoadResult:
+    """The run that was measured, with what the short loads before it have shown."""
+    return replace(
+        result,
+        warmup_s=first.warmup_s + result.warmup_s,
+        errors=(*first.errors, *result.errors),
+        error_classes=dict(Counter(first.error_classes) + Counter(result.error_classes)),
+        peaks=_largest(first.peaks, result.peaks),
+    )
+
+
+def _largest(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    return {name: max(one.get(name, 0.0), other.get(name, 0.0)) for name in {**one, **other}}

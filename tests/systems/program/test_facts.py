@@ -1,0 +1,72 @@
+"""Facts of a catalogue: numbers that the program tells, such as the size of its data, for the memory budget."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.systems.program.conftest import CATALOG, CONTEXT, made
+from trimtab.errors import ApplyError, TargetError
+from trimtab.space import Config
+
+FACTS = """
+[facts]
+items = "cat {items}"
+[memory]
+index = "items * 64kB / level"
+window = "window"
+"""
+
+
+@pytest.fixture
+def told(folder: Path) -> Path:
+    """What the program prints."""
+    file = folder / "items"
+    file.write_text("500\n")
+    (folder / "catalog.toml").write_text(CATALOG.split("[memory]")[0] + FACTS.replace("{items}", str(file)))
+    return file
+
+
+def test_they_count_in_the_memory_budget_as_they_are_now(folder: Path, told: Path) -> None:
+    target = made(folder)
+    target.open()
+    try:
+        assert target.memory(CONTEXT).use({"level": 4})["index"] == 500 * 64 * 1024 / 4
+        target.preflight(Config({"level": 4}))
+        told.write_text("50000\n")
+        assert target.memory(CONTEXT).use({"level": 4})["index"] == 50_000 * 64 * 1024 / 4
+        with pytest.raises(ApplyError, match=r"would take memory=\S+ of memory=64MiB"):
+            target.preflight(Config({"level": 2}))
+    finally:
+        target.close()
+
+
+@pytest.mark.parametrize("text", ["many", "", "-3", "nan", "1 2"])
+def test_what_is_no_number_is_told(folder: Path, told: Path, text: str) -> None:
+    told.write_text(text)
+    target = made(folder)
+    target.open()
+    try:
+        with pytest.raises(TargetError, match=r"\[facts\] items printed '.*', expected a number from 0") as caught:
+            target.memory(CONTEXT)
+        assert caught.value.hint == "run it by hand to see why"
+    finally:
+        target.close()
+
+
+def test_a_command_that_fails_is_told(folder: Path, told: Path) -> None:
+    told.unlink()
+    target = made(folder)
+    target.open()
+    try:
+        with pytest.raises(TargetError, match=r"\[facts\] items='cat .*' ended with exit_code=1"):
+            target.memory(CONTEXT)
+    finally:
+        target.close()
+
+
+def test_a_term_that_needs_one_is_left_out_while_the_program_does_not_run(folder: Path, told: Path) -> None:
+    target = made(folder, run=f"{sys.executable} program.py {folder}", health=f"test -f {folder}/seen")
+    assert set(target.memory(CONTEXT).use({})) - {"reserved"} == {"window"}

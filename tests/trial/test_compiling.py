@@ -1,0 +1,220 @@
+"""A target that compiles what it runs: short loads with pauses until that is done, and only then a run that is measured."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.trial.test_stack_room import Bench
+from trimtab.host import thread_cpu_s
+from trimtab.records import Role, Status, Trial
+from trimtab.systems import Stack, Tier
+from trimtab.testing.fake_target import FakeTarget
+from trimtab.testing.fake_workload import FakeRatedWorkload
+from trimtab.trial import MeasurePlan, load, warmth
+from trimtab.trial.compiling import Compiling
+
+PLAN = MeasurePlan(window_s=5, window_max_s=5, warmup_floor_s=2, warmup_cap_s=90)
+STARVED = 0.16
+"""Share of a core that a compiler has under a load that takes all."""
+
+
+class Clock:
+    """Time that passes with seconds of a load and with pauses; what is to be compiled is compiled in it."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.left_s: dict[str, float] = {}
+        self.compiled_s: dict[str, float] = {}
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def load(self, second: int) -> None:
+        self._pass(1.0, STARVED)
+
+    def sleep(self, seconds: float) -> None:
+        self._pass(seconds, 1.0)
+
+    def _pass(self, seconds: float, share: float) -> None:
+        self.now_s += seconds
+        for name, left_s in self.left_s.items():
+            done_s = min(left_s, share * seconds)
+            self.left_s[name] -= done_s
+            self.compiled_s[name] = self.compiled_s.get(name, 0.0) + done_s
+
+
+class Java(FakeTarget):
+    """With a compiler that has `work_s` to do after each restart; None where its threads cannot be seen."""
+
+    compiles = True
+
+    def __init__(self, name: str, clock: Clock, work_s: float | None) -> None:
+        super().__init__(name)
+        self.clock, self.work_s = clock, work_s
+        self._start()
+
+    def _start(self) -> None:
+        self.clock.left_s[self.name], self.clock.compiled_s[self.name] = self.work_s or 0.0, 0.0
+
+    def compile_s(self) -> float | None:
+        return None if self.work_s is None else self.clock.compiled_s[self.name]
+
+    def apply(self, config: Any, *, stays: bool = False) -> Any:
+        applied = super().apply(config, stays=stays)
+        if applied.restarted:
+            self._start()
+        return applied
+
+
+class Site(Bench):
+    """db, app and web; `app` is a Java machine."""
+
+    def __init__(self, path: Path, clock: Clock, work_s: float | None) -> None:
+        super().__init__(path)
+        db, _, web = self.stack.tiers
+        self.app = Java("app", clock, work_s)
+        self.stack = Stack([db, Tier(name="app", target=self.app), web])
+        self.targets["app"] = self.app
+        self.workload = FakeRatedWorkload(self.targets["db"].speed, on_second=clock.load)
+
+    def trial(self, room: Any, **changes: Any) -> Trial:
+        config = self.baseline.replace({name.replace("__", "."): value for name, value in changes.items()})
+        trial: Trial = room.run(config, number=0, role=Role.SEARCH, plan=PLAN, seed=7, hand_over=True)
+        return trial
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(warmth, "Compiling", partial(Compiling, now=clock, sleep=clock.sleep))
+    monkeypatch.setattr(load, "time", SimpleNamespace(monotonic=clock))
+    return clock
+
+
+def compiling(clock: Clock, work_s: float | None = 5.0) -> Compiling:
+    return Compiling([Tier(name="app", target=Java("app", clock, work_s))], now=clock, sleep=clock.sleep)
+
+
+def test_a_pause_lasts_as_long_as_there_is_something_to_compile(clock: Clock) -> None:
+    found = compiling(clock, 5.0)
+    assert found.pause(90) == pytest.approx(5.0)
+    assert 5.0 <= clock.now_s <= 6.0
+    assert found.pause(90) == 0.0
+    assert clock.now_s <= 6.5
+    assert compiling(clock, 500.0).pause(4.0) == pytest.approx(4.0), "no longer than it may"
+    assert compiling(clock, 500.0).pause(4.0, lambda: True) == 0.0, "nor when the user stops the study"
+
+
+def test_a_starved_compiler_is_seen_under_a_load_and_late_code_is_not(clock: Clock) -> None:
+    found = compiling(clock, 1.0)
+    seen = []
+    for second in range(16):
+        seen.append(found.is_busy())
+        clock.load(second)
+    assert seen[:8] == [True] * 8, "1 s of work takes 6 s and more"
+    assert seen[11:] == [False] * 5
+    clock.left_s["app"] += 0.2
+    for second in range(5):
+        clock.load(second)
+        assert not found.is_busy(), "a method now and then"
+    found.begin()
+    assert found.is_busy(), "too little is known of the new load"
+
+
+def test_what_cannot_be_seen_is_not_waited_for(clock: Clock) -> None:
+    assert compiling(clock, None).pause(90) == 0.0
+    assert clock.now_s <= 0.5
+
+
+def test_short_loads_come_first_and_the_data_are_made_again(tmp_path: Path, clock: Clock) -> None:
+    site = Site(tmp_path, clock, work_s=8.0)
+    with site.room() as room:
+        first = site.trial(room)
+        seeds, resets = list(site.workload.seeds), len(site.workload.resets)
+        again = site.trial(room)
+    assert first.status is again.status is Status.OK
+    assert seeds == [8, 9, 7], (
+        "one in whose pause all was compiled, one that shows it, and the run with the study's seed"
+    )
+    assert resets == 2
+    assert first.measurement is not None
+    assert first.measurement.is_steady
+    assert 10 <= first.cost_s["warmup.app"] <= 20
+    assert site.workload.seeds[3:] == [7], "the code is there until the next restart"
+    assert again.cost_s["warmup"] <= 4
+
+
+def test_only_its_own_restart_makes_it_compile_again(tmp_path: Path, clock: Clock) -> None:
+    site = Site(tmp_path, clock, work_s=2.0)
+    n_loads = []
+    with site.room() as room:
+        for change in ({}, {"web__cache": 256}, {"app__sort_memory": 8}, {"app__cache": 256}):
+            before = len(site.workload.seeds)
+            site.trial(room, **change)
+            n_loads.append(len(site.workload.seeds) - before)
+    assert n_loads == [3, 1, 1, 3]
+
+
+def test_code_that_is_never_done_ends_with_the_longest_warm_up_and_is_told(tmp_path: Path, clock: Clock) -> None:
+    site = Site(tmp_path, clock, work_s=1000.0)
+    with site.room() as room:
+        first, again = site.trial(room), site.trial(room)
+    for trial in (first, again):
+        assert trial.status is Status.OK
+        assert trial.measurement is not None
+        assert not trial.measurement.is_steady
+        assert 80 <= trial.cost_s["warmup.app"] <= 100
+
+
+def test_the_run_that_is_measured_waits_for_what_is_left(tmp_path: Path, clock: Clock) -> None:
+    """After pauses that were too short for all of it."""
+    site = Site(tmp_path, clock, work_s=63.0)
+    with site.room() as room:
+        trial = site.trial(room)
+    assert trial.measurement is not None
+    assert trial.measurement.is_steady
+    assert 68 <= trial.cost_s["warmup.app"] <= 90
+
+
+def test_what_does_not_show_its_compiler_has_no_short_loads(tmp_path: Path, clock: Clock) -> None:
+    site = Site(tmp_path, clock, work_s=None)
+    with site.room() as room:
+        site.trial(room)
+    assert site.workload.seeds == [7]
+
+
+def test_a_short_load_that_ends_by_itself_ends_the_trial(tmp_path: Path, clock: Clock) -> None:
+    site = Site(tmp_path, clock, work_s=8.0)
+    site.workload.dies_after_s = 1
+    with site.room() as room:
+        trial = site.trial(room, app__cache=256)
+    assert trial.status is not Status.OK
+    assert trial.reason
+    assert trial.measurement is None
+    assert 7 not in site.workload.seeds
+
+
+def test_a_short_warm_up_has_no_room_for_them(tmp_path: Path, clock: Clock) -> None:
+    site = Site(tmp_path, clock, work_s=8.0)
+    plan = MeasurePlan(window_s=2, window_max_s=2, warmup_floor_s=0, warmup_cap_s=2)
+    with site.room() as room:
+        trial = room.run(site.baseline, number=0, role=Role.BASELINE, plan=plan, seed=7)
+    assert site.workload.seeds == [7]
+    assert trial.measurement is not None
+    assert not trial.measurement.is_steady
+
+
+def test_time_of_threads_by_their_names() -> None:
+    own = Path(f"/proc/{os.getpid()}/comm").read_text(encoding="utf-8").strip()
+    sum(range(3_000_000))
+    mine = thread_cpu_s(os.getpid(), [own[:4]])
+    assert mine is not None
+    assert mine > 0
+    assert thread_cpu_s(os.getpid(), ["no such"]) == 0.0
+    assert thread_cpu_s(2**22 + 1, [own]) is None
