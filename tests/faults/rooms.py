@@ -87,7 +87,7 @@ def open_bench(place: Place) -> Iterator[Bench]:
                 objective=stage.objective, state_dir=place.state, study="faults", say=said.append,
             )  # fmt: skip
             bench = Bench(place, stage, room, said)
-            room._listener = bench
+            room._listener = room._runs._listener = bench
             with room:
                 yield bench
 
