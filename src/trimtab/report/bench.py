@@ -73,7 +73,7 @@ def _print_run(out: Console, number: int, m: Measurement, remarks: Sequence[str]
     if m.users:
         kind = f"open loop of {format_figure(m.offered_per_s or 0.0)}/s" if m.is_open else "closed loop"
         model = f", {kind} over {counted(m.users, 'user')}"
-    out.print(f"\nrun {number}: {m.duration_s:g} s after {m.warmup_s:g} s of warm-up{steady}{model}", soft_wrap=True)
+    out.print(f"\nrun {number}: {m.duration_s:g} s after {m.warmup_s:.3g} s of warm-up{steady}{model}", soft_wrap=True)
     out.print(_table(m))
     for line in (*remarks, *_lines(m)):
         out.print(Text(f"  {line}"), soft_wrap=True)

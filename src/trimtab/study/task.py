@@ -14,7 +14,7 @@ from trimtab.workload import CycledWorkload
 __all__ = ["task_of"]
 
 _COMPILES_S = 25.0
-"""About what Java needs until it has compiled what a load runs: 26 s for Cassandra on two cores."""
+"""About what Java needs until it has compiled what a load runs: 33 s for Cassandra on two cores."""
 
 
 def task_of(stage: Stage) -> Task:

@@ -55,23 +55,22 @@ class Compiling:
 
     def is_busy(self) -> bool:
         """Whether the last seconds of the load were compiled in; asked once a second. True while too little was seen."""
-        self._seen.append((self._now(), self._total_s()))
+        self._seen.append((self._now(), self.total_s()))
         while len(self._seen) > 1 and self._seen[-1][0] - self._seen[1][0] >= _SPAN_S:
             self._seen.popleft()
         seconds = self._seen[-1][0] - self._seen[0][0]
         return seconds < _LEAST_S or self._seen[-1][1] - self._seen[0][1] > _BUSY * seconds
 
-    def pause(self, most_s: float, is_interrupted: Callable[[], bool] = lambda: False) -> float:
-        """Waits until nothing is left to compile, `most_s` at most; the CPU seconds that were compiled for meanwhile."""
-        begun = self._total_s()
-        until, before = self._now() + most_s, begun
+    def pause(self, most_s: float, is_interrupted: Callable[[], bool] = lambda: False) -> None:
+        """Waits until nothing is left to compile, `most_s` at most."""
+        until, before = self._now() + most_s, self.total_s()
         while self._now() < until and not is_interrupted():
             self._sleep(_PAUSE_SPAN_S)
-            now = self._total_s()
+            now = self.total_s()
             if now - before < _BUSY_ALONE * _PAUSE_SPAN_S:
-                return now - begun
+                return
             before = now
-        return self._total_s() - begun
 
-    def _total_s(self) -> float:
+    def total_s(self) -> float:
+        """CPU seconds that were compiled for so far."""
         return sum(target.compile_s() or 0.0 for target in self._targets)

@@ -38,14 +38,18 @@ _PRECISION_FRAMES = 5
 """Frames needed before the interval is looked at for ending the window early."""
 
 
-_BOUT_S = 2
+_BOUT_S = 1
 """Seconds of a short load: a method is compiled after thousands of calls."""
 
 _BOUTS_SHARE = 0.75
 """Of the longest warm-up, what short loads and their pauses may take."""
 
-_LITTLE_S = 0.3
-"""A pause in which no more than this was compiled is the last."""
+_LITTLE = 0.1
+_LITTLE_S = 0.05
+"""CPU seconds of a compiler with little to do: for each second of a short load, and in the pause after it."""
+
+_N_CALM = 3
+"""Short loads in a row with so little to compile: a method that is called now and then becomes hot later."""
 
 _WARM_SHARE = 0.15
 """Of a run on a target that is warm already, the most that its warm-up takes."""
@@ -296,15 +300,15 @@ def warm_up_load(
     Raises:
         LoadError: as `measure_load`.
     """
-    begun, room_s, number = time.monotonic(), _BOUTS_SHARE * plan.warmup_cap_s, 0
+    begun, room_s, number, n_calm = time.monotonic(), _BOUTS_SHARE * plan.warmup_cap_s, 0, 0
     bout_s = _BOUT_S + (workload.arrivals_s if isinstance(workload, ArrivingWorkload) else 0.0)
-    seconds, compiled_s, classes = 0.0, math.inf, Counter[str]()
+    seconds, classes = 0.0, Counter[str]()
     errors: tuple[str, ...] = ()
     end, breach = End.COMPLETE, None
     watch = watch or _only_errors(plan)
     with watch:
-        while end is End.COMPLETE and compiled_s > _LITTLE_S and seconds + bout_s < room_s:
-            number += 1
+        while end is End.COMPLETE and n_calm < _N_CALM and seconds + bout_s < room_s:
+            number, before_s = number + 1, compiling.total_s()
             run = workload.start(endpoint, seed=seed + number, duration_s=bout_s + 2.0)
             try:
                 end, breach = _follow(run, _Bout(bout_s), None, watch, is_interrupted, lambda frame: None)
@@ -312,9 +316,10 @@ def warm_up_load(
                 log = run.stop()
             errors += log.errors
             classes.update(log.error_classes if isinstance(log, SecondLog) else {})
-            compiled_s = compiling.pause(room_s - (time.monotonic() - begun), is_interrupted)
+            compiling.pause(room_s - (time.monotonic() - begun), is_interrupted)
+            n_calm = n_calm + 1 if compiling.total_s() - before_s <= _LITTLE * bout_s + _LITTLE_S else 0
             seconds = time.monotonic() - begun
-    is_compiled = compiled_s <= _LITTLE_S
+    is_compiled = n_calm == _N_CALM
     return LoadResult(end, None, seconds, 0.0, errors, dict(classes), breach, watch.peaks, is_compiled=is_compiled)
 
 
