@@ -13,7 +13,7 @@ from trimtab.workload import CycledWorkload
 
 __all__ = ["task_of"]
 
-_COMPILES_S = 25.0
+_COMPILES_S = 33.0
 """About what Java needs until it has compiled what a load runs: 33 s for Cassandra on two cores."""
 
 

@@ -186,6 +186,9 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def states(self) -> Mapping[str, KnobState]:
         """Every knob of the catalogue, with the value in use.
 
+        A value as found that the catalogue does not know locks its knob. What runs during a study may be ours: under another
+        collector, say, Java shows other defaults.
+
         Raises:
             TargetError: a file cannot be read or understood.
         """
@@ -205,6 +208,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                 in_file = there.value if there is not None else None
                 text = in_file if in_use is None else in_use.get(address, self._untold(channel, in_file))
                 running = self._parsed(knob, text) if text is not None else knob.default
+                was = running if self._base is None else self._base.values.get(name, running)
                 low, high = vendor_range(self.catalog.knob[name], knob, running)
                 states[name] = KnobState(
                     knob=knob,
@@ -215,8 +219,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                     lock_reason=missing
                     or self._says.lacks(name, in_use)
                     or (self._no_place(channel, copy, knob, address) if located is None else "")
-                    or (unknown_choice(knob, running) if channel.is_live else "")
-                    or unknown_value(self.catalog.knob[name], knob, running)
+                    or (unknown_choice(knob, was) if channel.is_live else "")
+                    or unknown_value(self.catalog.knob[name], knob, was)
                     or lock_reason(knob, self.settings.unlock, no_restart),
                     vendor_low=low,
                     vendor_high=high,

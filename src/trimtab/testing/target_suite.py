@@ -25,6 +25,7 @@ from trimtab.errors import ApplyError, LockedError, SpaceError, TargetError, Usa
 from trimtab.records import Context
 from trimtab.space import Config, Space, Value
 from trimtab.systems import (
+    CompilingTarget,
     CountingTarget,
     ForensicTarget,
     KnobState,
@@ -408,6 +409,13 @@ class TargetSuite:
         assert vitals.memory_bytes is None or vitals.memory_bytes > 0
         target.unwatch()
         target.unwatch()
+
+    def test_what_it_compiles_for_never_raises(self, subject: Subject) -> None:
+        target = subject.target
+        if not isinstance(target, CompilingTarget) or not target.compiles:
+            pytest.skip("the target compiles nothing while it runs")
+        seconds = target.compile_s()
+        assert seconds is None or seconds >= 0
 
 
 def _has_grown(first: Mapping[str, float], second: Mapping[str, float]) -> bool:

@@ -31,6 +31,16 @@ def test_values_are_read_with_their_units_and_places(folder: Path) -> None:
     assert states["window"].knob.high == 4096
 
 
+def test_only_a_value_as_found_that_is_not_known_locks_its_knob(folder: Path) -> None:
+    target = made(folder)
+    target.snapshot()
+    (folder / "squeeze.conf").write_text(CONF.replace("level = 3 ", "level = 99 "))
+    assert target.states()["level"].lock_reason == "", "the running config may be one of the study's"
+    target.preflight(Config({"level": 5}))
+    reason = "its value as found, 99, is not one that the catalogue knows"
+    assert made(folder).states()["level"].lock_reason == reason
+
+
 def test_only_values_change_and_all_of_them_go_back(folder: Path) -> None:
     target = made(folder)
     found = target.snapshot()
