@@ -212,6 +212,22 @@ def test_a_short_warm_up_has_no_room_for_them(tmp_path: Path, clock: Clock) -> N
     assert not trial.measurement.is_steady
 
 
+class Arriving(FakeRatedWorkload):
+    """Its users come within five seconds."""
+
+    arrivals_s = 5.0
+
+
+def test_short_loads_without_all_users_do_not_show_that_all_is_compiled(clock: Clock) -> None:
+    java = Java("app", clock, 2.0)
+    endpoint, found = java.endpoint(), Compiling([Tier(name="app", target=java)], now=clock, sleep=clock.sleep)
+    for workload, is_compiled in ((FakeRatedWorkload, True), (Arriving, False)):
+        load_of_all = workload(java.speed, on_second=clock.load)
+        result = load.warm_up_load(load_of_all, endpoint, PLAN, found, seed=1)
+        assert result.is_compiled is is_compiled
+        assert result.measurement is None
+
+
 def test_time_of_threads_by_their_names() -> None:
     own = Path(f"/proc/{os.getpid()}/comm").read_text(encoding="utf-8").strip()
     sum(range(3_000_000))

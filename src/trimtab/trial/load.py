@@ -44,9 +44,8 @@ _BOUT_S = 1
 _BOUTS_SHARE = 0.75
 """Of the longest warm-up, what short loads and their pauses may take."""
 
-_LITTLE = 0.1
-_LITTLE_S = 0.05
-"""CPU seconds of a compiler with little to do: for each second of a short load, and in the pause after it."""
+_LITTLE_S = 0.15
+"""CPU seconds of a compiler with little to do, in a short load and the pause after it."""
 
 _N_CALM = 3
 """Short loads in a row with so little to compile: a method that is called now and then becomes hot later."""
@@ -138,13 +137,9 @@ class _Bout:
 
     started = None
 
-    def __init__(self, seconds: float) -> None:
-        self._left = math.ceil(seconds)
-
     def take(self, frame: Frame, early_stop: EarlyStop | None) -> End | None:
         """One second has passed."""
-        self._left -= 1
-        return None if self._left > 0 else End.COMPLETE
+        return End.COMPLETE if frame.second + 1 >= _BOUT_S else None
 
 
 @dataclass(slots=True)
@@ -295,31 +290,30 @@ def warm_up_load(
 
     Returns:
         A result without a measurement; `warmup_s` has the pauses in it, and is 0 where there was no time for a load.
-        `is_compiled` says whether little was left in the end.
+        `is_compiled` says whether little was left in the end; where users come one after the other, only a longer load shows it.
 
     Raises:
         LoadError: as `measure_load`.
     """
     begun, room_s, number, n_calm = time.monotonic(), _BOUTS_SHARE * plan.warmup_cap_s, 0, 0
-    bout_s = _BOUT_S + (workload.arrivals_s if isinstance(workload, ArrivingWorkload) else 0.0)
     seconds, classes = 0.0, Counter[str]()
     errors: tuple[str, ...] = ()
     end, breach = End.COMPLETE, None
     watch = watch or _only_errors(plan)
     with watch:
-        while end is End.COMPLETE and n_calm < _N_CALM and seconds + bout_s < room_s:
+        while end is End.COMPLETE and n_calm < _N_CALM and seconds + _BOUT_S < room_s:
             number, before_s = number + 1, compiling.total_s()
-            run = workload.start(endpoint, seed=seed + number, duration_s=bout_s + 2.0)
+            run = workload.start(endpoint, seed=seed + number, duration_s=_BOUT_S + 2.0)
             try:
-                end, breach = _follow(run, _Bout(bout_s), None, watch, is_interrupted, lambda frame: None)
+                end, breach = _follow(run, _Bout(), None, watch, is_interrupted, lambda frame: None)
             finally:
                 log = run.stop()
             errors += log.errors
             classes.update(log.error_classes if isinstance(log, SecondLog) else {})
             compiling.pause(room_s - (time.monotonic() - begun), is_interrupted)
-            n_calm = n_calm + 1 if compiling.total_s() - before_s <= _LITTLE * bout_s + _LITTLE_S else 0
+            n_calm = n_calm + 1 if compiling.total_s() - before_s <= _LITTLE_S else 0
             seconds = time.monotonic() - begun
-    is_compiled = n_calm == _N_CALM
+    is_compiled = n_calm == _N_CALM and not (isinstance(workload, ArrivingWorkload) and workload.arrivals_s)
     return LoadResult(end, None, seconds, 0.0, errors, dict(classes), breach, watch.peaks, is_compiled=is_compiled)
 
 
