@@ -15,7 +15,7 @@ from trimtab.host import thread_cpu_s
 from trimtab.records import Role, Status, Trial
 from trimtab.systems import Stack, Tier
 from trimtab.testing.fake_target import FakeTarget
-from trimtab.testing.fake_workload import FakeRatedWorkload
+from trimtab.testing.fake_workload import FakeRatedWorkload, FakeWorkload
 from trimtab.trial import MeasurePlan, load, warmth
 from trimtab.trial.compiling import Compiling
 
@@ -210,6 +210,18 @@ def test_a_short_warm_up_has_no_room_for_them(tmp_path: Path, clock: Clock) -> N
     assert site.workload.seeds == [7]
     assert trial.measurement is not None
     assert not trial.measurement.is_steady
+
+
+def test_a_command_is_never_ended_after_a_second(tmp_path: Path, clock: Clock) -> None:
+    """Its run waits itself."""
+    site = Site(tmp_path, clock, work_s=3.0)
+    site.workload = FakeWorkload(site.targets["db"].speed, on_second=clock.load)
+    with site.room() as room:
+        trial = site.trial(room)
+    assert site.workload.seeds == [7]
+    assert trial.measurement is not None
+    assert trial.measurement.is_steady
+    assert trial.measurement.warmup_s >= 3.0 / STARVED
 
 
 class Arriving(FakeRatedWorkload):

@@ -308,7 +308,7 @@ def warm_up_load(
                 end, breach = _follow(run, _Bout(), None, watch, is_interrupted, lambda frame: None)
             finally:
                 log = run.stop()
-            errors += log.errors
+            errors += tuple(text for text in log.errors if text not in errors)
             classes.update(log.error_classes if isinstance(log, SecondLog) else {})
             compiling.pause(room_s - (time.monotonic() - begun), is_interrupted)
             n_calm = n_calm + 1 if compiling.total_s() - before_s <= _LITTLE_S else 0

@@ -19,7 +19,7 @@ from trimtab.trial.listener import Costs, TrialListener
 from trimtab.trial.load import End, LoadResult, MeasurePlan, measure_load, warm_up_load
 from trimtab.trial.start_state import StartStates
 from trimtab.trial.warmth import Warmth
-from trimtab.workload import Workload
+from trimtab.workload import RatedWorkload, ThreadedWorkload, Workload
 
 if TYPE_CHECKING:
     from trimtab.systems import Stack
@@ -96,9 +96,10 @@ class Runs:
         self.begun_s += time.monotonic() - started
 
     def _compiled(self, workload: Workload, order: LoadOrder) -> LoadResult | None:
-        """What the short loads have shown; None: none were needed, or there is no time for them."""
+        """What the short loads have shown; None: none were needed, there is no time for them, or the operations of the load are
+        not short: a command that is ended after a second may do harm, and exercises little."""
         compiling = self.warmth.compiling(workload)
-        if compiling is None:
+        if compiling is None or not isinstance(workload, RatedWorkload | ThreadedWorkload):
             return None
         self._listener.step("warm-up")
         watch = self._guarding.watch(
