@@ -1,13 +1,15 @@
 """Part "cassandra": prepared reads of a row of 1 kB on a private Cassandra over TCP, beside the crate scylla in the same engine.
 
 The crate gets as many connections to the node as there are users, and one session that they share: so it wants to be used.
-The node is warmed up first: a fresh one answers slowly, and a client that waits for a core costs more.
+The node is warmed up first, until it has compiled what it runs: a fresh one answers slowly, and a client that waits for a core
+costs more.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,13 +23,19 @@ from servers import AbsentError
 from trimtab import plugins
 from trimtab.errors import TrimtabError
 from trimtab.records import Endpoint
+from trimtab.systems import Tier
+from trimtab.trial.compiling import Compiling
 from trimtab.workload.server import store_of
 
 _GOAL_US = 12.0
 """CPU of an operation at the most connections, at most."""
 
 _VERSION = "5.0"
-_WARM_S = 30
+_WARM_S = 90
+_CALM_S = 0.15
+_N_CALM = 3
+"""Loads of a second in a row for which its compiler has so little to do, as before the trials of a study."""
+
 _BATCH = 20
 """Rows of one statement while the table is filled."""
 
@@ -70,16 +78,27 @@ def run(plan: Plan) -> dict[str, Any]:
     try:
         drivers.program()
         with _node() as node:
-            return {"rows": _rows(node.endpoint(), plan), "absent": []}
+            return {"rows": _rows(node, plan), "absent": []}
     except AbsentError as error:
         return {"rows": [], "absent": [str(error)]}
 
 
-def _rows(there: Endpoint, plan: Plan) -> list[dict[str, Any]]:
+def _warm_up(node: Any, load: Callable[[], object], most_s: float) -> None:
+    """Short loads and pauses until the node's compiler is idle."""
+    compiling, until, n_calm = Compiling([Tier(name="db", target=node)]), time.monotonic() + most_s, 0
+    while n_calm < _N_CALM and time.monotonic() < until:
+        before_s = compiling.total_s()
+        load()
+        compiling.pause(until - time.monotonic())
+        n_calm = n_calm + 1 if compiling.total_s() - before_s <= _CALM_S else 0
+
+
+def _rows(node: Any, plan: Plan) -> list[dict[str, Any]]:
+    there = node.endpoint()
     _fill(there, plan.rows)
     entry = (there.host, str(there.port), there.user or "-", there.password or "-", data.WIDE)
     most = max(drivers.CONNECTIONS)
-    drivers.client("own-cql", entry, plan.rows, most, _WARM_S if plan.seconds > 1 else 2)()
+    _warm_up(node, drivers.client("own-cql", entry, plan.rows, most, 1), _WARM_S if plan.seconds > 1 else 2)
     rows = []
     for connections in drivers.CONNECTIONS:
         both = [drivers.client(name, entry, plan.rows, connections, plan.seconds) for name in ("own-cql", "scylla")]
