@@ -410,12 +410,10 @@ class TargetSuite:
         target.unwatch()
         target.unwatch()
 
-    def test_what_it_compiles_for_never_raises(self, subject: Subject) -> None:
+    def test_only_what_compiles_tells_for_how_long(self, subject: Subject) -> None:
         target = subject.target
-        if not isinstance(target, CompilingTarget) or not target.compiles:
-            pytest.skip("the target compiles nothing while it runs")
-        seconds = target.compile_s()
-        assert seconds is None or seconds >= 0
+        seconds = target.compile_s() if isinstance(target, CompilingTarget) else None
+        assert seconds is None or (isinstance(target, CompilingTarget) and target.compiles and seconds >= 0)
 
 
 def _has_grown(first: Mapping[str, float], second: Mapping[str, float]) -> bool:
