@@ -22,7 +22,7 @@ PAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "kanellis": {"measurements/few-knobs.md": ("postgresql A", "postgresql B")},
     "karcher": {"measurements/in-engine.md": ("scale 1", "scale 3")},
     "live": {"measurements/search.md": ("all",)},
-    "load": {"measurements/load-speed.md": ("select", "drivers", "ycsb", "open", "memory", "pages", "browsers")},
+    "load": {"measurements/load-speed.md": ("select", "drivers", "ycsb", "open", "memory", "pages", "browsers", "cassandra")},
     "sections": {"measurements/speed.md": ("calls",)},
     "search": {"measurements/search.md": ("replay", "surfaces (auto)", "surfaces (others)", "rugged", "context", "ask")},
 }  # fmt: skip
