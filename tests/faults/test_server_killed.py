@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -35,8 +36,9 @@ def test_D3_kill_of_the_server_in_a_study_is_survived(place_18: Place) -> None:
     place_18.write(budget="1 trials")
     before = take_picture(place_18.server)
     child = place_18.start("tune", "study.toml")
+    first = place_18.wait_until(child, lambda: place_18.server.pid, "a server")
     place_18.wait_step(child, "apply", trial=3)
-    place_18.wait_until(child, lambda: place_18.server.pid or None, "a server")
+    place_18.wait_until(child, lambda: place_18.server.pid not in (None, first), "a server with the new config")
     killed(place_18.server.pid, signal.SIGKILL)
     ran = place_18.end(child)
     check_invariants(place_18, before, ran=ran, code=(0, 1), recovers=False)
@@ -54,6 +56,24 @@ def test_D3_one_kill_is_forgotten_and_the_trial_made_again(place: Place) -> None
     assert trial.cost_s["failed"] > 0
     assert any("ended by signal 9, sent by somebody else" in said for said in bench.said), bench.said
     check_invariants(place, before, recovers=False)
+
+
+def test_D3_a_kill_at_the_end_of_a_change_is_forgotten_too(place_18: Place) -> None:
+    """The values are read back, and the lock inside the server is to be taken again."""
+    before = take_picture(place_18.server)
+    with open_bench(place_18) as bench:
+        renew = bench.target._lock.renew
+        kills = iter([lambda: killed(place_18.server.pid, signal.SIGKILL)])
+
+        def renew_late() -> None:
+            next(kills, lambda: None)()
+            renew()
+
+        with mock.patch.object(bench.target._lock, "renew", renew_late):
+            trial = bench.run()
+    assert (trial.status, trial.fault) == (Status.OK, Fault.NONE), bench.said
+    assert any("environment fault: cannot connect to the server" in said for said in bench.said), bench.said
+    check_invariants(place_18, before, recovers=False)
 
 
 def test_D3_two_kills_teach_nothing_and_end_the_trial(own_place_18: Place) -> None:

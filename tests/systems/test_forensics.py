@@ -52,6 +52,8 @@ def test_lines_are_classified(line: str, fault: Fault) -> None:
         'ERROR:  relation "t" does not exist',
         "LOG:  checkpoint starting: time",
         "LOG:  duration: 53100 ms",
+        'LOG:  configuration file "/d/postgresql.auto.conf" contains errors; unaffected changes were applied',
+        "FATAL:  terminating connection due to unexpected postmaster exit",
     ],
 )
 def test_lines_that_say_nothing_are_left_out(line: str) -> None:

@@ -218,6 +218,7 @@ class System(Catalogued[S, R]):
             applied = self._set(self._channel.change(config, states, base, stays=stays))
             self.health()
             own = self._sentry.changed(_completed(own, applied.effective))
+            self._lock.renew()
         except TargetError as error:
             if isinstance(error, ApplyError) and not is_touched:
                 raise
@@ -226,11 +227,10 @@ class System(Catalogued[S, R]):
             self._sentry.failed()
             self._take_back(base, self._sentry.own, always)
             self._sentry.restored()
-            self._lock.renew()
+            self._renew_if_up()
             if isinstance(error, LockedError | ForeignChangeError):
                 raise
             raise _apply_error(self._told(error), excerpt) from error
-        self._lock.renew()
         return replace(applied, own=own)
 
     def _set(self, change: Change) -> Applied:
@@ -263,13 +263,17 @@ class System(Catalogued[S, R]):
         done = self._take_back(snapshot, self._sentry.own if own is None else own, restarts)
         self._base = snapshot
         self._sentry.restored()
+        self._renew_if_up()
+        return done
+
+    def _renew_if_up(self) -> None:
+        """After a way back that holds: our login may be revoked, or the server down for others to start; the next change asks."""
         try:
             self._lock.renew()
         except LockedError:
             raise
         except TargetError:
-            pass  # our login was revoked, or the server is down for others to start: the restore holds, and the next change asks
-        return done
+            pass
 
     def _take_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> Undone:
         """See `take_back`; of a system that does not come back, its own words of why are told."""
