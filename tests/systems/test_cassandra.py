@@ -5,7 +5,6 @@ One node for the whole file: a start takes 10 seconds of CPU.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -16,8 +15,8 @@ import pytest
 
 from tests.needs import IS_FULL
 from tests.systems.cassandra_cql import CqlChecks
+from tests.systems.cassandra_node import CHANGES, RECORDS, answered, cassandra, quiet, set_and_killed, ycsb
 from tests.systems.cassandra_tables import LEVELED, TableChecks, make_orders, orders, shop, with_option
-from tests.systems.private import killed, with_line
 from trimtab import plugins
 from trimtab.errors import ApplyError, InternalError, LoadError, TargetError
 from trimtab.records import Context, Endpoint, Fault
@@ -29,37 +28,11 @@ from trimtab.systems.jars import Jar, jar_list, pom_of, verify
 from trimtab.testing.target_suite import Subject, TargetSuite
 from trimtab.workload.engine_run import access_of, driver_of
 from trimtab.workload.server import ServerError, server_of, store_of
-from trimtab.workload.ycsb import YcsbWorkload
 
 __all__ = ["orders"]
 
-CHANGES = Config(
-    {
-        "concurrent_reads": 48,
-        "memtable_type": "trie",
-        "compaction_throughput": 128,
-        "MaxHeapSize": 448 << 20,
-        "InitialHeapSize": 448 << 20,
-        "table_chunk_length": "64",
-    }
-)
-OTHER = Config({"concurrent_writes": 24, "key_cache_save_period": 3600})
-RECORDS = 500
 COLUMNS = "k int PRIMARY KEY, a text, b bigint, c boolean, d double, e uuid, f list<int>, g inet, h tinyint"
 ONE_COPY = "replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
-
-
-def cassandra(state_dir: Path, name: str = "db", **table: Any) -> Any:
-    # A busy machine starts a node slowly.
-    table = {
-        "kind": "cassandra",
-        "embedded": "5.0",
-        "memory": "2GiB",
-        "knobs": "all",
-        "restart_timeout_s": 400,
-        **table,
-    }
-    return plugins.load("targets", "cassandra").from_settings(name, table, state_dir=state_dir)
 
 
 @pytest.fixture(scope="module")
@@ -74,22 +47,6 @@ def node(state_dir: Path) -> Iterator[Any]:
 def endpoint(node: Any) -> Endpoint:
     found: Endpoint = node.endpoint()
     return found
-
-
-def ycsb(letter: str, **table: Any) -> YcsbWorkload:
-    table = {
-        "kind": "ycsb",
-        "workload": letter,
-        "records": RECORDS,
-        "operation_timeout": "60s",
-        "load": {"users": 4},
-        **table,
-    }
-    return YcsbWorkload.from_settings(table)
-
-
-def quiet(_text: str) -> None:
-    """Nobody reads it."""
 
 
 @pytest.mark.service
@@ -163,18 +120,7 @@ class TestNode(TableChecks, CqlChecks):
 
     @pytest.mark.parametrize("letter", list("ABCDEF") if IS_FULL else ["E", "F"])
     def test_every_answer_of_ycsb_is_right(self, endpoint: Endpoint, letter: str) -> None:
-        workload = ycsb(letter)
-        workload.prepare(endpoint, quiet)
-        workload.reset(endpoint, quiet)
-        run = workload.start(endpoint, seed=1, duration_s=60.0)
-        try:
-            while not run.log().errors and run.log().response.total < 200:  # however long that takes
-                assert not run.is_done
-                time.sleep(0.05)
-        finally:
-            log = run.stop()
-            workload.clean_up(endpoint)
-        assert not log.errors, log.errors
+        answered(endpoint, letter)
 
     @pytest.mark.parametrize("protocol", ["4", "5"])
     def test_values_of_all_types_come_back(self, endpoint: Endpoint, protocol: str) -> None:
@@ -229,48 +175,7 @@ class TestNode(TableChecks, CqlChecks):
         assert node._reach.pid == pid
 
     def test_settings_are_applied_by_a_restart_and_come_back_after_a_crash(self, node: Any) -> None:
-        found = node.snapshot()
-        yaml = node._reach.folder / "conf" / "cassandra.yaml"
-        before = yaml.read_text()
-        applied = node.apply(CHANGES)
-        assert applied.restarted
-        assert {name: applied.effective[name] for name in CHANGES} == dict(CHANGES)
-        changed = yaml.read_text()
-        assert [line for line in changed.splitlines() if line.startswith("#")] == [
-            line for line in before.splitlines() if line.startswith("#")
-        ]
-        killed(node)
-        node.restore(found)
-        assert yaml.read_text() == before
-        assert node.snapshot().files == found.files
-
-
-@pytest.mark.service
-@pytest.mark.full
-@pytest.mark.needs("cassandra", "java")
-class TestPrivate(TargetSuite):
-    """Each check restarts the node; `TestNode` shows the same once in the quick form."""
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def subject(cls, state_dir: Path) -> Iterator[Subject]:
-        target = cassandra(state_dir)
-        target.open()
-        file = target._reach.folder / "conf" / "cassandra.yaml"
-
-        yield Subject(
-            target=target,
-            again=lambda: cassandra(state_dir / "other"),
-            reattach=lambda snapshot: type(target).from_snapshot(snapshot, state_dir=state_dir),
-            changes=CHANGES,
-            other=OTHER,
-            refused=("concurrent_reads", 100_000_000),
-            locked=("commitlog_sync", "batch"),
-            crash=partial(killed, target),
-            meddle=partial(with_line, file, b"# by hand\n"),
-            state_dir=state_dir,
-        )
-        target.close()
+        set_and_killed(node, CHANGES)
 
 
 @pytest.mark.service

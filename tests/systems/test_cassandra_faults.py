@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
+from tests.systems.cassandra_node import cassandra, quiet, ycsb
 from tests.systems.private import killed
-from tests.systems.test_cassandra import cassandra, quiet, ycsb
 from trimtab.errors import ApplyError, LoadError, RestoreError, TargetError
 from trimtab.records import Fault, Role, Status, Trial
 from trimtab.space import Config, Knob, KnobKind, Value

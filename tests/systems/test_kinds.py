@@ -135,6 +135,47 @@ def test_a_lifecycle_with_a_fault(more: str, message: str) -> None:
     assert faults[0][1]
 
 
+PRIVATE = """
+[embedded."2"]
+program = "/bin/squeeze"
+packages = ["squeezer"]
+needs = { java = "jre" }
+paths = { conf = "squeeze.conf" }
+[embedded."2".files]
+a = "of 2"
+b = "of 2"
+[embedded."2".lifecycle]
+run = "{program}"
+url = "tcp://127.0.0.1:{port}"
+"""
+
+
+def test_a_private_version_like_another_one_has_what_it_does_not_say_itself() -> None:
+    older = '[embedded."1"]\nlike = "2"\nneeds = { zip = "zip" }\n[embedded."1".files]\na = "of 1"\n'
+    catalog, faults = catalog_faults(CATALOG + PRIVATE + older)
+    assert catalog is not None
+    assert not faults
+    found, base = catalog.embedded["1"], catalog.embedded["2"]
+    assert found == base.model_copy(
+        update={"needs": {"java": "jre", "zip": "zip"}, "files": {"a": "of 1", "b": "of 2"}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ('[embedded."1"]\nlike = "3"\n', "1: like='3' must name a version without like; use one of: '2'"),
+        ('[embedded."1"]\nlike = ["2"]\n', "1: like=['2'] must name a version without like; use one of: '2'"),
+        ('[embedded."1"]\nlike = "1"\n', "1: like='1' must name a version without like; use one of: '2'"),
+        ('[embedded."1"]\nlike = "2"\nlikes = "2"\n', "unknown key 'embedded.1.likes'"),
+    ],
+)
+def test_a_private_version_like_none(more: str, message: str) -> None:
+    _, faults = catalog_faults(CATALOG + PRIVATE + more)
+    assert len(faults) == 1
+    assert message in faults[0][0]
+
+
 def test_a_shipped_table_with_an_unknown_key(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="unknown key 'helth' in") as caught:
         plugins.load("targets", "redis").from_settings("cache", {"helth": "x"}, state_dir=tmp_path)

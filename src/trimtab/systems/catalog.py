@@ -22,7 +22,7 @@ from trimtab.systems.codec import CODECS, Codec, Template, codec_of
 from trimtab.systems.codec.scalar import SCALAR_ADDRESS
 from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.dump import PRINTS
-from trimtab.systems.embedded_table import EmbeddedTable
+from trimtab.systems.embedded_table import EmbeddedTables
 from trimtab.systems.facets import with_facets
 from trimtab.systems.gate import harm_of_address, harm_of_file
 from trimtab.systems.lifecycle_table import LifecycleTable
@@ -111,6 +111,7 @@ class CatalogKnob(OverlayKnob):
         suffix: written after a number: "mb"; one of the catalogue's [units].
         words: what false and true are in the file.
         needs: what the `features` command must print, or the knob is locked.
+        choices_need: choice -> what it must print, or the choice is left out.
     """
 
     type: Literal["integer", "real", "boolean", "choice", "ordinal"]
@@ -122,7 +123,14 @@ class CatalogKnob(OverlayKnob):
     suffix: str = ""
     words: tuple[str, str] = ("no", "yes")
     needs: str = ""
+    choices_need: dict[str, str] = Field(default_factory=dict)
     sets: tuple[str, ...] = ("performance",)
+
+    @model_validator(mode="after")
+    def _check_choices_need(self) -> Self:
+        if others := self.choices_need.keys() - set(self.choices):
+            raise ValueError(f"choices_need names {min(others)!r}, which is none of the choices")
+        return self
 
     @model_validator(mode="after")
     def _check_type(self) -> Self:
@@ -170,7 +178,7 @@ class Catalog(Overlay[CatalogKnob]):
     knob: dict[str, CatalogKnob] = Field(min_length=1)
     units: dict[str, str] = Field(default_factory=dict)
     lifecycle: LifecycleTable = LifecycleTable()
-    embedded: dict[str, EmbeddedTable] = Field(default_factory=dict)
+    embedded: EmbeddedTables = Field(default_factory=dict)
     facets: tuple[str, ...] = ()
     facts: dict[str, str] = Field(default_factory=dict)
     play: dict[str, PlayEntry] = Field(default_factory=dict)

@@ -203,7 +203,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             found, missing = channel.values(copy, list(mine.values())), channel.missing(copy)
             in_use = self._says.values(channel, list(mine.values()))
             for name, address in mine.items():
-                knob, located = self._knob(name, bounds), found.get(address)
+                knob, located = self._says.fitting(self._knob(name, bounds)), found.get(address)
                 there = self._places[name].located(found)
                 in_file = there.value if there is not None else None
                 text = in_file if in_use is None else in_use.get(address, self._untold(channel, in_file))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from trimtab.systems.lifecycle_table import LifecycleTable
 from trimtab.systems.placeholder import filled
 
-__all__ = ["EmbeddedTable"]
+__all__ = ["EmbeddedTable", "EmbeddedTables"]
 
 
 class EmbeddedTable(BaseModel):
@@ -72,3 +72,35 @@ class EmbeddedTable(BaseModel):
         log_file = filled(usual.pop("log_file", ""), {"folder": str(folder)})
         logs = {"log_file": log_file} if log_file else {}
         return {**usual, **logs, **table, "folder": str(folder), "names": names}
+
+
+def _completed(tables: object) -> object:
+    """Each table that is `like` another one with what it does not say itself, also in the tables inside it."""
+    if not isinstance(tables, Mapping) or not all(isinstance(table, Mapping) for table in tables.values()):
+        return tables
+    found = dict(tables)
+    for version, table in tables.items():
+        if "like" not in table:
+            continue
+        other = tables.get(str(table["like"]), table)
+        if "like" in other:
+            known = ", ".join(repr(each) for each, one in tables.items() if "like" not in one)
+            raise ValueError(
+                f"{version}: like={table['like']!r} must name a version without like; use one of: {known or 'none'}"
+            )
+        found[version] = _over(other, {name: value for name, value in table.items() if name != "like"})
+    return found
+
+
+def _over(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    def joined(name: str) -> Any:
+        ours, theirs = own.get(name), base.get(name)
+        if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+            return _over(theirs, ours)
+        return ours if name in own else theirs
+
+    return {name: joined(name) for name in {**base, **own}}
+
+
+EmbeddedTables = Annotated[dict[str, EmbeddedTable], BeforeValidator(_completed)]
+"""The [embedded] of a catalogue: version -> table; one with `like = "VERSION"` has from that one what it does not say itself."""

@@ -6,11 +6,13 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from trimtab.errors import ApplyError, TargetError
 from trimtab.host import FileCopy, scratch_folder
 from trimtab.records import Fault
+from trimtab.space import Knob
 from trimtab.systems.account import Account
 from trimtab.systems.catalog import Catalog
 from trimtab.systems.codec import CodecError
@@ -63,10 +65,20 @@ class OwnWords:
         channel = self._catalog.channel[self._catalog.channel_of(name)]
         if channel.tells_all and values is not None and address not in values:
             return f"this program has no setting {address!r}, or does not show it"
-        if not entry.needs or self._settings.features is None:
-            return ""
-        features = self._told("features", self._settings.features, is_lasting=True)
-        return "" if entry.needs in features else f"it needs {entry.needs!r}, which this program does not have"
+        return f"it needs {entry.needs!r}, which this program does not have" if self._is_without(entry.needs) else ""
+
+    def fitting(self, knob: Knob) -> Knob:
+        """The knob without the choices that the program here does not have."""
+        needs = self._catalog.knob[knob.name].choices_need
+        absent = {choice for choice, need in needs.items() if self._is_without(need)}
+        return replace(knob, choices=tuple(each for each in knob.choices if each not in absent)) if absent else knob
+
+    def _is_without(self, need: str) -> bool:
+        """Whether the `features` command says so; nobody knows without one, or of a node that cannot be asked now."""
+        command = self._settings.features
+        if not need or command is None or (is_cql(self._reach.filled(command)) and not self._reach.is_up()):
+            return False
+        return need not in self._told("features", command, is_lasting=True)
 
     def facts(self) -> Mapping[str, float]:
         """The facts of the catalogue that the program tells now; none while it does not run.

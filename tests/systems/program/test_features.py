@@ -1,0 +1,70 @@
+"""What a program here does not have, by its `features` command: settings that need it are locked, and choices are left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.systems.program.conftest import CATALOG, made
+from trimtab.errors import ApplyError
+from trimtab.space import Config
+from trimtab.systems.catalog import catalog_faults
+
+METHODS = """
+[knob.method]
+doc = "How it squeezes."
+type = "choice"
+choices = ["lz", "xz"]
+default = "lz"
+choices_need = { xz = "with xz" }
+[knob.xz_depth]
+doc = "How far it looks."
+type = "integer"
+low = 1
+high = 9
+default = 4
+needs = "with xz"
+"""
+
+
+@pytest.fixture
+def printed(folder: Path) -> Path:
+    """What the command prints."""
+    (folder / "catalog.toml").write_text(CATALOG + METHODS)
+    return folder / "printed"
+
+
+@pytest.mark.parametrize(
+    ("text", "choices", "reason"),
+    [
+        ("with lz\n", ("lz",), "it needs 'with xz', which this program does not have"),
+        ("with lz\nwith xz\n", ("lz", "xz"), ""),
+    ],
+)
+def test_what_needs_it_is_locked_or_left_out(
+    folder: Path, printed: Path, text: str, choices: tuple[str, ...], reason: str
+) -> None:
+    printed.write_text(text)
+    target = made(folder, features=f"cat {printed}")
+    target.open()
+    try:
+        states = target.states()
+        assert (states["method"].knob.choices, states["xz_depth"].lock_reason) == (choices, reason)
+        if reason:
+            with pytest.raises(ApplyError, match="method='xz'"):
+                target.preflight(Config({"method": "xz"}))
+    finally:
+        target.close()
+
+
+def test_without_the_command_all_may_be_there(folder: Path, printed: Path) -> None:
+    states = made(folder).states()
+    assert states["method"].knob.choices == ("lz", "xz")
+    assert not states["xz_depth"].lock_reason
+
+
+def test_a_need_of_no_choice() -> None:
+    _, faults = catalog_faults(CATALOG + METHODS.replace("{ xz =", "{ xy ="))
+    assert len(faults) == 1
+    assert "choices_need names 'xy', which is none of the choices" in faults[0][0]
