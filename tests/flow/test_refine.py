@@ -10,7 +10,7 @@ import pytest
 
 from trimtab.flow import Ask, Budget, ProofOptions, Steps
 from trimtab.flow.refine import refine
-from trimtab.flow.weakest import halves, together
+from trimtab.flow.weakest import behind_larger, halves, together
 from trimtab.measure import BaselineTrack
 from trimtab.records import Play, Role, Status
 from trimtab.space import Config, Knob, KnobKind, Space
@@ -108,3 +108,16 @@ def test_a_group_takes_along_what_belongs_to_it_and_is_parted_beside_it() -> Non
     assert together(["a", "random_cost"], [PLAY]) == ["a", "random_cost", "scan_cost"]
     assert halves(["a", "random_cost", "b", "scan_cost"], [PLAY]) == (["a", "random_cost", "scan_cost"], ["b"])
     assert halves(list(PLAY), [PLAY]) == (["random_cost"], ["scan_cost"])
+
+
+def test_the_halves_of_a_group_that_matters_wait_for_what_is_larger() -> None:
+    groups = [["e", "f", "g"], ["h", "i"], ["j"]]
+    assert behind_larger(groups, (["a", "b"], ["c", "d"])) == [
+        ["e", "f", "g"],
+        ["a", "b"],
+        ["c", "d"],
+        ["h", "i"],
+        ["j"],
+    ]
+    assert behind_larger([["e", "f"]], (["a"], ["b"])) == [["e", "f"], ["a"], ["b"]]
+    assert behind_larger([], (["a"], ["b"])) == [["a"], ["b"]]

@@ -25,7 +25,7 @@ from trimtab.flow.ask import Steps
 from trimtab.flow.pairs import Duel, Purse, fight, noise_pool
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
-from trimtab.flow.weakest import groups_to_try
+from trimtab.flow.weakest import behind_larger, groups_to_try
 from trimtab.measure import Interval, PairedSequence
 from trimtab.space import Config
 from trimtab.units import counted, format_percent
@@ -147,7 +147,7 @@ def ablate(task: Task, scorer: Scorer, ablation: Ablation, purse: Purse) -> Step
             break
         if not is_settled:
             half = len(group) // 2
-            groups = [group[:half], group[half:], *groups]
+            groups = behind_larger(groups, (group[:half], group[half:]))
     yield from _settle_undecided(task, scorer, ablation, purse)
     ablation.n_runs = len(scorer.trials) - n_before
 

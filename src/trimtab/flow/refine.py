@@ -18,7 +18,7 @@ from trimtab.flow.ask import Ask, Steps
 from trimtab.flow.explore import REFINE_RUNS, early_stop, finish_reserve_s, mean_loss, proof_reserve_s
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
-from trimtab.flow.weakest import halves, together, weak_and_sure
+from trimtab.flow.weakest import behind_larger, halves, together, weak_and_sure
 from trimtab.records import Play, Role, Status
 from trimtab.space import Config
 
@@ -177,7 +177,7 @@ def _thinned(task: Task, scorer: Scorer, leader: Config, runs: _Runs, plays: Seq
         if loss <= best + _allowed(task, slack, _n_lines(task, leader) - _n_lines(task, without)):
             current = without
         elif len(group) > 1:
-            groups = [*halves(group, bundles), *groups]
+            groups = behind_larger(groups, halves(group, bundles))
     return current
 
 

@@ -12,7 +12,7 @@ from trimtab.records import Trial
 from trimtab.search.forecast import forecast
 from trimtab.space import Config
 
-__all__ = ["from_the_weakest", "groups_to_try", "halves", "removal_order", "together", "weak_and_sure"]
+__all__ = ["behind_larger", "from_the_weakest", "groups_to_try", "halves", "removal_order", "together", "weak_and_sure"]
 
 _SURE = 5.0
 """Tolerances that a line is expected to cost from which on it surely matters: a group with it would fail because of it."""
@@ -73,6 +73,14 @@ def halves(group: list[str], bundles: Sequence[Collection[str]]) -> tuple[list[s
     if first >= set(group):
         return group[: len(group) // 2], group[len(group) // 2 :]
     return [name for name in group if name in first], [name for name in group if name not in first]
+
+
+def behind_larger(groups: list[list[str]], parts: Sequence[list[str]]) -> list[list[str]]:
+    """`groups` with `parts` of one that may not go as a whole, behind all that are larger: a run that takes many settings away
+    comes before one that takes few, since the runs may end before all is tried."""
+    size = max(map(len, parts))
+    at = next((i for i, group in enumerate(groups) if len(group) <= size), len(groups))
+    return [*groups[:at], *parts, *groups[at:]]
 
 
 def removal_order(
