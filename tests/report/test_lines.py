@@ -110,6 +110,20 @@ def test_the_text_says_what_each_line_is_worth(ablated: Study, expected: str) ->
     assert expected in squeezed(report_text(*ablated))
 
 
+def test_many_that_were_not_measured_for_one_reason_are_named_in_a_sentence() -> None:
+    trials = ablated_trials()
+    unmeasured = _line("not_measured", reason="the budget was used up before")
+    some = {"jit": WORTH["jit"], **dict.fromkeys(("work_mem", "shared_buffers", "random_page_cost"), unmeasured)}
+    sentence = "Not measured, because the budget was used up before: random_page_cost, shared_buffers, work_mem."
+    for worth in (some, {name: line for name, line in some.items() if name != "jit"}):
+        study = record({**better_verdict(trials), "worth": worth, "dropped": [], "ablation": ABLATION})
+        text, page = squeezed(report_text(study, trials)), render_html(study, trials)
+        assert text.count("What each setting is worth") == 1
+        assert sentence in text
+        assert "Not measured, because the budget was used up before" in page
+        assert page.count('<td class="code">work_mem</td>') <= 1
+
+
 def test_a_budget_that_ended_after_each_setting_was_compared_is_no_reservation() -> None:
     trials = ablated_trials()
     without = {"without": {"estimate": 1.2, "low": 1.1, "high": 1.3}, "without_pairs": 2}

@@ -14,7 +14,10 @@ from trimtab.space import Config
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
 
-__all__ = ["ablation_text", "dropped_groups", "line_worths", "path_points"]
+__all__ = ["ablation_text", "dropped_groups", "line_worths", "parted_lines", "path_points"]
+
+_MANY = 3
+"""Settings that were not measured for one reason, from which on one sentence names them all."""
 
 
 def line_worths(verdict: Verdict) -> tuple[LineWorth, ...]:
@@ -23,6 +26,17 @@ def line_worths(verdict: Verdict) -> tuple[LineWorth, ...]:
     if all(line.verdict == "not_measured" and not line.reason for line in lines):
         return ()
     return tuple(sorted(lines, key=lambda line: (-_best(line), line.knob)))
+
+
+def parted_lines(lines: Sequence[LineWorth]) -> tuple[tuple[LineWorth, ...], tuple[tuple[str, tuple[str, ...]], ...]]:
+    """The lines to show one by one, and (reason, knobs) of the many that were not measured for one reason."""
+    groups: dict[str, list[str]] = {}
+    for line in lines:
+        if line.verdict == "not_measured" and line.without is None and line.alone is None and line.reason:
+            groups.setdefault(line.reason, []).append(line.knob)
+    many = {reason: tuple(knobs) for reason, knobs in groups.items() if len(knobs) >= _MANY}
+    named = {knob for knobs in many.values() for knob in knobs}
+    return tuple(line for line in lines if line.knob not in named), tuple(many.items())
 
 
 def _line(name: str, row: KnobWorth) -> LineWorth:

@@ -27,7 +27,7 @@ from trimtab.report.facts import (
     TrialRow,
 )
 from trimtab.report.headline import headline
-from trimtab.report.lines import ablation_text, dropped_groups, line_worths, path_points
+from trimtab.report.lines import ablation_text, dropped_groups, line_worths, parted_lines, path_points
 from trimtab.report.passes import PassRow, passes_note, passes_rows
 from trimtab.report.plays import PlayRow, left_out_plays, play_rows
 from trimtab.report.pruned import pruned_lines
@@ -138,6 +138,16 @@ class Summary:
     def metric_text(self) -> str:
         """The metric with its unit, where it has one."""
         return f"{self.metric} ({self.unit})" if self.unit else self.metric
+
+    @property
+    def measured_lines(self) -> tuple[LineWorth, ...]:
+        """Those of `lines` that are shown one by one."""
+        return parted_lines(self.lines)[0]
+
+    @property
+    def unmeasured(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """(reason, knobs) of the many of `lines` that were not measured for one reason."""
+        return parted_lines(self.lines)[1]
 
     @property
     def after_name(self) -> str:

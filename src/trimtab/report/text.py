@@ -139,9 +139,13 @@ def _settings_table(summary: Summary) -> Table:
 
 def _worth(summary: Summary) -> Iterator[RenderableType]:
     """What each setting brings, how the number of settings was found, and what was left out."""
-    if summary.lines:
-        yield from _titled("What each setting is worth", _lines_table(summary))
-    remarks = [summary.ablation] if summary.ablation else []
+    lines = summary.measured_lines
+    untold = [f"Not measured, because {reason}: {', '.join(knobs)}." for reason, knobs in summary.unmeasured]
+    if lines:
+        yield from _titled("What each setting is worth", _lines_table(lines))
+    elif untold:
+        yield from _titled("What each setting is worth", Text("\n".join(untold)))
+    remarks = [*(untold if lines else []), *([summary.ablation] if summary.ablation else [])]
     if len(summary.path) > 2 and summary.lines:
         steps = ", ".join(f"{point.n_knobs}: {ratio_text(point.gain.estimate)}" for point in summary.path[1:8])
         remarks.append(f"Times as fast by number of settings (best measured): {steps}")
@@ -150,10 +154,10 @@ def _worth(summary: Summary) -> Iterator[RenderableType]:
         yield Padding(Text("\n".join(remarks)), (1, 0, 0, 2))
 
 
-def _lines_table(summary: Summary) -> Table:
+def _lines_table(lines: Sequence[LineWorth]) -> Table:
     table = _table("knob", "with the others", "alone", "effect", "why", right=("with the others", "alone"))
-    table.columns[0].min_width = min(_NAME_WIDTH, max(len(line.knob) for line in summary.lines))
-    for line in summary.lines:
+    table.columns[0].min_width = min(_NAME_WIDTH, max(len(line.knob) for line in lines))
+    for line in lines:
         style = {"proven": "green", "undecided": "yellow"}.get(line.verdict, "dim")
         table.add_row(
             Text(line.knob, style="bold"),
