@@ -91,6 +91,15 @@ class TestNode(TableChecks, CqlChecks):
         none = large.use({"table_bloom_filter_fp_chance": 1, "table_compression": "none"})
         assert (none["filters"], none["blocks"]) == (0, 0)
 
+    def test_settings_between_nodes_are_left_out_while_it_is_alone(
+        self, node: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert "internode_compression" in node.selection(Context("", clients=16))
+        monkeypatch.setattr(node, "settings", node.settings.model_copy(update={"knobs": ("cassandra",)}))
+        chosen = node.selection(Context("", clients=16))
+        assert {"concurrent_reads", "file_cache_size"} <= set(chosen)
+        assert not [name for name in chosen if name.startswith(("internode", "dynamic_snitch", "stream", "hint"))]
+
     def test_it_shows_what_it_compiles(self, node: Any) -> None:
         assert node.compiles
         assert node.compile_s() > 0.5
@@ -166,6 +175,14 @@ class TestNode(TableChecks, CqlChecks):
         refusals: list[tuple[dict[str, Value], str]] = [
             ({"MaxHeapSize": 8 << 30}, "would take memory="),
             ({"memtable_heap_space": 400}, "memtables take half of the heap at most does not hold"),
+            (
+                {"MaxDirectMemorySize": 16 << 20},
+                "buffers outside the heap fit into MaxDirectMemorySize.* does not hold",
+            ),
+            (
+                {"commitlog_disk_access_mode": "direct", "commitlog_segment_size": 128},
+                "buffers outside the heap fit into",
+            ),
             ({"concurrent_reads": 1}, "outside the server's range"),
             ({"commitlog_sync": "batch"}, "safety class durability is locked"),
         ]

@@ -14,7 +14,7 @@ from trimtab import plugins
 from trimtab.errors import UsageError
 from trimtab.space import Config
 from trimtab.systems import KnobState, kinds
-from trimtab.systems.catalog import catalog_faults
+from trimtab.systems.catalog_file import catalog_faults
 from trimtab.systems.kinds import kind_of_catalog
 from trimtab.systems.plays import fitting_plays
 

@@ -19,7 +19,7 @@ from tests.commands import start_trimtab
 from trimtab import plugins
 from trimtab.errors import ApplyError, UsageError
 from trimtab.space import Config, KnobKind
-from trimtab.systems.catalog import catalog_faults
+from trimtab.systems.catalog_file import catalog_faults
 from trimtab.systems.kinds import kind_of_catalog
 from trimtab.testing.target_suite import Subject, TargetSuite
 

@@ -12,7 +12,8 @@ import pytest
 
 from trimtab import plugins
 from trimtab.errors import TargetError
-from trimtab.systems.catalog import Catalog, parse_catalog
+from trimtab.systems.catalog import Catalog
+from trimtab.systems.catalog_file import parse_catalog
 from trimtab.systems.codec import CodecError, codec_of
 from trimtab.systems.codec.mongod_conf import MongodConf
 from trimtab.systems.dump import printed_values

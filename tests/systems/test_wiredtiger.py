@@ -16,7 +16,8 @@ from trimtab.errors import TargetError
 from trimtab.load.engine import _RECONFIGURED, EngineError, nested, read_settings
 from trimtab.load.wiredtiger import ask, main
 from trimtab.space import Config
-from trimtab.systems.catalog import Catalog, parse_catalog
+from trimtab.systems.catalog import Catalog
+from trimtab.systems.catalog_file import parse_catalog
 from trimtab.testing.target_suite import Subject, TargetSuite
 
 CHANGES = Config({"cache_size": 40 << 20, "eviction_threads_max": 2, "leaf_page_max": "16KB"})

@@ -9,7 +9,8 @@ from trimtab.errors import UsageError
 from trimtab.host import LocalHost, read_limits
 from trimtab.space import Space
 from trimtab.systems.base import KnobState
-from trimtab.systems.catalog import Catalog, catalog_faults, read_catalog
+from trimtab.systems.catalog import Catalog
+from trimtab.systems.catalog_file import catalog_faults, read_catalog
 from trimtab.systems.file_knobs import knob_of
 from trimtab.systems.rules import advised, constraints, memory_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,8 @@ from trimtab.records import Context, Endpoint, Play
 from trimtab.space import Config, Knob, RestartClass, SafetyClass, Value
 from trimtab.systems.account import cache_root
 from trimtab.systems.base import KnobState
-from trimtab.systems.catalog import Catalog, parse_catalog
+from trimtab.systems.catalog import Catalog
+from trimtab.systems.catalog_file import parse_catalog
 from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.doctor import disk_lines, knob_line, restart_line
@@ -308,6 +309,9 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
 
     def _memory_facts(self) -> Mapping[str, float]:
         return self._says.facts()
+
+    def _unfelt(self) -> Collection[str]:
+        return self._says.unfelt()
 
     def counters(self) -> Mapping[str, float]:
         """What it counts of its own work, where a command tells."""

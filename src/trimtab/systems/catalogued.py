@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -171,7 +171,18 @@ class Catalogued(ABC, Generic[S, R]):
         states = self.states()
         self._require_changeable(states)
         reads_only = context.read_share == 1.0
-        return select(self.settings.knobs, states, self.catalog, reads_only=reads_only, skips_absent=self.SKIPS_ABSENT)
+        return select(
+            self.settings.knobs,
+            states,
+            self.catalog,
+            reads_only=reads_only,
+            skips_absent=self.SKIPS_ABSENT,
+            unfelt=self._unfelt(),
+        )
+
+    def _unfelt(self) -> Collection[str]:
+        """The knobs that make no difference here, as far as that shows."""
+        return ()
 
     def advise(self, context: Context) -> Config:
         """The catalogue's advice over the changeable knobs."""

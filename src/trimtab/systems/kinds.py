@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import InternalError, UsageError
-from trimtab.systems.catalog import Catalog, parse_catalog
+from trimtab.systems.catalog import Catalog
+from trimtab.systems.catalog_file import parse_catalog
 from trimtab.systems.catalog_system import CatalogSystem
 from trimtab.systems.command_settings import CommandSettings
 

@@ -13,6 +13,7 @@ from trimtab.errors import ApplyError, TargetError
 from trimtab.host import FileCopy, scratch_folder
 from trimtab.records import Fault
 from trimtab.space import Knob
+from trimtab.space.condition import is_true
 from trimtab.systems.account import Account
 from trimtab.systems.catalog import Catalog
 from trimtab.systems.codec import CodecError
@@ -21,6 +22,7 @@ from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.cql import cql_rows, cql_settings, is_cql
 from trimtab.systems.dump import printed_values
 from trimtab.systems.file_channel import FileChannel
+from trimtab.units import Dimension
 
 __all__ = ["OwnWords"]
 
@@ -65,7 +67,10 @@ class OwnWords:
         channel = self._catalog.channel[self._catalog.channel_of(name)]
         if channel.tells_all and values is not None and address not in values:
             return f"this program has no setting {address!r}, or does not show it"
-        return f"it needs {entry.needs!r}, which this program does not have" if self._is_without(entry.needs) else ""
+        if not self._is_without(entry.needs):
+            return ""
+        came_with = self._catalog.came_with.get(entry.needs)
+        return f"it needs {came_with or repr(entry.needs)}, which this program {'is not' if came_with else 'does not have'}"
 
     def fitting(self, knob: Knob) -> Knob:
         """The knob without the choices that the program here does not have."""
@@ -89,6 +94,18 @@ class OwnWords:
         if not self._catalog.facts or not self._reach.is_up():
             return {}
         return {name: _number(name, self._fact(name, command)) for name, command in self._catalog.facts.items()}
+
+    def unfelt(self) -> frozenset[str]:
+        """The knobs that cannot be felt by what the program tells now; none while it does not run.
+
+        Raises:
+            TargetError: a command fails, or prints no number.
+        """
+        knobs = {name: knob.only_when for name, knob in self._catalog.knob.items() if knob.only_when}
+        if not knobs or not (facts := self.facts()):
+            return frozenset()
+        numbers = dict.fromkeys(facts, Dimension.NUMBER)
+        return frozenset(name for name, condition in knobs.items() if not is_true(condition, facts, numbers))
 
     def _fact(self, name: str, command: str) -> str:
         if not is_cql(filled := self._reach.filled(command)):

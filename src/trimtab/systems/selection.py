@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from trimtab.errors import UsageError
@@ -20,6 +20,7 @@ def select(
     *,
     reads_only: bool,
     skips_absent: bool,
+    unfelt: Collection[str] = (),
 ) -> tuple[str, ...]:
     """The changeable knobs that `knobs = ...` asks for: of a set those that are not locked, named ones all.
 
@@ -29,6 +30,7 @@ def select(
         overlay: the curated one, which names the sets.
         reads_only: whether the workload only reads; a set other than "all" then leaves out what only writes feel.
         skips_absent: whether a named knob that the overlay knows and this server lacks is passed over.
+        unfelt: knobs that make no difference here; a set other than "all" leaves them out.
 
     Raises:
         UsageError: an unknown name, or one that is locked or not curated.
@@ -38,8 +40,9 @@ def select(
     for name in (choice,) if isinstance(choice, str) else choice:
         if name in sets:
             free = [n for n in sets[name] if n in states and not states[n].lock_reason]
-            is_felt = [n for n in free if name == "all" or not (reads_only and overlay.knob[n].only_writes)]
-            chosen.update(dict.fromkeys(is_felt))
+            if name != "all":
+                free = [n for n in free if n not in unfelt and not (reads_only and overlay.knob[n].only_writes)]
+            chosen.update(dict.fromkeys(free))
         elif name in states or name not in overlay.knob or not skips_absent:
             require_named(name, states, sets)
             chosen[name] = None

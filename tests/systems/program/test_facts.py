@@ -10,6 +10,7 @@ import pytest
 from tests.systems.program.conftest import CATALOG, CONTEXT, made
 from trimtab.errors import ApplyError, TargetError
 from trimtab.space import Config
+from trimtab.systems.catalog_file import catalog_faults
 
 FACTS = """
 [facts]
@@ -70,3 +71,27 @@ def test_a_command_that_fails_is_told(folder: Path, told: Path) -> None:
 def test_a_term_that_needs_one_is_left_out_while_the_program_does_not_run(folder: Path, told: Path) -> None:
     target = made(folder, run=f"{sys.executable} program.py {folder}", health=f"test -f {folder}/seen")
     assert set(target.memory(CONTEXT).use({})) - {"reserved"} == {"window"}
+
+
+def with_condition(text: str) -> str:
+    """The catalogue, with a condition on the knob `window`."""
+    return CATALOG.split("[memory]")[0].replace("log = true\n", f"log = true\nonly_when = {text!r}\n") + FACTS
+
+
+@pytest.mark.parametrize(("items", "is_chosen"), [(100, False), (101, True)])
+def test_a_set_leaves_out_what_cannot_be_felt(folder: Path, told: Path, items: int, is_chosen: bool) -> None:
+    told.write_text(f"{items}\n")
+    (folder / "catalog.toml").write_text(with_condition("items > 100").replace("{items}", str(told)))
+    for knobs, chosen in (("performance", is_chosen), ("all", True), (["window"], True)):
+        target = made(folder, knobs=knobs)
+        target.open()
+        try:
+            assert ("window" in target.selection(CONTEXT)) is chosen
+        finally:
+            target.close()
+
+
+@pytest.mark.parametrize("text", ["level > 3", "items >"])
+def test_a_condition_that_cannot_be_evaluated(text: str) -> None:
+    _, faults = catalog_faults(with_condition(text))
+    assert [message.partition(":")[0] for message, _ in faults] == ["[knob.window] only_when"]

@@ -9,7 +9,7 @@ import pytest
 from tests.systems.program.conftest import CATALOG, made
 from trimtab.errors import ApplyError
 from trimtab.space import Config
-from trimtab.systems.catalog import catalog_faults
+from trimtab.systems.catalog_file import catalog_faults
 
 METHODS = """
 [knob.method]
@@ -62,6 +62,18 @@ def test_without_the_command_all_may_be_there(folder: Path, printed: Path) -> No
     states = made(folder).states()
     assert states["method"].knob.choices == ("lz", "xz")
     assert not states["xz_depth"].lock_reason
+
+
+def test_the_version_that_is_needed_is_named(folder: Path, printed: Path) -> None:
+    printed.write_text("with lz\n")
+    (folder / "catalog.toml").write_text(CATALOG + METHODS + '[came_with]\n"with xz" = "Squeezer 5.0"\n')
+    states = made(folder, features=f"cat {printed}").states()
+    assert states["xz_depth"].lock_reason == "it needs Squeezer 5.0, which this program is not"
+
+
+def test_a_version_of_words_that_nothing_needs() -> None:
+    _, faults = catalog_faults(CATALOG + METHODS + '[came_with]\n"with xy" = "Squeezer 5.0"\n')
+    assert [message for message, _ in faults] == ["[came_with] 'with xy': no knob needs these words"]
 
 
 def test_a_need_of_no_choice() -> None:

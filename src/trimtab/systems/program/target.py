@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trimtab.systems.catalog import read_catalog
+from trimtab.systems.catalog_file import read_catalog
 from trimtab.systems.catalog_system import CatalogSystem
 from trimtab.systems.program.settings import Settings, read_settings
 

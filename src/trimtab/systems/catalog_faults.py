@@ -1,0 +1,197 @@
+"""What is wrong between the parts of a catalogue: names that mean nothing, files without a knob, units that nobody can read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from trimtab.errors import SpaceError, UsageError
+from trimtab.space import SafetyClass
+from trimtab.space.condition import amount, constant_type, is_true
+from trimtab.space.expression import check, names_in, parse
+from trimtab.systems.catalog import BOUNDS, EXAMPLE, NUMBERS, Catalog
+from trimtab.systems.codec import Template
+from trimtab.systems.command_settings import CommandSettings
+from trimtab.systems.gate import harm_of_address, harm_of_file
+from trimtab.systems.plays import play_faults
+from trimtab.systems.settings import read_table
+from trimtab.units import Dimension, parse_value
+
+__all__ = ["faults_between"]
+
+_UNKNOWN_FACTS = frozenset(("connections",))
+"""What plays of a program that is described by a catalogue alone may not speak of: nobody reads how many it takes."""
+_DURATIONS = ("s", "min", "h", "d")
+
+
+def faults_between(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    """What is wrong between its parts: (message, hint)."""
+    yield from _address_faults(catalog)
+    yield from _default_faults(catalog)
+    yield from _template_faults(catalog)
+    yield from _unit_faults(catalog)
+    yield from _lifecycle_faults(catalog)
+    for each in catalog.constraint:
+        yield from _text_faults(catalog, each.name or each.text, each.text, (*BOUNDS, "clients"))
+    for name, text in catalog.memory.items():
+        yield from _text_faults(catalog, name, text, (*BOUNDS, "clients", *catalog.facts))
+    for name in catalog.facts.keys() & {*catalog.knob, *BOUNDS, "clients"}:
+        yield f"[facts] {name}: a knob or another fact has that name", "give it another name"
+    yield from _only_when_faults(catalog)
+    needed = {each for knob in catalog.knob.values() for each in (knob.needs, *knob.choices_need.values())}
+    for words in catalog.came_with.keys() - needed:
+        yield f"[came_with] {words!r}: no knob needs these words", "write them as in needs or choices_need"
+    yield from _advice_faults(catalog)
+    locked = {name for name, knob in catalog.knob.items() if knob.safety is not SafetyClass.PERFORMANCE}
+    yield from play_faults(catalog.play, catalog.knob.keys(), locked, _UNKNOWN_FACTS)
+
+
+def _only_when_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    facts = dict.fromkeys(catalog.facts, 1.0)
+    for name, knob in catalog.knob.items():
+        if knob.only_when:
+            holds = partial(is_true, knob.only_when, facts, dict.fromkeys(facts, Dimension.NUMBER))
+            yield from _fault(f"[knob.{name}] only_when", holds)
+
+
+def _advice_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    for where, name in catalog.named():
+        if name not in catalog.knob:
+            yield f"{where} names {name!r}: there is no such knob", "name a knob of this catalogue"
+    facts = {**EXAMPLE, "clients": 4.0, "ssd": 1.0, "hdd": 0.0}
+    for name, value in (each for table in catalog.advices() for each in table.items()):
+        if name not in catalog.knob:
+            yield f"[advice] {name}={value!r}: there is no such knob", "name a knob of this catalogue"
+        elif isinstance(value, str) and catalog.knob[name].type in NUMBERS:
+            yield from _fault(f"[advice] {name}", partial(amount, value, facts))
+    yield from _fault("reserve", partial(amount, catalog.reserve, EXAMPLE))
+    for more in catalog.advice_when:
+        known = dict.fromkeys(facts, Dimension.NUMBER)
+        yield from _fault("[[advice_when]] when", partial(is_true, more.when, facts, known))
+
+
+def _lifecycle_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    tables = {"lifecycle": catalog.lifecycle} | {
+        f"embedded.{version}.lifecycle": table.lifecycle for version, table in catalog.embedded.items()
+    }
+    for where, table in tables.items():
+        try:
+            read_table(CommandSettings, "NAME", table.under({"kind": catalog.kind}))
+        except UsageError as error:
+            yield error.message.replace("[target.NAME]", f"[{where}]"), "its keys are those of a target's table"
+    for version, own in catalog.embedded.items():
+        for name in {*catalog.channel, *own.paths}:
+            if name not in own.paths or name not in catalog.channel:
+                yield (
+                    f"[embedded.{version}] paths and the channels differ in {name!r}",
+                    "each channel needs a file in its folder",
+                )
+
+
+def _address_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    taken: dict[tuple[str, str], str] = {}
+    for name, knob in catalog.knob.items():
+        channel, address = catalog.channel_of(name), catalog.address_of(name)
+        if knob.channel and knob.channel not in catalog.channel:
+            yield (
+                f"[knob.{name}] channel={knob.channel!r}: there is no such channel",
+                f"the channels are: {', '.join(catalog.channel)}",
+            )
+            continue
+        if not knob.channel and len(catalog.channel) > 1:
+            yield f"[knob.{name}] names no channel", f"add channel = one of: {', '.join(catalog.channel)}"
+        harm = harm_of_address(name) or harm_of_address(address) or harm_of_file(catalog.channel[channel].path)
+        if harm:
+            yield (
+                f"[knob.{name}] address={address!r} may not be changed: {harm}",
+                "remove the knob: no option opens it",
+            )
+        key = (channel, catalog.channel[channel].made().key(address))
+        if key in taken:
+            yield (
+                f"[knob.{name}] address={address!r} is that of knob={taken[key]!r} too",
+                "one knob for each address",
+            )
+        taken[key] = name
+
+
+def _default_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    for name, knob in catalog.knob.items():
+        if not knob.default_of:
+            continue
+        other, where = catalog.knob.get(knob.default_of), f"[knob.{name}] default_of={knob.default_of!r}"
+        if other is None:
+            yield f"{where}: there is no such knob", "name a knob of this catalogue"
+        elif other.default_of or catalog.channel_of(knob.default_of) != catalog.channel_of(name):
+            yield (
+                f"{where} has a default_of itself, or is in another file",
+                "name a knob of the same file with a default",
+            )
+        elif (other.type, other.unit, other.suffix) != (knob.type, knob.unit, knob.suffix):
+            yield f"{where} is written otherwise", "both need the same type, unit and suffix"
+
+
+def _template_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    for channel, table in catalog.channel.items():
+        codec = table.made()
+        if not isinstance(codec, Template):
+            continue
+        mine = {catalog.address_of(name): name for name in catalog.knob if catalog.channel_of(name) == channel}
+        for place in codec.names:
+            if place not in mine:
+                yield (
+                    f"[channel.{channel}] template has {{{{{place}}}}}, which is not a knob",
+                    f"add [knob.{place}]",
+                )
+        for address, name in mine.items():
+            if address not in codec.names:
+                yield (
+                    f"[knob.{name}] address={address!r} is not in the template",
+                    f"its places are: {', '.join(codec.names)}",
+                )
+
+
+def _unit_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    for suffix, size in catalog.units.items():
+        fault = _unit_fault(size)
+        if fault:
+            yield f"[units] {suffix}={size!r}: {fault}", 'write it as in: mb = "1MB"'
+    for name, knob in catalog.knob.items():
+        if knob.suffix and knob.suffix not in catalog.units:
+            yield (
+                f"[knob.{name}] suffix={knob.suffix!r} is not in [units]",
+                f'add {knob.suffix} = "1MB" or so to [units]',
+            )
+
+
+def _text_faults(catalog: Catalog, name: str, text: str, facts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    try:
+        tree = parse(text)
+        types = {each: constant_type(0.0) for each in facts}
+        types |= {each: constant_type("" if catalog.knob[each].choices else 0.0) for each in catalog.knob}
+        unknown = [each.name for each in names_in(tree) if each.name not in types]
+        if unknown:
+            yield (
+                f"{name!r} names {unknown[0]!r}, which is not a knob",
+                f"use knobs, or one of: {', '.join(facts)}",
+            )
+            return
+        check(tree, types, text)
+    except SpaceError as error:
+        yield f"{name!r}: {error.message}", error.hint or "docs/reference/space.md has the language"
+
+
+def _unit_fault(amount: str) -> str:
+    """Why a text is neither a size nor a duration; "" when it is one."""
+    try:
+        parse_value(amount, "s" if amount.rstrip().endswith(_DURATIONS) else "B")
+    except UsageError as error:
+        return error.message
+    return ""
+
+
+def _fault(where: str, evaluate: Callable[[], object]) -> Iterator[tuple[str, str]]:
+    try:
+        evaluate()
+    except SpaceError as error:
+        yield f"{where}: {error.message}", error.hint or ""
