@@ -201,6 +201,7 @@ def _tune_pruned(
     return fake.tune()
 
 
+@pytest.mark.usefixtures("equal_costs")
 def test_tune_ranks_first_and_says_what_it_left_out(fake: FakeStudy) -> None:
     record, trials = _tune_pruned(fake, "2")
     pruned = record.verdict.pruned

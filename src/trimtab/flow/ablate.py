@@ -7,9 +7,10 @@ Every removal is a duel in alternating pairs: the config as it is now against th
 - when all pairs it may have are used, they do not show a worth, and the estimate lies within the tolerance ("not told
   apart": the simpler config is preferred);
 
-it stays (a group is halved and tried again) when its worth is proven, when the config fails without it, or when it seems
-worth more than the tolerance and pairs could not settle it ("undecided"). What the budget did not reach stays as well. The
-groups are tried from the weakest on (see `weakest`). All removals together may seem to cost at most twice the tolerance.
+it stays (a group is halved, and its halves are tried after what is larger) when its worth is proven, when the config fails
+without it, or when it seems worth more than the tolerance and pairs could not settle it ("undecided"). What the budget did not
+reach stays as well. The groups are tried from the weakest on (see `weakest`). All removals together may seem to cost at most
+twice the tolerance.
 
 Where the old values of a group do not fit beside the rest (two caches, one budget of memory), the other settings give way,
 as little as makes the config legal; the duel is against that config.
