@@ -67,6 +67,15 @@ def test_the_winner_of_a_short_study_has_only_settings_that_earn_their_place(fak
     assert len(config) <= 4
 
 
+def test_the_search_leaves_a_larger_share_for_the_ablation_where_the_file_asks_for_it(fake: FakeStudy) -> None:
+    _, trials = _tuned(fake, "360s")
+    fake.text += "\n[proof]\nablation_share = 0.6\n"
+    _, fewer = fake.tune(again=True)
+    n_searched = [sum(t.role in _SEARCH for t in each) for each in (trials, fewer)]
+    # Of 360 s, 195 s are kept for proof and ablation in place of 123 s.
+    assert n_searched[0] - n_searched[1] >= 40 / _COST_S
+
+
 def test_runs_of_the_proof_tell_the_worth_of_the_lines_as_well(fake: FakeStudy) -> None:
     verdict, trials = _tuned(fake, "360s", more="\n[proof]\nablation_share = 0.0\n")
     counts = Counter(t.role for t in trials)

@@ -42,7 +42,8 @@ _LATENCY_STOP_MARGIN = 0.5
 still be a little better, but no config worth having does so little work."""
 
 _FINISH_SHARE = 0.4
-"""Share of a wall-clock budget that the first baselines and everything after the search may take, at most."""
+"""Share of a wall-clock budget that the first baselines and everything after the search may take, at most; the ablation's share
+where a study file gives it more."""
 
 _SHORT_SHARE = 0.6
 """The same of a budget that is too short for both: the proof's least number of pairs needs so much."""
@@ -86,7 +87,7 @@ def finish_reserve_s(task: Task, budget_s: float, mean_cost_s: float) -> float:
     """Seconds to keep back for what comes after the search."""
     ablation_s = min(ablation_allowance(task)[0], _MOST_WORTH_RUNS * mean_cost_s)
     proof_s = _proof_s(task, mean_cost_s)
-    share_s = _FINISH_SHARE * budget_s - N_BASELINE_FIRST * mean_cost_s
+    share_s = max(_FINISH_SHARE, task.proof.ablation_share) * budget_s - N_BASELINE_FIRST * mean_cost_s
     # Without its proof a winner is nothing: of a short budget that comes first.
     return max(min(proof_s + ablation_s, share_s), min(proof_s, _SHORT_SHARE * budget_s))
 
