@@ -2,12 +2,12 @@
 
     python benchmarks/cgptuner/run.py [--system wiredtiger ...] [--method gp ...] [--seeds 3] [--quick] [--list]
 
-After W.-C. Hwang, C.-W. Lu, D.-M. Su, "Reproducing CGPTuner": YCSB A with 60 and 80, B with 30 and 50, C with 20 and 40 threads,
-ten cycles. Scaled so that a run on WiredTiger takes a quarter of an hour: two trials of each context in a cycle in place of five
-iterations, of 2 s in place of two minutes, on the records that the study files name. It searches only: nothing is proven. For each
-context the mean latency of all trials of the last four cycles is compared (their Table 2), as a share of the baseline's of the same
-run. Each run goes to results.json when it ends; one that was stopped goes on where it was, so the benchmark may be made in pieces.
-Run it alone on the machine.
+After W.-C. Hwang, C.-W. Lu, D.-M. Su, "Reproducing CGPTuner": YCSB A with 60 and 80, B with 30 and 50, C with 20 and 40
+threads, ten cycles. Scaled so that a run on WiredTiger takes a quarter of an hour: two trials of each context in a cycle in
+place of five iterations, of 2 s in place of two minutes, on the records that the study files name. It searches only: nothing
+is proven. For each context the mean latency of all trials of the last four cycles is compared (their Table 2), as a share of
+the baseline's of the same run. Each run goes to results.json when it ends; one that was stopped goes on where it was, so the
+benchmark may be made in pieces. Run it alone on the machine.
 """
 
 from __future__ import annotations
