@@ -39,6 +39,14 @@ def test_the_catalogue_has_many_knobs_and_locks_what_a_crash_would_lose() -> Non
     assert safety["checksum"] == "data_loss"
 
 
+@pytest.mark.parametrize("kind", ["wiredtiger", "mongodb"])
+def test_the_number_of_eviction_threads_is_changed_by_a_restart(kind: str) -> None:
+    """A live engine (WiredTiger 11) waited for more than three minutes for a thread that had to end and went on evicting."""
+    text = (files("trimtab.catalog") / "kinds" / f"{kind}.toml").read_text(encoding="utf-8")
+    knobs = parse_catalog(text, name=f"{kind}.toml").knob
+    assert [str(knobs[f"eviction_threads_{end}"].restart) for end in ("min", "max")] == ["restart", "restart"]
+
+
 def test_what_needs_no_restart_is_what_the_engine_takes_while_open() -> None:
     known = catalogue()
     for name, knob in known.knob.items():
