@@ -7,7 +7,7 @@ threads, ten cycles. Scaled so that a run on WiredTiger takes a quarter of an ho
 place of five iterations, of 2 s in place of two minutes, on the records that the study files name. It searches only: nothing
 is proven. For each context the mean latency of all trials of the last four cycles is compared (their Table 2), as a share of
 the baseline's of the same run. Each run goes to results.json when it ends; one that was stopped goes on where it was, so the
-benchmark may be made in pieces. Run it alone on the machine.
+benchmark may be made in pieces. Run it alone on the machine. Afterwards benchmarks/cgptuner/table.py writes the page of the docs.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import numpy as np
 import stamp
 from rich.console import Console
+from table import METHODS, table
 
 from trimtab.flow.cycle import cycling
 from trimtab.history import History, StudyRecord, open_history_at
@@ -36,7 +36,6 @@ from trimtab.study.task import task_of
 
 HERE = Path(__file__).parent
 SYSTEMS = ("wiredtiger", "postgresql")
-METHODS = ("contextual-gp", "gp", "random")
 LAST = 4
 """Cycles whose trials are compared."""
 
@@ -102,31 +101,6 @@ def row_of(verdict: Verdict, trials: Sequence[Trial], names: Sequence[str]) -> d
             "failed": sum(t.measurement is None for t in search),
         }
     return {"contexts": contexts, "cycles": cycle.cycles, "seconds": sum(sum(t.cost_s.values()) for t in trials)}
-
-
-def table(rows: Sequence[Row]) -> str:
-    """Ratio to the baseline by context and method, as geometric means over the seeds with their range."""
-    lines = []
-    for system in dict.fromkeys(row["system"] for row in rows):
-        own = [row for row in rows if row["system"] == system]
-        methods = [method for method in METHODS if any(row["method"] == method for row in own)]
-        lines += [f"| {system} | {' | '.join(methods)} |", f"| --- |{' ---: |' * len(methods)}"]
-        for context in own[0]["contexts"]:
-            cells = [
-                _cell([row["contexts"][context]["ratio"] for row in own if row["method"] == method])
-                for method in methods
-            ]
-            lines.append(f"| {context} | {' | '.join(cells)} |")
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _cell(ratios: Sequence[float | None]) -> str:
-    logs = np.log([ratio for ratio in ratios if ratio])
-    if not len(logs):
-        return "–"
-    spread = f" ({np.exp(logs.min()):.2f} to {np.exp(logs.max()):.2f})" if len(logs) > 1 else ""
-    return f"{np.exp(logs.mean()):.2f}{spread}"
 
 
 def _arguments() -> argparse.Namespace:

@@ -14,6 +14,7 @@ from tests.bench_modules import BENCHMARKS, bench_modules
 
 DOCS = BENCHMARKS.parent / "docs"
 PAGES: dict[str, dict[str, tuple[str, ...]]] = {
+    "cgptuner": {"measurements/contexts-in-turns.md": ("all",)},
     "history": {
         "measurements/warm-start.md": ("warm",),
         "reference/history.md": ("sqlite", "formats_10_studies", "postgresql"),
