@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["between", "rewrite"]
+__all__ = ["between", "rewrite", "shown"]
 
 
 def between(text: str, begin: str, end: str, tables: str) -> str:
@@ -15,6 +15,11 @@ def between(text: str, begin: str, end: str, tables: str) -> str:
     before, _, rest = text.partition(begin)
     _, _, after = rest.partition(end)
     return f"{before}{begin}\n\n{tables}\n{end}{after}"
+
+
+def shown(found: tuple[float, float, float] | None, form: str) -> str:
+    """An estimate with its interval, each written in `form` such as ".2f"; "–" for None."""
+    return "–" if found is None else f"{found[0]:{form}} ({found[1]:{form}} to {found[2]:{form}})"
 
 
 def rewrite(page: Path, results: Path, made: Callable[[str, Any], str]) -> int:

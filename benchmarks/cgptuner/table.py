@@ -15,14 +15,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 import stamp
-from tables import between, rewrite
+from tables import between, rewrite, shown
 from turns import ratio
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "measurements" / "contexts-in-turns.md"
 BEGIN, END = "<!-- tables: written by benchmarks/cgptuner/table.py -->", "<!-- end of tables -->"
 METHODS = ("contextual-gp", "gp", "random")
-SEED_US = {
+PAPER_US = {
     "A/60": (1466, 2015, 1860),
     "A/80": (2035, 3216, 3008),
     "B/30": (1017, 699, 1090),
@@ -79,11 +79,11 @@ def table(rows: Sequence[Row]) -> str:
 
 def _cells(rows: Sequence[Row], system: str, contexts: Sequence[str]) -> list[str]:
     means = [_mean(gains(rows, system, method, contexts)) for method in METHODS]
-    return [*means, *(_shown(against(rows, system, contexts, other)) for other in METHODS[1:])]
+    return [*means, *(shown(against(rows, system, contexts, other), ".2f") for other in METHODS[1:])]
 
 
 def _in_paper(context: str) -> str:
-    return f"{' '.join(f'{value:,}' for value in SEED_US[context])} µs"
+    return f"{' '.join(f'{value:,}' for value in PAPER_US[context])} µs"
 
 
 def _failed(rows: Sequence[Row], method: str) -> str:
@@ -98,10 +98,6 @@ def _mean(values: Sequence[float]) -> str:
         return "–"
     spread = f" ({np.exp(logs.min()):.2f} to {np.exp(logs.max()):.2f})" if len(logs) > 1 else ""
     return f"{np.exp(logs.mean()):.2f}{spread}"
-
-
-def _shown(found: tuple[float, float, float] | None) -> str:
-    return "–" if found is None else f"{found[0]:.2f} ({found[1]:.2f} to {found[2]:.2f})"
 
 
 def page(text: str, found: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import stamp
-from tables import between, rewrite
+from tables import between, rewrite, shown
 from turns import FOUND, Row, ratio
 
 HERE = Path(__file__).parent
@@ -47,7 +47,7 @@ def table(rows: Sequence[Row]) -> str:
     ]
     lines = [f"| {' | '.join(heads)} |", f"| {' | '.join('---' for _ in heads)} |"]
     for row in rows:
-        shares = [_shown(share(row, k)) for k in TOPS]
+        shares = [shown(share(row, k), ".1%") for k in TOPS]
         means = {name: sum(each) / len(each) for name, each in row["throughput_per_s"].items() if each}
         gain = f"{means[str(ALL)] / means[FOUND]:.2f}" if {FOUND, str(ALL)} <= means.keys() else "–"
         first = ", ".join(k["knob"] for k in row["knobs"][:5])
@@ -67,10 +67,6 @@ def table(rows: Sequence[Row]) -> str:
         if common is not None:
             lines.append(f"\n{system}: {common} of the first 5 knobs are those of both workloads.")
     return "\n".join(lines)
-
-
-def _shown(found: tuple[float, float, float] | None) -> str:
-    return "–" if found is None else f"{found[0]:.1%} ({found[1]:.1%} to {found[2]:.1%})"
 
 
 def page(text: str, found: Mapping[str, Any]) -> str:

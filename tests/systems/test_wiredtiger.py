@@ -41,7 +41,7 @@ def test_the_catalogue_has_many_knobs_and_locks_what_a_crash_would_lose() -> Non
 
 @pytest.mark.parametrize("kind", ["wiredtiger", "mongodb"])
 def test_the_number_of_eviction_threads_is_changed_by_a_restart(kind: str) -> None:
-    """A live engine (WiredTiger 11) waited for more than three minutes for a thread that had to end and went on evicting."""
+    """A live engine (WiredTiger 11) waited for two minutes, and for longer, for a thread that had to end and went on evicting."""
     text = (files("trimtab.catalog") / "kinds" / f"{kind}.toml").read_text(encoding="utf-8")
     knobs = parse_catalog(text, name=f"{kind}.toml").knob
     assert [str(knobs[f"eviction_threads_{end}"].restart) for end in ("min", "max")] == ["restart", "restart"]
