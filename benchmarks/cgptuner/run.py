@@ -35,7 +35,7 @@ from trimtab.study.begin import fingerprint_of, first_signal_is_polite, new_reco
 from trimtab.study.task import task_of
 
 HERE = Path(__file__).parent
-SYSTEMS = ("wiredtiger", "postgresql")
+SYSTEMS = ("wiredtiger", "wiredtiger-linux", "postgresql")
 LAST = 4
 """Cycles whose trials are compared."""
 

@@ -178,7 +178,7 @@ def test_study_files_of_the_repository_are_read(file: Path, tmp_path: Path) -> N
         "ycsb-a-cassandra": "cassandra",
         "cassandra": "cassandra",
     }
-    kinds |= dict.fromkeys(("ycsb-a-wiredtiger", "wiredtiger"), "wiredtiger")
+    kinds |= dict.fromkeys(("ycsb-a-wiredtiger", "wiredtiger", "wiredtiger-linux"), "wiredtiger")
     assert build_target(study, tmp_path).kind == kinds.get(
         file.stem, "mysql" if "mariadb" in file.stem else "postgresql"
     )

@@ -176,7 +176,29 @@ def test_contradictions_are_named(texts: list[str], message: str) -> None:
         with pytest.raises(SpaceError) as caught:
             action()
         assert caught.value.message.startswith(message)
-        assert caught.value.hint == "loosen one of them, or widen the ranges of their knobs"
+        one = "loosen it, or widen the ranges of its knobs"
+        several = "loosen one of them, or widen the ranges of their knobs"
+        assert caught.value.hint == (several if ";" in message else one)
+
+
+@pytest.mark.parametrize(
+    ("text", "shortfall"),
+    [
+        ("a > 12", "the left side is at most 9, the right side at least 12"),
+        ("a > 9", ""),
+        ("a + 3 <= 2", "the left side is at least 3, the right side at most 2"),
+        ("1 == 1 and size < limit", "the left side is at least 1MiB, the right side at most 512KiB"),
+        ("m == 'z'", ""),
+        ("a != a", ""),
+    ],
+)
+def test_a_single_impossible_constraint_says_how_far_it_is_from_holding(text: str, shortfall: str) -> None:
+    knobs = [integer("a", 0, 9), integer("size", 1, 64, unit="MB"), choice("m", "x", "y")]
+    space = Space(knobs, [Constraint(text, "rule", hint="give it more")], fixed={"limit": 512.0 * 1024})
+    with pytest.raises(SpaceError) as caught:
+        space.require_feasible()
+    assert caught.value.message.endswith(f"rule ({text})" + (f": {shortfall}" if shortfall else ""))
+    assert caught.value.hint == "give it more"
 
 
 @pytest.mark.parametrize("text", ["' '", "m", "'x' if a > 3 else 'y'"])

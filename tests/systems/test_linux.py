@@ -6,6 +6,7 @@ import fcntl
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -17,18 +18,25 @@ import pytest
 
 from tests.commands import start_trimtab
 from trimtab import plugins
-from trimtab.errors import ApplyError, UsageError
+from trimtab.errors import ApplyError, TargetError, UsageError
+from trimtab.host import LocalHost, disk_under
 from trimtab.space import Config, KnobKind
 from trimtab.systems.catalog_file import catalog_faults
 from trimtab.systems.kinds import kind_of_catalog
+from trimtab.systems.stack import Stack
+from trimtab.systems.tier import Tier
 from trimtab.testing.target_suite import Subject, TargetSuite
 
 SYSCTL = Path("/proc/sys")
+DISK = "loop7"
+"""A disk that nothing lies on."""
+QUEUE = Path("/sys/block", DISK, "queue")
 CHANGES = Config({"page_cluster": 1, "transparent_hugepage": "never"})
 OTHER = Config({"stat_interval": 7, "tcp_slow_start_after_idle": False})
 TOUCHED = ("vm/page-cluster", "vm/stat_interval", "net/ipv4/tcp_slow_start_after_idle")
 
 on_the_kernel = pytest.mark.needs("sysctl")
+on_the_disk = pytest.mark.skipif(not QUEUE.is_dir(), reason=f"this kernel has no /sys/block/{DISK}")
 
 
 @contextmanager
@@ -47,7 +55,8 @@ def kernel() -> Iterator[None]:
 
 
 def linux(state_dir: Path, **table: Any) -> Any:
-    return plugins.load("targets", "linux").from_settings("os", {"knobs": "all", **table}, state_dir=state_dir)
+    usual = {"knobs": "all", "names": {"disk": DISK}}
+    return plugins.load("targets", "linux").from_settings("os", {**usual, **table}, state_dir=state_dir)
 
 
 @pytest.fixture
@@ -127,6 +136,92 @@ def test_each_setting_can_be_changed_and_comes_back(opened: Any) -> None:
     assert opened.snapshot().values == found.values
 
 
+def queue() -> tuple[str, int]:
+    """Scheduler in use, and requests that may wait for it."""
+    chosen = (QUEUE / "scheduler").read_text().partition("[")[2].partition("]")[0]
+    return chosen, int((QUEUE / "nr_requests").read_text())
+
+
+@on_the_kernel
+@on_the_disk
+def test_what_the_kernel_sets_itself_with_a_scheduler_comes_back_too(opened: Any, tmp_path: Path) -> None:
+    """A change of the scheduler sets nr_requests to that one's own number."""
+    before = queue()
+    (QUEUE / "scheduler").write_text("mq-deadline\n")
+    (QUEUE / "nr_requests").write_text("77\n")
+    try:
+        target = linux(tmp_path / "own")
+        target.open()
+        found = target.snapshot()
+        for config, then in (
+            ({"io_scheduler": "kyber"}, ("kyber", 77)),  # as found: the kernel had made it 256
+            ({"io_scheduler": "none", "read_ahead_kb": 64}, ("none", None)),
+            (
+                {"io_scheduler": "none", "read_ahead_kb": 32},
+                ("none", None),
+            ),  # it refuses 77 here: more than the disk takes
+            ({"io_scheduler": "bfq", "nr_requests": 512}, ("bfq", 512)),
+            ({"io_scheduler": "bfq"}, ("bfq", 77)),
+            ({"nr_requests": 99}, ("mq-deadline", 99)),
+        ):
+            target.apply(Config(config))
+            assert queue()[0] == then[0]
+            assert then[1] in (None, queue()[1])
+        own = target.apply(Config({"io_scheduler": "none"})).own
+        target.close()
+        type(target).from_snapshot(found, state_dir=tmp_path / "own").restore(found, own)
+        assert queue() == ("mq-deadline", 77)
+    finally:
+        (QUEUE / "scheduler").write_text(before[0] + "\n")
+        (QUEUE / "nr_requests").write_text(f"{before[1]}\n")
+
+
+@on_the_kernel
+@on_the_disk
+def test_only_schedulers_that_the_kernel_offers_are_choices(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = opened.states()
+    offered = (QUEUE / "scheduler").read_text().replace("[", "").replace("]", "").split()
+    assert set(states["io_scheduler"].knob.choices) == set(offered)
+
+
+def test_without_a_disk_its_settings_are_locked_with_the_way_to_name_one(tmp_path: Path) -> None:
+    states = linux(tmp_path, names={}).states()
+    why = 'no disk is known that the other targets use: name one, names = { disk = "sda" }'
+    assert {states[name].lock_reason for name in ("io_scheduler", "nr_requests", "read_ahead_kb")} == {why}
+    gone = linux(tmp_path, names={"disk": "nosuchdisk"}).states()
+    assert gone["nomerges"].lock_reason == "this kernel has no file='/sys/block/nosuchdisk/queue/nomerges'"
+
+
+@pytest.fixture
+def folder_on_disk() -> Iterator[Path]:
+    """One that outlives restarts, which the other folders for temporary files need not."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder)
+
+
+@pytest.mark.skipif(not disk_under(Path("/var/tmp")), reason="/var/tmp lies on no disk that the kernel names")
+def test_the_disk_is_that_of_the_other_targets_and_recovery_knows_it(folder_on_disk: Path) -> None:
+    tmp_path, disk = folder_on_disk, disk_under(folder_on_disk)
+    (tmp_path / "db.toml").write_text(PROGRAM)
+    (tmp_path / "db.conf").write_text("speed = 1\n")
+    program = plugins.load("targets", "program").from_settings(
+        "db", {"catalog": str(tmp_path / "db.toml"), "folder": str(tmp_path)}, state_dir=tmp_path / "state"
+    )
+    os_target, named = linux(tmp_path / "state", names={}), linux(tmp_path / "state")
+    stack = Stack([Tier(name="os", target=os_target), Tier(name="db", target=program)])
+    stack.open()
+    try:
+        assert stack.states()["os.nomerges"].source_file == f"/sys/block/{disk}/queue/nomerges:1"
+        kept = os_target.snapshot()
+        again = type(os_target).from_snapshot(kept, state_dir=tmp_path / "state")
+        assert again.states()["nomerges"].source_file == f"/sys/block/{disk}/queue/nomerges:1"
+    finally:
+        stack.close()
+    assert named.settings.names == {"disk": DISK}
+    named.use_disk("sdz")
+    assert named.settings.names == {"disk": DISK}
+
+
 @on_the_kernel
 def test_a_config_cannot_stay_and_the_lines_that_would_make_it_are_shown(opened: Any) -> None:
     with pytest.raises(ApplyError, match="is empty again after a restart of the machine") as caught:
@@ -184,6 +279,20 @@ def _wait(is_so: Callable[[], bool], seconds: float) -> None:
         time.sleep(0.02)
 
 
+PROGRAM = """
+schema = 2
+kind = "db"
+[channel.conf]
+codec = "keyvalue"
+path = "db.conf"
+[knob.speed]
+doc = "How fast it works."
+type = "integer"
+low = 1
+high = 9
+default = 1
+"""
+
 KERNEL = """
 schema = 2
 kind = "kernel"
@@ -233,12 +342,61 @@ def test_a_value_that_another_setting_rules_is_left_alone(tmp_path: Path) -> Non
 
 
 def test_what_only_root_may_write_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode, **_: False)
+    monkeypatch.setattr(os, "access", lambda path, mode, **_: mode == os.R_OK)
     target = kind_of_catalog(KERNEL, where=str(tmp_path / "k.toml")).from_settings("os", {}, state_dir=tmp_path)
     assert (
         target.states()["stat_interval"].lock_reason == "file='/proc/sys/vm/stat_interval' may only be written by root"
     )
     assert {name: is_fine for name, is_fine, _ in target.doctor()}["kernel"] is False
+
+
+def test_a_file_that_the_kernel_lets_nobody_read_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As debugfs does under lockdown, to root too."""
+
+    def refuse(_self: object, path: Path) -> None:
+        raise TargetError(f"cannot read file={str(path)!r}: Operation not permitted")
+
+    monkeypatch.setattr(LocalHost, "read_file", refuse)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    target = kind_of_catalog(KERNEL, where=str(tmp_path / "k.toml")).from_settings("os", {}, state_dir=tmp_path)
+    why = "the kernel does not let root read file='/proc/sys/vm/stat_interval'"
+    assert target.states()["stat_interval"].lock_reason == why
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    why = "file='/proc/sys/vm/stat_interval' may only be read by root"
+    assert target.states()["stat_interval"].lock_reason == why
+
+
+def test_settings_of_debugfs_say_how_it_is_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "is_mount", lambda self: False)
+    text = KERNEL.replace("/proc/sys/{address}", "/sys/kernel/debug/no-such-folder/{address}")
+    target = kind_of_catalog(text, where=str(tmp_path / "k.toml")).from_settings("os", {}, state_dir=tmp_path)
+    why = "debugfs is not mounted: mount -t debugfs none /sys/kernel/debug"
+    assert target.states()["gone"].lock_reason == why
+
+
+def test_what_only_root_may_see_is_locked(tmp_path: Path) -> None:
+    """debugfs belongs to root: its files are neither read nor missed by others."""
+    script = f"""
+import os
+from pathlib import Path
+from trimtab.systems.kinds import kind_of_catalog
+text = Path({str(tmp_path / "k.toml")!r}).read_text()
+target = kind_of_catalog(text, where="k.toml").from_settings("os", {{}}, state_dir=Path("/nowhere"))
+target.states()
+os.setgid(65534)
+os.setuid(65534)
+print(target.states()["stat_interval"].lock_reason)
+"""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a folder that it may read and others may not")
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    (closed / "stat_interval").write_text("1\n")
+    tmp_path.chmod(0o755)
+    text = KERNEL.replace('path = "/proc/sys/{address}"', f'path = "/proc/self/root{closed}/{{address}}"')
+    (tmp_path / "k.toml").write_text(text.replace("vm/stat_interval", "stat_interval"))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"file='/proc/self/root{closed}/stat_interval' may only be read by root"
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from trimtab.errors import SpaceError
 from trimtab.records import Context
 from trimtab.space import Config, Constraint, Space
 from trimtab.systems.base import KnobState
@@ -70,6 +72,19 @@ def test_constraint_and_sum_agree(target: PostgresTarget, names: tuple[str, ...]
         verdicts.add(fits)
         assert bound.is_feasible(config) == fits, (dict(config), use)
     assert verdicts == {True, False}
+
+
+def test_a_budget_that_nothing_fits_in_says_what_is_needed(target: PostgresTarget) -> None:
+    states = target.states()
+    model = _model(states, Context("test", clients=2000), 1 << 30)
+    budget = model.constraint(NAMES)
+    assert budget is not None
+    with pytest.raises(SpaceError) as caught:
+        Space([states[name].knob for name in NAMES], [budget]).require_feasible()
+    assert re.search(r"\): the left side is at least \d.*GiB, the right side at most 1GiB$", caught.value.message)
+    assert caught.value.hint == (
+        'give the target more memory (memory = "SIZE" in [target.NAME]), or let the workload have fewer clients'
+    )
 
 
 def test_only_what_matters_is_constrained(target: PostgresTarget) -> None:

@@ -311,7 +311,7 @@ def undone(node: Node, channel: TableChannel, file: Path, *, is_up: bool, meddle
     node.statements.clear()
     program = Program(node, is_up=is_up)
     places = {"level": Place(conf, "level"), "table_compaction": Place(channel, "compaction.class")}
-    Undo(cast(Any, program), places, ["table_compaction"]).bring_back(found, own, lambda: None)
+    Undo(cast(Any, program), places, ["table_compaction"], {}).bring_back(found, own, lambda: None)
     return program
 
 

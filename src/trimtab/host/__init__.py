@@ -2,6 +2,7 @@
 
 from trimtab.host.base import CommandResult, Facts, FileCopy, Host
 from trimtab.host.cgroup import MemoryCgroup
+from trimtab.host.disk import disk_kind, disk_under
 from trimtab.host.folder import Folder, open_regular
 from trimtab.host.kernel import OomKill, kernel_oom_kills
 from trimtab.host.limits import Limits, most_open_files, read_limits
@@ -51,6 +52,8 @@ __all__ = [
     "ProcessUse",
     "VolumeUse",
     "available_memory_bytes",
+    "disk_kind",
+    "disk_under",
     "folder_bytes",
     "is_ending",
     "is_running",

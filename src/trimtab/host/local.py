@@ -14,6 +14,7 @@ from pathlib import Path
 
 from trimtab.errors import TargetError
 from trimtab.host.base import CommandResult, Facts, FileCopy
+from trimtab.host.disk import disk_kind
 from trimtab.host.folder import Folder, open_regular
 from trimtab.host.limits import read_limits
 
@@ -164,7 +165,7 @@ class LocalHost:
             hostname=platform.node(),
             kernel=f"{platform.system()} {platform.release()}",
             cpu_model=_cpu_model(),
-            disk=_disk_kind(path),
+            disk=disk_kind(path),
             limits=read_limits(),
         )
 
@@ -202,18 +203,3 @@ def _cpu_model() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor()
-
-
-def _disk_kind(path: Path) -> str:
-    """The kind by the kernel's rotational flag of the device under `path`; "" where that flag says nothing."""
-    try:
-        number = path.stat().st_dev
-        device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve(strict=True)
-        for folder in (device, device.parent):  # a partition's queue is its disk's
-            flag = folder / "queue/rotational"
-            # virtual disks show the default of their driver, whatever the host has
-            if flag.exists() and not folder.name.startswith(("vd", "xvd")):
-                return "hdd" if flag.read_text().strip() == "1" else "ssd"
-    except OSError:
-        pass
-    return ""

@@ -13,6 +13,7 @@ from trimtab.space.axis import base_value, format_base
 from trimtab.space.condition import as_column, constant_type
 from trimtab.space.evaluate import Column, evaluate, excess, holds
 from trimtab.space.expression import COMPARISONS, Binary, Node, Type, check, conjuncts, names_in, parse
+from trimtab.space.interval import Interval, Possible, can_hold, span
 from trimtab.space.knob import Knob, Value
 from trimtab.space.rename import renamed
 from trimtab.units import Dimension, unit_ratio
@@ -21,6 +22,7 @@ __all__ = ["BoundConstraint", "Constraint", "type_of"]
 
 Mask = NDArray[np.bool_]
 
+_ORDERED = frozenset({"<=", "<", ">=", ">"})
 _CONTRARY = {"<=": ">", "<": ">=", ">=": "<", ">": "<=", "==": "!=", "!=": "=="}
 
 
@@ -41,6 +43,7 @@ class Constraint:
         name: what messages call it; "" for the text itself.
         constants: further names with their values in base units (a memory budget, a number of clients, knobs that are
             not in the space). A knob of the space goes before a constant of the same name.
+        hint: what to do when no config meets it; "" for the general advice.
 
     Raises:
         SpaceError: the text is not in the language.
@@ -49,6 +52,7 @@ class Constraint:
     text: str
     name: str = ""
     constants: Mapping[str, Value] = field(default_factory=dict, hash=False)
+    hint: str = field(default="", compare=False)
     tree: Node = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -68,7 +72,7 @@ class Constraint:
         """The same under other names, its constants too; called what it was called, after the new names."""
         text = renamed(self.text, rename)
         name = rename(self.name) if self.name and self.name != self.text else ""
-        return Constraint(text, name, {rename(each): value for each, value in self.constants.items()})
+        return Constraint(text, name, {rename(each): value for each, value in self.constants.items()}, self.hint)
 
     def bind(self, knobs: Mapping[str, Knob], fixed: Mapping[str, Value] | None = None) -> BoundConstraint:
         """The constraint over `knobs`; names that are none are taken from `constants`, then from `fixed`.
@@ -133,9 +137,39 @@ class BoundConstraint:
         left, right = (np.asarray(evaluate(side, env)).ravel()[0] for side in (clause.left, clause.right))
         if isinstance(left, str):
             return f"{left} {_CONTRARY[clause.op]} {right}"
+        first, second = self._formatted(clause, float(left), float(right))
+        return f"{first} {_CONTRARY[clause.op]} {second}"
+
+    def _formatted(self, clause: Binary, left: float, right: float) -> tuple[str, str]:
+        """Two numbers in the units of the sides of `clause`, with as many digits as it takes to see them differ."""
         types = [check(side, self.types, self.constraint.text) for side in (clause.left, clause.right)]
         dimension = next((t.dimension for t in types if t.dimension is not Dimension.NUMBER), Dimension.NUMBER)
-        first, second = (format_base(float(side), dimension) for side in (left, right))
-        if first == second:
-            first, second = (f"{float(side):.17g}" for side in (left, right))
-        return f"{first} {_CONTRARY[clause.op]} {second}"
+        first, second = format_base(left, dimension), format_base(right, dimension)
+        return (f"{left:.17g}", f"{right:.17g}") if first == second and left != right else (first, second)
+
+    @property
+    def outside(self) -> dict[str, Possible]:
+        """The constants as what they can be: one value each."""
+        return {
+            name: frozenset({value}) if isinstance(value, str) else Interval(float(value), float(value))
+            for name, value in self.constants.items()
+        }
+
+    def shortfall(self, domains: Mapping[str, Possible]) -> str:
+        """How near the sides of a clause that cannot hold come to each other while the knobs lie in `domains`.
+
+        "" when interval arithmetic does not show it, or the clause compares no sizes.
+        """
+        env = {**self.outside, **domains}
+        for clause in self.clauses:
+            if not isinstance(clause, Binary) or clause.op not in _ORDERED or can_hold(clause, env):
+                continue
+            left, right = span(clause.left, env), span(clause.right, env)
+            if not isinstance(left, Interval) or not isinstance(right, Interval):
+                continue
+            if clause.op in ("<=", "<"):
+                first, second = self._formatted(clause, left.low, right.high)
+                return f"the left side is at least {first}, the right side at most {second}"
+            first, second = self._formatted(clause, left.high, right.low)
+            return f"the left side is at most {first}, the right side at least {second}"
+        return ""

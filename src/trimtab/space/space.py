@@ -15,6 +15,7 @@ from trimtab.space.axis import NumberAxis, axis_of, base_value
 from trimtab.space.condition import ordered_conditions
 from trimtab.space.config import Config
 from trimtab.space.constraint import BoundConstraint, Constraint, type_of
+from trimtab.space.domain import domain_of
 from trimtab.space.encoding import Encoding, unknown_knob
 from trimtab.space.feasible import Feasibility
 from trimtab.space.knob import Knob, Value
@@ -180,7 +181,13 @@ class Space:
             conflict = smallest_conflict(constraints, self._is_unsatisfied)
             verdict = "no config was found that meets"
         texts = "; ".join(_described(bound.constraint) for bound in conflict)
-        raise SpaceError(f"{verdict} {texts}", hint="loosen one of them, or widen the ranges of their knobs")
+        if len(conflict) > 1:
+            raise SpaceError(f"{verdict} {texts}", hint="loosen one of them, or widen the ranges of their knobs")
+        only = conflict[0]
+        shortfall = only.shortfall({name: domain_of(self._encoding.axes[name]).whole() for name in only.knobs})
+        because = f": {shortfall}" if shortfall else ""
+        hint = only.constraint.hint or "loosen it, or widen the ranges of its knobs"
+        raise SpaceError(f"{verdict} {texts}{because}", hint=hint)
 
     def _is_unsatisfied(self, constraints: Sequence[BoundConstraint]) -> bool:
         return self._anchor_of(Feasibility(self._encoding, constraints)) is None

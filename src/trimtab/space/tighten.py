@@ -17,7 +17,7 @@ from trimtab.space.constraint import BoundConstraint
 from trimtab.space.domain import Domain, domain_of
 from trimtab.space.encoding import Encoding
 from trimtab.space.expression import Node, names_in
-from trimtab.space.interval import Interval, Possible, can_hold
+from trimtab.space.interval import Possible, can_hold
 from trimtab.space.linear import Row, rows_of
 from trimtab.space.programme import Failure, Programme
 
@@ -40,10 +40,7 @@ class Tightening:
         numbers = {n: v for n, v in constraint.constants.items() if not isinstance(v, str)}
         exact = {name: Fraction(repr(float(value))) for name, value in numbers.items()}
         variables = [name for name in constraint.knobs if not constraint.types[name].is_text]
-        outside: dict[str, Possible] = {
-            name: frozenset({value}) if isinstance(value, str) else Interval(float(value), float(value))
-            for name, value in constraint.constants.items()
-        }
+        outside = constraint.outside
         for clause in constraint.clauses:
             rows = rows_of(clause, exact, variables)
             if rows is None:

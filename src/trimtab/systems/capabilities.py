@@ -17,6 +17,7 @@ __all__ = [
     "CompilingTarget",
     "CountingTarget",
     "DiscoverableTarget",
+    "DiskTarget",
     "Disturbance",
     "Evidence",
     "ForensicTarget",
@@ -118,6 +119,16 @@ class CompilingTarget(Protocol):
     @property
     def compiles(self) -> bool: ...
     def compile_s(self) -> float | None: ...
+
+
+@runtime_checkable
+class DiskTarget(Protocol):
+    """A target with settings of the disk on which others keep their data.
+
+    * `use_disk(disk)`: its name, as in /sys/block; one that the study file names goes first. Called once all targets are open.
+    """
+
+    def use_disk(self, disk: str) -> None: ...
 
 
 @runtime_checkable

@@ -97,6 +97,7 @@ class CatalogKnob(OverlayKnob):
         words: what false and true are in the file.
         needs: what the `features` command must print, or the knob is locked.
         choices_need: choice -> what it must print, or the choice is left out.
+        resets: knobs further down that the system sets to a value of its own when this one changes: they are written again.
         only_when: condition over [facts]; while it is false, the knob cannot be felt, and sets leave it out.
     """
 
@@ -110,6 +111,7 @@ class CatalogKnob(OverlayKnob):
     words: tuple[str, str] = ("no", "yes")
     needs: str = ""
     choices_need: dict[str, str] = Field(default_factory=dict)
+    resets: tuple[str, ...] = ()
     only_when: str = ""
     sets: tuple[str, ...] = ("performance",)
 

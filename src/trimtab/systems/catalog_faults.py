@@ -28,6 +28,7 @@ def faults_between(catalog: Catalog) -> Iterator[tuple[str, str]]:
     """What is wrong between its parts: (message, hint)."""
     yield from _address_faults(catalog)
     yield from _default_faults(catalog)
+    yield from _reset_faults(catalog)
     yield from _template_faults(catalog)
     yield from _unit_faults(catalog)
     yield from _lifecycle_faults(catalog)
@@ -129,6 +130,17 @@ def _default_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
             )
         elif (other.type, other.unit, other.suffix) != (knob.type, knob.unit, knob.suffix):
             yield f"{where} is written otherwise", "both need the same type, unit and suffix"
+
+
+def _reset_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    order = list(catalog.knob)
+    for name, knob in catalog.knob.items():
+        for other in knob.resets:
+            where = f"[knob.{name}] resets names {other!r}"
+            if other not in catalog.knob:
+                yield f"{where}: there is no such knob", "name a knob of this catalogue"
+            elif order.index(other) <= order.index(name) or catalog.channel_of(other) == catalog.channel_of(name):
+                yield f"{where}, which is not written after it", "write it further down, in a file that is another one"
 
 
 def _template_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:

@@ -18,16 +18,15 @@ from trimtab.systems.account import cache_root
 from trimtab.systems.base import KnobState
 from trimtab.systems.catalog import Catalog
 from trimtab.systems.catalog_file import parse_catalog
+from trimtab.systems.channel_paths import channel_paths, needs_disk, with_disk
 from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.doctor import disk_lines, knob_line, restart_line
-from trimtab.systems.embedded_table import EmbeddedTable
 from trimtab.systems.file_change import Files, Words
 from trimtab.systems.file_channel import FileChannel, file_lines
 from trimtab.systems.file_knobs import inactive, knob_of, lock_reason, unknown_choice, unknown_value, vendor_range
 from trimtab.systems.file_undo import Place
 from trimtab.systems.files import file_digest, file_from_json
-from trimtab.systems.gate import harm_of_file
 from trimtab.systems.literal import literal, parse_literal
 from trimtab.systems.lock import ServerLock
 from trimtab.systems.overlay import Bounds
@@ -39,7 +38,7 @@ from trimtab.systems.plays import fitting_plays, play_facts
 from trimtab.systems.settings import full_path
 from trimtab.systems.system import System
 from trimtab.systems.table_channel import OwnTables, TableChannel
-from trimtab.systems.table_options import NoTableError, option_of, table_of, with_clause
+from trimtab.systems.table_options import option_of, table_of, with_clause
 from trimtab.units import format_duration
 
 __all__ = ["CatalogSystem"]
@@ -67,7 +66,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         self.catalog = parse_catalog(text, name=where)
         self._text, self._where = text, where
         own = self.catalog.embedded.get(settings.embedded) if settings.embedded is not None else None
-        self._paths = _paths(name, settings, self.catalog, where, own)
+        self._paths = channel_paths(name, settings, self.catalog, where, own)
         reach = make_lifecycle(name, settings, list(self._paths.values()), self.catalog.log, own)
         self._says = OwnWords(self.catalog, settings, reach)
         super().__init__(name, settings, reach, Path())
@@ -125,7 +124,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         words = Words(knob=self._example_knob, literal=self._literal, parsed=self._parsed, states=self.states)
         reloads = [n for n in self._places if self._example_knob(n).restart is RestartClass.RELOAD]
         left = lambda: self._sentry.left_files  # noqa: E731 - asked for at each change
-        self._files = Files(self._reach, self._places, words, reloads, left, self._text)
+        resets = {name: knob.resets for name, knob in self.catalog.knob.items() if knob.resets}
+        self._files = Files(self._reach, self._places, words, reloads, resets, left, self._text)
         return Parts(
             channel=self._files,
             identity=self._picture,
@@ -133,6 +133,13 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             log=self.catalog.log,
             noun="program",
         )
+
+    def use_disk(self, disk: str) -> None:
+        """See `DiskTarget`; a name in the study file has filled the paths before."""
+        if any(needs_disk(channel.path) for channel in self._channels):
+            self.settings = self.settings.model_copy(update={"names": {**self.settings.names, "disk": disk}})
+        for channel in self._channels:
+            channel.path = with_disk(channel.path, disk)
 
     def _channel_at(self, name: str, path: Path) -> FileChannel:
         defaults = {
@@ -204,7 +211,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             found, missing = channel.values(copy, list(mine.values())), channel.missing(copy)
             in_use = self._says.values(channel, list(mine.values()))
             for name, address in mine.items():
-                knob, located = self._says.fitting(self._knob(name, bounds)), found.get(address)
+                knob = channel.fitting(self._says.fitting(self._knob(name, bounds)), copy)
+                located = found.get(address)
                 there = self._places[name].located(found)
                 in_file = there.value if there is not None else None
                 text = in_file if in_use is None else in_use.get(address, self._untold(channel, in_file))
@@ -220,7 +228,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                     lock_reason=missing
                     or self._says.lacks(name, in_use)
                     or (self._no_place(channel, copy, knob, address) if located is None else "")
-                    or (unknown_choice(knob, was) if channel.is_live else "")
+                    or (unknown_choice(knob, was) if channel.is_live or not channel.is_lasting else "")
                     or unknown_value(self.catalog.knob[name], knob, was)
                     or lock_reason(knob, self.settings.unlock, no_restart),
                     vendor_low=low,
@@ -372,6 +380,11 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         """Not known."""
         return None
 
+    def _disk_line(self) -> Iterator[tuple[str, bool, str]]:
+        disk = self.settings.names.get("disk", "")
+        if disk and any(needs_disk(Path(table.path)) for table in self.catalog.channel.values()):
+            yield "queue", True, f"its settings are those of the disk {disk}"
+
     def doctor(self) -> Sequence[tuple[str, bool, str]]:
         """(check, is_fine, explanation) lines; changes nothing."""
         states = self.states()
@@ -384,6 +397,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                 f"{self.catalog.kind}, pid={pid}" if pid is not None else f"{self.catalog.kind}, always there",
             ),
             *file_lines(self._channels),
+            *self._disk_line(),
             ("values", not notes, notes[0] if notes else "as the program uses them"),
         ]
         if any(state.knob.restart is not RestartClass.RELOAD for state in states.values()):
@@ -399,49 +413,3 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         if self.catalog.memory:
             lines += self._memory_lines(states)
         return (*lines, *disk_lines(self._reach.host, self._reach.folder), knob_line(states))
-
-
-def _paths(
-    name: str, settings: CommandSettings, catalog: Catalog, where: str, own: EmbeddedTable | None
-) -> dict[str, Path]:
-    """Channel -> absolute path: of the study file, else of the catalogue, relative to that; in the folder of a private one."""
-    if own is not None:
-        return {channel: Path(settings.folder) / path for channel, path in own.paths.items()}
-    for channel in settings.files:
-        if channel not in catalog.channel:
-            raise UsageError(
-                f"[target.{name}] files names {channel!r}, which is not a channel of catalog={where!r}",
-                hint=f"its channels are: {', '.join(catalog.channel)}",
-            )
-    found = {}
-    for channel, table in catalog.channel.items():
-        text = settings.files.get(channel) or table.path
-        if not text:
-            raise UsageError(
-                f"[target.{name}] lacks the path of channel={channel!r}", hint=f'add files = {{ {channel} = "/path" }}'
-            )
-        found[channel] = _place_of(name, channel, text, table.tables, where)
-        if harm := harm_of_file(str(found[channel])):
-            raise UsageError(
-                f"[target.{name}] file={str(found[channel])!r} may not be changed: {harm}", hint="no option opens it"
-            )
-    return found
-
-
-def _place_of(name: str, channel: str, text: str, is_tables: bool, where: str) -> Path:
-    """An absolute path, or the name of a table where the channel may have one.
-
-    Raises:
-        UsageError: it is neither.
-    """
-    try:
-        is_table = table_of(text) is not None
-    except NoTableError as error:
-        raise UsageError(
-            f"[target.{name}] files {channel}: {error}", hint='name your table: "cql:KEYSPACE.TABLE"'
-        ) from error
-    if is_table and not is_tables:
-        raise UsageError(
-            f"[target.{name}] files {channel}={text!r} is a table, and this channel is a file", hint="give its path"
-        )
-    return Path(text) if is_table else Path(full_path(text, Path(where).parent))

@@ -47,6 +47,7 @@ class Files(Undo):
         places: of every knob.
         words: how values are written.
         reloads: the knobs that a reload changes.
+        resets: knob -> those further down that the system sets to values of its own when it changes.
         left: path -> digest of the files as we left them.
         catalog: its text, for the journal.
     """
@@ -57,10 +58,11 @@ class Files(Undo):
         places: Mapping[str, Place],
         words: Words,
         reloads: Collection[str],
+        resets: Mapping[str, Collection[str]],
         left: Callable[[], Mapping[str, str]],
         catalog: str,
     ) -> None:
-        super().__init__(lifecycle, places, reloads)
+        super().__init__(lifecycle, places, reloads, resets)
         self._words = words
         self._left = left
         self._catalog = catalog
@@ -116,6 +118,10 @@ class Files(Undo):
         """See `Change`."""
         return _Change(self, config, base)
 
+    def of_channel(self, channel: FileChannel) -> set[str]:
+        """The knobs that are written to it."""
+        return {name for name, place in self._places.items() if place.channel is channel}
+
     def differing(self, channel: FileChannel, now: FileCopy | None, goal: FileCopy | None) -> set[str]:
         """The knobs that have another value in `goal` than `now`."""
         mine = {name: place for name, place in self._places.items() if place.channel is channel}
@@ -146,8 +152,12 @@ class _Change:
         files, as_found = self._files, self._found()
         for channel in files._channels:
             now, found = channel.read(), as_found[channel]
-            left = files._left().get(str(channel.path), file_digest(found))
-            _require_ours(channel, file_digest(now), left, file_digest(found))
+            mine = files.of_channel(channel)
+            if self._without_effect(mine & files.reset_by(files._resets)):
+                continue  # what the kernel has set holds, and it may refuse another value
+            if not mine & files.reset_by(self._changed):
+                left = files._left().get(str(channel.path), file_digest(found))
+                _require_ours(channel, file_digest(now), left, file_digest(found))
             goal = channel.changed(found, files.texts_for(channel, self._config, self._off))
             if goal == now:
                 continue
@@ -156,6 +166,11 @@ class _Change:
             self._written[channel] = file_digest(channel.read())
         is_late = bool(self._changed - files._reloads)
         self._must_restart = is_late or not files._lifecycle.is_up()
+
+    def _without_effect(self, names: Collection[str]) -> frozenset[str]:
+        """Those of `names` whose condition is false under this config."""
+        values = {**self._base.values, **self._config}
+        return inactive({name: values[name] for name in names}, values, self._files._words.knob)
 
     def take_effect(self) -> None:
         """By a reload, when no restart does it."""

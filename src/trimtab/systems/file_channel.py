@@ -9,14 +9,18 @@ from pathlib import Path
 
 from trimtab.errors import TargetError
 from trimtab.host import FileCopy, LocalHost
+from trimtab.space import Knob
 from trimtab.systems.catalog import Channel
+from trimtab.systems.channel_paths import needs_disk
 from trimtab.systems.codec import CodecError, Located, Template
+from trimtab.systems.codec.scalar import offered_words
 from trimtab.systems.files import file_digest
 from trimtab.units import counted
 
 __all__ = ["FileChannel", "file_lines"]
 
 _KERNEL = ("/proc/", "/sys/")
+_DEBUG = Path("/sys/kernel/debug")
 _NEW_MODE = 0o644
 
 
@@ -51,21 +55,43 @@ class FileChannel:
         self._no_place: tuple[str | None, dict[tuple[str, str], str]] = (None, {})
 
     def read(self) -> FileCopy | None:
-        """The file; None when there is none.
+        """The file; None when there is none, or it is one of the kernel that cannot be read: see `missing`.
 
         Raises:
             TargetError: it cannot be read.
         """
-        return self._host.read_file(self.path)
+        try:
+            return self._host.read_file(self.path)
+        except TargetError:
+            if self.is_lasting:
+                raise
+            return None
 
     def missing(self, copy: FileCopy | None) -> str:
         """Why nothing can be written to a file of the kernel, given what `read` gave; "" when it can, and for other files."""
         if self.is_lasting:
             return ""
+        if needs_disk(self.path):
+            return 'no disk is known that the other targets use: name one, names = { disk = "sda" }'
         if copy is None:
-            return f"this kernel has no file={str(self.path)!r}"
+            return self._unreadable()
         can_write = os.access(self.path, os.W_OK, effective_ids=True)
         return "" if can_write else f"file={str(self.path)!r} may only be written by root"
+
+    def _unreadable(self) -> str:
+        path = f"file={str(self.path)!r}"
+        if _is_closed(self.path) or self.path.exists():
+            return (
+                f"the kernel does not let root read {path}" if os.geteuid() == 0 else f"{path} may only be read by root"
+            )
+        if self.path.is_relative_to(_DEBUG) and not _DEBUG.is_mount():
+            return f"debugfs is not mounted: mount -t debugfs none {_DEBUG}"
+        return f"this kernel has no {path}"
+
+    def fitting(self, knob: Knob, copy: FileCopy | None) -> Knob:
+        """The knob without the choices that a file of the kernel, given what `read` gave, does not offer."""
+        offered = offered_words(_text(copy)) if copy is not None and not self.is_lasting and knob.choices else ()
+        return replace(knob, choices=tuple(each for each in knob.choices if each in offered)) if offered else knob
 
     def told(self) -> tuple[str, bool, str]:
         """(check, is_fine, explanation) for doctor.
@@ -209,8 +235,19 @@ def file_lines(channels: Sequence[FileChannel]) -> list[tuple[str, bool, str]]:
     if kernel:
         locked = [reason for each in kernel if (reason := each.missing(each.read()))]
         text = f"{len(kernel) - len(locked)} of {counted(len(kernel), 'file')} under /proc and /sys may be written"
-        lines.append(("kernel", len(locked) < len(kernel), "; ".join((text, *locked))))
+        lines.append(("kernel", len(locked) < len(kernel), "; ".join((text, *dict.fromkeys(locked)))))
     return lines
+
+
+def _is_closed(path: Path) -> bool:
+    """Whether this user may not even see if there is such a file."""
+    try:
+        path.stat()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _text(copy: FileCopy) -> str:

@@ -5,7 +5,7 @@ It is restarted only for a value of ours that it may be using, and never when th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,11 +47,19 @@ class Undo:
         lifecycle: of the program.
         places: of every knob.
         reloads: the knobs that a reload changes.
+        resets: knob -> those further down that the system sets to values of its own when it changes.
     """
 
     noun = "program"
 
-    def __init__(self, lifecycle: AlwaysThere, places: Mapping[str, Place], reloads: Collection[str]) -> None:
+    def __init__(
+        self,
+        lifecycle: AlwaysThere,
+        places: Mapping[str, Place],
+        reloads: Collection[str],
+        resets: Mapping[str, Collection[str]],
+    ) -> None:
+        self._resets = resets
         self._lifecycle = lifecycle
         self._places = places
         self._reloads = frozenset(reloads)
@@ -99,12 +107,27 @@ class Undo:
         channel.remove_leftover()
         mine = {name: place.address for name, place in self._places.items() if place.channel is channel}
         ours = {mine[name]: texts for name, texts in own.texts.items() if name in mine}
-        if not ours:
+        is_reset = self._is_reset(mine, snapshot, own)
+        if not ours and not is_reset:
             return
-        now, left = channel.read(), own.picture.get("files", {}).get(str(channel.path), "")
-        goal = channel.without(now, _found(snapshot, channel), ours, left)
+        now, found = channel.read(), _found(snapshot, channel)
+        left = own.picture.get("files", {}).get(str(channel.path), "")
+        goal = found if is_reset else channel.without(now, found, ours, left)
         if goal != now:
             channel.put(goal)
+
+    def _is_reset(self, names: Collection[str], snapshot: Snapshot, own: Own) -> bool:
+        """Whether the system has given one of `names` a value of its own because we changed another knob, which is back."""
+        return any(
+            not self.reset_by([other]).isdisjoint(names)
+            and (place := self._places[other]).text(place.channel.read()) == place.text(_found(snapshot, place.channel))
+            for other in own.texts
+            if other in self._places
+        )
+
+    def reset_by(self, names: Iterable[str]) -> set[str]:
+        """The knobs that the system sets to values of its own when `names` change."""
+        return {other for name in names for other in self._resets.get(name, ())}
 
     def _waiting(self, snapshot: Snapshot, own: Own) -> frozenset[str]:
         """Our knobs that only a restart changes, when the program may be using ours.

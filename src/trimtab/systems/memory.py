@@ -19,6 +19,7 @@ __all__ = ["MemoryModel", "memory_model", "round_size"]
 
 _SIGNIFICANT_BITS = 6
 _SUMMANDS = frozenset({"+", "-", "*", "/", "//", "%"})
+_HINT = 'give the target more memory (memory = "SIZE" in [target.NAME]), or let the workload have fewer clients'
 BUDGET, RESERVED = "memory", "reserved"
 """Names of constants in the constraint: what all share, and what is kept for the operating system and the programs."""
 
@@ -108,7 +109,7 @@ class MemoryModel:
             parts.append(reserved)
         fixed = {n: base_value(k, self.running[n]) for n, k in self.knobs.items() if n not in names}
         numbers = {**self.constants, **fixed, reserved: self.reserved_bytes, budget: float(self.budget_bytes)}
-        return Constraint(f"{' + '.join(parts)} <= {budget}", name=label, constants=numbers)
+        return Constraint(f"{' + '.join(parts)} <= {budget}", name=label, constants=numbers, hint=_HINT)
 
     def _free(self, name: str) -> str:
         """`name`, longer where a knob has it."""

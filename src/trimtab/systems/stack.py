@@ -138,6 +138,7 @@ class Stack:
                     tier.target.open()
             self._require_distinct()
             require_followers(self.tiers)
+            self.watch.name_disks()
             opened.pop_all()
 
     def close(self) -> None:

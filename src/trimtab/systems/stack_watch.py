@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from itertools import chain
+from pathlib import Path
+from typing import TypeVar
 
-from trimtab.systems.capabilities import Vitals, Watchable
+from trimtab.host import VolumeUse, disk_under
+from trimtab.systems.capabilities import DiskTarget, Vitals, Watchable
 from trimtab.systems.tier import Tier
-
-if TYPE_CHECKING:
-    from trimtab.host import VolumeUse
 
 __all__ = ["StackWatch", "joined_vitals"]
 
@@ -29,6 +29,7 @@ class StackWatch:
     """
 
     def __init__(self, tiers: Sequence[Tier], memory: int | None) -> None:
+        self._tiers = tiers
         found = [(tier, tier.target) for tier in tiers]
         self._watched = [(tier, target) for tier, target in found if isinstance(target, Watchable)]
         self._memory = memory
@@ -49,6 +50,19 @@ class StackWatch:
         """Gives back what `vitals` keeps open."""
         for _, target in self._watched:
             target.unwatch()
+
+    def name_disks(self) -> None:
+        """Gives each tier with settings of a disk the disk of the lowest other tier whose files are on one of this machine's."""
+        for tier in self._tiers:
+            if not isinstance(tier.target, DiskTarget):
+                continue
+            others = (target.vitals().volumes for other, target in self._watched if other is not tier)
+            if disk := next(filter(None, map(_disk_of, chain.from_iterable(others))), ""):
+                tier.target.use_disk(disk)
+
+
+def _disk_of(volume: VolumeUse) -> str:
+    return disk_under(Path(volume.path))
 
 
 def joined_vitals(parts: dict[str, Vitals], memory: int | None) -> Vitals:

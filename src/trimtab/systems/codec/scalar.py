@@ -10,10 +10,16 @@ from collections.abc import Sequence
 
 from trimtab.systems.codec.base import Codec, CodecError, Entry
 
-__all__ = ["SCALAR_ADDRESS", "Scalar"]
+__all__ = ["SCALAR_ADDRESS", "Scalar", "offered_words"]
 
 SCALAR_ADDRESS = "value"
 _CHOICE = re.compile(r"(?:[^\s\[\]]+[ \t]+)*\[(?P<chosen>[^\s\[\]]+)\](?:[ \t]+[^\s\[\]]+)*")
+
+
+def offered_words(text: str) -> tuple[str, ...]:
+    """The choices that a file as /sys shows it names; none when it names only its value."""
+    words = text.strip()
+    return tuple(words.replace("[", "").replace("]", "").split()) if _CHOICE.fullmatch(words) else ()
 
 
 class Scalar(Codec):
