@@ -16,23 +16,24 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from trimtab._native import Http, Load, Model, Mysql, Postgres, RunLog, Script, Scripts, Ycsb, YcsbRows
+from trimtab._native import Http, Load, Model, Mongodb, Mysql, Postgres, RunLog, Script, Scripts, Ycsb, YcsbRows
 from trimtab.load import build_source
 
 _LONG_US = 500_000
 _SHARES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
 
-def _driver(spec: dict[str, Any]) -> Postgres | Mysql | Http:
+def _driver(spec: dict[str, Any]) -> Postgres | Mysql | Mongodb | Http:
     options = {name: value for name, value in spec.items() if name != "kind"}
-    if spec["kind"] == "http":
-        return Http(**options)
-    return Mysql(**options) if spec["kind"] == "mysql" else Postgres(**options)
+    kinds: dict[str, Any] = {"http": Http, "mongodb": Mongodb, "mysql": Mysql, "postgresql": Postgres}
+    made: Postgres | Mysql | Mongodb | Http = kinds[spec["kind"]](**options)
+    return made
 
 
 def _source(spec: dict[str, Any], dialect: str, users: int) -> Any:
     if dialect == "http":
         return build_source(spec)
+    dialect = "pairs" if dialect == "mongodb" else dialect
     if "script" in spec:
         return Scripts([Script.pgbench("read", 1.0, "read.sql", spec["script"])], dialect=dialect, users=users)
     return Ycsb(dialect=dialect, **spec["ycsb"]) if "ycsb" in spec else YcsbRows(dialect=dialect, **spec["rows"])

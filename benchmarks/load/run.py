@@ -1,4 +1,4 @@
-"""The load engine beside pgbench, sysbench, go-ycsb, wrk and other drivers: CPU per operation, throughput, punctuality, memory.
+"""The load engine beside pgbench, sysbench, go-ycsb, wrk and other clients: CPU per operation, throughput, punctuality, memory.
 
     python benchmarks/load/run.py [--part PART ...] [--quick] [--go-ycsb PROGRAM] [--results FILE]
 
@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import browsers
 import cassandra
+import document_store
 import drivers
 import memory
 import open_loop
@@ -31,6 +32,7 @@ import pages
 import point_read
 import psutil
 import stamp
+import storage_engine
 import table
 import ycsb
 from plan import Plan
@@ -41,6 +43,7 @@ from trimtab._native import __version__ as engine_version
 PARTS: dict[str, Callable[[Plan], dict[str, Any]]] = {
     "select": point_read.run, "drivers": drivers.run, "ycsb": ycsb.run, "open": open_loop.run, "memory": memory.run,
     "pages": pages.run, "browsers": browsers.run, "cassandra": cassandra.run,
+    "wiredtiger": storage_engine.run, "mongodb": document_store.run,
 }  # fmt: skip
 _LOOK_S = 3.0
 RESULTS = Path(__file__).parent / "results.json"

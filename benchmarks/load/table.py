@@ -29,6 +29,8 @@ _TITLES = {
     "pages": "A page of 1 kB, compared with wrk",
     "browsers": "Emulated browsers with think time",
     "cassandra": "One prepared read on Cassandra, compared with the crate scylla in the same engine",
+    "wiredtiger": "YCSB on WiredTiger, compared with a loop in C",
+    "mongodb": "A read over OP_MSG, compared with pymongo",
 }
 
 
@@ -178,6 +180,8 @@ def part(name: str, found: Record, made: stamp.Stamp) -> list[str]:
         "pages": _pairs,
         "browsers": _browsers,
         "cassandra": _pairs,
+        "wiredtiger": _pairs,
+        "mongodb": _pairs,
     }[name](found)
     before, after = found["busy_before_and_after"]
     how = f"Others took {100 * before:.0f} % of the machine's CPU just before and {100 * after:.0f} % just after"

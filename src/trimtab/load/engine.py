@@ -281,9 +281,24 @@ class Engine:
         with self._session() as session:
             session.checkpoint()
 
+    def cursors(self, name: str, users: int) -> tuple[list[int], str]:
+        """Addresses of open cursors for so many users, each in a session of its own, until `release` is called in this thread;
+        and the table that they are of, which has the settings in use.
+
+        Raises:
+            EngineError: there is no such database, or no room for so many sessions.
+        """
+        if (row := self._row(name))["kind"] != self._kind:
+            self._say(f"making {name} again with the new settings of tables")
+            self._fill(name, row)
+        table = self._row(name)["table"]
+        with self._words("the engine refuses"):
+            self._lent.sessions = [self._connection.open_session() for _ in range(users)]
+            cursors = [s.open_cursor(f"table:{table}", None, "overwrite=false") for s in self._lent.sessions]
+        return [int(cursor.this) for cursor in cursors], table
+
     def driver(self, name: str, users: int) -> WiredTiger:
-        """The way of a load of so many users to a database, until `release` is called in this thread; its table has the
-        settings in use.
+        """The way of a load of so many users to a database, until `release` is called in this thread.
 
         Raises:
             ValueError: there is no such database, no room for so many sessions, or the library is of another kind.
@@ -291,17 +306,11 @@ class Engine:
         from trimtab._native import WiredTiger
 
         try:
-            if (row := self._row(name))["kind"] != self._kind:
-                self._say(f"making {name} again with the new settings of tables")
-                self._fill(name, row)
-            table = self._row(name)["table"]
-            with self._words("the engine refuses"):
-                self._lent.sessions = [self._connection.open_session() for _ in range(users)]
-                cursors = [s.open_cursor(f"table:{table}", None, "overwrite=false") for s in self._lent.sessions]
+            cursors, table = self.cursors(name, users)
         except EngineError as error:
             self.release()
             raise ValueError(str(error)) from error
-        return WiredTiger(cursors=[int(cursor.this) for cursor in cursors], table=table)
+        return WiredTiger(cursors=cursors, table=table)
 
     def release(self) -> None:
         """Closes the sessions of the load that this thread has started, which is over."""
