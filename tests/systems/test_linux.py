@@ -31,7 +31,9 @@ SYSCTL = Path("/proc/sys")
 DISK = "loop7"
 """A disk that nothing lies on."""
 QUEUE = Path("/sys/block", DISK, "queue")
-CHANGES = Config({"page_cluster": 1, "transparent_hugepage": "never"})
+CHANGES = Config(
+    {"page_cluster": 1, "transparent_hugepage": "never"} | ({"io_scheduler": "kyber"} if QUEUE.is_dir() else {})
+)
 OTHER = Config({"stat_interval": 7, "tcp_slow_start_after_idle": False})
 TOUCHED = ("vm/page-cluster", "vm/stat_interval", "net/ipv4/tcp_slow_start_after_idle")
 
@@ -72,7 +74,8 @@ def opened(kernel: None, tmp_path: Path) -> Iterator[Any]:
 
 def values() -> list[str]:
     thp = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    return [(SYSCTL / name).read_text() for name in TOUCHED] + [thp.read_text()]
+    disk = [(QUEUE / name).read_text() for name in ("scheduler", "nr_requests") if QUEUE.is_dir()]
+    return [(SYSCTL / name).read_text() for name in TOUCHED] + [thp.read_text(), *disk]
 
 
 @on_the_kernel
@@ -127,8 +130,11 @@ def test_each_setting_can_be_changed_and_comes_back(opened: Any) -> None:
     for name, state in opened.states().items():
         knob = state.knob
         ends = (False, True) if knob.kind is KnobKind.BOOLEAN else knob.choices or (knob.low, knob.high, *knob.special)
+        with_it = (
+            {"io_scheduler": "mq-deadline"} if name == "nr_requests" else {}
+        )  # without a scheduler it has no effect
         for value in () if state.lock_reason else ends:
-            opened.apply(Config({name: value}))
+            opened.apply(Config({name: value, **with_it}))
             assert opened.states()[name].running == value
             n_tried += 1
     assert n_tried > 50
