@@ -55,7 +55,7 @@ def ran(workload: YcsbWorkload, endpoint: Endpoint) -> SecondLog:
 @pytest.mark.slow
 @pytest.mark.needs("secantus", "pymongo")
 class TestServed:
-    @pytest.mark.parametrize("letter", ["A", "D", "E", "F"])
+    @pytest.mark.parametrize("letter", ["A", "B", "C", "D", "E", "F"])
     def test_core_workloads_run_and_their_rows_are_checked(self, endpoint: Endpoint, letter: str) -> None:
         log = ran(ycsb(workload=letter, read_all_fields=letter != "A"), endpoint)
         assert (log.errors, log.error_classes) == ((), {})

@@ -79,8 +79,10 @@ static int change(struct work *work, const struct item *found)
 		return -1;
 	memcpy(record, found->data, RECORD_BYTES);
 	char *field = record + WORD * (1 + FIELDS) + FIELD_BYTES * (next_random(&work->random) % FIELDS);
-	for (int i = 0; i < FIELD_BYTES; i++)
-		field[i] = (char)(' ' + next_random(&work->random) % 95);
+	for (size_t i = 0; i < FIELD_BYTES; i += sizeof(uint64_t)) {
+		uint64_t letters = (next_random(&work->random) & UINT64_C(0x3f3f3f3f3f3f3f3f)) + UINT64_C(0x3030303030303030);
+		memcpy(field + i, &letters, FIELD_BYTES - i < sizeof letters ? FIELD_BYTES - i : sizeof letters);
+	}
 	struct item item = {.data = record, .size = RECORD_BYTES};
 	work->cursor->set_value(work->cursor, &item);
 	return work->cursor->update(work->cursor);
