@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from trimtab import plugins
 from trimtab.errors import LoadError, UsageError
 from trimtab.flow.cycle import searcher_of
 from trimtab.history import StudyRecord
-from trimtab.records import Context, Endpoint, Role, Trial
+from trimtab.records import Context, ContextResult, Endpoint, Role, Trial
 from trimtab.report import render_html, report_text, to_json
 from trimtab.study import StudyFile, bench, load_study_file, winner_of
 from trimtab.testing.fake_workload import FakeWorkload
@@ -174,6 +174,26 @@ def test_the_reports_show_the_contexts(usual: Usual) -> None:
     assert "Knobs whose best values differ between the contexts" in text
     assert [row["name"] for row in data["summary"]["contexts"]] == ["day", "night"]
     assert data["study"]["verdict"]["cycle"]["cycles"] == 3
+
+
+@pytest.mark.slow
+def test_values_of_a_best_that_is_not_proven_are_not_shown(usual: Usual) -> None:
+    record, cycle = usual.record, usual.record.verdict.cycle
+    assert cycle is not None
+    day, night = cycle.contexts
+
+    def shown(*contexts: ContextResult) -> str:
+        verdict = replace(record.verdict, cycle=replace(cycle, contexts=contexts))
+        return report_text(replace(record, verdict=verdict), usual.trials)
+
+    title, none = "Knobs whose best values differ", "No context's own best is proven: the knobs in which they differ"
+    one = shown(day, replace(night, is_proven=False))
+    row = next(line for line in one[one.index(title) :].splitlines() if line.strip().startswith("compile"))
+    assert row.split()[-1] == "–"
+    assert none not in one
+    both = shown(replace(day, is_proven=False), replace(night, is_proven=False))
+    assert title not in both
+    assert none in " ".join(both.split())
 
 
 @pytest.mark.slow

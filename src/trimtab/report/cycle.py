@@ -102,16 +102,19 @@ def shown_cycles(n: int) -> tuple[int, ...]:
 
 
 def differing_rows(study: StudyRecord) -> tuple[DifferingRow, ...]:
-    """The knobs whose best values differ between contexts, with the values."""
+    """The knobs whose best values differ between contexts, with the values; of a best that is not proven nothing is shown."""
     cycle, texts = study.verdict.cycle, ValueTexts(study)
     if cycle is None:
         return ()
+
+    def value(name: str, result: ContextResult) -> str:
+        return texts.of(name, result.config.get(name, study.baseline.get(name))) if result.is_proven else _UNKNOWN
+
+    changed = {name for result in cycle.contexts if result.is_proven for name in result.config}
     return tuple(
-        DifferingRow(
-            knob=clean(name),
-            values=tuple(texts.of(name, r.config.get(name, study.baseline.get(name))) for r in cycle.contexts),
-        )
+        DifferingRow(knob=clean(name), values=tuple(value(name, result) for result in cycle.contexts))
         for name in cycle.differing
+        if name in changed
     )
 
 
@@ -120,12 +123,14 @@ def cycle_lines(verdict: Verdict) -> tuple[str, ...]:
     cycle = verdict.cycle
     if cycle is None:
         return ()
+    unproven = cycle.differing and not any(result.is_proven for result in cycle.contexts)
     mixed = "each gain is against your config under the same context"
     return (
         f"{counted(cycle.cycles, 'cycle')} begun, searched by {clean(cycle.searcher)}; {mixed}.",
         "By cycle: the best trial so far (times your config), and how much slower than the context's own best the trials were on "
         "average; failed ones are not in it.",
         "`trimtab apply` sets the one config for the whole cycle: a server has one config at a time.",
+        *(["No context's own best is proven: the knobs in which they differ are not shown."] if unproven else []),
     )
 
 
