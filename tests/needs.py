@@ -179,6 +179,20 @@ def _sysctl() -> str | None:
     return f"{locked[0]} cannot be written" if locked else None
 
 
+LOOP_DEVICE = Path("/sys/block/loop7")
+"""A disk that nothing lies on."""
+
+
+def _loop_device() -> str | None:
+    return None if LOOP_DEVICE.is_dir() else f"this kernel has no {LOOP_DEVICE}"
+
+
+def _disk() -> str | None:
+    from trimtab.host import disk_under
+
+    return None if disk_under(Path("/var/tmp")) else "/var/tmp lies on no disk that the kernel names"
+
+
 NEEDS: Mapping[str, Need] = {
     "root": Need("root", _root),
     "mounts": Need("the right to mount a small file system", _mounts),
@@ -188,6 +202,8 @@ NEEDS: Mapping[str, Need] = {
     "cargo": Need("a Rust toolchain", _program("cargo"), "rustup (https://rustup.rs)"),
     "c-compiler": Need("a C compiler", _program("cc", "gcc"), _SERVERS),
     "sysctl": Need("the right to change settings of the kernel", _sysctl),
+    "loop-device": Need("a loop device", _loop_device),
+    "disk": Need("a folder on a disk", _disk),
     "redis": Need("Debian's Redis", _program("redis-server"), _SERVERS),
     "httpd": Need("Apache httpd", _private("httpd"), _SERVERS),
     "tomcat": Need("Apache Tomcat", _private("tomcat"), _SERVERS),

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.commands import start_trimtab
+from tests.needs import LOOP_DEVICE
 from trimtab import plugins
 from trimtab.errors import ApplyError, TargetError, UsageError
 from trimtab.host import LocalHost, disk_under
@@ -28,9 +29,8 @@ from trimtab.systems.tier import Tier
 from trimtab.testing.target_suite import Subject, TargetSuite
 
 SYSCTL = Path("/proc/sys")
-DISK = "loop7"
-"""A disk that nothing lies on."""
-QUEUE = Path("/sys/block", DISK, "queue")
+DISK = LOOP_DEVICE.name
+QUEUE = LOOP_DEVICE / "queue"
 CHANGES = Config(
     {"page_cluster": 1, "transparent_hugepage": "never"} | ({"io_scheduler": "kyber"} if QUEUE.is_dir() else {})
 )
@@ -38,7 +38,7 @@ OTHER = Config({"stat_interval": 7, "tcp_slow_start_after_idle": False})
 TOUCHED = ("vm/page-cluster", "vm/stat_interval", "net/ipv4/tcp_slow_start_after_idle")
 
 on_the_kernel = pytest.mark.needs("sysctl")
-on_the_disk = pytest.mark.skipif(not QUEUE.is_dir(), reason=f"this kernel has no /sys/block/{DISK}")
+on_the_disk = pytest.mark.needs("loop-device")
 
 
 @contextmanager
@@ -205,7 +205,7 @@ def folder_on_disk() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.mark.skipif(not disk_under(Path("/var/tmp")), reason="/var/tmp lies on no disk that the kernel names")
+@pytest.mark.needs("disk")
 def test_the_disk_is_that_of_the_other_targets_and_recovery_knows_it(folder_on_disk: Path) -> None:
     tmp_path, disk = folder_on_disk, disk_under(folder_on_disk)
     (tmp_path / "db.toml").write_text(PROGRAM)
@@ -380,6 +380,7 @@ def test_settings_of_debugfs_say_how_it_is_mounted(tmp_path: Path, monkeypatch: 
     assert target.states()["gone"].lock_reason == why
 
 
+@pytest.mark.needs("root")
 def test_what_only_root_may_see_is_locked(tmp_path: Path) -> None:
     """debugfs belongs to root: its files are neither read nor missed by others."""
     script = f"""
@@ -393,8 +394,6 @@ os.setgid(65534)
 os.setuid(65534)
 print(target.states()["stat_interval"].lock_reason)
 """
-    if os.geteuid() != 0:
-        pytest.skip("only root can make a folder that it may read and others may not")
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     (closed / "stat_interval").write_text("1\n")

@@ -145,7 +145,7 @@ class BoundConstraint:
         types = [check(side, self.types, self.constraint.text) for side in (clause.left, clause.right)]
         dimension = next((t.dimension for t in types if t.dimension is not Dimension.NUMBER), Dimension.NUMBER)
         first, second = format_base(left, dimension), format_base(right, dimension)
-        return (f"{left:.17g}", f"{right:.17g}") if first == second and left != right else (first, second)
+        return (f"{left:.17g}", f"{right:.17g}") if first == second else (first, second)
 
     @property
     def outside(self) -> dict[str, Possible]:
