@@ -23,7 +23,8 @@ PAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "kanellis": {"measurements/few-knobs.md": ("postgresql A", "postgresql B", "cassandra A")},
     "karcher": {"measurements/in-engine.md": ("scale 1", "scale 3")},
     "live": {"measurements/search.md": ("all",)},
-    "load": {"measurements/load-speed.md": ("select", "drivers", "ycsb", "open", "memory", "pages", "browsers", "cassandra")},
+    "load": {"measurements/load-speed.md": ("select", "drivers", "ycsb", "open", "memory", "pages", "browsers", "cassandra",
+                                            "wiredtiger", "mongodb")},
     "sections": {"measurements/speed.md": ("calls",)},
     "search": {"measurements/search.md": ("replay", "surfaces (auto)", "surfaces (others)", "rugged", "context", "ask")},
 }  # fmt: skip
