@@ -198,6 +198,13 @@ def test_without_a_disk_its_settings_are_locked_with_the_way_to_name_one(tmp_pat
     assert gone["nomerges"].lock_reason == "this kernel has no file='/sys/block/nosuchdisk/queue/nomerges'"
 
 
+@pytest.mark.parametrize("disk", ["/dev/sda", "../../kernel", ".."])
+def test_a_path_is_not_the_name_of_a_disk(tmp_path: Path, disk: str) -> None:
+    with pytest.raises(UsageError, match=r"names disk='.*' is not the name of a disk") as caught:
+        linux(tmp_path, names={"disk": disk})
+    assert caught.value.hint == 'write it as in /sys/block: names = { disk = "sda" }'
+
+
 @pytest.fixture
 def folder_on_disk() -> Iterator[Path]:
     """One that outlives restarts, which the other folders for temporary files need not."""

@@ -83,7 +83,7 @@ def test_a_budget_that_nothing_fits_in_says_what_is_needed(target: PostgresTarge
         Space([states[name].knob for name in NAMES], [budget]).require_feasible()
     assert re.search(r"\): the left side is at least \d.*GiB, the right side at most 1GiB$", caught.value.message)
     assert caught.value.hint == (
-        'give the target more memory (memory = "SIZE" in [target.NAME]), or let the workload have fewer clients'
+        'give the target more memory (memory = "SIZE" in [target.NAME] or [stack]), or let the workload have fewer clients'
     )
 
 

@@ -117,7 +117,7 @@ static void *run_thread(void *argument)
 	return NULL;
 }
 
-/* Operations of all threads within `seconds`, or less than 0: the status of the engine's call that failed. */
+/* Operations of all threads within `seconds`; -1: a call of the engine has failed. */
 long run_engine_loop(void **cursors, int n, double seconds, uint64_t records, double update_share)
 {
 	struct work work[n];

@@ -123,11 +123,14 @@ class CompilingTarget(Protocol):
 
 @runtime_checkable
 class DiskTarget(Protocol):
-    """A target with settings of the disk on which others keep their data.
+    """A target that may have settings of the disk on which others keep their data.
 
-    * `use_disk(disk)`: its name, as in /sys/block; one that the study file names goes first. Called once all targets are open.
+    * `needs_disk`: whether it has such settings and knows no disk yet: the study file names none.
+    * `use_disk(disk)`: its name, as in /sys/block. Called once all targets are open.
     """
 
+    @property
+    def needs_disk(self) -> bool: ...
     def use_disk(self, disk: str) -> None: ...
 
 

@@ -134,10 +134,16 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             noun="program",
         )
 
+    @property
+    def needs_disk(self) -> bool:
+        """See `DiskTarget`."""
+        return any(needs_disk(channel.path) for channel in self._channels)
+
     def use_disk(self, disk: str) -> None:
-        """See `DiskTarget`; a name in the study file has filled the paths before."""
-        if any(needs_disk(channel.path) for channel in self._channels):
-            self.settings = self.settings.model_copy(update={"names": {**self.settings.names, "disk": disk}})
+        """See `DiskTarget`; nothing changes where a disk is known."""
+        if not self.needs_disk:
+            return
+        self.settings = self.settings.model_copy(update={"names": {**self.settings.names, "disk": disk}})
         for channel in self._channels:
             channel.path = with_disk(channel.path, disk)
 

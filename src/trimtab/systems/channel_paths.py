@@ -36,7 +36,7 @@ def channel_paths(
     {NAME} in it stands for `names`. {disk} stays where the study file does not name a disk: the stack does (`DiskTarget`).
 
     Raises:
-        UsageError: a channel has no path, there is no such channel, or the file may not be changed.
+        UsageError: a channel has no path, there is no such channel, the file may not be changed, or a disk's name is a path.
     """
     if own is not None:
         return {channel: Path(settings.folder) / path for channel, path in own.paths.items()}
@@ -46,6 +46,7 @@ def channel_paths(
                 f"[target.{name}] files names {channel!r}, which is not a channel of catalog={where!r}",
                 hint=f"its channels are: {', '.join(catalog.channel)}",
             )
+    _require_disk(name, settings.names.get("disk", ""))
     found = {}
     for channel, table in catalog.channel.items():
         text = filled(settings.files.get(channel) or table.path, settings.names)
@@ -59,6 +60,14 @@ def channel_paths(
                 f"[target.{name}] file={str(found[channel])!r} may not be changed: {harm}", hint="no option opens it"
             )
     return found
+
+
+def _require_disk(name: str, disk: str) -> None:
+    if "/" in disk or disk.startswith("."):
+        raise UsageError(
+            f"[target.{name}] names disk={disk!r} is not the name of a disk",
+            hint='write it as in /sys/block: names = { disk = "sda" }',
+        )
 
 
 def _place_of(name: str, channel: str, text: str, is_tables: bool, where: str) -> Path:

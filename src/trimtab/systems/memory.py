@@ -19,7 +19,9 @@ __all__ = ["MemoryModel", "memory_model", "round_size"]
 
 _SIGNIFICANT_BITS = 6
 _SUMMANDS = frozenset({"+", "-", "*", "/", "//", "%"})
-_HINT = 'give the target more memory (memory = "SIZE" in [target.NAME]), or let the workload have fewer clients'
+_HINT = (
+    'give the target more memory (memory = "SIZE" in [target.NAME] or [stack]), or let the workload have fewer clients'
+)
 BUDGET, RESERVED = "memory", "reserved"
 """Names of constants in the constraint: what all share, and what is kept for the operating system and the programs."""
 

@@ -53,12 +53,14 @@ class StackWatch:
 
     def name_disks(self) -> None:
         """Gives each tier with settings of a disk the disk of the lowest other tier whose files are on one of this machine's."""
-        for tier in self._tiers:
-            if not isinstance(tier.target, DiskTarget):
+        needing = [(tier, tier.target) for tier in self._tiers if isinstance(tier.target, DiskTarget)]
+        for tier, asking in needing:
+            if not asking.needs_disk:
                 continue
             others = (target.vitals().volumes for other, target in self._watched if other is not tier)
             if disk := next(filter(None, map(_disk_of, chain.from_iterable(others))), ""):
-                tier.target.use_disk(disk)
+                asking.use_disk(disk)
+            self.unwatch()
 
 
 def _disk_of(volume: VolumeUse) -> str:
