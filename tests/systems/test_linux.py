@@ -22,6 +22,7 @@ from trimtab import plugins
 from trimtab.errors import ApplyError, TargetError, UsageError
 from trimtab.host import LocalHost, disk_under
 from trimtab.space import Config, KnobKind
+from trimtab.study import load_study_file, open_stage
 from trimtab.systems.catalog_file import catalog_faults
 from trimtab.systems.kinds import kind_of_catalog
 from trimtab.systems.stack import Stack
@@ -196,6 +197,18 @@ def test_without_a_disk_its_settings_are_locked_with_the_way_to_name_one(tmp_pat
     assert {states[name].lock_reason for name in ("io_scheduler", "nr_requests", "read_ahead_kb")} == {why}
     gone = linux(tmp_path, names={"disk": "nosuchdisk"}).states()
     assert gone["nomerges"].lock_reason == "this kernel has no file='/sys/block/nosuchdisk/queue/nomerges'"
+
+
+def test_a_study_in_which_every_setting_is_locked_says_what_locks_them(tmp_path: Path) -> None:
+    knobs = 'knobs = ["page_cluster", "stat_interval", "transparent_hugepage"]'
+    (tmp_path / "study.toml").write_text(STUDY.replace(knobs, 'knobs = ["queue"]'))
+    why = r"^the study has no knob to tune: \d+ of \d+ curated knobs may be changed; .*5 locked: no disk is known"
+    with (
+        pytest.raises(UsageError, match=why) as caught,
+        open_stage(load_study_file(tmp_path / "study.toml"), tmp_path / "state"),
+    ):
+        pass
+    assert caught.value.hint == "name other knobs in [target.NAME], or do what opens these"
 
 
 @pytest.mark.parametrize("disk", ["/dev/sda", "../../kernel", ".."])

@@ -16,6 +16,7 @@ from trimtab.space.expression import names_in, parse
 from trimtab.study.deploy import with_application
 from trimtab.study.file import StackTable, StudyFile, plan_of
 from trimtab.systems import CompilingTarget, KnobState, Stack, Target, Tier
+from trimtab.systems.doctor import knob_line
 from trimtab.trial import MeasurePlan
 from trimtab.units import format_value, parse_value
 from trimtab.workload import CycledWorkload, Workload
@@ -215,7 +216,10 @@ def _space(
     file: StudyFile, stack: Stack, workload: Workload, states: Mapping[str, KnobState], names: tuple[str, ...]
 ) -> tuple[Space, Config]:
     if not names:
-        raise UsageError("the study has no knob to tune", hint="see `trimtab knobs` for what is locked, and why")
+        raise UsageError(
+            f"the study has no knob to tune: {knob_line(states)[2]}",
+            hint="name other knobs in [target.NAME], or do what opens these",
+        )
     for table, keys in (("ranges", file.search.ranges), ("advice", file.search.advice)):
         for name in keys:
             if name not in names:
