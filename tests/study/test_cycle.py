@@ -18,6 +18,8 @@ from trimtab.flow.cycle import searcher_of
 from trimtab.history import StudyRecord
 from trimtab.records import Context, ContextResult, Endpoint, Role, Trial
 from trimtab.report import render_html, report_text, to_json
+from trimtab.report.charts import figures
+from trimtab.report.summary import summarise
 from trimtab.study import StudyFile, bench, load_study_file, winner_of
 from trimtab.testing.fake_workload import FakeWorkload
 from trimtab.workload import StartState
@@ -174,6 +176,13 @@ def test_the_reports_show_the_contexts(usual: Usual) -> None:
     assert "Knobs whose best values differ between the contexts" in text
     assert [row["name"] for row in data["summary"]["contexts"]] == ["day", "night"]
     assert data["study"]["verdict"]["cycle"]["cycles"] == 3
+
+
+@pytest.mark.slow
+def test_the_plot_of_baselines_does_not_join_contexts_of_different_speed(usual: Usual) -> None:
+    record, trials = usual.record, usual.trials
+    drift = figures(summarise(record, trials), (), ())["drift"]
+    assert (drift["data"][0]["mode"], drift["layout"]["shapes"]) == ("markers", [])
 
 
 @pytest.mark.slow

@@ -180,9 +180,11 @@ def _drift(summary: Summary) -> Figure | None:
         return None
     values = [point[2] for point in points]
     mean = sum(values) / len(values)
+    # Contexts of a cycle are of different speed: a line from one to the next, and their mean, would look like drift.
+    mode, shapes = ("markers", []) if summary.contexts else ("lines+markers", [level(mean)])
     trace = {
         "type": "scatter",
-        "mode": "lines+markers",
+        "mode": mode,
         "x": [point[1] / 60 for point in points],
         "y": values,
         "error_y": {
@@ -200,7 +202,7 @@ def _drift(summary: Summary) -> Figure | None:
         "showlegend": False,
     }
     axis = summary.metric_text.replace("_", " ")
-    made = layout("minutes since the study began", axis, shapes=[level(mean)], height=300)
+    made = layout("minutes since the study began", axis, shapes=shapes, height=300)
     return {"data": [trace], "layout": made}
 
 
