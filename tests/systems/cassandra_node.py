@@ -9,7 +9,8 @@ from typing import Any
 from tests.systems.private import killed
 from trimtab import plugins
 from trimtab.records import Endpoint
-from trimtab.space import Config
+from trimtab.space import Config, KnobKind, Value
+from trimtab.systems.base import KnobState
 from trimtab.workload.ycsb import YcsbWorkload
 
 CHANGES = Config(
@@ -69,6 +70,29 @@ def answered(endpoint: Endpoint, letter: str) -> None:
         log = run.stop()
         workload.clean_up(endpoint)
     assert not log.errors, log.errors
+
+
+def set_while_it_runs(node: Any) -> None:
+    """All settings that a node changes while it runs are set at once, are in use, and come back; the node stays."""
+    found, states, instance = node.snapshot(), node.states(), node._reach.instance
+    names = [name for name in node._live.knobs if not states[name].lock_reason]
+    assert len(names) >= 29
+    config = Config({name: _another(states[name]) for name in names})
+    applied = node.apply(config)
+    assert not applied.restarted
+    assert {name: applied.effective[name] for name in names} == dict(config)
+    assert not node.restore(found).restarted
+    assert {name: state.running for name, state in node.states().items()} == found.values
+    assert node.snapshot().files == found.files
+    assert node._reach.instance == instance
+
+
+def _another(state: KnobState) -> Value:
+    if state.knob.kind is KnobKind.BOOLEAN:
+        return not state.running
+    found = state.knob.low if state.running != state.knob.low else state.knob.high
+    assert found is not None
+    return found
 
 
 def set_and_killed(node: Any, config: Config) -> None:

@@ -15,7 +15,16 @@ import pytest
 
 from tests.needs import IS_FULL
 from tests.systems.cassandra_cql import CqlChecks
-from tests.systems.cassandra_node import CHANGES, RECORDS, answered, cassandra, quiet, set_and_killed, ycsb
+from tests.systems.cassandra_node import (
+    CHANGES,
+    RECORDS,
+    answered,
+    cassandra,
+    quiet,
+    set_and_killed,
+    set_while_it_runs,
+    ycsb,
+)
 from tests.systems.cassandra_tables import LEVELED, TableChecks, make_orders, orders, shop, with_option
 from trimtab import plugins
 from trimtab.errors import ApplyError, InternalError, LoadError, TargetError
@@ -169,6 +178,11 @@ class TestNode(TableChecks, CqlChecks):
             session.execute("CREATE TABLE IF NOT EXISTS three.t (k int PRIMARY KEY)")
             with pytest.raises(ServerError, match="0x1000 Cannot achieve consistency level QUORUM"):
                 session.execute("SELECT k FROM three.t WHERE k = 1")
+
+    def test_settings_change_while_the_node_runs(self, node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        unlock = ("semantics", "replication")
+        monkeypatch.setattr(node, "settings", node.settings.model_copy(update={"unlock": unlock}))
+        set_while_it_runs(node)
 
     def test_what_cannot_work_is_refused_before_a_start(self, node: Any) -> None:
         pid = node._reach.pid

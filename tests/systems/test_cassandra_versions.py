@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.systems.cassandra_node import CHANGES, OTHER, answered, cassandra, set_and_killed
+from tests.systems.cassandra_node import CHANGES, OTHER, answered, cassandra, set_and_killed, set_while_it_runs
 from tests.systems.private import killed, with_line
 from trimtab.errors import ApplyError
 from trimtab.space import Config, SafetyClass
@@ -31,7 +31,7 @@ class TestOlder:
     @pytest.fixture(scope="class")
     @classmethod
     def older(cls, state_dir: Path) -> Iterator[Any]:
-        target = cassandra(state_dir, "older", embedded="4.1")
+        target = cassandra(state_dir, "older", embedded="4.1", unlock=["semantics", "replication"])
         target.open()
         yield target
         target.close()
@@ -50,6 +50,9 @@ class TestOlder:
     @pytest.mark.parametrize("letter", list("ABCDEF"))
     def test_every_answer_of_ycsb_is_right(self, older: Any, letter: str) -> None:
         answered(older.endpoint(), letter)
+
+    def test_settings_change_while_the_node_runs(self, older: Any) -> None:
+        set_while_it_runs(older)
 
     def test_settings_are_applied_by_a_restart_and_come_back_after_a_crash(self, older: Any) -> None:
         set_and_killed(older, OLDER_CHANGES)

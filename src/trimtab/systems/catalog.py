@@ -98,6 +98,8 @@ class CatalogKnob(OverlayKnob):
         needs: what the `features` command must print, or the knob is locked.
         choices_need: choice -> what it must print, or the choice is left out.
         resets: knobs further down that the system sets to a value of its own when this one changes: they are written again.
+        live: of a Java program, what changes it at once, without a restart: a management bean (MBean) and its attribute,
+            "java.lang:type=Memory Verbose", or its operation, "BEAN setSize(name, {value})". The file is written too.
         only_when: condition over [facts]; while it is false, the knob cannot be felt, and sets leave it out.
     """
 
@@ -112,6 +114,7 @@ class CatalogKnob(OverlayKnob):
     needs: str = ""
     choices_need: dict[str, str] = Field(default_factory=dict)
     resets: tuple[str, ...] = ()
+    live: str = Field("", pattern=r"^$|^[^\s:]+:\S+ \w+(\([^()]*\{value\}[^()]*\))?$")
     only_when: str = ""
     sets: tuple[str, ...] = ("performance",)
 

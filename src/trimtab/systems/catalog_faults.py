@@ -32,6 +32,7 @@ def faults_between(catalog: Catalog) -> Iterator[tuple[str, str]]:
     yield from _template_faults(catalog)
     yield from _unit_faults(catalog)
     yield from _lifecycle_faults(catalog)
+    yield from _live_faults(catalog)
     for each in catalog.constraint:
         yield from _text_faults(catalog, each.name or each.text, each.text, (*BOUNDS, "clients"))
     for name, text in catalog.memory.items():
@@ -87,6 +88,17 @@ def _lifecycle_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
                     f"[embedded.{version}] paths and the channels differ in {name!r}",
                     "each channel needs a file in its folder",
                 )
+
+
+def _live_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    """A value is set in a Java program by Java."""
+    has_java = "java" in (catalog.lifecycle.names or {})
+    for name, knob in catalog.knob.items():
+        if knob.live and not has_java:
+            yield (
+                f"[knob.{name}] live={knob.live!r}: it is not known which Java sets it",
+                'add names = { java = "java" } to [lifecycle]',
+            )
 
 
 def _address_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:

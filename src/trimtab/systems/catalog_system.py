@@ -28,6 +28,7 @@ from trimtab.systems.file_knobs import inactive, knob_of, lock_reason, unknown_c
 from trimtab.systems.file_undo import Place
 from trimtab.systems.files import file_digest, file_from_json
 from trimtab.systems.literal import literal, parse_literal
+from trimtab.systems.live_values import LiveValues
 from trimtab.systems.lock import ServerLock
 from trimtab.systems.overlay import Bounds
 from trimtab.systems.own_lifecycle import make_lifecycle
@@ -69,6 +70,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         self._paths = channel_paths(name, settings, self.catalog, where, own)
         reach = make_lifecycle(name, settings, list(self._paths.values()), self.catalog.log, own)
         self._says = OwnWords(self.catalog, settings, reach)
+        self._live = LiveValues(self.catalog, reach)
         super().__init__(name, settings, reach, Path())
 
     @classmethod
@@ -125,7 +127,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         reloads = [n for n in self._places if self._example_knob(n).restart is RestartClass.RELOAD]
         left = lambda: self._sentry.left_files  # noqa: E731 - asked for at each change
         resets = {name: knob.resets for name, knob in self.catalog.knob.items() if knob.resets}
-        self._files = Files(self._reach, self._places, words, reloads, resets, left, self._text)
+        self._files = Files(self._reach, self._places, words, reloads, self._live, resets, left, self._text)
         return Parts(
             channel=self._files,
             identity=self._picture,
@@ -217,7 +219,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             found, missing = channel.values(copy, list(mine.values())), channel.missing(copy)
             in_use = self._says.values(channel, list(mine.values()))
             for name, address in mine.items():
-                knob = channel.fitting(self._says.fitting(self._knob(name, bounds)), copy)
+                knob = self._live.fitting(channel.fitting(self._says.fitting(self._knob(name, bounds)), copy))
                 located = found.get(address)
                 there = self._places[name].located(found)
                 in_file = there.value if there is not None else None

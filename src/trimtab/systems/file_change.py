@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trimtab.errors import ApplyError, ForeignChangeError
+from trimtab.errors import ApplyError, ForeignChangeError, TargetError
 from trimtab.host import FileCopy
 from trimtab.space import Config, Knob, Value
 from trimtab.systems.base import KnobState, Snapshot
@@ -17,6 +17,7 @@ from trimtab.systems.file_channel import FileChannel
 from trimtab.systems.file_knobs import inactive
 from trimtab.systems.file_undo import Place, Undo
 from trimtab.systems.files import file_digest, file_from_json, file_to_json
+from trimtab.systems.live_values import LiveValues
 from trimtab.systems.picture import STOPPED
 
 __all__ = ["Files", "Words"]
@@ -47,6 +48,7 @@ class Files(Undo):
         places: of every knob.
         words: how values are written.
         reloads: the knobs that a reload changes.
+        live: those that are set in the program while it runs.
         resets: knob -> those further down that the system sets to values of its own when it changes.
         left: path -> digest of the files as we left them.
         catalog: its text, for the journal.
@@ -58,11 +60,13 @@ class Files(Undo):
         places: Mapping[str, Place],
         words: Words,
         reloads: Collection[str],
+        live: LiveValues,
         resets: Mapping[str, Collection[str]],
         left: Callable[[], Mapping[str, str]],
         catalog: str,
     ) -> None:
-        super().__init__(lifecycle, places, reloads, resets)
+        in_use = lambda: {name: state.running for name, state in words.states().items()}  # noqa: E731 - asked for when needed
+        super().__init__(lifecycle, places, reloads, live, resets, in_use)
         self._words = words
         self._left = left
         self._catalog = catalog
@@ -112,7 +116,7 @@ class Files(Undo):
     ) -> tuple[Mapping[str, Mapping[str, Any]], Mapping[str, Value], Mapping[str, Any]]:
         """The files, the values in use, and the catalogue of now."""
         files = {str(channel.path): file_to_json(channel.read()) for channel in self._channels}
-        return files, {name: state.running for name, state in self._words.states().items()}, {"catalog": self._catalog}
+        return files, self._in_use(), {"catalog": self._catalog}
 
     def change(self, config: Config, states: Mapping[str, KnobState], base: Snapshot, *, stays: bool) -> _Change:
         """See `Change`."""
@@ -164,7 +168,7 @@ class _Change:
             self._changed |= files.differing(channel, now, goal)
             channel.put(goal)
             self._written[channel] = file_digest(channel.read())
-        is_late = bool(self._changed - files._reloads)
+        is_late = bool(self._changed - files._reloads - files._live.knobs)
         self._must_restart = is_late or not files._lifecycle.is_up()
 
     def _without_effect(self, names: Collection[str]) -> frozenset[str]:
@@ -173,10 +177,18 @@ class _Change:
         return inactive({name: values[name] for name in names}, values, self._files._words.knob)
 
     def take_effect(self) -> None:
-        """By a reload, when no restart does it."""
-        lifecycle = self._files._lifecycle
-        if self._changed and not self._must_restart:
-            lifecycle.reload()
+        """By a reload, and live, when no restart does it; what cannot be set live takes a restart after all."""
+        files = self._files
+        if not self._changed or self._must_restart:
+            return
+        files._lifecycle.reload()
+        values = {name: self._config.get(name, self._base.values[name]) for name in self._changed & files._live.knobs}
+        try:
+            files._live.set(values)
+        except TargetError as error:
+            if not files.may_restart:
+                raise ApplyError(error.message, hint=error.hint) from error
+            self._must_restart = True
 
     def must_restart(self) -> bool:
         return self._must_restart

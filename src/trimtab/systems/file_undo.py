@@ -5,18 +5,20 @@ It is restarted only for a value of ours that it may be using, and never when th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trimtab.errors import RestoreError, TargetError
 from trimtab.host import FileCopy, machine_mark
+from trimtab.space import Value
 from trimtab.systems.base import Own, Restarts, Snapshot
 from trimtab.systems.codec import Located
 from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.file_channel import FileChannel
 from trimtab.systems.files import file_from_json
+from trimtab.systems.live_values import LiveValues
 from trimtab.systems.undo import BY_FILES, LeftDownError, Standing, Way
 
 __all__ = ["Place", "Undo"]
@@ -47,7 +49,9 @@ class Undo:
         lifecycle: of the program.
         places: of every knob.
         reloads: the knobs that a reload changes.
+        live: those that are set in the program while it runs.
         resets: knob -> those further down that the system sets to values of its own when it changes.
+        in_use: reads the values in use.
     """
 
     noun = "program"
@@ -57,15 +61,24 @@ class Undo:
         lifecycle: AlwaysThere,
         places: Mapping[str, Place],
         reloads: Collection[str],
+        live: LiveValues,
         resets: Mapping[str, Collection[str]],
+        in_use: Callable[[], Mapping[str, Value]],
     ) -> None:
         self._resets = resets
+        self._live = live
+        self._in_use = in_use
         self._lifecycle = lifecycle
         self._places = places
         self._reloads = frozenset(reloads)
         self._channels = list({place.channel.name: place.channel for place in places.values()}.values())
         self._is_as_found = True
         self._is_done = False
+
+    @property
+    def may_restart(self) -> bool:
+        """Whether it can be restarted, and the study file allows it."""
+        return self._lifecycle.settings.allow_restart and not self._lifecycle.no_restart
 
     def who(self, snapshot: Snapshot) -> Mapping[str, Any]:
         """Nothing: files on this machine are known by it."""
@@ -83,6 +96,7 @@ class Undo:
 
     def bring_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> bool:
         """Files without ours, and a program that serves; it is restarted at once for a value of ours that it may be using."""
+        in_program = self._live_ones(own)
         files, live = ([each for each in self._channels if each.is_live is is_live] for is_live in (False, True))
         for channel in files:
             self._file_back(channel, snapshot, own)
@@ -98,7 +112,8 @@ class Undo:
                 hint="start it when that is ready",
             )
         must_restart = self._is_as_found and bool(self._waiting(snapshot, own))
-        self._is_done = self._into_effect(own, restarts, must_restart)
+        back = {name: snapshot.values[name] for name in in_program}
+        self._is_done = self._into_effect(own, restarts, must_restart, back)
         for channel in live:
             self._file_back(channel, snapshot, own)
         return self._is_done
@@ -141,21 +156,42 @@ class Undo:
         paths: list[Path] = [self._places[name].channel.path for name in late]
         return frozenset() if lifecycle.began_after(paths) else late
 
-    def _into_effect(self, own: Own, restarts: Restarts, must_restart: bool) -> bool:
-        """Makes the program use its files; whether it was restarted or started."""
-        lifecycle = self._lifecycle
+    def _into_effect(self, own: Own, restarts: Restarts, must_restart: bool, back: Mapping[str, Value]) -> bool:
+        """Makes the program use its files, and `back` in it; whether it was restarted or started."""
         if must_restart or not self._serves():
-            restarts()
-            if lifecycle.is_up():
-                lifecycle.restart()
-            else:
-                lifecycle.ensure_up()
-            lifecycle.health()
-            return True
+            return self._restarted(restarts)
         if self._reloads & set(own.texts):
-            lifecycle.reload()
-            lifecycle.health()
+            self._lifecycle.reload()
+            self._lifecycle.health()
+        try:
+            self._live.set(back)
+        except TargetError:
+            if not (self._is_as_found and self.may_restart):
+                raise
+            return self._restarted(restarts)
         return False
+
+    def _restarted(self, restarts: Restarts) -> bool:
+        """True, once it serves again with its files."""
+        lifecycle = self._lifecycle
+        restarts()
+        if lifecycle.is_up():
+            lifecycle.restart()
+        else:
+            lifecycle.ensure_up()
+        lifecycle.health()
+        return True
+
+    def _live_ones(self, own: Own) -> list[str]:
+        """Our knobs that were set in the running program, and have a value of ours there, or one that nobody lets us see."""
+        names = [name for name in own.texts if name in self._live.known and name not in own.late]
+        if not names or not self._lifecycle.is_up():
+            return []
+        try:
+            values = self._in_use()
+        except TargetError:
+            return names
+        return [name for name in names if values.get(name) in own.values.get(name, ())]
 
     def _serves(self) -> bool:
         try:

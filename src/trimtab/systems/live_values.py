@@ -1,0 +1,116 @@
+"""LiveValues: settings of a Java program that change while it runs, by its management beans (JMX)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import tempfile
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+from trimtab.errors import TargetError
+from trimtab.space import Knob, RestartClass, Value
+from trimtab.systems.account import cache_root
+from trimtab.systems.catalog import Catalog
+from trimtab.systems.command_lifecycle import AlwaysThere
+from trimtab.systems.placeholder import filled
+
+__all__ = ["LiveValues"]
+
+_CLASS = "SetLive"
+_COMPILE_S = 60.0
+_SMALL = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx64m")
+"""Options for a Java that is to start fast and ends at once."""
+
+
+class LiveValues:
+    """The settings of the catalogue with `live`. A Java program of ours attaches to the process, as jcmd does, and sets them.
+
+    It is compiled at its first use and kept in the cache. A process that lets nobody attach, or a Java without a compiler, has no
+    such settings: they change by a restart.
+
+    Args:
+        catalog: what changes each.
+        reach: the way to the program.
+    """
+
+    def __init__(self, catalog: Catalog, reach: AlwaysThere) -> None:
+        self._changes = {name: knob.live for name, knob in catalog.knob.items() if knob.live}
+        self._reach = reach
+        self._can_attach: bool | None = None
+
+    @property
+    def known(self) -> Collection[str]:
+        """All that the catalogue knows, whatever the program that runs now lets us do."""
+        return self._changes.keys()
+
+    @property
+    def knobs(self) -> frozenset[str]:
+        """Those that can be set live; of the first process that runs, it is tried whether it lets us attach."""
+        if self._changes and self._can_attach is None and self._reach.pid is not None:
+            try:
+                self._run([])
+                self._can_attach = True
+            except TargetError:
+                self._can_attach = False
+        return frozenset() if self._can_attach is False else frozenset(self._changes)
+
+    def fitting(self, knob: Knob) -> Knob:
+        """The knob, which takes no restart where it can be set live."""
+        return replace(knob, restart=RestartClass.RELOAD) if knob.name in self._changes and self.knobs else knob
+
+    def set(self, values: Mapping[str, Value]) -> None:
+        """Sets them in the process that runs, numbers in their knob's unit.
+
+        Raises:
+            TargetError: one is refused, or the process cannot be reached; those before it are set.
+        """
+        if not values:
+            return
+        words = []
+        for name, value in values.items():
+            bean, _, change = self._changes[name].partition(" ")
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            words += [bean, filled(change, {"value": text}) if "(" in change else f"{change}={text}"]
+        self._run(words)
+
+    def _run(self, words: list[str]) -> None:
+        pid = self._reach.pid
+        if pid is None:
+            raise TargetError("the program is down: no value can be set in it", hint="see its log")
+        options = [*_SMALL, "-cp", str(self._compiled()), _CLASS]
+        result = self._reach.ask(f"{{java}} {shlex.join([*options, str(pid), *words])}")
+        if result.exit_code != 0:
+            raise TargetError(
+                f"no value can be set in the running program pid={pid}: {result.output.strip()[-500:]}",
+                hint="does it run with -XX:+DisableAttachMechanism, or as another user?",
+            )
+
+    def _compiled(self) -> Path:
+        """The folder with the class.
+
+        Raises:
+            TargetError: this Java has no compiler.
+        """
+        source = (files("trimtab.catalog") / "java" / f"{_CLASS}.java").read_bytes()
+        home = cache_root() / "programs" / f"live-{hashlib.sha256(source).hexdigest()[:16]}"
+        if (home / f"{_CLASS}.class").exists():
+            return home
+        home.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="live.", dir=home.parent) as scratch:
+            fresh = Path(scratch) / "classes"
+            fresh.mkdir()
+            path = Path(scratch) / f"{_CLASS}.java"
+            path.write_bytes(source)
+            compiler = ["-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", str(fresh), str(path)]
+            result = self._reach.host.run(self._reach.words(f"{{java}} {shlex.join(compiler)}"), timeout_s=_COMPILE_S)
+            if result.exit_code != 0:
+                raise TargetError(f"this Java compiles nothing: {result.output[-500:]}", hint="install a JDK")
+            fresh.chmod(0o755)
+            (fresh / f"{_CLASS}.class").chmod(0o644)
+            if not home.exists():
+                os.rename(fresh, home)
+        return home
