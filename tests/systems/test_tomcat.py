@@ -77,6 +77,18 @@ class TestTomcat:
         lines = {name: text for name, _, text in app.doctor()}
         assert lines["start"].endswith("s from its start to its first answer")
 
+    def test_connector_and_pool_change_while_tomcat_runs(self, app: Any) -> None:
+        """What a bean then has is compared with what was set (see SetLive.java); the largest is set before the least."""
+        found, states, instance = app.snapshot(), app.states(), app._reach.instance
+        names = [name for name in app._live.knobs if not states[name].lock_reason]
+        assert len(names) >= 18
+        config = Config({n: _end(states[n].knob, high=True) for n in names if n != "minSpareThreads"} | {"minSpareThreads": 250})
+        applied = app.apply(config)
+        assert not applied.restarted
+        assert {name: applied.effective[name] for name in config} == dict(config)
+        assert not app.restore(found).restarted
+        assert app._reach.instance == instance
+
     def test_tomcat_knows_every_attribute(self, app: Any) -> None:
         """At the low end of each, and in the long form at the high end: it only warns of what it does not know."""
         states = {n: s for n, s in app.states().items() if app.catalog.channel_of(n) != "jvm" and not s.lock_reason}

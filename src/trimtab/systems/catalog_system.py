@@ -351,7 +351,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
 
     def notes(self) -> tuple[str, ...]:
         """What people should know before tuning starts."""
-        read_at_start = [each.path for each in self._channels if not self.catalog.channel[each.name].tables]
+        tables = {each: self.catalog.channel[each.name] for each in self._channels}
+        read_at_start = [each.path for each, table in tables.items() if not (table.tables or table.read)]
         if not self._reach.runs or self.settings.read is not None or self._reach.began_after(read_at_start):
             return ()
         return (

@@ -105,7 +105,7 @@ class LiveValues:
             fresh.mkdir()
             path = Path(scratch) / f"{_CLASS}.java"
             path.write_bytes(source)
-            compiler = ["-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", str(fresh), str(path)]
+            compiler = ["-m", "jdk.compiler/com.sun.tools.javac.Main", "--release", "11", "-d", str(fresh), str(path)]
             result = self._reach.host.run(self._reach.words(f"{{java}} {shlex.join(compiler)}"), timeout_s=_COMPILE_S)
             if result.exit_code != 0:
                 raise TargetError(f"this Java compiles nothing: {result.output[-500:]}", hint="install a JDK")

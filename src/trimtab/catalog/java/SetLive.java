@@ -1,4 +1,9 @@
 import com.sun.tools.attach.VirtualMachine;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeSet;
 import javax.management.Attribute;
 import javax.management.MBeanAttributeInfo;
 import javax.management.MBeanOperationInfo;
@@ -12,7 +17,7 @@ import javax.management.remote.JMXServiceURL;
 /**
  * Sets attributes of the management beans of a Java program that runs on this machine, or calls their operations. Arguments: its
  * process number, then pairs of BEAN and NAME=VALUE or NAME(VALUE,VALUE); none only shows that the program lets us in. Ends with
- * exit code 1 at the first that is refused, and says why.
+ * exit code 1 if one is refused, and says why.
  */
 public final class SetLive {
     private SetLive() {}
@@ -25,21 +30,59 @@ public final class SetLive {
         } finally {
             program.detach();
         }
+        List<String[]> changes = new ArrayList<>();
+        for (int i = 1; i + 1 < words.length; i += 2) {
+            changes.add(new String[] {words[i], words[i + 1]});
+        }
         try (JMXConnector connector = JMXConnectorFactory.connect(new JMXServiceURL(address))) {
             MBeanServerConnection beans = connector.getMBeanServerConnection();
-            for (int i = 1; i + 1 < words.length; i += 2) {
-                try {
-                    change(beans, new ObjectName(words[i]), words[i + 1]);
-                } catch (Exception error) {
-                    Throwable cause = error.getCause() != null ? error.getCause() : error;
-                    System.err.println(words[i] + " " + words[i + 1] + ": " + cause);
+            // A least value is refused while it is above the largest: what is refused is tried again after the others.
+            List<String[]> refused = new ArrayList<>();
+            for (String[] each : changes) {
+                if (why(beans, each) != null) {
+                    refused.add(each);
+                }
+            }
+            for (String[] each : refused) {
+                Throwable why = why(beans, each);
+                if (why != null) {
+                    System.err.println(each[0] + " " + each[1] + ": " + why);
                     System.exit(1);
                 }
             }
         }
     }
 
-    private static void change(MBeanServerConnection beans, ObjectName bean, String text) throws Exception {
+    /** Makes a change; why it was refused, or null. */
+    private static Throwable why(MBeanServerConnection beans, String[] change) {
+        try {
+            for (ObjectName bean : named(beans, new ObjectName(change[0]))) {
+                make(beans, bean, change[1]);
+            }
+            return null;
+        } catch (Exception error) {
+            Throwable cause = error;
+            while (cause.getCause() != null) {
+                cause = cause.getCause();
+            }
+            return cause;
+        }
+    }
+
+    /** The bean, or all that a pattern fits: of one resource each context of a server may have its own, but of one name. */
+    private static Set<ObjectName> named(MBeanServerConnection beans, ObjectName bean) throws Exception {
+        if (!bean.isPattern()) {
+            return Set.of(bean);
+        }
+        Set<ObjectName> found = new TreeSet<>(beans.queryNames(bean, null));
+        long names = found.stream().map(each -> Objects.toString(each.getKeyProperty("name"))).distinct().count();
+        if (names != 1) {
+            throw new IllegalArgumentException(names == 0 ? "there is no such bean" : "there are several such beans: " + found);
+        }
+        return found;
+    }
+
+    private static void make(MBeanServerConnection beans, ObjectName bean, String text) throws Exception {
         int bracket = text.indexOf('(');
         if (bracket < 0) {
             int equals = text.indexOf('=');
@@ -52,7 +95,12 @@ public final class SetLive {
     private static void set(MBeanServerConnection beans, ObjectName bean, String name, String text) throws Exception {
         for (MBeanAttributeInfo attribute : beans.getMBeanInfo(bean).getAttributes()) {
             if (attribute.getName().equals(name)) {
-                beans.setAttribute(bean, new Attribute(name, parsed(attribute.getType(), text)));
+                Object value = parsed(attribute.getType(), text);
+                beans.setAttribute(bean, new Attribute(name, value));
+                Object used = attribute.isReadable() ? beans.getAttribute(bean, name) : value;
+                if (!value.toString().equals(Objects.toString(used))) {
+                    throw new IllegalArgumentException("its value is " + used);
+                }
                 return;
             }
         }
@@ -78,13 +126,17 @@ public final class SetLive {
 
     private static Object parsed(String type, String text) {
         switch (type) {
-            case "int", "java.lang.Integer":
+            case "int":
+            case "java.lang.Integer":
                 return Integer.valueOf(text);
-            case "long", "java.lang.Long":
+            case "long":
+            case "java.lang.Long":
                 return Long.valueOf(text);
-            case "double", "java.lang.Double":
+            case "double":
+            case "java.lang.Double":
                 return Double.valueOf(text);
-            case "boolean", "java.lang.Boolean":
+            case "boolean":
+            case "java.lang.Boolean":
                 return Boolean.valueOf(text);
             default:
                 return text;
