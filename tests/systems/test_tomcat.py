@@ -82,7 +82,9 @@ class TestTomcat:
         found, states, instance = app.snapshot(), app.states(), app._reach.instance
         names = [name for name in app._live.knobs if not states[name].lock_reason]
         assert len(names) >= 18
-        config = Config({n: _end(states[n].knob, high=True) for n in names if n != "minSpareThreads"} | {"minSpareThreads": 250})
+        config = Config(
+            {n: _end(states[n].knob, high=True) for n in names if n != "minSpareThreads"} | {"minSpareThreads": 250}
+        )
         applied = app.apply(config)
         assert not applied.restarted
         assert {name: applied.effective[name] for name in config} == dict(config)
