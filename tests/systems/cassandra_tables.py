@@ -17,7 +17,7 @@ from trimtab.systems import cql
 from trimtab.trial import own_from_json, own_to_json, snapshot_from_json, snapshot_to_json
 from trimtab.workload.ycsb import YcsbWorkload
 
-__all__ = ["LEVELED", "TableChecks", "make_orders", "orders", "shop", "with_option"]
+__all__ = ["LEVELED", "TableChecks", "inodes", "make_orders", "orders", "shop", "with_option"]
 
 RECORDS = 500
 ONE_COPY = "replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
@@ -64,6 +64,11 @@ def orders(node: Any) -> dict[str, Any]:
     """The options of a table that is somebody else's."""
     make_orders(node)
     return options(node, "shop", "orders")
+
+
+def inodes(node: Any, keyspace: str) -> set[int]:
+    """The files of a keyspace's rows, as the disk knows them: one that is linked is the same."""
+    return {path.stat().st_ino for path in written(node, keyspace)}
 
 
 def make_orders(node: Any) -> None:

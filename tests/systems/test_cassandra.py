@@ -25,7 +25,7 @@ from tests.systems.cassandra_node import (
     set_while_it_runs,
     ycsb,
 )
-from tests.systems.cassandra_tables import LEVELED, TableChecks, make_orders, orders, shop, with_option
+from tests.systems.cassandra_tables import LEVELED, TableChecks, inodes, make_orders, orders, shop, with_option
 from trimtab import plugins
 from trimtab.errors import ApplyError, InternalError, LoadError, TargetError
 from trimtab.records import Context, Endpoint, Fault
@@ -135,6 +135,26 @@ class TestNode(TableChecks, CqlChecks):
         workload.clean_up(endpoint)
         with pytest.raises(LoadError, match="was not made by Trimtab"):
             ycsb("A", database="system_auth").prepare(endpoint, quiet)
+
+    def test_a_copy_is_made_of_linked_files_where_no_setting_shapes_them(
+        self, node: Any, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert not [name for name in endpoint.options if name.startswith("copies")], "all are tuned, sstable_format too"
+        monkeypatch.setattr(node, "settings", node.settings.model_copy(update={"knobs": ("threads", "heap")}))
+        there = node.endpoint()
+        refused = replace(there, options={**there.options, "copies.load": "false"})
+        workload, n_rows = ycsb("A", records=RECORDS + 2), [(str(RECORDS + 2),)]
+        workload.prepare(there, quiet)
+        database = workload.database
+        for asked, is_linked in ((there, True), (refused, False)):
+            workload.reset(asked, quiet)
+            with store_of(there).connect(database.name) as session:
+                assert session.execute("SELECT count(*) FROM usertable") == n_rows
+                assert bool(inodes(node, database.name) & inodes(node, database.data)) == is_linked
+                session.execute("TRUNCATE usertable")
+            with store_of(there).connect(database.data) as session:
+                assert session.execute("SELECT count(*) FROM usertable") == n_rows
+        workload.clean_up(there)
 
     @pytest.mark.parametrize("letter", list("ABCDEF") if IS_FULL else ["E", "F"])
     def test_every_answer_of_ycsb_is_right(self, endpoint: Endpoint, letter: str) -> None:

@@ -28,6 +28,8 @@ EXAMPLE = {"memory": 1e9, "cores": 4.0, "disk": 1e11}
 """A machine on which texts are tried when a catalogue is read."""
 NUMBERS = ("integer", "real")
 """The types of knobs with a range."""
+LIVE = r"^[^\s:]+:\S+ \w+(\([^()]*\{\w+\}[^()]*\))?$"
+"""A management bean (JMX), and its attribute or its operation with what is filled in."""
 
 
 class Channel(BaseModel):
@@ -100,6 +102,8 @@ class CatalogKnob(OverlayKnob):
         resets: knobs further down that the system sets to a value of its own when this one changes: they are written again.
         live: of a Java program, what changes it at once, without a restart: a management bean (MBean) and its attribute,
             "java.lang:type=Memory Verbose", or its operation, "BEAN setSize(name, {value})". The file is written too.
+        shapes_files: whether files of data that were written under another value stay as they are: where such a knob is tuned, a
+            copy of data is written anew, and no file is linked (see `FileCopies`).
         only_when: condition over [facts]; while it is false, the knob cannot be felt, and sets leave it out.
     """
 
@@ -114,7 +118,8 @@ class CatalogKnob(OverlayKnob):
     needs: str = ""
     choices_need: dict[str, str] = Field(default_factory=dict)
     resets: tuple[str, ...] = ()
-    live: str = Field("", pattern=r"^$|^[^\s:]+:\S+ \w+(\([^()]*\{value\}[^()]*\))?$")
+    live: str = Field("", pattern=f"^$|{LIVE}")
+    shapes_files: bool = False
     only_when: str = ""
     sets: tuple[str, ...] = ("performance",)
 
@@ -152,6 +157,19 @@ class CatalogKnob(OverlayKnob):
         return self
 
 
+class FileCopies(BaseModel):
+    """How a Java program takes files of data that were linked into its folders, so that a load need not write each row.
+
+    Attributes:
+        flush: the operation of a bean that writes the {keyspace} to its files.
+        load: the one that takes new files of {table} in {keyspace}.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    flush: str = Field(pattern=LIVE)
+    load: str = Field(pattern=LIVE)
+
+
 class Catalog(Overlay[CatalogKnob]):
     """The whole file; see `Overlay`.
 
@@ -162,6 +180,7 @@ class Catalog(Overlay[CatalogKnob]):
         lifecycle: how such a system is usually run.
         embedded: version -> how a private one is made.
         facets: catalogues of what it runs in, such as its Java machine: their knobs are its own.
+        copies: how a copy of data is made of linked files.
         facts: name -> command that prints a number which the memory terms may speak of, such as the size of the data.
         came_with: words that `needs` waits for -> the version that brought them, as messages say it.
         play: what an expert would try, and when (see `trimtab.systems.plays`).
@@ -173,6 +192,7 @@ class Catalog(Overlay[CatalogKnob]):
     lifecycle: LifecycleTable = LifecycleTable()
     embedded: EmbeddedTables = Field(default_factory=dict)
     facets: tuple[str, ...] = ()
+    copies: FileCopies | None = None
     facts: dict[str, str] = Field(default_factory=dict)
     came_with: dict[str, str] = Field(default_factory=dict)
     play: dict[str, PlayEntry] = Field(default_factory=dict)

@@ -301,7 +301,21 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         found = self._reach.endpoint()
         states = self.states()
         values = {f"value.{name}": self._literal(state.knob, state.running) for name, state in states.items()}
-        return replace(found, options={**found.options, **values, **self._table_options(states)})
+        tables = self._table_options(states)
+        return replace(found, options={**found.options, **values, **tables, **self._copy_options(states, tables)})
+
+    def _copy_options(self, states: Mapping[str, KnobState], tables: Mapping[str, str]) -> Mapping[str, str]:
+        """How a load may copy its data by links to files; {} where it must write each row: where the config may shape files."""
+        ways, choice = self.catalog.copies, self.settings.knobs
+        if ways is None or tables.get("tables.changed") or self._reach.pid is None or not self._live.can_attach:
+            return {}
+        sets = self.catalog.sets
+        chosen = {
+            name for each in ((choice,) if isinstance(choice, str) else choice) for name in sets.get(each, (each,))
+        }
+        if any(self.catalog.knob[n].shapes_files and not states[n].lock_reason for n in chosen & states.keys()):
+            return {}
+        return {"copies.flush": self._live.command(ways.flush), "copies.load": self._live.command(ways.load)}
 
     def _table_options(self, states: Mapping[str, KnobState]) -> Mapping[str, str]:
         """How a load is to make its own tables, and the knobs that make them unlike others; {} where it need not ask."""

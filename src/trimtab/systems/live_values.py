@@ -49,14 +49,19 @@ class LiveValues:
 
     @property
     def knobs(self) -> frozenset[str]:
-        """Those that can be set live; of the first process that runs, it is tried whether it lets us attach."""
-        if self._changes and self._can_attach is None and self._reach.pid is not None:
+        """Those that can be set live."""
+        return frozenset(self._changes) if self._changes and self.can_attach else frozenset()
+
+    @property
+    def can_attach(self) -> bool:
+        """Whether the program lets us in, as far as that is known: the first process that runs is tried."""
+        if self._can_attach is None and self._reach.pid is not None:
             try:
                 self._run([])
                 self._can_attach = True
             except TargetError:
                 self._can_attach = False
-        return frozenset() if self._can_attach is False else frozenset(self._changes)
+        return self._can_attach is not False
 
     def fitting(self, knob: Knob) -> Knob:
         """The knob, which takes no restart where it can be set live."""
@@ -77,12 +82,23 @@ class LiveValues:
             words += [bean, filled(change, {"value": text}) if "(" in change else f"{change}={text}"]
         self._run(words)
 
-    def _run(self, words: list[str]) -> None:
+    def command(self, change: str) -> str:
+        """What calls an operation of a bean in the process that runs, as one text; {NAME}s in it are left for others to fill.
+
+        Raises:
+            TargetError: there is no process, or no compiler.
+        """
+        return shlex.join(self._reach.words(self._call(list(change.partition(" ")[::2]))))
+
+    def _call(self, words: list[str]) -> str:
         pid = self._reach.pid
         if pid is None:
             raise TargetError("the program is down: no value can be set in it", hint="see its log")
-        options = [*_SMALL, "-cp", str(self._compiled()), _CLASS]
-        result = self._reach.ask(f"{{java}} {shlex.join([*options, str(pid), *words])}")
+        return f"{{java}} {shlex.join([*_SMALL, '-cp', str(self._compiled()), _CLASS, str(pid), *words])}"
+
+    def _run(self, words: list[str]) -> None:
+        pid = self._reach.pid
+        result = self._reach.ask(self._call(words))
         if result.exit_code != 0:
             raise TargetError(
                 f"no value can be set in the running program pid={pid}: {result.output.strip()[-500:]}",

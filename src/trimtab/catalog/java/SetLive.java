@@ -88,7 +88,7 @@ public final class SetLive {
             int equals = text.indexOf('=');
             set(beans, bean, text.substring(0, equals), text.substring(equals + 1));
         } else {
-            call(beans, bean, text.substring(0, bracket), text.substring(bracket + 1, text.length() - 1).split(","));
+            call(beans, bean, text.substring(0, bracket), text.substring(bracket + 1, text.length() - 1).split(",", -1));
         }
     }
 
@@ -138,6 +138,8 @@ public final class SetLive {
             case "boolean":
             case "java.lang.Boolean":
                 return Boolean.valueOf(text);
+            case "[Ljava.lang.String;":
+                return text.isEmpty() ? new String[0] : text.split(" ");
             default:
                 return text;
         }

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,9 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from trimtab.errors import AnswerError, InternalError, LoadError
-from trimtab.host import FileLock
+from trimtab.errors import AnswerError, InternalError, LoadError, TargetError
+from trimtab.host import FileLock, LocalHost
 from trimtab.workload.server.base import MARKER_TABLE, Reason, ServerError, Session, Store
+from trimtab.workload.server.sstables import linked_files
 
 if TYPE_CHECKING:
     from trimtab._native import Cql, CqlConsole
@@ -228,7 +230,7 @@ class CassandraServer(Store):
         session.execute(f"DROP KEYSPACE IF EXISTS {_quoted(database)}")
 
     def clone(self, session: Session, source: str, copy: str) -> None:
-        """Table by table, through this client: the node copies no tables."""
+        """Table by table: the files of one of ours are linked where the endpoint says how; otherwise each row is written."""
         self.create(session, copy)
         for kind, table, text in self._described(session, source):
             if kind != "table":
@@ -241,7 +243,8 @@ class CassandraServer(Store):
             made = re.sub(r"^(CREATE TABLE )\S+?\.", rf"\g<1>{_quoted(copy)}.", text, count=1)
             session.execute(re.sub(r"comment = '[^']*'", f"comment = '{_MARK}'", made, count=1))
             self._give_options(session, copy, table)
-            self._copy_rows(session, source, copy, table)
+            if not self._linked(session, source, copy, table):
+                self._copy_rows(session, source, copy, table)
             # A node flushes a table whose schema has changed: what the run reads is in files, which the options are about.
             session.execute(f"ALTER TABLE {_quoted(copy)}.{_quoted(table)} WITH comment = '{_MARK}, whole'")
 
@@ -265,6 +268,49 @@ class CassandraServer(Store):
     def _described(self, session: Session, database: str) -> list[tuple[str, str, str]]:
         rows = session.execute(f"DESCRIBE KEYSPACE {_quoted(database)}")
         return [(str(kind), str(name), str(text)) for _, kind, name, text in rows if kind != "keyspace"]
+
+    def _linked(self, session: Session, source: str, copy: str, table: str) -> bool:
+        """Whether the copy's table has got the files of the source's, without any row being written.
+
+        It has not where the source is somebody else's, where there are other nodes or folders, where the files are not on this
+        machine or not ours to read, or where the node does not take them.
+        """
+        options = self.endpoint.options
+        if "copies.load" not in options or MARKER_TABLE not in self._tables(session, source):
+            return False
+        folders = [self._folder(session, each, table) for each in (source, copy)]
+        if None in folders or session.execute("SELECT peer FROM system.peers_v2"):
+            return False
+        if not self._called("copies.flush", {"keyspace": source}):
+            return False
+        old, new = (folder for folder in folders if folder is not None)
+        names = linked_files(old, new)
+        if names and self._called("copies.load", {"keyspace": copy, "table": table}):
+            return True
+        session.execute(f"TRUNCATE {_quoted(copy)}.{_quoted(table)}")
+        for name in names:
+            (new / name).unlink(missing_ok=True)
+        return False
+
+    def _called(self, key: str, names: Mapping[str, str]) -> bool:
+        """Whether the node has done what an option of the endpoint asks for, in a process beside it."""
+        words = shlex.split(self.endpoint.options[key])
+        for name, text in names.items():
+            words = [word.replace(f"{{{name}}}", text) for word in words]
+        try:
+            return LocalHost().run(words, timeout_s=_STATEMENT_S).exit_code == 0
+        except TargetError:
+            return False
+
+    def _folder(self, session: Session, database: str, table: str) -> Path | None:
+        """Where the files of a table are, when that is one folder of this machine."""
+        rows = session.execute("SELECT value FROM system_views.settings WHERE name = 'data_file_directories'")
+        if not rows or "," in str(rows[0][0]) or (root := self.data_directory(session)) is None:
+            return None
+        found = "SELECT id FROM system_schema.tables WHERE keyspace_name = %s AND table_name = %s"
+        ids = session.execute(found, (database, table))
+        path = Path(root) / database / f"{table}-{str(ids[0][0]).replace('-', '')}" if ids else None
+        return path if path is not None and path.is_dir() else None
 
     def _copy_rows(self, session: Session, source: str, copy: str, table: str) -> None:
         found = "SELECT column_name FROM system_schema.columns WHERE keyspace_name = %s AND table_name = %s"
