@@ -20,6 +20,7 @@ from trimtab.systems.catalog import Channel
 from trimtab.systems.file_channel import FileChannel
 from trimtab.systems.file_undo import Place, Undo
 from trimtab.systems.files import file_digest, file_to_json
+from trimtab.systems.live_values import LiveValues
 from trimtab.systems.table_channel import TableChannel
 from trimtab.systems.table_options import (
     NoTableError,
@@ -201,7 +202,7 @@ def test_options_of_a_load_s_tables_are_open_and_need_no_restart(tmp_path: Path)
     mine = [name for name in states if name.startswith("table_")]
     assert {name for name in mine if states[name].lock_reason} == {"table_crc_check_chance"}
     assert {states[name].knob.restart for name in mine} == {RestartClass.RELOAD}
-    assert states["concurrent_reads"].knob.restart is RestartClass.RESTART
+    assert states["key_cache_size"].knob.restart is RestartClass.RESTART
     assert set(db.catalog.sets["tables"]) == set(mine)
 
 
@@ -311,7 +312,8 @@ def undone(node: Node, channel: TableChannel, file: Path, *, is_up: bool, meddle
     node.statements.clear()
     program = Program(node, is_up=is_up)
     places = {"level": Place(conf, "level"), "table_compaction": Place(channel, "compaction.class")}
-    Undo(cast(Any, program), places, ["table_compaction"], {}).bring_back(found, own, lambda: None)
+    live = LiveValues(plugins.load("targets", "cassandra").catalogue(), cast(Any, program))
+    Undo(cast(Any, program), places, ["table_compaction"], live, {}, dict).bring_back(found, own, lambda: None)
     return program
 
 

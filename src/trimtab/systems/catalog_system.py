@@ -216,6 +216,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         for channel in self._channels:
             mine = {name: place.address for name, place in self._places.items() if place.channel is channel}
             copy = channel.read()
+            kept = self._base.files if self._base is not None else {}
+            place = file_from_json(kept[str(channel.path)]) if str(channel.path) in kept else copy
             found, missing = channel.values(copy, list(mine.values())), channel.missing(copy)
             in_use = self._says.values(channel, list(mine.values()))
             for name, address in mine.items():
@@ -235,7 +237,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                     is_curated=True,
                     lock_reason=missing
                     or self._says.lacks(name, in_use)
-                    or (self._no_place(channel, copy, knob, address) if located is None else "")
+                    or (self._no_place(channel, place, knob, address) if located is None else "")
                     or (unknown_choice(knob, was) if channel.is_live or not channel.is_lasting else "")
                     or unknown_value(self.catalog.knob[name], knob, was)
                     or lock_reason(knob, self.settings.unlock, no_restart),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from trimtab.errors import SpaceError, TargetError, UsageError
 from trimtab.space import Knob, KnobKind, Value
@@ -25,7 +26,7 @@ def literal(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], value: Val
         return value
     if not entry.suffix or (value in knob.special and value != 0):
         return _plain(value)  # -1 is a word; 0 is an amount, and Cassandra refuses one without its unit
-    amount = value / _ratio(knob, units, entry.suffix)
+    amount = value / _ratio(knob.unit, units, entry.suffix)
     return f"{_plain(int(amount) if amount == int(amount) else amount)}{entry.suffix}"
 
 
@@ -50,35 +51,39 @@ def parse_literal(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], text
 
 def _number(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], text: str) -> Value:
     match = _AMOUNT.fullmatch(text.strip())
-    units = _of_dimension(knob, units)
-    known = {suffix.casefold(): suffix for suffix in units if _fits(knob, units, suffix)}
-    if match is None or not match["suffix"] or match["suffix"].casefold() not in known:
+    if match is None or not match["suffix"]:
         return knob.parse(text)
-    number = float(match["number"]) * _ratio(knob, units, known[match["suffix"].casefold()])
+    ratio = _ratios(knob.unit, tuple(units.items())).get(match["suffix"].casefold())
+    if ratio is None:
+        return knob.parse(text)
+    number = float(match["number"]) * ratio
     value = knob.cast(number)
     if value is None:
         raise SpaceError(f"{text!r} is not a whole number of unit={knob.unit!r}", hint="write it in whole ones")
     return value
 
 
-def _ratio(knob: Knob, units: Mapping[str, str], suffix: str) -> float:
-    """How many of the knob's unit one of `suffix` is."""
-    ratio, dimension = unit_ratio(knob.unit)
-    base = "s" if dimension is Dimension.DURATION else "B"
-    return float(parse_value(_of_dimension(knob, units)[suffix], base)) / float(ratio)
+def _ratio(unit: str, units: Mapping[str, str], suffix: str) -> float:
+    """How many of a knob's unit one of `suffix` is."""
+    ratio, dimension = unit_ratio(unit)
+    is_duration = dimension is Dimension.DURATION
+    # Of a duration m is minutes; it is megabytes elsewhere, as in the flags of a Java machine beside it.
+    text = "1min" if is_duration and suffix == "m" else units[suffix]
+    return float(parse_value(text, "s" if is_duration else "B")) / float(ratio)
 
 
-def _of_dimension(knob: Knob, units: Mapping[str, str]) -> Mapping[str, str]:
-    """Of a duration m is minutes; it is megabytes elsewhere, as in the flags of a Java machine beside it."""
-    return {**units, "m": "1min"} if unit_ratio(knob.unit)[1] is Dimension.DURATION else units
-
-
-def _fits(knob: Knob, units: Mapping[str, str], suffix: str) -> bool:
-    """Whether a unit of the catalogue measures what the knob does."""
-    try:
-        return _ratio(knob, units, suffix) > 0
-    except UsageError:
-        return False
+@lru_cache(maxsize=256)
+def _ratios(unit: str, units: tuple[tuple[str, str], ...]) -> Mapping[str, float]:
+    """Suffix in lower case -> how many of a knob's unit one of it is; those that measure something else are missing."""
+    table, found = dict(units), {}
+    for suffix in {**table, "m": ""} if unit_ratio(unit)[1] is Dimension.DURATION else table:
+        try:
+            ratio = _ratio(unit, table, suffix)
+        except UsageError:
+            continue
+        if ratio > 0:
+            found[suffix.casefold()] = ratio
+    return found
 
 
 def _plain(value: int | float) -> str:

@@ -54,14 +54,15 @@ class LiveValues:
 
     @property
     def can_attach(self) -> bool:
-        """Whether the program lets us in, as far as that is known: the first process that runs is tried."""
+        """Whether the program lets us in, as far as that is known: the first process that runs is tried. A program of which no
+        process is known does not."""
         if self._can_attach is None and self._reach.pid is not None:
             try:
                 self._run([])
                 self._can_attach = True
             except TargetError:
                 self._can_attach = False
-        return self._can_attach is not False
+        return self._reach.runs and self._can_attach is not False
 
     def fitting(self, knob: Knob) -> Knob:
         """The knob, which takes no restart where it can be set live."""
