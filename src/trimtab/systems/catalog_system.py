@@ -427,6 +427,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         ]
         if any(state.knob.restart is not RestartClass.RELOAD for state in states.values()):
             lines.append(restart_line(self._reach.no_restart))
+        lines += self._live.doctor_lines()
         if self._reach.start_s is not None:
             lines.append(("start", True, f"{self._reach.start_s:.1f} s from its start to its first answer"))
         if self.warmup_floor_s or self.compiles:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shlex
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +16,7 @@ from trimtab.systems.account import cache_root
 from trimtab.systems.catalog import Catalog
 from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.placeholder import filled
+from trimtab.units import counted
 
 __all__ = ["LiveValues"]
 
@@ -41,6 +41,7 @@ class LiveValues:
         self._changes = {name: knob.live for name, knob in catalog.knob.items() if knob.live}
         self._reach = reach
         self._can_attach: bool | None = None
+        self._why_not = ""
 
     @property
     def known(self) -> Collection[str]:
@@ -60,9 +61,17 @@ class LiveValues:
             try:
                 self._run([])
                 self._can_attach = True
-            except TargetError:
-                self._can_attach = False
+            except TargetError as error:
+                self._can_attach, self._why_not = False, error.message
         return self._reach.runs and self._can_attach is not False
+
+    def doctor_lines(self) -> Sequence[tuple[str, bool, str]]:
+        """For doctor: how many change live, or why none does; nothing where the catalogue has none, or nothing runs."""
+        if not self._changes or self._reach.pid is None:
+            return ()
+        if not self.can_attach:
+            return (("live", True, f"every change takes a restart: {self._why_not}"),)
+        return (("live", True, f"{counted(len(self._changes), 'setting')} may change while the program runs"),)
 
     def fitting(self, knob: Knob) -> Knob:
         """The knob, which takes no restart where it can be set live."""
@@ -94,7 +103,7 @@ class LiveValues:
     def _call(self, words: list[str]) -> str:
         pid = self._reach.pid
         if pid is None:
-            raise TargetError("the program is down: no value can be set in it", hint="see its log")
+            raise TargetError("the program is down: nothing can be set in it", hint="see its log")
         return f"{{java}} {shlex.join([*_SMALL, '-cp', str(self._compiled()), _CLASS, str(pid), *words])}"
 
     def _run(self, words: list[str]) -> None:
@@ -102,7 +111,7 @@ class LiveValues:
         result = self._reach.ask(self._call(words))
         if result.exit_code != 0:
             raise TargetError(
-                f"no value can be set in the running program pid={pid}: {result.output.strip()[-500:]}",
+                f"nothing can be set in the running program pid={pid}: {result.output.strip()[-500:]}",
                 hint="does it run with -XX:+DisableAttachMechanism, or as another user?",
             )
 
@@ -110,24 +119,33 @@ class LiveValues:
         """The folder with the class.
 
         Raises:
-            TargetError: this Java has no compiler.
+            TargetError: this Java has no compiler, or the cache cannot be written.
         """
         source = (files("trimtab.catalog") / "java" / f"{_CLASS}.java").read_bytes()
         home = cache_root() / "programs" / f"live-{hashlib.sha256(source).hexdigest()[:16]}"
         if (home / f"{_CLASS}.class").exists():
             return home
-        home.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="live.", dir=home.parent) as scratch:
-            fresh = Path(scratch) / "classes"
-            fresh.mkdir()
-            path = Path(scratch) / f"{_CLASS}.java"
-            path.write_bytes(source)
-            compiler = ["-m", "jdk.compiler/com.sun.tools.javac.Main", "--release", "11", "-d", str(fresh), str(path)]
-            result = self._reach.host.run(self._reach.words(f"{{java}} {shlex.join(compiler)}"), timeout_s=_COMPILE_S)
-            if result.exit_code != 0:
-                raise TargetError(f"this Java compiles nothing: {result.output[-500:]}", hint="install a JDK")
-            fresh.chmod(0o755)
-            (fresh / f"{_CLASS}.class").chmod(0o644)
-            if not home.exists():
-                os.rename(fresh, home)
+        try:
+            home.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix="live.", dir=home.parent) as scratch:
+                fresh = self._made(source, Path(scratch))
+                fresh.rename(home)
+        except OSError as error:
+            if not home.exists():  # another Trimtab may have made it meanwhile
+                raise TargetError(
+                    f"cannot write folder={str(home)!r}: {error.strerror}", hint="set TRIMTAB_CACHE"
+                ) from error
         return home
+
+    def _made(self, source: bytes, scratch: Path) -> Path:
+        """A folder with the class, compiled in `scratch`; others may read it, for the program's user runs it."""
+        fresh, path = scratch / "classes", scratch / f"{_CLASS}.java"
+        fresh.mkdir()
+        path.write_bytes(source)
+        compiler = ["-m", "jdk.compiler/com.sun.tools.javac.Main", "--release", "11", "-d", str(fresh), str(path)]
+        result = self._reach.host.run(self._reach.words(f"{{java}} {shlex.join(compiler)}"), timeout_s=_COMPILE_S)
+        if result.exit_code != 0:
+            raise TargetError(f"this Java compiles nothing: {result.output[-500:]}", hint="install a JDK")
+        fresh.chmod(0o755)
+        (fresh / f"{_CLASS}.class").chmod(0o644)
+        return fresh

@@ -50,6 +50,38 @@ type = "boolean"
 default = false
 restart = "restart"
 live = "pump:type=Pump Quiet"
+[knob.valve]
+doc = "How far its valves are open."
+type = "integer"
+low = 1
+high = 100
+default = 5
+restart = "restart"
+live = "pump:type=Valve,name=* Speed"
+[knob.hose]
+doc = "How long its hose is."
+type = "integer"
+low = 1
+high = 100
+default = 5
+restart = "restart"
+live = "pump:type=Hose Speed"
+[knob.drive]
+doc = "How fast each of its drives turns."
+type = "integer"
+low = 1
+high = 100
+default = 5
+restart = "restart"
+live = "pump:type=Drive,place=*,name=* Speed"
+[knob.gear]
+doc = "What nothing changes."
+type = "integer"
+low = 1
+high = 100
+default = 5
+restart = "restart"
+live = "pump:type=Pump Gear"
 [knob.size]
 doc = "How large it is."
 type = "integer"
@@ -76,11 +108,11 @@ public class Pump {
     static class Running extends StandardMBean implements PumpMBean {
         final Path told;
         final Map<String, String> values = new TreeMap<>();
-        Running(Path folder) throws Exception {
+        Running(Path folder, String file) throws Exception {
             super(PumpMBean.class);
-            told = folder.resolve("told");
-            for (String name : List.of("speed", "threads", "quiet", "size")) values.put(name, "");
-            values.putAll(Map.of("speed", "10", "threads", "2", "quiet", "no", "size", "5"));
+            told = folder.resolve(file);
+            for (String name : List.of("size", "valve", "hose", "drive", "gear")) values.put(name, "5");
+            values.putAll(Map.of("speed", "10", "threads", "2", "quiet", "no"));
             for (String line : Files.readAllLines(folder.resolve("pump.conf"))) {
                 String[] parts = line.split(" = ");
                 if (parts.length == 2 && values.containsKey(parts[0])) values.put(parts[0], parts[1]);
@@ -96,7 +128,7 @@ public class Pump {
         public int getSpeed() { return Integer.parseInt(values.get("speed")); }
         public void setSpeed(int speed) {
             if (speed == 13) throw new IllegalArgumentException("13 brings bad luck");
-            put("speed", String.valueOf(speed));
+            put("speed", String.valueOf(Math.min(speed, 90)));
         }
         public boolean isQuiet() { return values.get("quiet").equals("yes"); }
         public void setQuiet(boolean quiet) { put("quiet", quiet ? "yes" : "no"); }
@@ -108,8 +140,12 @@ public class Pump {
 
     public static void main(String[] words) throws Exception {
         Path folder = Path.of(words[0]);
-        Running running = new Running(folder);
-        ManagementFactory.getPlatformMBeanServer().registerMBean(running, new ObjectName("pump:type=Pump"));
+        Running running = new Running(folder, "told");
+        MBeanServer beans = ManagementFactory.getPlatformMBeanServer();
+        for (String name : List.of("type=Pump", "type=Valve,name=a", "type=Valve,name=b"))
+            beans.registerMBean(running, new ObjectName("pump:" + name));
+        for (String place : List.of("left", "right"))
+            beans.registerMBean(new Running(folder, place), new ObjectName("pump:type=Drive,name=x,place=" + place));
         Files.writeString(folder.resolve("ready"), ProcessHandle.current().pid() + "\\n");
         Thread.sleep(3600_000);
     }
@@ -147,11 +183,9 @@ def in_use(target: ProgramTarget) -> dict[str, Any]:
 
 def test_values_are_set_in_the_program_and_in_its_file(folder: Path, running: ProgramTarget) -> None:
     found, instance = running.snapshot(), running._reach.instance
-    classes = {name: state.knob.restart for name, state in running.states().items()}
-    assert classes == {
-        **dict.fromkeys(("speed", "threads", "quiet"), RestartClass.RELOAD),
-        "size": RestartClass.RESTART,
-    }
+    late = {name for name, state in running.states().items() if state.knob.restart is not RestartClass.RELOAD}
+    assert late == {"size"}
+    assert ("live", True, "7 settings may change while the program runs") in running.doctor()
     before = in_use(running)
     config = Config({"speed": 40, "threads": 8, "quiet": True})
     applied = running.apply(config)
@@ -164,6 +198,21 @@ def test_values_are_set_in_the_program_and_in_its_file(folder: Path, running: Pr
     assert in_use(running) == before
     assert (folder / "pump.conf").read_text() == CONF
     assert running._reach.instance == instance
+
+
+def test_what_is_not_set_is_told_and_of_one_name_all_are_set(folder: Path, running: ProgramTarget) -> None:
+    refusals = (
+        ("speed", 95, r"pump:type=Pump Speed=95: .*its value is 90"),
+        ("speed", 13, r"13 brings bad luck"),
+        ("valve", 5, r"there are several such beans: \[pump:type=Valve,name=a, pump:type=Valve,name=b\]"),
+        ("hose", 5, r"pump:type=Hose Speed=5: javax.management.InstanceNotFoundException"),
+        ("gear", 5, r"there is no such attribute"),
+    )
+    for name, value, words in refusals:
+        with pytest.raises(TargetError, match=words):
+            running._live.set({name: value})
+    running._live.set({"drive": 70})
+    assert ["speed=70" in (folder / place).read_text() for place in ("left", "right")] == [True, True]
 
 
 def test_a_restart_for_another_setting_brings_all_of_them(folder: Path, running: ProgramTarget) -> None:
@@ -232,6 +281,9 @@ def test_a_program_that_lets_nobody_attach_takes_restarts(folder: Path) -> None:
     try:
         found = target.snapshot()
         assert {state.knob.restart for state in target.states().values()} == {RestartClass.RESTART}
+        assert ("live", True) in [line[:2] for line in target.doctor()]
+        text = next(text for name, _, text in target.doctor() if name == "live")
+        assert text.startswith("every change takes a restart: nothing can be set in the running program pid=")
         assert target.apply(Config({"speed": 40})).restarted
         assert in_use(target)["speed"] == 40
         target.restore(found)
@@ -265,6 +317,15 @@ def test_a_java_without_a_compiler_takes_restarts(folder: Path) -> None:
             target._live.set({"speed": 1})
     finally:
         target.close()
+
+
+def test_a_cache_that_cannot_be_written_is_told(
+    folder: Path, running: ProgramTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "file").write_text("")
+    monkeypatch.setenv("TRIMTAB_CACHE", str(folder / "file"))
+    with pytest.raises(TargetError, match="cannot write folder=.*: Not a directory"):
+        running._live.set({"speed": 1})
 
 
 def test_nothing_can_be_set_in_a_program_that_is_down(folder: Path) -> None:
