@@ -177,6 +177,7 @@ def test_study_files_of_the_repository_are_read(file: Path, tmp_path: Path) -> N
         "tpcw": "httpd",
         "ycsb-a-cassandra": "cassandra",
         "cassandra": "cassandra",
+        "cassandra-live": "cassandra",
     }
     kinds |= dict.fromkeys(("ycsb-a-wiredtiger", "wiredtiger", "wiredtiger-linux"), "wiredtiger")
     assert build_target(study, tmp_path).kind == kinds.get(
