@@ -205,11 +205,16 @@ def test_a_short_load_that_ends_by_itself_ends_the_trial(tmp_path: Path, clock: 
 def test_a_short_warm_up_has_no_room_for_them(tmp_path: Path, clock: Clock) -> None:
     site = Site(tmp_path, clock, work_s=8.0)
     plan = MeasurePlan(window_s=2, window_max_s=2, warmup_floor_s=0, warmup_cap_s=1)
-    with site.room() as room:
-        trial = room.run(site.baseline, number=0, role=Role.BASELINE, plan=plan, seed=7)
-    assert site.workload.seeds == [7]
+    said: list[str] = []
+    with site.room(say=said.append) as room:
+        for _ in range(2):
+            trial = room.run(site.baseline, number=0, role=Role.BASELINE, plan=plan, seed=7)
+    assert site.workload.seeds == [7, 7]
     assert trial.measurement is not None
     assert not trial.measurement.is_steady
+    warnings = [text for text in said if "still compiling" in text]
+    assert len(warnings) == 1, "once in a study"
+    assert "after warmup_cap='1s'" in warnings[0]
 
 
 def test_a_command_is_never_ended_after_a_second(tmp_path: Path, clock: Clock) -> None:

@@ -56,10 +56,10 @@ class Bench:
         return {name: dict(target.values) for name, target in self.targets.items()}
 
     @contextmanager
-    def room(self) -> Iterator[TrialRoom]:
+    def room(self, **options: Any) -> Iterator[TrialRoom]:
         with TrialRoom(
             self.stack, self.workload, self.space, self.baseline, objective=Objective("throughput"),
-            state_dir=self.path, study="stack",
+            state_dir=self.path, study="stack", **options,
         ) as room:  # fmt: skip
             yield room
 

@@ -82,7 +82,7 @@ class MeasureTable(_Table):
     precision: float = Field(0.03, gt=0, lt=1, description="half width of the 95 % interval, as a share of the value")
     warmup_floor: str = Field("2s", description="shortest warm-up; a target may need a longer one after its restart")
     warmup_cap: str | None = Field(None, description='longest warm-up, if throughput does not become steady; default: "15s", '
-                                   'and "90s" for a target that compiles what it runs, as Java does')  # fmt: skip
+                                   'and "3min" for a target that compiles what it runs, as Java does')  # fmt: skip
     max_error_rate: float = Field(0.01, ge=0, lt=1, description="share of failed operations that invalidates a trial")
 
 
@@ -430,7 +430,7 @@ def plan_of(file: StudyFile, *, compiles: bool = False) -> MeasurePlan:
     """
     table = file.measure
     texts = {key: getattr(table, key) for key in ("window", "window_max", "warmup_floor")}
-    texts["warmup_cap"] = table.warmup_cap if table.warmup_cap is not None else "90s" if compiles else "15s"
+    texts["warmup_cap"] = table.warmup_cap if table.warmup_cap is not None else "3min" if compiles else "15s"
     seconds = {key: parse_duration(text) for key, text in texts.items()}
     for low, high in (("window", "window_max"), ("warmup_floor", "warmup_cap")):
         if seconds[low] > seconds[high]:

@@ -19,6 +19,7 @@ from trimtab.trial.listener import Costs, TrialListener
 from trimtab.trial.load import End, LoadResult, MeasurePlan, measure_load, warm_up_load
 from trimtab.trial.start_state import StartStates
 from trimtab.trial.warmth import Warmth
+from trimtab.units import format_duration
 from trimtab.workload import RatedWorkload, ThreadedWorkload, Workload
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Runs:
         self.begun_s = time.monotonic()
         self._stack, self._guarding, self._listener = stack, guarding, listener
         self._is_interrupted = is_interrupted
+        self._say, self._has_warned = say, False
         self._start_states = StartStates(stack, say)
 
     def clean_up(self, workload: Workload) -> None:
@@ -87,7 +89,19 @@ class Runs:
         self._listener.step("load")
         result = self._measured(workload, replace(order, plan=used[0]), first)
         self.warmth.ran(workload, result.warmup_s + result.measure_s, is_compiled=result.is_compiled)
+        self._warn(result, order.plan)
         return result, used[1]
+
+    def _warn(self, result: LoadResult, plan: MeasurePlan) -> None:
+        """Says once that a value is too low because the longest warm-up was too short for a target that compiles."""
+        if result.end is not End.COMPLETE or result.is_compiled or self._has_warned:
+            return
+        self._has_warned = True
+        cap = format_duration(plan.warmup_cap_s)
+        self._say(
+            f"the server was still compiling when the measurement began, after warmup_cap={cap!r}: a config that needs a restart"
+            " looks slower than one that does not; raise [measure] warmup_cap"
+        )
 
     def _reset(self, workload: Workload, costs: Costs) -> None:
         started = time.monotonic()
