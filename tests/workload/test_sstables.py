@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.workload.server.sstables import linked_files
+from trimtab.workload.server.sstables import linked_files, remove_files
 
 FILES = ("nb-1-big-Data.db", "nb-1-big-TOC.txt", "da-3gf_1a-bti-Data.db", "da-3gf_1a-bti-Partitions.db")
 OTHERS = ("nb_txn_flush_1.log", "nb-2-big-Data.db.tmp", "backups")
@@ -26,26 +26,36 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_rows_are_linked_and_all_else_is_copied(folders: tuple[Path, Path]) -> None:
     source, copy = folders
-    assert sorted(linked_files(source, copy)) == sorted(os.listdir(copy)) == sorted(FILES)
+    assert linked_files(source, copy)
+    assert sorted(os.listdir(copy)) == sorted(FILES)
     for name in FILES:
         assert (copy / name).read_text() == name
         is_same = (source / name).stat().st_ino == (copy / name).stat().st_ino
         assert is_same == name.endswith("-Data.db")
 
 
-def test_nothing_is_left_where_it_is_not_allowed(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_told_where_it_is_not_allowed(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     source, copy = folders
 
     def refused(_old: Path, _new: Path) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refused)
-    assert linked_files(source, copy) == []
-    assert os.listdir(copy) == []
+    assert not linked_files(source, copy)
+    (copy / "manifest.json").write_text("")
+    remove_files(copy)
+    assert os.listdir(copy) == ["manifest.json"]
+    assert sorted(os.listdir(source)) == sorted([*FILES, *OTHERS])
 
 
 def test_what_is_there_already_is_not_overwritten(folders: tuple[Path, Path]) -> None:
     source, copy = folders
     (copy / FILES[2]).write_text("another")
-    assert linked_files(source, copy) == []
+    assert not linked_files(source, copy)
     assert (copy / FILES[2]).read_text() == "another"
+
+
+def test_a_folder_that_is_not_there_is_no_reason_to_fail(tmp_path: Path) -> None:
+    assert not linked_files(tmp_path / "none", tmp_path)
+    assert not linked_files(tmp_path, tmp_path / "none")
+    remove_files(tmp_path / "none")

@@ -123,7 +123,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             )
             for knob in self.catalog.knob
         }
-        words = Words(knob=self._example_knob, literal=self._literal, parsed=self._parsed, states=self.states)
+        words = Words(self._example_knob, self._literal, self._parsed, self.states, self._told_values)
         reloads = [n for n in self._places if self._example_knob(n).restart is RestartClass.RELOAD]
         left = lambda: self._sentry.left_files  # noqa: E731 - asked for at each change
         resets = {name: knob.resets for name, knob in self.catalog.knob.items() if knob.resets}
@@ -240,11 +240,17 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                     or (self._no_place(channel, place, knob, address) if located is None else "")
                     or (unknown_choice(knob, was) if channel.is_live or not channel.is_lasting else "")
                     or unknown_value(self.catalog.knob[name], knob, was)
-                    or lock_reason(knob, self.settings.unlock, no_restart),
+                    or lock_reason(knob, self.settings.unlock, no_restart and self._live.why_not(name, no_restart)),
                     vendor_low=low,
                     vendor_high=high,
                 )
         return {name: states[name] for name in self.catalog.knob}
+
+    def _told_values(self) -> Mapping[str, Value]:
+        """The values in use, of the knobs of those channels whose values the program itself tells."""
+        told = {each for each, table in self.catalog.channel.items() if table.read or self.settings.read is not None}
+        states = self.states() if told else {}
+        return {name: state.running for name, state in states.items() if self.catalog.channel_of(name) in told}
 
     def _untold(self, channel: FileChannel, in_file: str | None) -> str | None:
         """The value of a setting that the program does not speak of: it may be told whole and in no other way than its file."""

@@ -23,7 +23,7 @@ from trimtab.systems.picture import STOPPED
 __all__ = ["Files", "Words"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Words:
     """How the values of a catalogue's knobs are written.
 
@@ -32,12 +32,14 @@ class Words:
         literal: knob and value -> text.
         parsed: the inverse.
         states: reads every knob with the value in use.
+        told: the values in use, of those knobs of which the program itself tells them.
     """
 
     knob: Callable[[str], Knob]
     literal: Callable[[Knob, Value], str]
     parsed: Callable[[Knob, str], Value]
     states: Callable[[], Mapping[str, KnobState]]
+    told: Callable[[], Mapping[str, Value]]
 
 
 class Files(Undo):
@@ -65,8 +67,7 @@ class Files(Undo):
         left: Callable[[], Mapping[str, str]],
         catalog: str,
     ) -> None:
-        in_use = lambda: {name: state.running for name, state in words.states().items()}  # noqa: E731 - asked for when needed
-        super().__init__(lifecycle, places, reloads, live, resets, in_use)
+        super().__init__(lifecycle, places, reloads, live, resets, words.told)
         self._words = words
         self._left = left
         self._catalog = catalog
@@ -116,11 +117,17 @@ class Files(Undo):
     ) -> tuple[Mapping[str, Mapping[str, Any]], Mapping[str, Value], Mapping[str, Any]]:
         """The files, the values in use, and the catalogue of now."""
         files = {str(channel.path): file_to_json(channel.read()) for channel in self._channels}
-        return files, self._in_use(), {"catalog": self._catalog}
+        return files, {name: state.running for name, state in self._words.states().items()}, {"catalog": self._catalog}
 
     def change(self, config: Config, states: Mapping[str, KnobState], base: Snapshot, *, stays: bool) -> _Change:
         """See `Change`."""
         return _Change(self, config, base)
+
+    def in_file(self, name: str) -> Value:
+        """The value that the file of a knob gives it now, which may be that of another knob there, or the default."""
+        place, knob = self._places[name], self._words.knob(name)
+        located = place.located(place.channel.values(place.channel.read(), [place.address, place.fallback]))
+        return self._words.parsed(knob, located.value) if located is not None else knob.default
 
     def of_channel(self, channel: FileChannel) -> set[str]:
         """The knobs that are written to it."""
@@ -179,16 +186,32 @@ class _Change:
     def take_effect(self) -> None:
         """By a reload, and live, when no restart does it; what cannot be set live takes a restart after all."""
         files = self._files
-        if not self._changed or self._must_restart:
+        if self._must_restart:
             return
-        files._lifecycle.reload()
-        values = {name: self._config.get(name, self._base.values[name]) for name in self._changed & files._live.knobs}
+        if self._changed:
+            files._lifecycle.reload()
         try:
-            files._live.set(values)
+            files._live.set(self._live_values())
         except TargetError as error:
             if not files.may_restart:
                 raise ApplyError(error.message, hint=error.hint) from error
             self._must_restart = True
+
+    def _live_values(self) -> Mapping[str, Value]:
+        """What is to be set in the running program: what has changed in its files, and what it uses otherwise than it should."""
+        files = self._files
+        live = files._live.knobs - files._reloads
+        wanted = {name: value for name, value in self._config.items() if name in live and name not in self._off}
+        told = files._words.told() if wanted else {}
+        others = {name: value for name, value in wanted.items() if told.get(name, value) != value}
+        back = (self._changed & live) - wanted.keys()
+        changed = {name: value for name, value in wanted.items() if name in self._changed}
+        return {**{name: self._back(name) for name in back}, **changed, **others}
+
+    def _back(self, name: str) -> Value:
+        """The value of a knob that is as found again: the one in use then, unless another knob of its file gives it another."""
+        place = self._files._places[name]
+        return self._files.in_file(name) if place.fallback else self._base.values[name]
 
     def must_restart(self) -> bool:
         return self._must_restart

@@ -51,7 +51,7 @@ class Undo:
         reloads: the knobs that a reload changes.
         live: those that are set in the program while it runs.
         resets: knob -> those further down that the system sets to values of its own when it changes.
-        in_use: reads the values in use.
+        told: reads the values in use, of those knobs of which the program itself tells them.
     """
 
     noun = "program"
@@ -63,11 +63,11 @@ class Undo:
         reloads: Collection[str],
         live: LiveValues,
         resets: Mapping[str, Collection[str]],
-        in_use: Callable[[], Mapping[str, Value]],
+        told: Callable[[], Mapping[str, Value]],
     ) -> None:
         self._resets = resets
         self._live = live
-        self._in_use = in_use
+        self._told = told
         self._lifecycle = lifecycle
         self._places = places
         self._reloads = frozenset(reloads)
@@ -113,9 +113,12 @@ class Undo:
             )
         must_restart = self._is_as_found and bool(self._waiting(snapshot, own))
         back = {name: snapshot.values[name] for name in in_program}
-        self._is_done = self._into_effect(own, restarts, must_restart, back)
-        for channel in live:
-            self._file_back(channel, snapshot, own)
+        try:
+            self._is_done = self._into_effect(own, restarts, must_restart, back)
+        finally:
+            if live and self._serves():
+                for channel in live:
+                    self._file_back(channel, snapshot, own)
         return self._is_done
 
     def _file_back(self, channel: FileChannel, snapshot: Snapshot, own: Own) -> None:
@@ -183,15 +186,22 @@ class Undo:
         return True
 
     def _live_ones(self, own: Own) -> list[str]:
-        """Our knobs that were set in the running program, and have a value of ours there, or one that nobody lets us see."""
-        names = [name for name in own.texts if name in self._live.known and name not in own.late]
+        """Our knobs that were set in the running program, and may have a value of ours there; those that somebody else has set
+        since have not. After a change that was not finished nobody knows."""
+        ours = {*own.texts, *self._following(own)}
+        names = [name for name in ours if name in self._live.known and name not in {*own.late, *self._reloads}]
         if not names or not self._lifecycle.is_up():
             return []
         try:
-            values = self._in_use()
+            values = self._told() if own.is_whole else {}
         except TargetError:
             return names
-        return [name for name in names if values.get(name) in own.values.get(name, ())]
+        return [name for name in names if name not in values or values[name] in own.values.get(name, (values[name],))]
+
+    def _following(self, own: Own) -> set[str]:
+        """The knobs that have the value of one of ours where the file does not name them."""
+        given = {(place.channel.name, place.address) for name, place in self._places.items() if name in own.texts}
+        return {name for name, place in self._places.items() if (place.channel.name, place.fallback) in given}
 
     def _serves(self) -> bool:
         try:

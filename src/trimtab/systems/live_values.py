@@ -73,6 +73,10 @@ class LiveValues:
             return (("live", True, f"every change takes a restart: {self._why_not}"),)
         return (("live", True, f"{counted(len(self._changes), 'setting')} may change while the program runs"),)
 
+    def why_not(self, name: str, no_restart: str) -> str:
+        """`no_restart`, why a knob cannot be changed by a restart, with why it cannot be changed live where it might be."""
+        return f"{no_restart}; {self._why_not}" if self._why_not and name in self._changes else no_restart
+
     def fitting(self, knob: Knob) -> Knob:
         """The knob, which takes no restart where it can be set live."""
         return replace(knob, restart=RestartClass.RELOAD) if knob.name in self._changes and self.knobs else knob

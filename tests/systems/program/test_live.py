@@ -12,7 +12,7 @@ import pytest
 
 from tests.systems.private import killed
 from tests.systems.program.conftest import made
-from trimtab.errors import ApplyError, TargetError
+from trimtab.errors import ApplyError, RestoreError, TargetError
 from trimtab.space import Config, RestartClass
 from trimtab.systems.live_values import LiveValues
 from trimtab.systems.program import ProgramTarget
@@ -165,8 +165,8 @@ def folder(tmp_path: Path) -> Path:
 def pump(folder: Path, options: str = "", **more: Any) -> ProgramTarget:
     run = f"java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC {options} Pump.java {folder}"
     health = f"grep -qx {{pid}} {folder}/ready"
-    read = f"sed -n s/^{{address}}=//p {folder}/told"
-    return made(folder, run=run, health=health, read=read, restart_timeout_s=60, **more)
+    more = {"read": f"sed -n s/^{{address}}=//p {folder}/told", **more}
+    return made(folder, run=run, health=health, restart_timeout_s=60, **more)
 
 
 @pytest.fixture
@@ -175,6 +175,10 @@ def running(folder: Path) -> Iterator[ProgramTarget]:
     target.open()
     yield target
     target.close()
+
+
+def refused(self: LiveValues, values: object) -> None:
+    raise TargetError("cannot attach")
 
 
 def in_use(target: ProgramTarget) -> dict[str, Any]:
@@ -239,9 +243,10 @@ def test_what_is_refused_is_told_where_no_restart_is_allowed(folder: Path) -> No
         found, before = target.snapshot(), in_use(target)
         assert {name for name, state in target.states().items() if state.lock_reason} == {"size"}
         assert not target.apply(Config({"speed": 30})).restarted
-        with pytest.raises(ApplyError, match="Speed=13: .*13 brings bad luck"):
-            target.apply(Config({"speed": 13}))
-        assert in_use(target) == before
+        for value, words in ((13, "13 brings bad luck"), (95, "its value is 90")):
+            with pytest.raises(ApplyError, match=f"Speed={value}: .*{words}"):
+                target.apply(Config({"speed": value}))
+            assert in_use(target) == before, "also what the program made of it"
         assert (folder / "pump.conf").read_text() == CONF
         assert target.snapshot().files == found.files
     finally:
@@ -294,13 +299,39 @@ def test_a_program_that_lets_nobody_attach_takes_restarts(folder: Path) -> None:
 def test_a_program_that_lets_nobody_attach_any_more_is_put_back_by_a_restart(
     folder: Path, running: ProgramTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(self: LiveValues, values: object) -> None:
-        raise TargetError("no value can be set in the running program")
-
     found, before = running.snapshot(), in_use(running)
     running.apply(Config({"speed": 40}))
     monkeypatch.setattr(LiveValues, "set", refused)
     assert running.restore(found).restarted
+    assert in_use(running) == before
+
+
+def test_a_way_back_that_failed_is_gone_again_where_only_files_are_seen(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = pump(folder, read=None, allow_restart=False)
+    target.open()
+    try:
+        found = target.snapshot()
+        own = target.apply(Config({"speed": 40})).own
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(LiveValues, "set", refused)
+            with pytest.raises(RestoreError, match="cannot attach"):
+                target.restore(found, own)
+        assert "speed=40" in (folder / "told").read_text()
+        target.restore(found, own)
+        assert "speed=20" in (folder / "told").read_text()
+    finally:
+        target.close()
+
+
+def test_a_value_that_the_file_has_and_the_program_does_not_use_is_set(folder: Path, running: ProgramTarget) -> None:
+    running._live.set({"speed": 55, "threads": 5})
+    found, before = running.snapshot(), in_use(running)
+    applied = running.apply(Config({"speed": 20, "threads": 2, "quiet": True}))
+    assert not applied.restarted
+    assert dict(applied.effective) == {"speed": 20, "threads": 2, "quiet": True}
+    running.restore(found)
     assert in_use(running) == before
 
 

@@ -56,8 +56,20 @@ public final class SetLive {
     /** Makes a change; why it was refused, or null. */
     private static Throwable why(MBeanServerConnection beans, String[] change) {
         try {
-            for (ObjectName bean : named(beans, new ObjectName(change[0]))) {
-                make(beans, bean, change[1]);
+            int bracket = change[1].indexOf('(');
+            int equals = change[1].indexOf('=');
+            boolean isCall = bracket >= 0 && (equals < 0 || bracket < equals);
+            Set<ObjectName> found = named(beans, new ObjectName(change[0]));
+            if (!isCall) {
+                requireAlike(beans, found, change[1].substring(0, equals));
+            }
+            for (ObjectName bean : found) {
+                if (isCall) {
+                    String values = change[1].substring(bracket + 1, change[1].length() - 1);
+                    call(beans, bean, change[1].substring(0, bracket), values.split(",", -1));
+                } else {
+                    set(beans, bean, change[1].substring(0, equals), change[1].substring(equals + 1));
+                }
             }
             return null;
         } catch (Exception error) {
@@ -82,13 +94,14 @@ public final class SetLive {
         return found;
     }
 
-    private static void make(MBeanServerConnection beans, ObjectName bean, String text) throws Exception {
-        int bracket = text.indexOf('(');
-        if (bracket < 0) {
-            int equals = text.indexOf('=');
-            set(beans, bean, text.substring(0, equals), text.substring(equals + 1));
-        } else {
-            call(beans, bean, text.substring(0, bracket), text.substring(bracket + 1, text.length() - 1).split(",", -1));
+    /** Beans that have not the same value now could not all get back what they had. */
+    private static void requireAlike(MBeanServerConnection beans, Set<ObjectName> found, String name) throws Exception {
+        Set<String> values = new TreeSet<>();
+        for (ObjectName bean : found.size() > 1 ? found : Set.<ObjectName>of()) {
+            values.add(Objects.toString(beans.getAttribute(bean, name)));
+        }
+        if (values.size() > 1) {
+            throw new IllegalArgumentException("its beans have several values: " + values);
         }
     }
 
@@ -137,6 +150,9 @@ public final class SetLive {
                 return Double.valueOf(text);
             case "boolean":
             case "java.lang.Boolean":
+                if (!text.equals("true") && !text.equals("false")) {
+                    throw new IllegalArgumentException("it is true or false");
+                }
                 return Boolean.valueOf(text);
             case "[Ljava.lang.String;":
                 return text.isEmpty() ? new String[0] : text.split(" ");

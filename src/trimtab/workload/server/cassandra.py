@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from trimtab.errors import AnswerError, InternalError, LoadError, TargetError
 from trimtab.host import FileLock, LocalHost
 from trimtab.workload.server.base import MARKER_TABLE, Reason, ServerError, Session, Store
-from trimtab.workload.server.sstables import linked_files
+from trimtab.workload.server.sstables import linked_files, remove_files
 
 if TYPE_CHECKING:
     from trimtab._native import Cql, CqlConsole
@@ -231,6 +231,18 @@ class CassandraServer(Store):
 
     def clone(self, session: Session, source: str, copy: str) -> None:
         """Table by table: the files of one of ours are linked where the endpoint says how; otherwise each row is written."""
+        is_ours = "copies.load" in self.endpoint.options and MARKER_TABLE in self._tables(session, source)
+        if is_ours and self._is_calm(session, source):
+            if self._cloned(session, source, copy, are_linked=True):
+                return
+            folders = [self._folder(session, copy, table) for table in self._tables(session, copy)]
+            self.drop(session, copy)
+            for folder in folders:
+                remove_files(folder)
+        self._cloned(session, source, copy, are_linked=False)
+
+    def _cloned(self, session: Session, source: str, copy: str, *, are_linked: bool) -> bool:
+        """Makes the copy; False where files cannot be linked, or the node does not take them."""
         self.create(session, copy)
         for kind, table, text in self._described(session, source):
             if kind != "table":
@@ -243,10 +255,21 @@ class CassandraServer(Store):
             made = re.sub(r"^(CREATE TABLE )\S+?\.", rf"\g<1>{_quoted(copy)}.", text, count=1)
             session.execute(re.sub(r"comment = '[^']*'", f"comment = '{_MARK}'", made, count=1))
             self._give_options(session, copy, table)
-            if not self._linked(session, source, copy, table):
+            if not are_linked:
                 self._copy_rows(session, source, copy, table)
+            elif not self._linked(session, source, copy, table):
+                return False
             # A node flushes a table whose schema has changed: what the run reads is in files, which the options are about.
             session.execute(f"ALTER TABLE {_quoted(copy)}.{_quoted(table)} WITH comment = '{_MARK}, whole'")
+        return True
+
+    def _is_calm(self, session: Session, source: str) -> bool:
+        """Whether all rows of a keyspace are in files of this node alone that nothing writes now."""
+        if session.execute("SELECT peer FROM system.peers_v2") or not self._called(
+            "copies.flush", {"keyspace": source}
+        ):
+            return False
+        return not self.settle(session)
 
     def _give_options(self, session: Session, copy: str, table: str) -> None:
         """Those that the target says for tables of a load, before the rows are written.
@@ -270,27 +293,13 @@ class CassandraServer(Store):
         return [(str(kind), str(name), str(text)) for _, kind, name, text in rows if kind != "keyspace"]
 
     def _linked(self, session: Session, source: str, copy: str, table: str) -> bool:
-        """Whether the copy's table has got the files of the source's, without any row being written.
-
-        It has not where the source is somebody else's, where there are other nodes or folders, where the files are not on this
-        machine or not ours to read, or where the node does not take them.
-        """
-        options = self.endpoint.options
-        if "copies.load" not in options or MARKER_TABLE not in self._tables(session, source):
+        """Whether the copy's table has got the files of the source's. It has not where there are several folders, where the files
+        are not on this machine or not ours to read, or where the node does not take them."""
+        rows = session.execute("SELECT value FROM system_views.settings WHERE name = 'data_file_directories'")
+        if not rows or "," in str(rows[0][0]):
             return False
-        folders = [self._folder(session, each, table) for each in (source, copy)]
-        if None in folders or session.execute("SELECT peer FROM system.peers_v2"):
-            return False
-        if not self._called("copies.flush", {"keyspace": source}):
-            return False
-        old, new = (folder for folder in folders if folder is not None)
-        names = linked_files(old, new)
-        if names and self._called("copies.load", {"keyspace": copy, "table": table}):
-            return True
-        session.execute(f"TRUNCATE {_quoted(copy)}.{_quoted(table)}")
-        for name in names:
-            (new / name).unlink(missing_ok=True)
-        return False
+        old, new = (self._folder(session, each, table) for each in (source, copy))
+        return linked_files(old, new) and self._called("copies.load", {"keyspace": copy, "table": table})
 
     def _called(self, key: str, names: Mapping[str, str]) -> bool:
         """Whether the node has done what an option of the endpoint asks for, in a process beside it."""
@@ -302,15 +311,12 @@ class CassandraServer(Store):
         except TargetError:
             return False
 
-    def _folder(self, session: Session, database: str, table: str) -> Path | None:
-        """Where the files of a table are, when that is one folder of this machine."""
-        rows = session.execute("SELECT value FROM system_views.settings WHERE name = 'data_file_directories'")
-        if not rows or "," in str(rows[0][0]) or (root := self.data_directory(session)) is None:
-            return None
+    def _folder(self, session: Session, database: str, table: str) -> Path:
+        """Where the files of a table are, below the first of the node's folders."""
         found = "SELECT id FROM system_schema.tables WHERE keyspace_name = %s AND table_name = %s"
         ids = session.execute(found, (database, table))
-        path = Path(root) / database / f"{table}-{str(ids[0][0]).replace('-', '')}" if ids else None
-        return path if path is not None and path.is_dir() else None
+        mark = str(ids[0][0]).replace("-", "") if ids else "none"
+        return Path(self.data_directory(session) or "/nonexistent") / database / f"{table}-{mark}"
 
     def _copy_rows(self, session: Session, source: str, copy: str, table: str) -> None:
         found = "SELECT column_name FROM system_schema.columns WHERE keyspace_name = %s AND table_name = %s"

@@ -5,37 +5,38 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["linked_files"]
+__all__ = ["linked_files", "remove_files"]
 
 _FILE = re.compile(r"(?P<table>[a-z]{2}-[0-9a-zA-Z_]+-(?:big|bti))-(?P<part>\w+)\.\w+")
 _ROWS = "Data"
 
 
-def linked_files(source: Path, copy: Path) -> list[str]:
-    """Gives the folder `copy` the data files of the folder `source`; their names, none where that is not allowed or one is there.
+def linked_files(source: Path, copy: Path) -> bool:
+    """Gives the folder `copy`, which must have none, the data files of the folder `source`; False where that is not allowed.
 
     Rows are linked: the node never changes such a file. All other parts, which it may write again, are copied with their owner.
     The node must be neither flushing nor compacting the source.
     """
-    parts: dict[str, list[str]] = {}
-    for name in sorted(os.listdir(source)):
-        if (match := _FILE.fullmatch(name)) is not None:
-            parts.setdefault(match["table"], []).append(name)
-    if any((copy / name).exists() for names in parts.values() for name in names):
-        return []
-    made: list[str] = []
     try:
-        for names in parts.values():
-            for name in names:
-                made.append(name)
-                _give(source / name, copy / name)
+        names = [name for name in os.listdir(source) if _FILE.fullmatch(name) is not None]
+        if not names or any(_FILE.fullmatch(name) is not None for name in os.listdir(copy)):
+            return False
+        for name in names:
+            _give(source / name, copy / name)
     except OSError:
-        for name in made:
-            (copy / name).unlink(missing_ok=True)
-        return []
-    return made
+        return False
+    return True
+
+
+def remove_files(folder: Path) -> None:
+    """Removes what `linked_files` may have left in a folder whose table is gone."""
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            if _FILE.fullmatch(name) is not None:
+                (folder / name).unlink(missing_ok=True)
 
 
 def _give(old: Path, new: Path) -> None:
