@@ -99,9 +99,10 @@ def test_W8_a_cold_cache_after_a_restart_is_no_difference(
 
 
 def test_a_slow_config_is_stopped_early_and_restored(place_18: Place) -> None:
-    """Latency guard on a real server: the baseline answers in 20 ms, every candidate in 400 ms."""
+    """Latency guard on a real server: the baseline answers in 150 ms, every candidate in 700 ms: on a busy machine the load may
+    be late by a tenth of an operation, or is no measurement."""
     statement(
-        place_18, f"SELECT pg_sleep(CASE WHEN {AS_FOUND} THEN 0.02 ELSE 0.4 END)", window="6s", budget="1 trials",
+        place_18, f"SELECT pg_sleep(CASE WHEN {AS_FOUND} THEN 0.15 ELSE 0.7 END)", window="6s", budget="1 trials",
         guard="throughput_factor = 0",
     )  # fmt: skip
     text = place_18.study.read_text().replace('name = "faults"', 'name = "faults"\nobjective = "latency_mean"')
@@ -115,7 +116,7 @@ def test_a_slow_config_is_stopped_early_and_restored(place_18: Place) -> None:
     assert trial.status is Status.STOPPED_EARLY
     shown = re.match(r"stopped: p99=([\d.]+) ms", trial.reason)
     assert shown is not None, trial.reason
-    assert float(shown[1]) >= 400, "every statement of a candidate sleeps that long"
+    assert float(shown[1]) >= 700, "every statement of a candidate sleeps that long"
     assert "times the baseline's (limit 2 times)" in trial.reason
     assert trial.measurement is not None
     assert trial.measurement.duration_s < 6
