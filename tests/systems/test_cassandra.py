@@ -147,7 +147,9 @@ class TestNode(TableChecks, CqlChecks):
         workload.prepare(there, quiet)
         database = workload.database
         for asked, is_linked in ((there, True), (refused, False)):
-            workload.reset(asked, quiet)
+            said: list[str] = []
+            workload.reset(asked, said.append)
+            assert bool([text for text in said if "could not be linked" in text]) != is_linked
             with store_of(there).connect(database.name) as session:
                 assert session.execute("SELECT count(*) FROM usertable") == n_rows
                 assert bool(inodes(node, database.name) & inodes(node, database.data)) == is_linked

@@ -98,8 +98,7 @@ class Undo:
         """Files without ours, and a program that serves; it is restarted at once for a value of ours that it may be using."""
         in_program = self._live_ones(own)
         files, live = ([each for each in self._channels if each.is_live is is_live] for is_live in (False, True))
-        for channel in files:
-            self._file_back(channel, snapshot, own)
+        self._all_back(files, snapshot, own)
         self._is_as_found = all(_content(channel.read()) == _content(_found(snapshot, channel)) for channel in files)
         if not self._is_as_found and own.is_whole and self._lifecycle.was_stopped():
             if any(place.channel.is_live for name, place in self._places.items() if name in own.texts):
@@ -115,11 +114,16 @@ class Undo:
         back = {name: snapshot.values[name] for name in in_program}
         try:
             self._is_done = self._into_effect(own, restarts, must_restart, back)
-        finally:
-            if live and self._serves():
-                for channel in live:
-                    self._file_back(channel, snapshot, own)
+        except TargetError:
+            if self._serves():
+                self._all_back(live, snapshot, own)
+            raise
+        self._all_back(live, snapshot, own)
         return self._is_done
+
+    def _all_back(self, channels: Iterable[FileChannel], snapshot: Snapshot, own: Own) -> None:
+        for channel in channels:
+            self._file_back(channel, snapshot, own)
 
     def _file_back(self, channel: FileChannel, snapshot: Snapshot, own: Own) -> None:
         channel.remove_leftover()

@@ -113,6 +113,9 @@ def _quoted(name: str) -> str:
 class CassandraServer(Store):
     """See `Store`; a database is a keyspace."""
 
+    _note = ""
+    """Of the last copy: what people should know of how it was made."""
+
     def connect(self, database: str | None = None) -> CqlSession:
         """See `Store`; at consistency QUORUM."""
         from trimtab._native import CqlConsole
@@ -231,10 +234,11 @@ class CassandraServer(Store):
 
     def clone(self, session: Session, source: str, copy: str) -> None:
         """Table by table: the files of one of ours are linked where the endpoint says how; otherwise each row is written."""
-        is_ours = "copies.load" in self.endpoint.options and MARKER_TABLE in self._tables(session, source)
-        if is_ours and self._is_calm(session, source):
-            if self._cloned(session, source, copy, are_linked=True):
+        self._note = ""
+        if "copies.load" in self.endpoint.options and MARKER_TABLE in self._tables(session, source):
+            if self._is_calm(session, source) and self._cloned(session, source, copy, are_linked=True):
                 return
+            self._note = f"the files of {source} could not be linked for {copy}: its rows were written one by one"
             folders = [self._folder(session, copy, table) for table in self._tables(session, copy)]
             self.drop(session, copy)
             for folder in folders:
@@ -350,8 +354,8 @@ class CassandraServer(Store):
         return any("Memtable" in str(name) and int(active or 0) + int(waiting or 0) for name, active, waiting in rows)
 
     def after_copy(self, session: Session) -> str:
-        """The same: what was copied is compacted."""
-        return self.settle(session)
+        """The same: what was copied is compacted; and that files could not be linked."""
+        return "; ".join(filter(None, (self._note, self.settle(session))))
 
     def data_directory(self, session: Session) -> str | None:
         """The first of them, as the node says."""
