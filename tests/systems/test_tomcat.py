@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -90,6 +91,26 @@ class TestTomcat:
         assert {name: applied.effective[name] for name in config} == dict(config)
         assert not app.restore(found).restarted
         assert app._reach.instance == instance
+
+    @pytest.mark.parametrize(
+        ("is_watched", "live"),
+        [
+            (True, "13 settings may change while the program runs, 9 more with autoDeploy=off"),
+            (False, "22 settings may "),
+        ],
+    )
+    def test_the_pool_takes_a_restart_while_tomcat_watches_its_file(
+        self, app: Any, is_watched: bool, live: str
+    ) -> None:
+        """Tomcat would deploy all applications again at its next look, some seconds later."""
+        config = Config({"autoDeploy": is_watched, "backgroundProcessorDelay": 1, "maxTotal": 10})
+        app.apply(config)
+        assert app.apply(config.replace({"maxTotal": 20})).restarted is is_watched
+        assert {name: text for name, _, text in app.doctor()}["live"].startswith(live)
+        if is_watched:
+            (app._reach.folder / "conf" / "context.xml").touch()
+        time.sleep(4)
+        assert ("Undeploying context" in app.log_excerpt(200)) is is_watched, "it looks each second"
 
     def test_tomcat_knows_every_attribute(self, app: Any) -> None:
         """At the low end of each, and in the long form at the high end: it only warns of what it does not know."""

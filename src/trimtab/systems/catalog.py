@@ -46,6 +46,8 @@ class Channel(BaseModel):
         read: command that prints the values in use; with {pid} of the running process, asked once in its life.
         prints: how it prints them: one of `PRINTS`.
         tells_all: whether it names every setting that the program has; others are locked.
+        watched_if: a boolean knob further up. While it is true, the program watches the file and does what takes a moment when it
+            has changed, as Tomcat deploys its applications again: no value in it is set live.
         tables: whether its values are options of Cassandra's tables: of those that a load makes, for which the file is Trimtab's
             own, or of a table that a study file names in its place, `cql:KEYSPACE.TABLE`. They count at once.
     """
@@ -60,6 +62,7 @@ class Channel(BaseModel):
     read: str = ""
     prints: str = ""
     tells_all: bool = False
+    watched_if: str = ""
     tables: bool = False
 
     @model_validator(mode="after")

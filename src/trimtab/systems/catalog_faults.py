@@ -99,6 +99,20 @@ def _live_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
                 f"[knob.{name}] live={knob.live!r}: it is not known which Java sets it",
                 'add names = { java = "java" } to [lifecycle]',
             )
+    for name, channel in catalog.channel.items():
+        if channel.watched_if and not _is_read_before(catalog, channel.watched_if, name):
+            yield (
+                f"[channel.{name}] watched_if={channel.watched_if!r} is not a boolean knob of a channel further up",
+                "name one, and put its channel first",
+            )
+
+
+def _is_read_before(catalog: Catalog, watcher: str, channel: str) -> bool:
+    """Whether that boolean knob is in a channel above this one."""
+    knob, channels = catalog.knob.get(watcher), list(catalog.channel)
+    if knob is None or knob.type != "boolean" or catalog.channel_of(watcher) not in channels:
+        return False
+    return channels.index(catalog.channel_of(watcher)) < channels.index(channel)
 
 
 def _address_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:

@@ -212,7 +212,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         no_restart = (
             self._reach.no_restart if self.settings.allow_restart else "needs a restart, and allow_restart = false"
         )
-        states = {}
+        states: dict[str, KnobState] = {}
         for channel in self._channels:
             mine = {name: place.address for name, place in self._places.items() if place.channel is channel}
             copy = channel.read()
@@ -221,7 +221,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             found, missing = channel.values(copy, list(mine.values())), channel.missing(copy)
             in_use = self._says.values(channel, list(mine.values()))
             for name, address in mine.items():
-                knob = self._live.fitting(channel.fitting(self._says.fitting(self._knob(name, bounds)), copy))
+                knob = self._live.fitting(channel.fitting(self._says.fitting(self._knob(name, bounds)), copy), states)
                 located = found.get(address)
                 there = self._places[name].located(found)
                 in_file = there.value if there is not None else None
@@ -240,7 +240,9 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                     or (self._no_place(channel, place, knob, address) if located is None else "")
                     or (unknown_choice(knob, was) if channel.is_live or not channel.is_lasting else "")
                     or unknown_value(self.catalog.knob[name], knob, was)
-                    or lock_reason(knob, self.settings.unlock, no_restart and self._live.why_not(name, no_restart)),
+                    or lock_reason(
+                        knob, self.settings.unlock, no_restart and self._live.why_not(name, no_restart, states)
+                    ),
                     vendor_low=low,
                     vendor_high=high,
                 )
@@ -433,7 +435,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         ]
         if any(state.knob.restart is not RestartClass.RELOAD for state in states.values()):
             lines.append(restart_line(self._reach.no_restart))
-        lines += self._live.doctor_lines()
+        lines += self._live.doctor_lines(states)
         if self._reach.start_s is not None:
             lines.append(("start", True, f"{self._reach.start_s:.1f} s from its start to its first answer"))
         if self.warmup_floor_s or self.compiles:

@@ -121,7 +121,11 @@ class Files(Undo):
 
     def change(self, config: Config, states: Mapping[str, KnobState], base: Snapshot, *, stays: bool) -> _Change:
         """See `Change`."""
-        return _Change(self, config, base)
+        return _Change(self, config, base, self.live_now(states))
+
+    def live_now(self, states: Mapping[str, KnobState]) -> frozenset[str]:
+        """The knobs that can be set in the program as it runs now."""
+        return frozenset(name for name in self._live.knobs if not self._live.watcher(name, states))
 
     def in_file(self, name: str) -> Value:
         """The value that the file of a knob gives it now, which may be that of another knob there, or the default."""
@@ -146,10 +150,11 @@ class Files(Undo):
 
 
 class _Change:
-    def __init__(self, files: Files, config: Config, base: Snapshot) -> None:
+    def __init__(self, files: Files, config: Config, base: Snapshot, live: frozenset[str]) -> None:
         self._files = files
         self._config = config
         self._base = base
+        self._live = live
         self._changed: set[str] = set()
         self._written: dict[FileChannel, str] = {}
         self._effective: Mapping[str, Value] = {}
@@ -175,7 +180,7 @@ class _Change:
             self._changed |= files.differing(channel, now, goal)
             channel.put(goal)
             self._written[channel] = file_digest(channel.read())
-        is_late = bool(self._changed - files._reloads - files._live.knobs)
+        is_late = bool(self._changed - files._reloads - self._live)
         self._must_restart = is_late or not files._lifecycle.is_up()
 
     def _without_effect(self, names: Collection[str]) -> frozenset[str]:
@@ -200,7 +205,7 @@ class _Change:
     def _live_values(self) -> Mapping[str, Value]:
         """What is to be set in the running program: what has changed in its files, and what it uses otherwise than it should."""
         files = self._files
-        live = files._live.knobs - files._reloads
+        live = self._live - files._reloads
         wanted = {name: value for name, value in self._config.items() if name in live and name not in self._off}
         told = files._words.told() if wanted else {}
         others = {name: value for name, value in wanted.items() if told.get(name, value) != value}
