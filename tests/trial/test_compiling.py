@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from tests.trial.test_stack_room import Bench
-from trimtab.host import thread_cpu_s
+from trimtab.host import ThreadClock
 from trimtab.records import Role, Status, Trial
 from trimtab.systems import Stack, Tier
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.testing.fake_workload import FakeRatedWorkload, FakeWorkload
 from trimtab.trial import MeasurePlan, load, warmth
 from trimtab.trial.compiling import Compiling
+from trimtab.workload import StartState
 
 PLAN = MeasurePlan(window_s=5, window_max_s=5, warmup_floor_s=2, warmup_cap_s=90)
 STARVED = 0.16
@@ -143,13 +144,36 @@ def test_short_loads_come_first_and_the_data_are_made_again(tmp_path: Path, cloc
         seeds, resets = list(site.workload.seeds), len(site.workload.resets)
         again = site.trial(room)
     assert first.status is again.status is Status.OK
-    assert seeds == [8, 9, 10, 11, 7], "one in whose pause all was compiled, three that show it, and the run itself"
-    assert resets == 2
+    assert seeds == [8, 9, 10, 11, 1008, 7], (
+        "in the first one's pause all was compiled; three show it, one on fresh data, too"
+    )
+    assert resets == 3
     assert first.measurement is not None
     assert first.measurement.is_steady
     assert 10 <= first.measurement.warmup_s == first.cost_s["warmup.app"] <= 20
-    assert site.workload.seeds[5:] == [7], "the code is there until the next restart"
+    assert site.workload.seeds[6:] == [7], "the code is there until the next restart"
     assert again.cost_s["warmup"] <= 4
+
+
+def test_what_fresh_data_makes_it_compile_is_compiled_before_the_run(tmp_path: Path, clock: Clock) -> None:
+    """As rows that come from files again, when the code was compiled for rows in memory; once it knows both, it is done."""
+
+    class Fresh(FakeRatedWorkload):
+        def reset(self, endpoint: Any, report: Any) -> StartState | None:
+            state = super().reset(endpoint, report)
+            clock.left_s["app"] += 3.0 if len(self.resets) == 2 else 0.0
+            return state
+
+    site = Site(tmp_path, clock, work_s=2.0)
+    site.workload = Fresh(site.targets["db"].speed, on_second=clock.load)
+    with site.room() as room:
+        trial = site.trial(room)
+    assert site.workload.seeds == [8, 9, 10, 11, 1008, 1009, 2008, 7]
+    assert site.workload.resets[-1] == "clean"
+    assert len(site.workload.resets) == 5
+    assert trial.measurement is not None
+    assert trial.measurement.is_steady
+    assert clock.left_s["app"] == pytest.approx(0.0)
 
 
 def test_only_its_own_restart_makes_it_compile_again(tmp_path: Path, clock: Clock) -> None:
@@ -160,7 +184,7 @@ def test_only_its_own_restart_makes_it_compile_again(tmp_path: Path, clock: Cloc
             before = len(site.workload.seeds)
             site.trial(room, **change)
             n_loads.append(len(site.workload.seeds) - before)
-    assert n_loads == [5, 1, 1, 5]
+    assert n_loads == [6, 1, 1, 6]
 
 
 def test_code_that_is_never_done_ends_with_the_longest_warm_up_and_is_told(tmp_path: Path, clock: Clock) -> None:
@@ -240,7 +264,7 @@ def test_short_loads_without_all_users_do_not_show_that_all_is_compiled(clock: C
     endpoint, found = java.endpoint(), Compiling([Tier(name="app", target=java)], now=clock, sleep=clock.sleep)
     for workload, is_compiled in ((FakeRatedWorkload, True), (Arriving, False)):
         load_of_all = workload(java.speed, on_second=clock.load)
-        result = load.warm_up_load(load_of_all, endpoint, PLAN, found, seed=1)
+        result = load.warm_up_load(load_of_all, endpoint, PLAN, found, seed=1, n_calm=3)
         assert result.is_compiled is is_compiled
         assert result.measurement is None
 
@@ -248,8 +272,27 @@ def test_short_loads_without_all_users_do_not_show_that_all_is_compiled(clock: C
 def test_time_of_threads_by_their_names() -> None:
     own = Path(f"/proc/{os.getpid()}/comm").read_text(encoding="utf-8").strip()
     sum(range(3_000_000))
-    mine = thread_cpu_s(os.getpid(), [own[:4]])
+    mine = ThreadClock([own[:4]]).seconds(os.getpid())
     assert mine is not None
     assert mine > 0
-    assert thread_cpu_s(os.getpid(), ["no such"]) == 0.0
-    assert thread_cpu_s(2**22 + 1, [own]) is None
+    assert ThreadClock(["no such"]).seconds(os.getpid()) == 0.0
+    assert ThreadClock([own]).seconds(2**22 + 1) is None
+
+
+def test_what_a_thread_that_has_ended_used_still_counts(tmp_path: Path) -> None:
+    """Java ends a compiler's thread that had nothing to do for a while: the others' work would count for less."""
+
+    def used(pid: int, **ticks: int) -> float | None:
+        for old in tmp_path.glob(f"proc/{pid}/task/*/stat"):
+            old.unlink()
+        for thread, each in ticks.items():
+            stat = tmp_path / f"proc/{pid}/task/{thread[1:]}/stat"
+            stat.parent.mkdir(parents=True, exist_ok=True)
+            stat.write_text(f"{thread[1:]} (C2 CompilerThre) {'0 ' * 11}{each} 0 0\n")
+        return clock.seconds(pid)
+
+    clock, tick_s = ThreadClock(["C2"], tmp_path), 1 / os.sysconf("SC_CLK_TCK")
+    assert used(7, t1=300, t2=200) == pytest.approx(500 * tick_s)
+    assert used(7, t1=310) == pytest.approx(510 * tick_s)
+    assert used(7, t1=310, t3=5) == pytest.approx(515 * tick_s)
+    assert used(8, t4=40) == pytest.approx(40 * tick_s), "another process"

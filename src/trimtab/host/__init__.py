@@ -28,13 +28,13 @@ from trimtab.host.scratch import scratch_folder, sweep_scratch
 from trimtab.host.state import is_word, read_state_file, require_own_folder
 from trimtab.host.usage import (
     ProcessUse,
+    ThreadClock,
     VolumeUse,
     available_memory_bytes,
     folder_bytes,
     oom_kills,
     process_use,
     swapped_bytes,
-    thread_cpu_s,
     volume_uses,
 )
 
@@ -50,6 +50,7 @@ __all__ = [
     "MemoryCgroup",
     "OomKill",
     "ProcessUse",
+    "ThreadClock",
     "VolumeUse",
     "available_memory_bytes",
     "disk_kind",
@@ -81,7 +82,6 @@ __all__ = [
     "swapped_bytes",
     "sweep_scratch",
     "sync_folder",
-    "thread_cpu_s",
     "volume_uses",
     "works_in",
 ]

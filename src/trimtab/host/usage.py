@@ -17,13 +17,13 @@ from trimtab.host.limits import cgroup_folder
 
 __all__ = [
     "ProcessUse",
+    "ThreadClock",
     "VolumeUse",
     "available_memory_bytes",
     "folder_bytes",
     "oom_kills",
     "process_use",
     "swapped_bytes",
-    "thread_cpu_s",
     "volume_uses",
 ]
 
@@ -112,19 +112,34 @@ def _held_bytes(folder: Path, inodes: Collection[str]) -> dict[str, int]:
     return found
 
 
-def thread_cpu_s(pid: int, names: Sequence[str], root: Path = Path("/")) -> float | None:
-    """CPU seconds of those threads of a process whose names begin with one of `names`; None when it is gone or may not be seen.
+class ThreadClock:
+    """CPU seconds of those threads of a process whose names begin with one of `names`.
 
-    Threads that have ended do not count.
+    What a thread had used when it was seen last still counts after its end: the seconds of one process never fall.
+
+    Args:
+        names: the beginnings.
+        root: of the file system.
     """
-    ticks, n_seen = 0, 0
-    with suppress(OSError), os.scandir(root / f"proc/{pid}/task") as entries:
-        for entry in entries:
-            head, _, rest = _text(Path(entry.path) / "stat").rpartition(")")
-            n_seen += bool(rest)
-            if head.partition("(")[2].startswith(tuple(names)):
-                ticks += sum(map(int, rest.split()[11:13]))
-    return ticks / os.sysconf("SC_CLK_TCK") if n_seen else None
+
+    def __init__(self, names: Sequence[str], root: Path = Path("/")) -> None:
+        self._names = tuple(names)
+        self._root = root
+        self._pid: int | None = None
+        self._ticks: dict[str, int] = {}
+
+    def seconds(self, pid: int) -> float | None:
+        """So far; None when the process is gone, or may not be seen."""
+        if pid != self._pid:
+            self._pid, self._ticks = pid, {}
+        n_seen = 0
+        with suppress(OSError), os.scandir(self._root / f"proc/{pid}/task") as entries:
+            for entry in entries:
+                head, _, rest = _text(Path(entry.path) / "stat").rpartition(")")
+                n_seen += bool(rest)
+                if head.partition("(")[2].startswith(self._names):
+                    self._ticks[entry.name] = sum(map(int, rest.split()[11:13]))
+        return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK") if n_seen else None
 
 
 def _family(root: Path, pid: int) -> Iterator[int]:

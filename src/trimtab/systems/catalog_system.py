@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from trimtab.errors import UsageError
-from trimtab.host import FileCopy, machine_mark, thread_cpu_s
+from trimtab.host import FileCopy, ThreadClock, machine_mark
 from trimtab.records import Context, Endpoint, Play
 from trimtab.space import Config, Knob, RestartClass, SafetyClass, Value
 from trimtab.systems.account import cache_root
@@ -71,6 +71,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         reach = make_lifecycle(name, settings, list(self._paths.values()), self.catalog.log, own)
         self._says = OwnWords(self.catalog, settings, reach)
         self._live = LiveValues(self.catalog, reach)
+        self._compilers = ThreadClock(self.catalog.compilers)
         super().__init__(name, settings, reach, Path())
 
     @classmethod
@@ -371,7 +372,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def compile_s(self) -> float | None:
         """See `CompilingTarget`."""
         pid = self._reach.pid
-        return thread_cpu_s(pid, self.catalog.compilers) if self.compiles and pid is not None else None
+        return self._compilers.seconds(pid) if self.compiles and pid is not None else None
 
     def notes(self) -> tuple[str, ...]:
         """What people should know before tuning starts."""

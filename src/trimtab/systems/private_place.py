@@ -87,6 +87,7 @@ class PrivatePlace:
             "root": self._root,
             "program": sys.executable if self._table.module else f"{self._root}/{self._table.program.lstrip('/')}",
             "machine": platform.machine(),
+            "compilers": str(_compilers()),
             **self._programs,
             **({"port": str(port)} if port is not None else {}),
             **self._more_ports(),
@@ -151,6 +152,11 @@ class PrivatePlace:
     def _write(self, name: str, text: str) -> None:
         copy = FileCopy(content=text.encode(), mode=_MODE, uid=os.geteuid(), gid=os.getegid())
         self._host.write_file(self.folder / name, copy)
+
+
+def _compilers() -> int:
+    """Threads for a Java that is to compile on all cores; of two cores it uses one for the code that runs most."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 def _digest(text: str) -> str:

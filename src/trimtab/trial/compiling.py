@@ -25,9 +25,12 @@ _BUSY = 0.08
 """Share of a core over `_SPAN_S` of a load: code that is compiled late, now and then, takes less; a compiler that waits for a
 core among a load's threads takes more."""
 
-_PAUSE_SPAN_S = 0.5
+_PAUSE_SPAN_S = 0.25
 _BUSY_ALONE = 0.3
 """The same in a pause: what there is to compile takes a whole core then."""
+
+_LITTLE_S = 0.15
+"""CPU seconds of a compiler with little to do, in a short load and the pause after it."""
 
 
 class Compiling:
@@ -70,6 +73,10 @@ class Compiling:
             if now - before < _BUSY_ALONE * _PAUSE_SPAN_S:
                 return
             before = now
+
+    def has_done_little(self, since_s: float) -> bool:
+        """Whether next to nothing was compiled since `total_s` was `since_s`."""
+        return self.total_s() - since_s <= _LITTLE_S
 
     def total_s(self) -> float:
         """CPU seconds that were compiled for so far."""

@@ -44,12 +44,6 @@ _BOUT_S = 1
 _BOUTS_SHARE = 0.75
 """Of the longest warm-up, what short loads and their pauses may take."""
 
-_LITTLE_S = 0.15
-"""CPU seconds of a compiler with little to do, in a short load and the pause after it."""
-
-_N_CALM = 3
-"""Short loads in a row with so little to compile: a method that is called now and then becomes hot later."""
-
 _WARM_SHARE = 0.15
 """Of a run on a target that is warm already, the most that its warm-up takes."""
 
@@ -280,13 +274,14 @@ def warm_up_load(
     compiling: Compiling,
     *,
     seed: int,
+    n_calm: int,
     watch: Watch | None = None,
     is_interrupted: Callable[[], bool] = lambda: False,
 ) -> LoadResult:
     """Short loads, and after each a pause in which the target compiles, until there is little left to compile.
 
     They take three quarters of the longest warm-up of `plan` at most. The arguments are those of `measure_load`; each load has a
-    seed of its own.
+    seed of its own. They end when little was compiled in `n_calm` of them in a row.
 
     Returns:
         A result without a measurement; `warmup_s` has the pauses in it, and is 0 where there was no time for a load.
@@ -295,13 +290,13 @@ def warm_up_load(
     Raises:
         LoadError: as `measure_load`.
     """
-    begun, room_s, number, n_calm = time.monotonic(), _BOUTS_SHARE * plan.warmup_cap_s, 0, 0
+    begun, room_s, number, n_found = time.monotonic(), _BOUTS_SHARE * plan.warmup_cap_s, 0, 0
     seconds, classes = 0.0, Counter[str]()
     errors: tuple[str, ...] = ()
     end, breach = End.COMPLETE, None
     watch = watch or _only_errors(plan)
     with watch:
-        while end is End.COMPLETE and n_calm < _N_CALM and seconds + _BOUT_S < room_s:
+        while end is End.COMPLETE and n_found < n_calm and seconds + _BOUT_S < room_s:
             number, before_s = number + 1, compiling.total_s()
             run = workload.start(endpoint, seed=seed + number, duration_s=_BOUT_S + 2.0)
             try:
@@ -311,9 +306,9 @@ def warm_up_load(
             errors += tuple(text for text in log.errors if text not in errors)
             classes.update(log.error_classes if isinstance(log, SecondLog) else {})
             compiling.pause(room_s - (time.monotonic() - begun), is_interrupted)
-            n_calm = n_calm + 1 if compiling.total_s() - before_s <= _LITTLE_S else 0
+            n_found = n_found + 1 if compiling.has_done_little(before_s) else 0
             seconds = time.monotonic() - begun
-    is_compiled = n_calm == _N_CALM and not (isinstance(workload, ArrivingWorkload) and workload.arrivals_s)
+    is_compiled = n_found == n_calm and not (isinstance(workload, ArrivingWorkload) and workload.arrivals_s)
     return LoadResult(end, None, seconds, 0.0, errors, dict(classes), breach, watch.peaks, is_compiled=is_compiled)
 
 

@@ -1,7 +1,8 @@
 """Runs: the load of a trial: the same data as before every other, code that is compiled, and then the run that is measured.
 
-What is still to be compiled, as after a restart of a Java machine, is compiled under short loads; they change the data of a
-workload that writes, so these are made afresh before the run that counts.
+What is still to be compiled, as after a restart of a Java machine, is compiled under short loads. They change the data of a
+workload that writes, so these are made afresh before the run that counts. Fresh data can be other work: what was compiled for
+rows in memory is thrown away when they come from files again. So short loads follow until one on fresh data needs nothing more.
 """
 
 from __future__ import annotations
@@ -24,8 +25,18 @@ from trimtab.workload import RatedWorkload, ThreadedWorkload, Workload
 
 if TYPE_CHECKING:
     from trimtab.systems import Stack
+    from trimtab.trial.compiling import Compiling
 
 __all__ = ["LoadOrder", "Runs"]
+
+_N_CALM = 3
+"""Short loads in a row with little to compile: a method that is called now and then becomes hot later."""
+
+_MOST_PHASES = 4
+"""Series of short loads, each on fresh data."""
+
+_SEEDS = 1000
+"""Between the seeds of two such series."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +92,9 @@ class Runs:
         """
         self.begun_s = time.monotonic()
         self._reset(workload, costs)
-        first, used = self._compiled(workload, order), self.warmth.plan(order.plan, workload)
+        first, used = self._compiled(workload, order, costs), self.warmth.plan(order.plan, workload)
         if first is not None and first.end is not End.COMPLETE:
             return first, used[1]
-        if first is not None:
-            self._reset(workload, costs)
         self._listener.step("load")
         result = self._measured(workload, replace(order, plan=used[0]), first)
         self.warmth.ran(workload, result.warmup_s + result.measure_s, is_compiled=result.is_compiled)
@@ -103,30 +112,47 @@ class Runs:
             " looks slower than one that does not; raise [measure] warmup_cap"
         )
 
-    def _reset(self, workload: Workload, costs: Costs) -> None:
+    def _reset(self, workload: Workload, costs: Costs) -> bool:
+        """Whether there was anything to make afresh."""
         started = time.monotonic()
-        if self._start_states.reset(workload, costs):
+        is_fresh = self._start_states.reset(workload, costs)
+        if is_fresh:
             self.warmth.has_fresh_data()
         self.begun_s += time.monotonic() - started
+        return is_fresh
 
-    def _compiled(self, workload: Workload, order: LoadOrder) -> LoadResult | None:
-        """What the short loads have shown; None: none were needed, there is no time for them, or the operations of the load are
-        not short: a command that is ended after a second may do harm, and exercises little."""
+    def _compiled(self, workload: Workload, order: LoadOrder, costs: Costs) -> LoadResult | None:
+        """What the short loads have shown, after which the data are fresh; None: none were needed, there is no time for them, or
+        the operations of the load are not short: a command that is ended after a second may do harm, and exercises little."""
         compiling = self.warmth.compiling(workload)
         if compiling is None or not isinstance(workload, RatedWorkload | ThreadedWorkload):
             return None
         self._listener.step("warm-up")
-        watch = self._guarding.watch(
-            self._stack, is_baseline=order.is_baseline, max_error_rate=order.plan.max_error_rate
-        )
-        result = warm_up_load(
-            workload, self._stack.endpoint(), order.plan, compiling,
-            seed=order.seed, watch=watch, is_interrupted=self._is_over,
+        whole = None
+        for number in range(_MOST_PHASES):
+            before_s = compiling.total_s()
+            result = self._short_loads(workload, order, compiling, number, 0.0 if whole is None else whole.warmup_s)
+            if not result.warmup_s:
+                break
+            whole = result if whole is None else _joined(whole, result)
+            if result.end is not End.COMPLETE or not self._reset(workload, costs):
+                break
+            if not result.is_compiled or (number and compiling.has_done_little(before_s)):
+                break
+        return whole
+
+    def _short_loads(
+        self, workload: Workload, order: LoadOrder, compiling: Compiling, number: int, taken_s: float
+    ) -> LoadResult:
+        """One series of them; the second and later ones show at once whether fresh data has made more to compile."""
+        plan = order.plan.after(taken_s)
+        watch = self._guarding.watch(self._stack, is_baseline=order.is_baseline, max_error_rate=plan.max_error_rate)
+        return warm_up_load(
+            workload, self._stack.endpoint(), plan, compiling, seed=order.seed + number * _SEEDS,
+            n_calm=1 if number else _N_CALM, watch=watch, is_interrupted=self._is_over,
         )  # fmt: skip
-        return result if result.warmup_s else None
 
     def _measured(self, workload: Workload, order: LoadOrder, first: LoadResult | None) -> LoadResult:
-        is_compiled = first is not None and first.is_compiled
         plan = order.plan if first is None else order.plan.after(first.warmup_s)
         result = counted(
             self._stack,
@@ -139,7 +165,7 @@ class Runs:
             watch=self._guarding.watch(self._stack, is_baseline=order.is_baseline, max_error_rate=plan.max_error_rate),
             is_interrupted=self._is_over,
             on_frame=self._listener.second,
-            compiling=None if is_compiled else self.warmth.compiling(workload),
+            compiling=self.warmth.compiling(workload),
         )
         return result if first is None else _joined(first, result)
 
