@@ -65,6 +65,8 @@ def test_the_catalogues_of_the_repository_are_sound(capsys: pytest.CaptureFixtur
         ("default = 3", f'default = 3\nresets = ["b"]\n{OTHER}', "which is not written after it", "another one"),
         ("default = 3", 'default = 3\nlive = "x:type=X Size"', "it is not known which Java sets it", "to [lifecycle]"),
         ('"keyvalue"', '"keyvalue"\nwatched_if = "size"', "watched_if='size' is not a boolean knob of a", "its channel first"),
+        ("[knob.a]", '[channel.next]\ncodec = "keyvalue"\npath = "y.conf"\nwatched_if = "a"\n[knob.a]\nchannel = "conf"',
+         "watched_if='a' is not a boolean", "its channel first"),
         ("[knob.a]", f'watched_if = "b"\n{OTHER}[knob.a]', "watched_if='b' is not a boolean knob of a", "its channel first"),
         ("default = 3", 'default = 3\nlive = "Size"', "live='Size'", "lists the keys"),
         ("schema = 2", 'schema = 2\nwarmup_floor = "30"', "duration='30' has no unit after 30", "lists the keys"),

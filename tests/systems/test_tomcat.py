@@ -56,6 +56,10 @@ def app(opened: Any) -> Iterator[Any]:
     assert opened.snapshot().files == found.files
 
 
+def _interrupted() -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.service
 @pytest.mark.slow
 @pytest.mark.needs("tomcat", "java")
@@ -111,6 +115,31 @@ class TestTomcat:
             (app._reach.folder / "conf" / "context.xml").touch()
         time.sleep(4)
         assert ("Undeploying context" in app.log_excerpt(200)) is is_watched, "it looks each second"
+
+    @pytest.mark.parametrize("is_cut_off", [False, True], ids=["whole", "cut off before the restart"])
+    def test_the_way_back_restarts_a_tomcat_that_watches_its_file(
+        self, app: Any, is_cut_off: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It may have read ours by itself, also where nobody came to restart it."""
+        server = app._reach.folder / "conf" / "server.xml"
+        as_made = server.read_text()
+        server.write_text(as_made.replace('autoDeploy="false"', 'autoDeploy="true"'))
+        app._reach.restart()
+        try:
+            found, change = app.snapshot(), Config({"maxTotal": 20})
+            assert found.values["autoDeploy"] is True
+            if is_cut_off:
+                with monkeypatch.context() as patched:
+                    patched.setattr(app._reach, "restart", _interrupted)
+                    with pytest.raises(KeyboardInterrupt):
+                        app.apply(change)
+            else:
+                assert app.apply(change).restarted
+            assert app.restore(found).restarted
+            assert app.snapshot().files == found.files
+        finally:
+            server.write_text(as_made)
+            app._reach.restart()
 
     def test_tomcat_knows_every_attribute(self, app: Any) -> None:
         """At the low end of each, and in the long form at the high end: it only warns of what it does not know."""

@@ -18,7 +18,6 @@ from trimtab.testing.fake_target import FakeTarget
 from trimtab.testing.fake_workload import FakeRatedWorkload, FakeWorkload
 from trimtab.trial import MeasurePlan, load, warmth
 from trimtab.trial.compiling import Compiling
-from trimtab.workload import StartState
 
 PLAN = MeasurePlan(window_s=5, window_max_s=5, warmup_floor_s=2, warmup_cap_s=90)
 STARVED = 0.16
@@ -159,10 +158,9 @@ def test_what_fresh_data_makes_it_compile_is_compiled_before_the_run(tmp_path: P
     """As rows that come from files again, when the code was compiled for rows in memory; once it knows both, it is done."""
 
     class Fresh(FakeRatedWorkload):
-        def reset(self, endpoint: Any, report: Any) -> StartState | None:
-            state = super().reset(endpoint, report)
-            clock.left_s["app"] += 3.0 if len(self.resets) == 2 else 0.0
-            return state
+        def start(self, endpoint: Any, *, seed: int, duration_s: float) -> Any:
+            clock.left_s["app"] += 3.0 if len(self.resets) == 2 and seed == 1008 else 0.0
+            return super().start(endpoint, seed=seed, duration_s=duration_s)
 
     site = Site(tmp_path, clock, work_s=2.0)
     site.workload = Fresh(site.targets["db"].speed, on_second=clock.load)
@@ -174,6 +172,59 @@ def test_what_fresh_data_makes_it_compile_is_compiled_before_the_run(tmp_path: P
     assert trial.measurement is not None
     assert trial.measurement.is_steady
     assert clock.left_s["app"] == pytest.approx(0.0)
+
+
+def test_data_that_always_make_it_compile_end_after_some_series(tmp_path: Path, clock: Clock) -> None:
+    class Restless(FakeRatedWorkload):
+        def start(self, endpoint: Any, *, seed: int, duration_s: float) -> Any:
+            clock.left_s["app"] += 3.0 if seed % 1000 == 8 else 0.0
+            return super().start(endpoint, seed=seed, duration_s=duration_s)
+
+    site = Site(tmp_path, clock, work_s=2.0)
+    site.workload = Restless(site.targets["db"].speed, on_second=clock.load)
+    with site.room() as room:
+        site.trial(room)
+    assert site.workload.seeds[-3:] == [3008, 3009, 7]
+    assert len(site.workload.resets) == 6, "before each of four series, before the run, and at the end"
+
+
+def test_a_load_that_changes_no_data_needs_one_series(tmp_path: Path, clock: Clock) -> None:
+    site = Site(tmp_path, clock, work_s=2.0)
+    site.workload.writes = False
+    with site.room() as room:
+        site.trial(room)
+    assert site.workload.seeds == [8, 9, 10, 11, 7]
+
+
+def test_all_series_have_one_room(tmp_path: Path, clock: Clock) -> None:
+    """A later one gets what is left of it; the run that is measured has a quarter of the longest warm-up."""
+    site = Site(tmp_path, clock, work_s=60.0)
+    with site.room() as room:
+        trial = site.trial(room)
+    assert trial.measurement is not None
+    assert trial.measurement.is_steady
+    assert trial.cost_s["warmup.app"] <= 0.75 * PLAN.warmup_cap_s + 12
+
+
+def test_the_user_stops_short_loads_at_once(tmp_path: Path, clock: Clock) -> None:
+    java = Java("app", clock, 60.0)
+    found = Compiling([Tier(name="app", target=java)], now=clock, sleep=clock.sleep)
+    workload = FakeRatedWorkload(java.speed, on_second=clock.load)
+    result = load.warm_up_load(
+        workload, java.endpoint(), PLAN, found, seed=1, room_s=60, n_calm=3, is_interrupted=lambda: clock.now_s >= 5
+    )
+    assert result.end is load.End.INTERRUPTED
+    assert clock.now_s <= 7
+
+
+def test_what_the_short_loads_have_shown_counts_where_the_run_shows_too_little(clock: Clock) -> None:
+    java = Java("app", clock, 0.0)
+    plan = MeasurePlan(window_s=5, window_max_s=5, warmup_floor_s=0, warmup_cap_s=2)
+    for was_compiled in (True, False):
+        found = Compiling([Tier(name="app", target=java)], now=clock, sleep=clock.sleep)
+        workload = FakeRatedWorkload(java.speed, on_second=clock.load)
+        result = load.measure_load(workload, java.endpoint(), plan, seed=1, compiling=found, was_compiled=was_compiled)
+        assert result.is_compiled is was_compiled
 
 
 def test_only_its_own_restart_makes_it_compile_again(tmp_path: Path, clock: Clock) -> None:
@@ -264,7 +315,7 @@ def test_short_loads_without_all_users_do_not_show_that_all_is_compiled(clock: C
     endpoint, found = java.endpoint(), Compiling([Tier(name="app", target=java)], now=clock, sleep=clock.sleep)
     for workload, is_compiled in ((FakeRatedWorkload, True), (Arriving, False)):
         load_of_all = workload(java.speed, on_second=clock.load)
-        result = load.warm_up_load(load_of_all, endpoint, PLAN, found, seed=1, n_calm=3)
+        result = load.warm_up_load(load_of_all, endpoint, PLAN, found, seed=1, room_s=60, n_calm=3)
         assert result.is_compiled is is_compiled
         assert result.measurement is None
 
@@ -282,17 +333,18 @@ def test_time_of_threads_by_their_names() -> None:
 def test_what_a_thread_that_has_ended_used_still_counts(tmp_path: Path) -> None:
     """Java ends a compiler's thread that had nothing to do for a while: the others' work would count for less."""
 
-    def used(pid: int, **ticks: int) -> float | None:
+    def used(pid: int, began: int = 1, **ticks: int) -> float | None:
         for old in tmp_path.glob(f"proc/{pid}/task/*/stat"):
             old.unlink()
         for thread, each in ticks.items():
             stat = tmp_path / f"proc/{pid}/task/{thread[1:]}/stat"
             stat.parent.mkdir(parents=True, exist_ok=True)
-            stat.write_text(f"{thread[1:]} (C2 CompilerThre) {'0 ' * 11}{each} 0 0\n")
+            stat.write_text(f"{thread[1:]} (C2 CompilerThre) {'0 ' * 11}{each} 0 {'0 ' * 6}{began}\n")
         return clock.seconds(pid)
 
     clock, tick_s = ThreadClock(["C2"], tmp_path), 1 / os.sysconf("SC_CLK_TCK")
     assert used(7, t1=300, t2=200) == pytest.approx(500 * tick_s)
     assert used(7, t1=310) == pytest.approx(510 * tick_s)
     assert used(7, t1=310, t3=5) == pytest.approx(515 * tick_s)
+    assert used(7, began=9, t1=2, t3=5) == pytest.approx(522 * tick_s), "new threads with the numbers of old ones"
     assert used(8, t4=40) == pytest.approx(40 * tick_s), "another process"

@@ -126,7 +126,8 @@ class ThreadClock:
         self._names = tuple(names)
         self._root = root
         self._pid: int | None = None
-        self._ticks: dict[str, int] = {}
+        self._ticks: dict[tuple[str, str], int] = {}
+        """(thread, when it began) -> what it has used."""
 
     def seconds(self, pid: int) -> float | None:
         """So far; None when the process is gone, or may not be seen."""
@@ -138,7 +139,8 @@ class ThreadClock:
                 head, _, rest = _text(Path(entry.path) / "stat").rpartition(")")
                 n_seen += bool(rest)
                 if head.partition("(")[2].startswith(self._names):
-                    self._ticks[entry.name] = sum(map(int, rest.split()[11:13]))
+                    words = rest.split()
+                    self._ticks[entry.name, words[19]] = sum(map(int, words[11:13]))
         return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK") if n_seen else None
 
 

@@ -113,7 +113,8 @@ class CompilingTarget(Protocol):
     """A target that compiles what it runs often, in threads of its own, as Java does.
 
     * `compiles`: whether it does at all.
-    * `compile_s()`: CPU seconds that these threads have used; None where they cannot be seen. Cheap enough for twice a second.
+    * `compile_s()`: CPU seconds that these threads have used; None where they cannot be seen. Cheap: it is asked four
+      times a second.
     """
 
     @property

@@ -39,7 +39,7 @@ def channel_paths(
         UsageError: a channel has no path, there is no such channel, the file may not be changed, or a disk's name is a path.
     """
     if own is not None:
-        return {channel: Path(settings.folder) / path for channel, path in own.paths.items()}
+        return {channel: Path(settings.folder) / own.paths[channel] for channel in catalog.channel}
     for channel in settings.files:
         if channel not in catalog.channel:
             raise UsageError(

@@ -125,7 +125,8 @@ class Files(Undo):
 
     def live_now(self, states: Mapping[str, KnobState]) -> frozenset[str]:
         """The knobs that can be set in the program as it runs now."""
-        return frozenset(name for name in self._live.knobs if not self._live.watcher(name, states))
+        values = {name: state.running for name, state in states.items()}
+        return frozenset(name for name in self._live.knobs if not self._live.watcher(name, values))
 
     def in_file(self, name: str) -> Value:
         """The value that the file of a knob gives it now, which may be that of another knob there, or the default."""

@@ -154,11 +154,14 @@ class Undo:
     def _waiting(self, snapshot: Snapshot, own: Own) -> frozenset[str]:
         """Our knobs that only a restart changes, when the program may be using ours.
 
-        A process that ran already when we came has never read them; one that began after its files were put back has not
-        either.
+        A process that ran already when we came has never read them, unless it watches the file; one that began after its files
+        were put back has not either.
         """
         late, lifecycle = frozenset(own.late) & self._places.keys(), self._lifecycle
-        if not late or not lifecycle.is_up() or lifecycle.instance == snapshot.picture.get("instance", ""):
+        if not late or not lifecycle.is_up():
+            return frozenset()
+        is_the_same = lifecycle.instance == snapshot.picture.get("instance", "")
+        if is_the_same and not any(self._live.watcher(name, snapshot.values) for name in late):
             return frozenset()
         paths: list[Path] = [self._places[name].channel.path for name in late]
         return frozenset() if lifecycle.began_after(paths) else late

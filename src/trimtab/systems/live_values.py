@@ -40,7 +40,7 @@ class LiveValues:
 
     def __init__(self, catalog: Catalog, reach: AlwaysThere) -> None:
         self._changes = {name: knob.live for name, knob in catalog.knob.items() if knob.live}
-        self._watchers = {name: catalog.channel[catalog.channel_of(name)].watched_if for name in self._changes}
+        self._watchers = {name: catalog.channel[catalog.channel_of(name)].watched_if for name in catalog.knob}
         self._reach = reach
         self._can_attach: bool | None = None
         self._why_not = ""
@@ -67,10 +67,10 @@ class LiveValues:
                 self._can_attach, self._why_not = False, error.message
         return self._reach.runs and self._can_attach is not False
 
-    def watcher(self, name: str, states: Mapping[str, KnobState]) -> str:
-        """The knob because of which the running program watches the file of `name`; "" if it does not."""
+    def watcher(self, name: str, values: Mapping[str, Value]) -> str:
+        """The knob because of which a program with these values in use watches the file of `name`; "" if it does not."""
         watcher = self._watchers.get(name, "")
-        return watcher if watcher in states and states[watcher].running is True else ""
+        return watcher if values.get(watcher) is True else ""
 
     def doctor_lines(self, states: Mapping[str, KnobState]) -> Sequence[tuple[str, bool, str]]:
         """For doctor: how many change live, or why none does; nothing where the catalogue has none, or nothing runs."""
@@ -78,20 +78,21 @@ class LiveValues:
             return ()
         if not self.can_attach:
             return (("live", True, f"every change takes a restart: {self._why_not}"),)
-        watchers = [watcher for name in self._changes if (watcher := self.watcher(name, states))]
+        values = _running(states)
+        watchers = [watcher for name in self._changes if (watcher := self.watcher(name, values))]
         count = counted(len(self._changes) - len(watchers), "setting")
         more = f", {len(watchers)} more with {watchers[0]}={states[watchers[0]].knob.format(False)}" if watchers else ""
         return (("live", True, f"{count} may change while the program runs{more}"),)
 
     def why_not(self, name: str, no_restart: str, states: Mapping[str, KnobState]) -> str:
         """`no_restart`, why a knob cannot be changed by a restart, with why it cannot be changed live where it might be."""
-        if no_restart and (watcher := self.watcher(name, states)):
+        if no_restart and name in self._changes and (watcher := self.watcher(name, _running(states))):
             return f"{no_restart}, as long as the program watches its file ({watcher})"
         return f"{no_restart}; {self._why_not}" if self._why_not and name in self._changes else no_restart
 
     def fitting(self, knob: Knob, states: Mapping[str, KnobState]) -> Knob:
         """The knob, which takes no restart where it can be set live; `states` are those of the channels further up."""
-        is_live = knob.name in self.knobs and not self.watcher(knob.name, states)
+        is_live = knob.name in self.knobs and not self.watcher(knob.name, _running(states))
         return replace(knob, restart=RestartClass.RELOAD) if is_live else knob
 
     def set(self, values: Mapping[str, Value]) -> None:
@@ -166,3 +167,7 @@ class LiveValues:
         fresh.chmod(0o755)
         (fresh / f"{_CLASS}.class").chmod(0o644)
         return fresh
+
+
+def _running(states: Mapping[str, KnobState]) -> Mapping[str, Value]:
+    return {name: state.running for name, state in states.items()}

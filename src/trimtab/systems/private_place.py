@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from trimtab.errors import TargetError
-from trimtab.host import FileCopy, LocalHost
+from trimtab.host import FileCopy, LocalHost, read_limits
 from trimtab.systems.account import Account
 from trimtab.systems.embedded_table import EmbeddedTable
 from trimtab.systems.placeholder import filled
@@ -87,7 +87,6 @@ class PrivatePlace:
             "root": self._root,
             "program": sys.executable if self._table.module else f"{self._root}/{self._table.program.lstrip('/')}",
             "machine": platform.machine(),
-            "compilers": str(_compilers()),
             **self._programs,
             **({"port": str(port)} if port is not None else {}),
             **self._more_ports(),
@@ -103,7 +102,7 @@ class PrivatePlace:
 
     def make(self, account: Account) -> None:
         """Makes the folder for a user, and finds a port. Configuration that is there already stays, but for files that are made
-        with other `names` than the last time.
+        with other `names`, or for another number of cores, than the last time.
 
         Raises:
             TargetError: it cannot be made, or the port that it must have is taken.
@@ -111,12 +110,13 @@ class PrivatePlace:
         self.names()
         make_server_folders(self.folder, [self.folder / name for name in self._table.folders], account)
         self._find_port()
-        texts = {name: filled(text, self._more) for name, text in self._table.first_files.items()}
+        more = {**self._more, "compilers": str(_compilers())}
+        texts = {name: filled(text, more) for name, text in self._table.first_files.items()}
         wanted = {_WAY: self._way(), **{name: _digest(text) for name, text in texts.items()}}
         made = self._made()
         fresh = {name: text for name, text in texts.items() if made.get(name) != wanted[name]}
         for name, text in {**fresh, **self._table.files}.items():
-            self._write(name, filled(filled(text, self._more), self.names()))
+            self._write(name, filled(filled(text, more), self.names()))
         if made != wanted:
             self._write(_MADE, json.dumps(wanted))
 
@@ -156,7 +156,7 @@ class PrivatePlace:
 
 def _compilers() -> int:
     """Threads for a Java that is to compile on all cores; of two cores it uses one for the code that runs most."""
-    return len(os.sched_getaffinity(0)) + 1
+    return read_limits().cores + 1
 
 
 def _digest(text: str) -> str:

@@ -181,7 +181,7 @@ class System(Catalogued[S, R]):
         files, values, more = self._channel.saved(can_restart=can_restart)
         reach = {**self._reach.describe(), "settings": self.settings.public(), **more}
         found = Snapshot(target=self.name, kind=self.kind, reach=reach, files=files, values=values)
-        self._base = replace(found, picture=self._sentry.begin())
+        self._base, self._known = replace(found, picture=self._sentry.begin()), {}
         return self._base
 
     def announce(self, config: Config) -> Own:

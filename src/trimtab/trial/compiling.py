@@ -56,13 +56,18 @@ class Compiling:
         """A load begins: what was seen before says nothing of it."""
         self._seen.clear()
 
+    @property
+    def has_seen_enough(self) -> bool:
+        """Whether `is_busy` knows, or only assumes."""
+        return bool(self._seen) and self._seen[-1][0] - self._seen[0][0] >= _LEAST_S
+
     def is_busy(self) -> bool:
         """Whether the last seconds of the load were compiled in; asked once a second. True while too little was seen."""
         self._seen.append((self._now(), self.total_s()))
         while len(self._seen) > 1 and self._seen[-1][0] - self._seen[1][0] >= _SPAN_S:
             self._seen.popleft()
         seconds = self._seen[-1][0] - self._seen[0][0]
-        return seconds < _LEAST_S or self._seen[-1][1] - self._seen[0][1] > _BUSY * seconds
+        return not self.has_seen_enough or self._seen[-1][1] - self._seen[0][1] > _BUSY * seconds
 
     def pause(self, most_s: float, is_interrupted: Callable[[], bool] = lambda: False) -> None:
         """Waits until nothing is left to compile, `most_s` at most."""

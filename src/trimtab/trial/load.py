@@ -42,7 +42,7 @@ _BOUT_S = 1
 """Seconds of a short load: a method is compiled after thousands of calls."""
 
 _BOUTS_SHARE = 0.75
-"""Of the longest warm-up, what short loads and their pauses may take."""
+"""Of the longest warm-up, what all short loads of a trial and their pauses may take."""
 
 _WARM_SHARE = 0.15
 """Of a run on a target that is warm already, the most that its warm-up takes."""
@@ -79,6 +79,11 @@ class MeasurePlan:
     def after(self, seconds: float) -> MeasurePlan:
         """For a run before which others have warmed up for so many seconds: what is left of the longest warm-up."""
         return replace(self, warmup_cap_s=max(self.warmup_floor_s, self.warmup_cap_s - seconds))
+
+    @property
+    def short_loads_s(self) -> float:
+        """The longest that short loads may take before one run."""
+        return _BOUTS_SHARE * self.warmup_cap_s
 
     @property
     def longest_s(self) -> float:
@@ -152,6 +157,7 @@ class _Window:
     started: int | None = None
     is_open: bool = False
     compiling: Compiling | None = None
+    was_compiled: bool = False
     is_compiled: bool = True
     held_s: int = 0
     """Seconds after which the rule began to look: the target compiled before."""
@@ -194,8 +200,9 @@ class _Window:
         """Whether the target still compiles and there is time to wait: the rule then begins anew."""
         if self.compiling is None:
             return False
-        self.is_compiled = not self.compiling.is_busy()
-        if self.is_compiled or len(self.frames) >= self.plan.warmup_cap_s:
+        is_busy = self.compiling.is_busy()
+        self.is_compiled = not is_busy if self.compiling.has_seen_enough else self.was_compiled
+        if not is_busy or len(self.frames) >= self.plan.warmup_cap_s:
             return False
         self.held_s = len(self.frames)
         self.steady, self.slow = _detector(self.plan, self.held_s), _detector(self.plan, self.held_s)
@@ -226,6 +233,7 @@ def measure_load(
     is_interrupted: Callable[[], bool] = lambda: False,
     on_frame: Callable[[Frame], None] = lambda frame: None,
     compiling: Compiling | None = None,
+    was_compiled: bool = False,
 ) -> LoadResult:
     """Runs `workload` once and measures it.
 
@@ -240,6 +248,7 @@ def measure_load(
         on_frame: told every second.
         compiling: tiers that may still have to compile what the load runs; None: there are none. The window begins when nothing
             more is compiled, or with the end of the longest warm-up.
+        was_compiled: what counts if that comes before enough was seen.
 
     Raises:
         LoadError: the load cannot be started, or its engine sends no seconds, or nonsense.
@@ -248,7 +257,7 @@ def measure_load(
     with watch:
         run = workload.start(endpoint, seed=seed, duration_s=plan.longest_s + 2.0)
         try:
-            window = _Window(plan, _detector(plan), _detector(plan), compiling=compiling)
+            window = _Window(plan, _detector(plan), _detector(plan), compiling=compiling, was_compiled=was_compiled)
             end, breach = _follow(run, window, early_stop, watch, is_interrupted, on_frame)
         finally:
             log = run.stop()
@@ -274,14 +283,15 @@ def warm_up_load(
     compiling: Compiling,
     *,
     seed: int,
+    room_s: float,
     n_calm: int,
     watch: Watch | None = None,
     is_interrupted: Callable[[], bool] = lambda: False,
 ) -> LoadResult:
     """Short loads, and after each a pause in which the target compiles, until there is little left to compile.
 
-    They take three quarters of the longest warm-up of `plan` at most. The arguments are those of `measure_load`; each load has a
-    seed of its own. They end when little was compiled in `n_calm` of them in a row.
+    They take `room_s` at most. The other arguments are those of `measure_load`; each load has a seed of its own. They end when
+    little was compiled in `n_calm` of them in a row.
 
     Returns:
         A result without a measurement; `warmup_s` has the pauses in it, and is 0 where there was no time for a load.
@@ -290,7 +300,7 @@ def warm_up_load(
     Raises:
         LoadError: as `measure_load`.
     """
-    begun, room_s, number, n_found = time.monotonic(), _BOUTS_SHARE * plan.warmup_cap_s, 0, 0
+    begun, number, n_found = time.monotonic(), 0, 0
     seconds, classes = 0.0, Counter[str]()
     errors: tuple[str, ...] = ()
     end, breach = End.COMPLETE, None
@@ -306,6 +316,7 @@ def warm_up_load(
             errors += tuple(text for text in log.errors if text not in errors)
             classes.update(log.error_classes if isinstance(log, SecondLog) else {})
             compiling.pause(room_s - (time.monotonic() - begun), is_interrupted)
+            end = End.INTERRUPTED if end is End.COMPLETE and is_interrupted() else end
             n_found = n_found + 1 if compiling.has_done_little(before_s) else 0
             seconds = time.monotonic() - begun
     is_compiled = n_found == n_calm and not (isinstance(workload, ArrivingWorkload) and workload.arrivals_s)

@@ -32,7 +32,7 @@ __all__ = ["LoadOrder", "Runs"]
 _N_CALM = 3
 """Short loads in a row with little to compile: a method that is called now and then becomes hot later."""
 
-_MOST_PHASES = 4
+_MOST_SERIES = 4
 """Series of short loads, each on fresh data."""
 
 _SEEDS = 1000
@@ -128,27 +128,28 @@ class Runs:
         if compiling is None or not isinstance(workload, RatedWorkload | ThreadedWorkload):
             return None
         self._listener.step("warm-up")
-        whole = None
-        for number in range(_MOST_PHASES):
+        whole, room_s = None, order.plan.short_loads_s
+        for number in range(_MOST_SERIES):
             before_s = compiling.total_s()
-            result = self._short_loads(workload, order, compiling, number, 0.0 if whole is None else whole.warmup_s)
+            result = self._short_loads(workload, order, compiling, number, room_s)
             if not result.warmup_s:
                 break
-            whole = result if whole is None else _joined(whole, result)
+            whole, room_s = result if whole is None else _joined(whole, result), room_s - result.warmup_s
             if result.end is not End.COMPLETE or not self._reset(workload, costs):
                 break
             if not result.is_compiled or (number and compiling.has_done_little(before_s)):
                 break
+            compiling.pause(room_s, self._is_over)  # what the data themselves made it compile says nothing of the load
         return whole
 
     def _short_loads(
-        self, workload: Workload, order: LoadOrder, compiling: Compiling, number: int, taken_s: float
+        self, workload: Workload, order: LoadOrder, compiling: Compiling, number: int, room_s: float
     ) -> LoadResult:
         """One series of them; the second and later ones show at once whether fresh data has made more to compile."""
-        plan = order.plan.after(taken_s)
+        plan = order.plan
         watch = self._guarding.watch(self._stack, is_baseline=order.is_baseline, max_error_rate=plan.max_error_rate)
         return warm_up_load(
-            workload, self._stack.endpoint(), plan, compiling, seed=order.seed + number * _SEEDS,
+            workload, self._stack.endpoint(), plan, compiling, seed=order.seed + number * _SEEDS, room_s=room_s,
             n_calm=1 if number else _N_CALM, watch=watch, is_interrupted=self._is_over,
         )  # fmt: skip
 
@@ -166,6 +167,7 @@ class Runs:
             is_interrupted=self._is_over,
             on_frame=self._listener.second,
             compiling=self.warmth.compiling(workload),
+            was_compiled=first is not None and first.is_compiled,
         )
         return result if first is None else _joined(first, result)
 
