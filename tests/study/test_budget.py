@@ -59,6 +59,25 @@ def test_the_search_goes_on_while_nothing_beats_the_baseline(fake: FakeStudy) ->
     assert len(trials) * _COST_S > 210 - 6 * _COST_S - _COST_S
 
 
+def test_the_time_of_a_proof_is_searched_in_when_the_best_did_not_stand_up_to_a_repeat(fake: FakeStudy) -> None:
+    """Each config has luck once, and is worse than the baseline then."""
+    fake.workload.noise_sd = 0.001
+    found, seen = dict(fake.target.disk.running), Counter[tuple[Any, ...]]()
+
+    def lucky_once(values: Mapping[str, Value]) -> float:
+        seen[key := tuple(sorted(values.items()))] += 1
+        return 1000.0 if dict(values) == found else 1300.0 if seen[key] == 1 else 900.0
+
+    fake.target._speed = lucky_once
+    fake.text = fake.text.replace("12 trials", "300s")
+    record, trials = fake.tune()
+    assert record.verdict.result == "no_improvement"
+    assert len(trials) * _COST_S > 300 - 6 * _COST_S - 3 * _COST_S
+    repeated = [i for i, trial in enumerate(trials) if trial.role is Role.REPEAT]
+    assert any(trial.role is Role.SEARCH for trial in trials[repeated[0] :])
+    assert any("the time kept for its proof" in text for text in fake.listener.phases)
+
+
 def test_the_winner_of_a_short_study_has_only_settings_that_earn_their_place(fake: FakeStudy) -> None:
     verdict, _ = _tuned(fake, "360s")
     assert verdict.result == "better"

@@ -26,13 +26,20 @@ from trimtab.units import counted, format_figure, format_percent
 
 __all__ = [
     "REFINE_RUNS",
+    "TIME_USED",
     "early_stop",
     "expected_trials",
     "explore",
     "finish_reserve_s",
+    "fresh_losses",
+    "fresh_mean",
+    "may_search_on",
     "mean_loss",
     "proof_reserve_s",
 ]
+
+TIME_USED = "the budget of"
+"""How the reason begins when a search has ended because of its time."""
 
 _STOP_MARGIN = 0.10
 """A trial is stopped early when it is surely at least this much worse than the best."""
@@ -115,10 +122,26 @@ def _kept_s(task: Task, scorer: Scorer, budget_s: float) -> float:
     """
     cost = scorer.mean_cost_s
     finish_s = finish_reserve_s(task, budget_s, cost)
-    best = scorer.best_run
-    if best is None or best.loss is None or best.loss >= 0 or best.config == task.baseline:
+    if not _has_leader(task, scorer):
         return min(finish_s, _proof_s(task, cost))
     return finish_s + refine_reserve_s(task, budget_s, cost)
+
+
+def _has_leader(task: Task, scorer: Scorer) -> bool:
+    """Whether a config is better than the baseline, by the runs that did not choose it where there are any."""
+    best = scorer.best_run
+    if best is None or best.loss is None or best.loss >= 0 or best.config == task.baseline:
+        return False
+    if fresh_mean(scorer.trials, best.config) < 0:
+        return True
+    others = {trial.config for trial in scorer.trials if trial.loss is not None and trial.loss < 0} - {task.baseline}
+    return any(fresh_mean(scorer.trials, config) < 0 for config in others)
+
+
+def may_search_on(task: Task, scorer: Scorer) -> bool:
+    """Whether a wall-clock budget has room for another trial, its repeat, and the least proof, though nothing found is better."""
+    cost, budget_s = scorer.mean_cost_s, task.budget.seconds
+    return budget_s is not None and not scorer.enough and scorer.spent_s + 2 * cost + _proof_s(task, cost) <= budget_s
 
 
 def explore(
@@ -242,7 +265,7 @@ def _end_reason(task: Task, scorer: Scorer, searcher: Searcher, progress: _Progr
     elif budget.seconds is not None:
         until = budget.seconds - _kept_s(task, scorer, budget.seconds)
         if n_search and scorer.spent_s + cost > until:
-            return f"the budget of {budget.seconds:g} s is used, except {budget.seconds - until:.0f} s for the proof"
+            return f"{TIME_USED} {budget.seconds:g} s is used, except {budget.seconds - until:.0f} s for the proof"
     if searcher.is_exhausted:
         return "the searcher has tried everything there is"
     if searcher.is_converged:
@@ -282,6 +305,20 @@ def _latency_stop(best: Trial | None) -> EarlyStop | None:
 def n_played(scorer: Scorer) -> int:
     """Trials of plays so far: they count in a budget of trials."""
     return sum(trial.role is Role.PLAY for trial in scorer.trials)
+
+
+def fresh_losses(trials: Sequence[Trial], config: Config) -> list[float]:
+    """Losses of the full measurements of `config` that did not choose it; of its only one when it was not measured again."""
+    losses = [
+        t.loss for t in trials if t.config == config and t.status is Status.OK and t.is_feasible and t.loss is not None
+    ]
+    return losses[1:] or losses
+
+
+def fresh_mean(trials: Sequence[Trial], config: Config) -> float:
+    """Their mean; inf when there is none."""
+    losses = fresh_losses(trials, config)
+    return sum(losses) / len(losses) if losses else float("inf")
 
 
 def mean_loss(trials: Sequence[Trial], config: Config) -> float:

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 
 from trimtab.flow.ablate import ablation_allowance, without_lines
 from trimtab.flow.ask import Ask, Steps
-from trimtab.flow.explore import REFINE_RUNS, early_stop, finish_reserve_s, mean_loss, proof_reserve_s
+from trimtab.flow.explore import (
+    REFINE_RUNS,
+    early_stop,
+    finish_reserve_s,
+    fresh_losses,
+    fresh_mean,
+    mean_loss,
+    proof_reserve_s,
+)
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.flow.weakest import behind_larger, halves, together, weak_and_sure
@@ -94,24 +102,12 @@ def _leader(task: Task, scorer: Scorer, runs: _Runs) -> Steps[Config | None]:
     for config in chosen:
         if not runs.is_empty:
             yield from runs.measure(config, Role.REPEAT)
-    means = {config: _fresh_mean(scorer, config) for config in chosen}
+    means = {config: fresh_mean(scorer.trials, config) for config in chosen}
     best = min(chosen, key=lambda config: means[config], default=None)
     if best is None or means[best] >= 0:
         return None
     tied = [c for c in chosen if means[c] < 0 and means[c] - means[best] <= _TIED * _se(scorer, c, best)]
     return min(tied, key=lambda config: (_n_lines(task, config), means[config]))
-
-
-def _fresh(scorer: Scorer, config: Config) -> list[float]:
-    """Losses of the runs of `config` that did not choose it; of its only run when it was not measured again."""
-    runs = [t for t in scorer.trials if t.config == config and t.status is Status.OK and t.is_feasible]
-    losses = [t.loss for t in runs if t.loss is not None]
-    return losses[1:] or losses
-
-
-def _fresh_mean(scorer: Scorer, config: Config) -> float:
-    losses = _fresh(scorer, config)
-    return sum(losses) / len(losses)
 
 
 def _means(scorer: Scorer, baseline: Config) -> dict[Config, float]:
@@ -140,7 +136,7 @@ def _se(scorer: Scorer, one: Config, other: Config) -> float:
     """Standard error of the difference of two means; 0 for a config and itself."""
     if one == other:
         return 0.0
-    n = [len(_fresh(scorer, config)) for config in (one, other)]
+    n = [len(fresh_losses(scorer.trials, config)) for config in (one, other)]
     return scorer.noise_sd * math.sqrt(1 / n[0] + 1 / n[1])
 
 

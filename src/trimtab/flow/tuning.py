@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from trimtab.flow.ask import Steps, Stopped
 from trimtab.flow.baseline import measure_baseline
-from trimtab.flow.explore import expected_trials, explore, mean_loss
+from trimtab.flow.explore import TIME_USED, expected_trials, explore, may_search_on, mean_loss
 from trimtab.flow.finish import finish
 from trimtab.flow.passes import PassesSearcher
 from trimtab.flow.prune import PruningSearcher
@@ -58,12 +58,28 @@ def _phases(task: Task, scorer: Scorer, outcome: Outcome, settle: Callable[[Scor
     settled = settle(scorer)
     outcome.plays = settled.plays
     yield from settled.plays.run(task, scorer)
-    yield from _searched(task, scorer, outcome, settled)
-    if not task.is_proven:
-        raise Stopped(f"{outcome.stop_reason}; no proof was asked for")
-    winner = yield from refine(task, scorer, settled.plays.plan)
+    winner = None
+    while winner is None:
+        n_before = len(scorer.trials)
+        yield from _searched(task, scorer, outcome, settled)
+        if not task.is_proven:
+            raise Stopped(f"{outcome.stop_reason}; no proof was asked for")
+        winner = yield from refine(task, scorer, settled.plays.plan)
+        if winner is None and (len(scorer.trials) == n_before or not _goes_on(task, scorer, outcome, settled)):
+            break
     if winner is not None:
         yield from finish(task, scorer, outcome, winner)
+
+
+def _goes_on(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled) -> bool:
+    """Whether the search goes on in the time that was kept for the proof of a config which did not stand up to a repeat."""
+    is_plain = settled.prune is None and settled.passes is None
+    is_early = is_plain and outcome.stop_reason.startswith(TIME_USED) and may_search_on(task, scorer)
+    if is_early:
+        scorer.say(
+            "nothing was better than your config when it was measured again: the time kept for its proof is searched in"
+        )
+    return is_early
 
 
 def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled) -> Steps[None]:
