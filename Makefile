@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml $(shell find crates -path '*/src/*' -name '*.rs' 2>/dev/null))
 
-.PHONY: asserting demo demo-stack check check-stages code compiled rust test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-fernando bench-kanellis bench-zhou2013 bench-karcher bench-engine-overhead bench-engine-instructions bench-sections bench-cgptuner bench-live
+.PHONY: asserting demo demo-stack check check-stages code compiled rust test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-fernando bench-kanellis bench-restart bench-zhou2013 bench-karcher bench-engine-overhead bench-engine-instructions bench-sections bench-cgptuner bench-live
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
@@ -188,6 +188,10 @@ bench-fernando: $(STAMP)
 # In pieces: BENCH="--system cassandra --workload A"; it goes on where it was stopped.
 bench-kanellis: $(STAMP)
 	$(BIN)/python benchmarks/kanellis/run.py $(BENCH)
+
+# What a restart of Cassandra and of Tomcat costs a trial, and a live change: a quarter of an hour, alone on the machine.
+bench-restart: $(STAMP)
+	$(BIN)/python benchmarks/restart/run.py $(BENCH)
 
 bench-zhou2013: $(STAMP)
 	$(BIN)/python benchmarks/zhou2013/run.py $(BENCH)
