@@ -2,7 +2,7 @@
 
     python benchmarks/restart/run.py [--case cassandra] [--case tomcat] [--rounds 3] [--runs 3]
 
-Each round restarts the server by a setting that the load does not feel (`CICompilerCount`, one thread more in every other round)
+Each round restarts the server by a setting that does not affect the load (`CICompilerCount`, one thread more in every other one)
 and runs the load several times in a row; the last run changes a setting live. "First over last" is the throughput of the first
 run over that of the last one without a change: 1 when a config that needs a restart is measured as fairly as one that does not.
 Run it alone on the machine: a quarter of an hour for both. Results go to results.json, with what was measured before of the

@@ -25,6 +25,7 @@ PAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "live": {"measurements/search.md": ("all",)},
     "load": {"measurements/load-speed.md": ("select", "drivers", "ycsb", "open", "memory", "pages", "browsers", "cassandra",
                                             "wiredtiger", "mongodb")},
+    "restart": {"measurements/restarts.md": ("cassandra", "tomcat")},
     "sections": {"measurements/speed.md": ("calls",)},
     "search": {"measurements/search.md": ("replay", "surfaces (auto)", "surfaces (others)", "rugged", "context", "ask")},
 }  # fmt: skip
