@@ -155,6 +155,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=HERE / "results.json")
     parser.add_argument("--state", type=Path, default=Path(".trimtab") / "restart", help="journal")
     options = parser.parse_args(words)
+    if min(options.rounds, options.runs) < 1:
+        parser.error(f"rounds={options.rounds} and runs={options.runs} must be 1 or more")
     rows: dict[str, Any] = {
         name: {**row, "made": stamp.former(options.results)["made"][name]}
         for name, row in stamp.former(options.results).get("rows", {}).items()

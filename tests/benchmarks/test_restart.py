@@ -57,3 +57,13 @@ def test_each_case_is_an_example_with_the_setting_that_restarts(run: Any, name: 
     assert "CICompilerCount" in file.target[case.tier]["knobs"]
     assert file.measure.window == file.measure.window_max
     assert file.measure.warmup_cap == "3min"
+
+
+@pytest.mark.parametrize("words", [["--rounds", "0"], ["--runs", "-1"], ["--case", "oracle"]])
+def test_what_cannot_be_run_is_refused_before_a_server_starts(
+    run: Any, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run.main(words)
+    assert ended.value.code == 2
+    assert words[0].strip("-") in capsys.readouterr().err

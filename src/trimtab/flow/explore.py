@@ -309,21 +309,25 @@ def n_played(scorer: Scorer) -> int:
 
 def fresh_losses(trials: Sequence[Trial], config: Config) -> list[float]:
     """Losses of the full measurements of `config` that did not choose it; of its only one when it was not measured again."""
-    losses = [
-        t.loss for t in trials if t.config == config and t.status is Status.OK and t.is_feasible and t.loss is not None
-    ]
+    losses = _losses(trials, config)
     return losses[1:] or losses
 
 
 def fresh_mean(trials: Sequence[Trial], config: Config) -> float:
     """Their mean; inf when there is none."""
-    losses = fresh_losses(trials, config)
-    return sum(losses) / len(losses) if losses else float("inf")
+    return _mean(fresh_losses(trials, config))
 
 
 def mean_loss(trials: Sequence[Trial], config: Config) -> float:
     """Mean loss over all full measurements of `config`; inf when there is none."""
-    losses = [
+    return _mean(_losses(trials, config))
+
+
+def _losses(trials: Sequence[Trial], config: Config) -> list[float]:
+    return [
         t.loss for t in trials if t.config == config and t.status is Status.OK and t.is_feasible and t.loss is not None
     ]
+
+
+def _mean(losses: Sequence[float]) -> float:
     return sum(losses) / len(losses) if losses else math.inf
