@@ -80,7 +80,7 @@ def searching(task: Task, settled: Callable[[Scorer], Settled]) -> Flow:
         if start.warm is not None:
             scorer.say(start.warm.describe())
         searcher = start_searcher(task, task.budget.trials, start, log)
-        return (yield from explore(task, scorer, searcher, log, None))
+        return (yield from explore(task, scorer, searcher, log, None)).reason
 
     return _unproven(task, steps)
 

@@ -104,6 +104,54 @@ def test_settings_of_a_play_go_back_together(seed: int) -> None:
     assert all(config["random_cost"] == config["scan_cost"] for config in machine.thinning)
 
 
+def led(noise_sd: float, fast: float) -> tuple[Config, list[Config]]:
+    """What is proven of a small config and one of nine lines that is `fast` as fast (log) on a machine said to be so noisy, and
+    which configs were measured again; nothing is thinned."""
+    names = [*CORE, *PLAY, *EXTRA]
+    space = Space([Knob(name=name, kind=KnobKind.REAL, low=0.0, high=1.0, default=0.0) for name in names])
+    baseline, machine = space.default(), Machine(0)
+    machine.noise_sd = noise_sd
+    task: Any = SimpleNamespace(
+        space=space, baseline=baseline, budget=Budget(seconds=60 * COST_S), proof=ProofOptions(ablate=False),
+        objective=SimpleNamespace(metric="throughput"), search=SimpleNamespace(baseline_every=6),
+    )  # fmt: skip
+    small, large = baseline.replace({"workers": 1.0}), baseline.replace(dict.fromkeys(names, 1.0))
+    truth = {baseline: 0.0, small: -0.5, large: -fast}
+    measured: list[Config] = []
+
+    def measure(config: Config, role: Role) -> Any:
+        trial = Machine.measure(machine, config, role)
+        trial.loss = truth[config]
+        measured.append(config)
+        return trial
+
+    machine.measure = measure  # type: ignore[method-assign]
+    for config in (baseline, small, large):
+        measure(config, Role.SEARCH)
+    measured.clear()
+    scorer: Any = machine
+    return machine.run(refine(task, scorer)), measured
+
+
+def test_where_noise_alone_ties_them_the_runs_that_are_left_tell_the_better_from_the_simpler() -> None:
+    winner, measured = led(noise_sd=0.14, fast=0.75)
+    assert len(winner.difference(Config(dict.fromkeys(winner, 0.0)))) == 9
+    assert 2 < len(measured) <= 6
+    assert abs(2 * sum(config == winner for config in measured) - len(measured)) <= 1, "in turns"
+
+
+def test_what_is_not_worth_its_lines_is_not_measured_again_for_it() -> None:
+    winner, measured = led(noise_sd=0.17, fast=0.53)
+    assert [name for name in winner if winner[name]] == ["workers"]
+    assert len(measured) == 2
+
+
+def test_what_noise_still_ties_after_all_runs_is_the_simpler_one() -> None:
+    winner, measured = led(noise_sd=0.5, fast=0.75)
+    assert [name for name in winner if winner[name]] == ["workers"]
+    assert len(measured) == 6
+
+
 def test_a_group_takes_along_what_belongs_to_it_and_is_parted_beside_it() -> None:
     assert together(["a", "random_cost"], [PLAY]) == ["a", "random_cost", "scan_cost"]
     assert halves(["a", "random_cost", "b", "scan_cost"], [PLAY]) == (["a", "random_cost", "scan_cost"], ["b"])

@@ -140,7 +140,7 @@ def _searched(scorer: Scorer) -> Steps[str]:
     """The search of a study, without what comes before and after it; why it ended."""
     task = scorer.task
     yield Ask(config=task.baseline, role=Role.BASELINE)
-    return (yield from explore(task, scorer, start_searcher(task, 2)))
+    return (yield from explore(task, scorer, start_searcher(task, 2))).reason
 
 
 def _with_file(stage: Stage, path: Path) -> Stage:

@@ -26,7 +26,7 @@ from trimtab.units import counted, format_figure, format_percent
 
 __all__ = [
     "REFINE_RUNS",
-    "TIME_USED",
+    "Ended",
     "early_stop",
     "expected_trials",
     "explore",
@@ -37,9 +37,6 @@ __all__ = [
     "mean_loss",
     "proof_reserve_s",
 ]
-
-TIME_USED = "the budget of"
-"""How the reason begins when a search has ended because of its time."""
 
 _STOP_MARGIN = 0.10
 """A trial is stopped early when it is surely at least this much worse than the best."""
@@ -64,6 +61,19 @@ _FEW_LINES = 3
 REFINE_RUNS = 6
 _REFINE_SHARE = 0.15
 """Runs after the search in which its leaders are measured again and thinned, and their share of the search's time, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a search phase.
+
+    Attributes:
+        reason: in words; "" while it goes on.
+        is_time_used: its part of a wall-clock budget is used; what is left is kept for the proof.
+    """
+
+    reason: str = ""
+    is_time_used: bool = False
 
 
 @dataclass(slots=True)
@@ -150,19 +160,19 @@ def explore(
     searcher: Searcher,
     log: WarmLog | None = None,
     renewed: Callable[[], Searcher] | None = None,
-) -> Steps[str]:
-    """Runs the search phase; returns why it ended, in words. What `log` notes is said as well.
+) -> Steps[Ended]:
+    """Runs the search phase; returns why it ended. What `log` notes is said as well.
 
     Several trials may be under way: a searcher is asked for the next config before it is told of those. `renewed` makes another
     one like `searcher`, which is told what counts after a trial was taken back; None: `searcher` goes on all the same.
     """
     search = _Search(task, scorer, searcher, log, renewed)
     yield Stream(search.lanes())
-    return search.reason
+    return search.ended
 
 
 class _Search:
-    """The search phase under way; `reason` says why it has ended."""
+    """The search phase under way; `ended` says why it is not any more."""
 
     def __init__(
         self,
@@ -172,7 +182,7 @@ class _Search:
         log: WarmLog | None,
         renewed: Callable[[], Searcher] | None,
     ) -> None:
-        self.reason = ""
+        self.ended = Ended()
         self._task, self._scorer, self._log, self._renewed = task, scorer, log, renewed
         self._progress = _Progress()
         self._begin(searcher)
@@ -205,8 +215,8 @@ class _Search:
         n_search = n_first
         while True:
             self._catch_up()
-            self.reason = _end_reason(task, self._scorer, self._steady, self._progress, n_search)
-            if self.reason:
+            self.ended = _ended(task, self._scorer, self._steady, self._progress, n_search)
+            if self.ended.reason:
                 return
             if n_search > n_first and n_search % task.search.baseline_every == 0:
                 yield self._baseline()
@@ -254,18 +264,24 @@ def _role(task: Task, searcher: Searcher, config: Config) -> Role:
     return Role.DESIGN if isinstance(searcher, PruningSearcher) and searcher.is_ranking else Role.SEARCH
 
 
-def _end_reason(task: Task, scorer: Scorer, searcher: Searcher, progress: _Progress, n_search: int) -> str:
-    """Why the search should end now; "" to go on."""
+def _ended(task: Task, scorer: Scorer, searcher: Searcher, progress: _Progress, n_search: int) -> Ended:
+    """Whether and why the search should end now."""
     if scorer.enough:
-        return scorer.enough
+        return Ended(scorer.enough)
     budget, cost = task.budget, scorer.mean_cost_s
     if budget.trials is not None:
         if n_search >= budget.trials:
-            return f"the budget of {budget} is used"
+            return Ended(f"the budget of {budget} is used")
     elif budget.seconds is not None:
         until = budget.seconds - _kept_s(task, scorer, budget.seconds)
         if n_search and scorer.spent_s + cost > until:
-            return f"{TIME_USED} {budget.seconds:g} s is used, except {budget.seconds - until:.0f} s for the proof"
+            kept = f"except {budget.seconds - until:.0f} s for the proof"
+            return Ended(f"the budget of {budget.seconds:g} s is used, {kept}", is_time_used=True)
+    return Ended(_no_more(task, scorer, searcher, progress))
+
+
+def _no_more(task: Task, scorer: Scorer, searcher: Searcher, progress: _Progress) -> str:
+    """Why the search should end within its budget; "" to go on."""
     if searcher.is_exhausted:
         return "the searcher has tried everything there is"
     if searcher.is_converged:

@@ -102,12 +102,29 @@ def _leader(task: Task, scorer: Scorer, runs: _Runs) -> Steps[Config | None]:
     for config in chosen:
         if not runs.is_empty:
             yield from runs.measure(config, Role.REPEAT)
+    while (pair := _best_and_simplest(task, scorer, chosen)) is not None:
+        if runs.is_empty or not _is_in_doubt(task, scorer, *pair):
+            break
+        yield from runs.measure(min(pair, key=lambda config: len(fresh_losses(scorer.trials, config))), Role.REPEAT)
+    return pair[1] if pair is not None else None
+
+
+def _best_and_simplest(task: Task, scorer: Scorer, chosen: Sequence[Config]) -> tuple[Config, Config] | None:
+    """The best of `chosen` by the runs that did not choose it, and that of the fewest settings which noise does not tell from it;
+    None when none is better than the baseline."""
     means = {config: fresh_mean(scorer.trials, config) for config in chosen}
     best = min(chosen, key=lambda config: means[config], default=None)
     if best is None or means[best] >= 0:
         return None
     tied = [c for c in chosen if means[c] < 0 and means[c] - means[best] <= _TIED * _se(scorer, c, best)]
-    return min(tied, key=lambda config: (_n_lines(task, config), means[config]))
+    return best, min(tied, key=lambda config: (_n_lines(task, config), means[config]))
+
+
+def _is_in_doubt(task: Task, scorer: Scorer, best: Config, simplest: Config) -> bool:
+    """Whether the simplest one would give up a gain that is worth its lines, if the difference were none of noise."""
+    lost = fresh_mean(scorer.trials, simplest) - fresh_mean(scorer.trials, best)
+    n_fewer = _n_lines(task, best) - _n_lines(task, simplest)
+    return lost > _allowed(task, task.proof.min_gain, n_fewer)
 
 
 def _means(scorer: Scorer, baseline: Config) -> dict[Config, float]:

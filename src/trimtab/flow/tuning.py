@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from trimtab.flow.ask import Steps, Stopped
 from trimtab.flow.baseline import measure_baseline
-from trimtab.flow.explore import TIME_USED, expected_trials, explore, may_search_on, mean_loss
+from trimtab.flow.explore import Ended, expected_trials, explore, may_search_on, mean_loss
 from trimtab.flow.finish import finish
 from trimtab.flow.passes import PassesSearcher
 from trimtab.flow.prune import PruningSearcher
@@ -61,20 +61,20 @@ def _phases(task: Task, scorer: Scorer, outcome: Outcome, settle: Callable[[Scor
     winner = None
     while winner is None:
         n_before = len(scorer.trials)
-        yield from _searched(task, scorer, outcome, settled)
+        ended = yield from _searched(task, scorer, outcome, settled)
         if not task.is_proven:
             raise Stopped(f"{outcome.stop_reason}; no proof was asked for")
         winner = yield from refine(task, scorer, settled.plays.plan)
-        if winner is None and (len(scorer.trials) == n_before or not _goes_on(task, scorer, outcome, settled)):
+        if winner is None and (len(scorer.trials) == n_before or not _goes_on(task, scorer, ended, settled)):
             break
     if winner is not None:
         yield from finish(task, scorer, outcome, winner)
 
 
-def _goes_on(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled) -> bool:
+def _goes_on(task: Task, scorer: Scorer, ended: Ended, settled: Settled) -> bool:
     """Whether the search goes on in the time that was kept for the proof of a config which did not stand up to a repeat."""
     is_plain = settled.prune is None and settled.passes is None
-    is_early = is_plain and outcome.stop_reason.startswith(TIME_USED) and may_search_on(task, scorer)
+    is_early = is_plain and ended.is_time_used and may_search_on(task, scorer)
     if is_early:
         scorer.say(
             "nothing was better than your config when it was measured again: the time kept for its proof is searched in"
@@ -82,8 +82,8 @@ def _goes_on(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled) -> 
     return is_early
 
 
-def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled) -> Steps[None]:
-    """The search, from what was settled."""
+def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled) -> Steps[Ended]:
+    """The search, from what was settled; why it ended."""
     log, warm = WarmLog(), settled.warm or WarmStart()
     n_expected = expected_trials(task, scorer)
     searcher = start_searcher(task, n_expected, settled, log)
@@ -96,11 +96,13 @@ def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled) ->
     for line in filter(None, (warm.describe(), searcher.describe())):
         scorer.say(line)
     try:
-        outcome.stop_reason = yield from explore(task, scorer, searcher, log, renewed if is_plain else None)
+        ended = yield from explore(task, scorer, searcher, log, renewed if is_plain else None)
+        outcome.stop_reason = ended.reason
     finally:
         outcome.passes = searcher.summary() if isinstance(searcher, PassesSearcher) else None
         outcome.pruned = searcher.summary() if isinstance(searcher, PruningSearcher) else None
         outcome.warm_start = settled.warm.summary(log) if settled.warm is not None else None
+    return ended
 
 
 def _best_config(task: Task, scorer: Scorer) -> Config | None:
