@@ -17,7 +17,7 @@ from trimtab.systems import cql
 from trimtab.trial import own_from_json, own_to_json, snapshot_from_json, snapshot_to_json
 from trimtab.workload.ycsb import YcsbWorkload
 
-__all__ = ["LEVELED", "TableChecks", "inodes", "make_orders", "orders", "shop", "with_option"]
+__all__ = ["LEVELED", "TableChecks", "inodes", "make_orders", "orders", "shop", "with_option", "written"]
 
 RECORDS = 500
 ONE_COPY = "replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"

@@ -25,7 +25,7 @@ from tests.systems.cassandra_node import (
     set_while_it_runs,
     ycsb,
 )
-from tests.systems.cassandra_tables import LEVELED, TableChecks, inodes, make_orders, orders, shop, with_option
+from tests.systems.cassandra_tables import LEVELED, TableChecks, inodes, make_orders, orders, shop, with_option, written
 from trimtab import plugins
 from trimtab.errors import ApplyError, InternalError, LoadError, TargetError
 from trimtab.records import Context, Endpoint, Fault
@@ -37,6 +37,7 @@ from trimtab.systems.jars import Jar, jar_list, pom_of, verify
 from trimtab.testing.target_suite import Subject, TargetSuite
 from trimtab.workload.engine_run import access_of, driver_of
 from trimtab.workload.server import ServerError, server_of, store_of
+from trimtab.workload.server.cassandra import CassandraServer
 
 __all__ = ["orders"]
 
@@ -156,6 +157,34 @@ class TestNode(TableChecks, CqlChecks):
                 session.execute("TRUNCATE usertable")
             with store_of(there).connect(database.data) as session:
                 assert session.execute("SELECT count(*) FROM usertable") == n_rows
+        workload.clean_up(there)
+
+    def test_a_kill_before_the_node_takes_linked_files_leaves_none_behind(
+        self, node: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(node, "settings", node.settings.model_copy(update={"knobs": ("threads", "heap")}))
+        there, workload = node.endpoint(), ycsb("A", records=RECORDS + 3)
+        workload.prepare(there, quiet)
+        database = workload.database
+
+        def killed(self: CassandraServer, key: str, names: dict[str, str]) -> bool:
+            if key == "copies.load":
+                raise KeyboardInterrupt
+            return called(self, key, names)
+
+        called = CassandraServer._called
+        with monkeypatch.context() as patch:
+            patch.setattr(CassandraServer, "_called", killed)
+            with pytest.raises(KeyboardInterrupt):
+                workload.reset(there, quiet)
+        unused = {path.parent for path in written(node, database.name)}
+        assert unused
+        workload.reset(there, quiet)
+        with store_of(there).connect(database.name) as session:
+            assert session.execute("SELECT count(*) FROM usertable") == [(str(RECORDS + 3),)]
+        folders = {path.parent for path in written(node, database.name)}
+        assert len(folders) == 1
+        assert not folders & unused
         workload.clean_up(there)
 
     @pytest.mark.parametrize("letter", list("ABCDEF") if IS_FULL else ["E", "F"])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from trimtab.errors import AnswerError, InternalError, LoadError, TargetError
 from trimtab.host import FileLock, LocalHost
 from trimtab.workload.server.base import MARKER_TABLE, Reason, ServerError, Session, Store
-from trimtab.workload.server.sstables import linked_files, remove_files
+from trimtab.workload.server.sstables import keep_files, linked_files, remove_unused
 
 if TYPE_CHECKING:
     from trimtab._native import Cql, CqlConsole
@@ -236,13 +236,14 @@ class CassandraServer(Store):
         """Table by table: the files of one of ours are linked where the endpoint says how; otherwise each row is written."""
         self._note = ""
         if "copies.load" in self.endpoint.options and MARKER_TABLE in self._tables(session, source):
+            # Of a copy that was interrupted: the node knew nothing of its files when it dropped the tables.
+            folder = Path(self.data_directory(session) or "/nonexistent") / copy
+            remove_unused(folder)
             if self._is_calm(session, source) and self._cloned(session, source, copy, are_linked=True):
                 return
             self._note = f"the files of {source} could not be linked for {copy}: its rows were written one by one"
-            folders = [self._folder(session, copy, table) for table in self._tables(session, copy)]
             self.drop(session, copy)
-            for folder in folders:
-                remove_files(folder)
+            remove_unused(folder)
         self._cloned(session, source, copy, are_linked=False)
 
     def _cloned(self, session: Session, source: str, copy: str, *, are_linked: bool) -> bool:
@@ -303,7 +304,10 @@ class CassandraServer(Store):
         if not rows or "," in str(rows[0][0]):
             return False
         old, new = (self._folder(session, each, table) for each in (source, copy))
-        return linked_files(old, new) and self._called("copies.load", {"keyspace": copy, "table": table})
+        if not linked_files(old, new) or not self._called("copies.load", {"keyspace": copy, "table": table}):
+            return False
+        keep_files(new)
+        return True
 
     def _called(self, key: str, names: Mapping[str, str]) -> bool:
         """Whether the node has done what an option of the endpoint asks for, in a process beside it."""
