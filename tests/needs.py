@@ -204,6 +204,7 @@ NEEDS: Mapping[str, Need] = {
     "sysctl": Need("the right to change settings of the kernel", _sysctl),
     "loop-device": Need("a loop device", _loop_device),
     "disk": Need("a folder on a disk", _disk),
+    "ext4": Need("mkfs.ext4", _system_program("mkfs.ext4"), "apt install e2fsprogs"),
     "redis": Need("Debian's Redis", _program("redis-server"), _SERVERS),
     "httpd": Need("Apache httpd", _private("httpd"), _SERVERS),
     "tomcat": Need("Apache Tomcat", _private("tomcat"), _SERVERS),

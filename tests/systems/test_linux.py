@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -10,7 +9,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +16,10 @@ import pytest
 
 from tests.commands import start_trimtab
 from tests.needs import LOOP_DEVICE
+from tests.systems.kernel import DISK, STUDY, alone, kernel, linux
 from trimtab import plugins
 from trimtab.errors import ApplyError, TargetError, UsageError
-from trimtab.host import LocalHost, disk_under
+from trimtab.host import LocalHost, disk_under, mount_of
 from trimtab.space import Config, KnobKind
 from trimtab.study import load_study_file, open_stage
 from trimtab.systems.catalog_file import catalog_faults
@@ -30,7 +29,8 @@ from trimtab.systems.tier import Tier
 from trimtab.testing.target_suite import Subject, TargetSuite
 
 SYSCTL = Path("/proc/sys")
-DISK = LOOP_DEVICE.name
+__all__ = ["kernel"]
+
 QUEUE = LOOP_DEVICE / "queue"
 CHANGES = Config(
     {"page_cluster": 1, "transparent_hugepage": "never"} | ({"io_scheduler": "kyber"} if QUEUE.is_dir() else {})
@@ -40,26 +40,6 @@ TOUCHED = ("vm/page-cluster", "vm/stat_interval", "net/ipv4/tcp_slow_start_after
 
 on_the_kernel = pytest.mark.needs("sysctl")
 on_the_disk = pytest.mark.needs("loop-device")
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """There is one kernel for all workers of a test run: one of them has it at a time."""
-    with (Path(tempfile.gettempdir()) / "trimtab-tests-kernel.lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-@pytest.fixture
-def kernel() -> Iterator[None]:
-    """The kernel for one test."""
-    with alone():
-        yield
-
-
-def linux(state_dir: Path, **table: Any) -> Any:
-    usual = {"knobs": "all", "names": {"disk": DISK}}
-    return plugins.load("targets", "linux").from_settings("os", {**usual, **table}, state_dir=state_dir)
 
 
 @pytest.fixture
@@ -233,7 +213,8 @@ def test_the_disk_is_that_of_the_other_targets_and_recovery_knows_it(folder_on_d
     program = plugins.load("targets", "program").from_settings(
         "db", {"catalog": str(tmp_path / "db.toml"), "folder": str(tmp_path)}, state_dir=tmp_path / "state"
     )
-    os_target, named = linux(tmp_path / "state", names={}), linux(tmp_path / "state")
+    mine = {"disk": DISK, "mount": "/proc"}
+    os_target, named = linux(tmp_path / "state", names={}), linux(tmp_path / "state", names=mine)
     stack = Stack([Tier(name="os", target=os_target), Tier(name="db", target=program)])
     stack.open()
     try:
@@ -241,11 +222,16 @@ def test_the_disk_is_that_of_the_other_targets_and_recovery_knows_it(folder_on_d
         kept = os_target.snapshot()
         again = type(os_target).from_snapshot(kept, state_dir=tmp_path / "state")
         assert again.states()["nomerges"].source_file == f"/sys/block/{disk}/queue/nomerges:1"
+        mount = mount_of(tmp_path)
+        assert mount is not None
+        assert again.states()["lazy_times"].source_file == f"mount:{mount.point}"
     finally:
         stack.close()
-    assert named.settings.names == {"disk": DISK}
-    named.use_disk("sdz")
-    assert named.settings.names == {"disk": DISK}
+    named.use_disk([tmp_path])
+    assert named.settings.names == mine
+    half = linux(tmp_path / "state")
+    half.use_disk([tmp_path])
+    assert half.settings.names == {"disk": DISK, "mount": mount.point}
 
 
 @on_the_kernel
@@ -259,25 +245,6 @@ def test_a_config_cannot_stay_and_the_lines_that_would_make_it_are_shown(opened:
         "# tcp_slow_start_after_idle",
         "w /proc/sys/net/ipv4/tcp_slow_start_after_idle - - - - 0",
     ]
-
-
-STUDY = """
-[study]
-name = "kernel"
-objective = "throughput"
-budget = "5m"
-[target.os]
-kind = "linux"
-knobs = ["page_cluster", "stat_interval", "transparent_hugepage"]
-[workload]
-kind = "command"
-command = "sleep 0.05"
-[measure]
-window = "1s"
-window_max = "1s"
-warmup_floor = "1s"
-warmup_cap = "1s"
-"""
 
 
 @on_the_kernel

@@ -8,6 +8,16 @@ from trimtab.host.kernel import OomKill, kernel_oom_kills
 from trimtab.host.limits import Limits, most_open_files, read_limits
 from trimtab.host.local import LocalHost, sync_folder
 from trimtab.host.lock import FileLock
+from trimtab.host.mount import (
+    Mount,
+    file_system_id,
+    mount_of,
+    read_mounts,
+    require_reconfigurable,
+    set_access_times,
+    set_option,
+    sets_access_times,
+)
 from trimtab.host.peer import peer_pid
 from trimtab.host.process import (
     is_ending,
@@ -48,6 +58,7 @@ __all__ = [
     "Limits",
     "LocalHost",
     "MemoryCgroup",
+    "Mount",
     "OomKill",
     "ProcessUse",
     "ThreadClock",
@@ -55,6 +66,7 @@ __all__ = [
     "available_memory_bytes",
     "disk_kind",
     "disk_under",
+    "file_system_id",
     "folder_bytes",
     "is_ending",
     "is_running",
@@ -62,6 +74,7 @@ __all__ = [
     "kernel_oom_kills",
     "machine_mark",
     "most_open_files",
+    "mount_of",
     "oom_kills",
     "open_regular",
     "peer_pid",
@@ -76,9 +89,14 @@ __all__ = [
     "process_use",
     "processes",
     "read_limits",
+    "read_mounts",
     "read_state_file",
     "require_own_folder",
+    "require_reconfigurable",
     "scratch_folder",
+    "set_access_times",
+    "set_option",
+    "sets_access_times",
     "swapped_bytes",
     "sweep_scratch",
     "sync_folder",

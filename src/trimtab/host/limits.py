@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimtab.host.mount import read_mounts
+
 __all__ = ["Limits", "cgroup_folder", "most_open_files", "read_limits"]
 
 _UNLIMITED_BYTES = 1 << 62
@@ -72,11 +74,9 @@ def _read(path: Path) -> str | None:
 
 def _mounts(root: Path) -> Iterator[tuple[str, str, str, set[str]]]:
     """(root inside the hierarchy, mount point, type, super options) of every cgroup mount."""
-    for line in (_read(root / "proc/self/mountinfo") or "").splitlines():
-        left, _, right = line.partition(" - ")
-        fields, tail = left.split(), right.split()
-        if len(tail) >= 3 and tail[0] in ("cgroup", "cgroup2"):
-            yield fields[3], fields[4], tail[0], set(tail[2].split(","))
+    for mount in read_mounts(root):
+        if mount.kind in ("cgroup", "cgroup2"):
+            yield mount.root, mount.point, mount.kind, set(mount.fs_options)
 
 
 def cgroup_folder(controller: str, version: int, *, root: Path = Path("/"), pid: int | None = None) -> Path | None:

@@ -13,8 +13,9 @@ __all__ = ["Check", "checks_of"]
 
 _ROOT = "programs of the server run as its own user; a user who may restart the server and write its files is enough"
 
-_REMARKS = ("memory use", "running config")
-"""Checks of the user's own config: a study measures it as it is, even where no candidate may be like it."""
+_REMARKS = ("memory use", "running config", "file system")
+"""Checks of the user's own config, which a study measures as it is, even where no candidate may be like it; and of what a study
+goes on without."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.errors import TargetError, TrimtabError, UsageError
-from trimtab.host import sweep_scratch
+from trimtab.host import FileCopy, sweep_scratch
 from trimtab.study.rollback_point import RollbackPoint, applied_points, point_of, sweep_points
 from trimtab.study.running import sweep_running
 from trimtab.systems import Own, Snapshot
 from trimtab.systems.files import file_from_json
-from trimtab.systems.table_options import statement_for, table_of, values_of
+from trimtab.systems.table_options import MOUNT, statement_for, table_of, values_of
 from trimtab.trial import Entry, Journal, reattach, undo
 from trimtab.trial.entry import MAX_RESTARTS, RETRY
 
@@ -29,6 +29,7 @@ __all__ = [
     "Recovered",
     "Stuck",
     "applied",
+    "by_hand",
     "extract",
     "leave",
     "leave_applied",
@@ -320,28 +321,14 @@ def _write_out(folder: Path, study: str, purpose: str, parts: Sequence[tuple[Sna
         inner.mkdir(parents=True, mode=0o700)
         lines = [f"Target {snapshot.target} ({snapshot.kind}) as it was found before Trimtab's change ({purpose}).", ""]
         for number, (name, table) in enumerate(snapshot.files.items(), start=1):
-            copy = file_from_json(table)
-            if copy is None:
-                lines += [f"{name}: there was no such file. To put it back: stop the server, remove the file.", ""]
-                continue
             path = inner / f"{number}-{Path(name).name}"
-            path.write_bytes(copy.content)
-            path.chmod(0o600)
-            written.append(path)
-            if (table_name := table_of(name)) is not None:
-                statement = statement_for(table_name, values_of(copy.content.decode("latin-1")))
-                lines += [
-                    f"{name}: its options lie here as {path.name}. To put them back, with cqlsh:",
-                    f"  {statement};",
-                    "",
-                ]
-                continue
-            lines += [
-                f"{name}: lies here as {path.name}. To put it back while the server is down, or before a restart:",
-                f"  install -m {copy.mode:o} -o {copy.uid} -g {copy.gid} {path.name} {name}",
-                "  Compare first (diff): what others have changed since would be lost.",
-                "",
-            ]
+            copy = file_from_json(table)
+            if copy is not None and not name.startswith(MOUNT):
+                path.write_bytes(copy.content)
+                path.chmod(0o600)
+                written.append(path)
+            if told := by_hand(name, copy, path.name):
+                lines += [*told, ""]
         lines += ["Settings that Trimtab has changed (knob: set to; found):"]
         lines += [f"  {name}: {texts[-1]}; {_found(snapshot, own, name)}" for name, texts in sorted(own.texts.items())]
         lines += ["", "Afterwards: `trimtab recover --leave NAME` (open) or `trimtab rollback NAME --leave` (applied)."]
@@ -349,3 +336,22 @@ def _write_out(folder: Path, study: str, purpose: str, parts: Sequence[tuple[Sna
         readme.write_text("\n".join(lines) + "\n")
         written.append(readme)
     return written
+
+
+def by_hand(name: str, copy: FileCopy | None, kept: str) -> list[str]:
+    """What a person does to put back a file, a table's options or those of a file system; `kept` is its content beside them."""
+    if name.startswith(MOUNT):
+        from trimtab.systems.mount_channel import commands_for  # it brings the catalogues, which `recover` does without
+
+        commands = [f"  {command}" for command in commands_for(copy)] if copy is not None else []
+        return [f"{name}: options of a mounted file system. To put them back:", *commands] if commands else []
+    if copy is None:
+        return [f"{name}: there was no such file. To put it back: stop the server, remove the file."]
+    if (table := table_of(name)) is not None:
+        statement = statement_for(table, values_of(copy.content.decode("latin-1")))
+        return [f"{name}: its options lie here as {kept}. To put them back, with cqlsh:", f"  {statement};"]
+    return [
+        f"{name}: lies here as {kept}. To put it back while the server is down, or before a restart:",
+        f"  install -m {copy.mode:o} -o {copy.uid} -g {copy.gid} {kept} {name}",
+        "  Compare first (diff): what others have changed since would be lost.",
+    ]

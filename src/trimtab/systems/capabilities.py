@@ -124,15 +124,15 @@ class CompilingTarget(Protocol):
 
 @runtime_checkable
 class DiskTarget(Protocol):
-    """A target that may have settings of the disk on which others keep their data.
+    """A target that may have settings of the disk, or of the file system, on which others keep their data.
 
-    * `needs_disk`: whether it has such settings and knows no disk yet: the study file names none.
-    * `use_disk(disk)`: its name, as in /sys/block. Called once all targets are open.
+    * `needs_disk`: whether it has such settings and does not know whose: the study file names none.
+    * `use_disk(folders)`: those where the others keep their data, that of the lowest one first. Called once all targets are open.
     """
 
     @property
     def needs_disk(self) -> bool: ...
-    def use_disk(self, disk: str) -> None: ...
+    def use_disk(self, folders: Sequence[Path]) -> None: ...
 
 
 @runtime_checkable

@@ -18,6 +18,7 @@ from trimtab.systems.embedded_table import EmbeddedTables
 from trimtab.systems.lifecycle_table import LifecycleTable
 from trimtab.systems.overlay import Overlay, OverlayKnob, Written
 from trimtab.systems.plays import PlayEntry
+from trimtab.systems.table_options import MOUNT
 
 __all__ = ["BOUNDS", "EXAMPLE", "NUMBERS", "Catalog", "CatalogKnob", "Channel"]
 
@@ -37,7 +38,8 @@ class Channel(BaseModel):
 
     Attributes:
         path: of the file; a study file may give another. With {address} in it each knob of the channel is a file of its own,
-            and a channel of its own once the catalogue is read.
+            and a channel of its own once the catalogue is read. `mount:` and a folder: the options of the mounted file system
+            that holds the folder (see `MountChannel`).
         codec: its syntax.
         template: of codec "template": the file's text with {{address}} for each value.
         in_place: whether it is written in place and not replaced, as files of the kernel must be.
@@ -79,9 +81,16 @@ class Channel(BaseModel):
             raise ValueError("read and prints go together; tells_all needs them")
         if self.tables and (self.codec != "keyvalue" or self.read):
             raise ValueError('tables = true goes with codec = "keyvalue", and without read')
+        if self.path.startswith(MOUNT) and (self.codec != "keyvalue" or self.read or self.tables):
+            raise ValueError(f'path="{MOUNT}..." goes with codec = "keyvalue", and without read and tables')
         if self.prints and self.prints not in PRINTS:
             raise ValueError(f"unknown prints={self.prints!r}; use one of: {', '.join(PRINTS)}")
         return self
+
+    @property
+    def counts_at_once(self) -> bool:
+        """Whether it is no file that the program reads: what is written counts at once, whatever runs."""
+        return self.tables or self.path.startswith(MOUNT)
 
     def made(self) -> Codec:
         """Its codec."""

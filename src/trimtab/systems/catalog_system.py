@@ -18,10 +18,11 @@ from trimtab.systems.account import cache_root
 from trimtab.systems.base import KnobState
 from trimtab.systems.catalog import Catalog
 from trimtab.systems.catalog_file import parse_catalog
-from trimtab.systems.channel_paths import channel_paths, needs_disk, with_disk
+from trimtab.systems.channel_kinds import make_channel
+from trimtab.systems.channel_paths import channel_paths, names_of_folders, needs_disk, needs_mount, paths_of_lock
 from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.command_settings import CommandSettings
-from trimtab.systems.doctor import disk_lines, knob_line, restart_line
+from trimtab.systems.doctor import disk_lines, knob_line, named_disk_lines, restart_line
 from trimtab.systems.file_change import Files, Words
 from trimtab.systems.file_channel import FileChannel, file_lines
 from trimtab.systems.file_knobs import inactive, knob_of, lock_reason, unknown_choice, unknown_value, vendor_range
@@ -35,10 +36,11 @@ from trimtab.systems.own_lifecycle import make_lifecycle
 from trimtab.systems.own_words import OwnWords
 from trimtab.systems.parts import Parts
 from trimtab.systems.picture import Picture
+from trimtab.systems.placeholder import filled
 from trimtab.systems.plays import fitting_plays, play_facts
 from trimtab.systems.settings import full_path
 from trimtab.systems.system import System
-from trimtab.systems.table_channel import OwnTables, TableChannel
+from trimtab.systems.table_channel import OwnTables
 from trimtab.systems.table_options import option_of, table_of, with_clause
 from trimtab.units import format_duration
 
@@ -68,7 +70,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         self._text, self._where = text, where
         own = self.catalog.embedded.get(settings.embedded) if settings.embedded is not None else None
         self._paths = channel_paths(name, settings, self.catalog, where, own)
-        reach = make_lifecycle(name, settings, list(self._paths.values()), self.catalog.log, own)
+        reach = make_lifecycle(name, settings, paths_of_lock(self._paths, self.catalog), self.catalog.log, own)
         self._says = OwnWords(self.catalog, settings, reach)
         self._live = LiveValues(self.catalog, reach)
         self._compilers = ThreadClock(self.catalog.compilers)
@@ -140,15 +142,16 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     @property
     def needs_disk(self) -> bool:
         """See `DiskTarget`."""
-        return any(needs_disk(channel.path) for channel in self._channels)
+        return any(needs_disk(channel.path) or needs_mount(channel.path) for channel in self._channels)
 
-    def use_disk(self, disk: str) -> None:
-        """See `DiskTarget`; nothing changes where a disk is known."""
+    def use_disk(self, folders: Sequence[Path]) -> None:
+        """See `DiskTarget`; what is known stays."""
         if not self.needs_disk:
             return
-        self.settings = self.settings.model_copy(update={"names": {**self.settings.names, "disk": disk}})
+        names = {**names_of_folders(folders), **self.settings.names}
+        self.settings = self.settings.model_copy(update={"names": names})
         for channel in self._channels:
-            channel.path = with_disk(channel.path, disk)
+            channel.path = Path(filled(str(channel.path), names))
 
     def _channel_at(self, name: str, path: Path) -> FileChannel:
         defaults = {
@@ -156,10 +159,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             for knob in self.catalog.knob
             if self.catalog.channel_of(knob) == name
         }
-        table = self.catalog.channel[name]
-        if (named := table_of(str(path))) is not None:
-            return TableChannel(name, table, path, named, lambda: self._reach.filled("{url}"))
-        return (OwnTables if table.tables else FileChannel)(name, table, path, self._reach.host, defaults)
+        url = lambda: self._reach.filled("{url}")  # noqa: E731 - asked for when it runs
+        return make_channel(name, self.catalog.channel[name], path, self._reach.host, defaults, url)
 
     @cached_property
     def _example(self) -> Bounds:
@@ -176,10 +177,10 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def _knob(self, name: str, bounds: Bounds) -> Knob:
         key = name, tuple(bounds.values())
         if key not in self._knobs:
-            entry, is_table = self.catalog.knob[name], self.catalog.channel[self.catalog.channel_of(name)].tables
-            must_restart = self._reach.runs and self.settings.reload is None and not is_table
+            entry, table = self.catalog.knob[name], self.catalog.channel[self.catalog.channel_of(name)]
+            must_restart = self._reach.runs and self.settings.reload is None and not table.counts_at_once
             knob = knob_of(name, entry, bounds, must_restart=must_restart)
-            if is_table and self._is_users_table(name) and knob.safety is SafetyClass.PERFORMANCE:
+            if table.tables and self._is_users_table(name) and knob.safety is SafetyClass.PERFORMANCE:
                 knob = replace(knob, safety=SafetyClass.SEMANTICS)
             self._knobs[key] = knob
         return self._knobs[key]
@@ -234,7 +235,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                     knob=knob,
                     running=running,
                     source=channel.keeps if located is not None else "default",
-                    source_file=f"{channel.path}:{located.line}" if located is not None else "",
+                    source_file=channel.place(located.line) if located is not None else "",
                     is_curated=True,
                     lock_reason=missing
                     or self._says.lacks(name, in_use)
@@ -261,7 +262,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
 
     def _no_place(self, channel: FileChannel, copy: FileCopy | None, knob: Knob, address: str) -> str:
         """Why an address that the file does not have cannot be added; "" when it can."""
-        return channel.no_place(copy, address, self._literal(knob, knob.default)) if channel.is_lasting else ""
+        can_lack = channel.is_lasting or channel.is_live
+        return channel.no_place(copy, address, self._literal(knob, knob.default)) if can_lack else ""
 
     def _picture(self) -> Picture:
         files = {str(channel.path): file_digest(channel.read()) for channel in self._channels}
@@ -377,7 +379,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def notes(self) -> tuple[str, ...]:
         """What people should know before tuning starts."""
         tables = {each: self.catalog.channel[each.name] for each in self._channels}
-        read_at_start = [each.path for each, table in tables.items() if not (table.tables or table.read)]
+        read_at_start = [each.path for each, table in tables.items() if not (table.counts_at_once or table.read)]
         if not self._reach.runs or self.settings.read is not None or self._reach.began_after(read_at_start):
             return ()
         return (
@@ -414,11 +416,6 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         """Not known."""
         return None
 
-    def _disk_line(self) -> Iterator[tuple[str, bool, str]]:
-        disk = self.settings.names.get("disk", "")
-        if disk and any(needs_disk(Path(table.path)) for table in self.catalog.channel.values()):
-            yield "queue", True, f"its settings are those of the disk {disk}"
-
     def doctor(self) -> Sequence[tuple[str, bool, str]]:
         """(check, is_fine, explanation) lines; changes nothing."""
         states = self.states()
@@ -431,7 +428,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                 f"{self.catalog.kind}, pid={pid}" if pid is not None else f"{self.catalog.kind}, always there",
             ),
             *file_lines(self._channels),
-            *self._disk_line(),
+            *named_disk_lines(self.settings.names.get("disk", ""), self.catalog.channel.values()),
             ("values", not notes, notes[0] if notes else "as the program uses them"),
         ]
         if any(state.knob.restart is not RestartClass.RELOAD for state in states.values()):

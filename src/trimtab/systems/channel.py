@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,7 +37,7 @@ class Channel(Undoing, Protocol):
     """One kind's way to write; see `Undoing` for the way back.
 
     * `files`: those that it writes to.
-    * `fleeting()`: why nothing that it writes outlives the system's next restart; "" when it does.
+    * `fleeting(names)`: why what it writes of these knobs does not outlive the next restart, and what to do; "" when it does.
     * `texts(knob, value)`: as the value may stand in these files; the last one is for people.
     * `saved(can_restart)`: what a snapshot holds: files by path, values by knob, and what else the way back needs. Raises
       `TargetError` when changes that the system does not use yet could not be kept apart from ours.
@@ -46,7 +46,7 @@ class Channel(Undoing, Protocol):
 
     @property
     def files(self) -> Sequence[Path]: ...
-    def fleeting(self) -> str: ...
+    def fleeting(self, names: Collection[str]) -> str: ...
     def texts(self, knob: Knob, value: Value) -> tuple[str, ...]: ...
     def saved(
         self, *, can_restart: bool

@@ -70,7 +70,9 @@ class AlwaysThere:
         self._words = words
         self.settings = settings
         self.folder = Path(settings.folder)
-        digest = hashlib.sha256("\n".join(sorted(os.path.realpath(path) for path in paths)).encode()).hexdigest()[:16]
+        # What is no path of a file, as cql:KEYSPACE.TABLE, is the same from every folder.
+        places = sorted(os.path.realpath(path) if path.is_absolute() else str(path) for path in paths)
+        digest = hashlib.sha256("\n".join(places).encode()).hexdigest()[:16]
         # One lock for a machine, not one for each state directory.
         self.owner = FileLock(cache_root() / "locks" / f"{settings.kind}-{digest}.lock")
         self._place = cache_root() / settings.kind / f"{re.sub(r'[^A-Za-z0-9_-]', '_', name)}-{digest}"

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 from pydantic import Field, field_validator, model_validator
 
 from trimtab.systems.settings import ServerSettings, full_path
-from trimtab.systems.table_options import TABLE
+from trimtab.systems.table_options import MOUNT, TABLE
 
 __all__ = ["CommandSettings"]
 
@@ -29,7 +29,7 @@ class CommandSettings(ServerSettings, ABC):
     files: dict[str, str] = Field(
         default_factory=dict,
         description="channel of the catalogue -> the file to use instead of the one named there; for options of Cassandra's "
-        'tables also a table, "cql:KEYSPACE.TABLE"',
+        'tables also a table, "cql:KEYSPACE.TABLE"; for those of a mounted file system a folder on it, "mount:/FOLDER"',
     )
     run: str | None = Field(
         None,
@@ -115,5 +115,5 @@ class CommandSettings(ServerSettings, ABC):
 
 
 def _full(text: str, directory: Path) -> str:
-    """A path from the study file's folder; the name of a table stays as it is."""
-    return text if text.startswith(TABLE) else full_path(text, directory)
+    """A path from the study file's folder; the name of a table stays as it is, and so does a mounted file system."""
+    return text if text.startswith((TABLE, MOUNT)) else full_path(text, directory)

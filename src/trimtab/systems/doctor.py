@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from trimtab.host import Limits, LocalHost
 from trimtab.systems.base import KnobState
+from trimtab.systems.catalog import Channel
+from trimtab.systems.channel_paths import needs_disk
 from trimtab.units import counted, format_size
 
-__all__ = ["Line", "disk_lines", "knob_line", "memory_lines", "recover_line", "restart_line"]
+__all__ = ["Line", "disk_lines", "knob_line", "memory_lines", "named_disk_lines", "recover_line", "restart_line"]
 
 Line = tuple[str, bool, str]
 """(check, is_fine, explanation)."""
@@ -35,6 +37,12 @@ def recover_line(where: str, file: str) -> Line:
 def restart_line(no_restart: str) -> Line:
     """Whether the server can be restarted; `no_restart` says why not."""
     return ("restart", True, f"{no_restart}: such knobs are locked" if no_restart else "possible")
+
+
+def named_disk_lines(disk: str, channels: Iterable[Channel]) -> list[Line]:
+    """Whose queue is tuned, of a catalogue with settings of a disk; none while no disk is known."""
+    has_queue = any(needs_disk(Path(channel.path)) for channel in channels)
+    return [("queue", True, f"its settings are those of the disk {disk}")] if disk and has_queue else []
 
 
 def memory_lines(

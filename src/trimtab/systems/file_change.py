@@ -77,11 +77,9 @@ class Files(Undo):
         """All of them are ours to write."""
         return [channel.path for channel in self._channels]
 
-    def fleeting(self) -> str:
-        """A file of the kernel's holds nothing after a restart of the machine."""
-        kernel = [str(channel.path) for channel in self._channels if not channel.is_lasting]
-        gone = f"file={kernel[0]!r} is empty again after a restart of the machine" if kernel else ""
-        return f"{gone}; put the printed lines into a file of /etc/tmpfiles.d" if gone else ""
+    def fleeting(self, names: Collection[str]) -> str:
+        """As the first of their channels says for which that is so."""
+        return next(filter(None, (self._places[name].channel.fleeting() for name in names)), "")
 
     def texts(self, knob: Knob, value: Value) -> tuple[str, ...]:
         """As the file has it."""

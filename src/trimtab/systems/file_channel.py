@@ -93,6 +93,17 @@ class FileChannel:
         offered = offered_words(_text(copy)) if copy is not None and not self.is_lasting and knob.choices else ()
         return replace(knob, choices=tuple(each for each in knob.choices if each in offered)) if offered else knob
 
+    def fleeting(self) -> str:
+        """Why what is written does not outlive a restart of the machine, and what to do; "" when it does."""
+        if self.is_lasting:
+            return ""
+        gone = f"file={str(self.path)!r} is empty again after a restart of the machine"
+        return f"{gone}; put the printed lines into a file of /etc/tmpfiles.d"
+
+    def place(self, line: int) -> str:
+        """Where a value is, for people."""
+        return f"{self.path}:{line}"
+
     def told(self) -> tuple[str, bool, str]:
         """(check, is_fine, explanation) for doctor.
 
@@ -230,8 +241,8 @@ def file_lines(channels: Sequence[FileChannel]) -> list[tuple[str, bool, str]]:
     Raises:
         TargetError: one that is looked at cannot be read.
     """
-    lines = [each.told() for each in channels if each.is_lasting]
-    kernel = [each for each in channels if not each.is_lasting]
+    lines = [each.told() for each in channels if each.is_lasting or each.is_live]
+    kernel = [each for each in channels if not (each.is_lasting or each.is_live)]
     if kernel:
         locked = [reason for each in kernel if (reason := each.missing(each.read()))]
         text = f"{len(kernel) - len(locked)} of {counted(len(kernel), 'file')} under /proc and /sys may be written"

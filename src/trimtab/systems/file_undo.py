@@ -163,7 +163,7 @@ class Undo:
         is_the_same = lifecycle.instance == snapshot.picture.get("instance", "")
         if is_the_same and not any(self._live.watcher(name, snapshot.values) for name in late):
             return frozenset()
-        paths: list[Path] = [self._places[name].channel.path for name in late]
+        paths: list[Path] = [self._places[name].channel.path for name in late if not self._places[name].channel.is_live]
         return frozenset() if lifecycle.began_after(paths) else late
 
     def _into_effect(self, own: Own, restarts: Restarts, must_restart: bool, back: Mapping[str, Value]) -> bool:

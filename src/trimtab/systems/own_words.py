@@ -49,6 +49,8 @@ class OwnWords:
             TargetError: a command fails, or is not understood.
         """
         table = self._catalog.channel[channel.name]
+        if table.counts_at_once:
+            return None
         if self._settings.read is not None:
             return self._reach.values(addresses) if self._reach.is_up() else None
         if not table.read or ("{pid}" in table.read and self._reach.pid is None):

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
-from trimtab.host import VolumeUse, disk_under
+from trimtab.host import VolumeUse
 from trimtab.systems.capabilities import DiskTarget, Vitals, Watchable
 from trimtab.systems.tier import Tier
 
@@ -52,19 +52,14 @@ class StackWatch:
             target.unwatch()
 
     def name_disks(self) -> None:
-        """Gives each tier with settings of a disk the disk of the lowest other tier whose files are on one of this machine's."""
+        """Tells each tier with settings of a disk where the others keep their files on this machine, the lowest one first."""
         needing = [(tier, tier.target) for tier in self._tiers if isinstance(tier.target, DiskTarget)]
         for tier, asking in needing:
             if not asking.needs_disk:
                 continue
             others = (target.vitals().volumes for other, target in self._watched if other is not tier)
-            if disk := next(filter(None, map(_disk_of, chain.from_iterable(others))), ""):
-                asking.use_disk(disk)
+            asking.use_disk([Path(volume.path) for volume in chain.from_iterable(others)])
             self.unwatch()
-
-
-def _disk_of(volume: VolumeUse) -> str:
-    return disk_under(Path(volume.path))
 
 
 def joined_vitals(parts: dict[str, Vitals], memory: int | None) -> Vitals:

@@ -209,7 +209,7 @@ class System(Catalogued[S, R]):
         try:
             states = self.states()
             check_config(config, states)
-            if stays and (why := self._channel.fleeting()):
+            if stays and (why := self._channel.fleeting(config.keys())):
                 what, _, hint = why.partition("; ")
                 raise ApplyError(f"the config cannot be made to stay: {what}", hint=hint)
             own = self.announce(config)

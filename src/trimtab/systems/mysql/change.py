@@ -7,7 +7,7 @@ file always holds the whole config, so that a restart for one knob does not lose
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,7 @@ class OptionFile(Undo):
         """The option file; none by connection alone."""
         return [self._reach.include_file] if self._reach.include_file is not None else []
 
-    def fleeting(self) -> str:
+    def fleeting(self, names: Collection[str]) -> str:
         """Without an option file nothing stays."""
         if self._reach.include_file is not None:
             return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ class AlterSystem(Undo):
         """The one that the server itself writes; none where it cannot be reached."""
         return [self._reach.data_dir / AUTO_CONF] if self._reach.data_dir is not None else []
 
-    def fleeting(self) -> str:
+    def fleeting(self, names: Collection[str]) -> str:
         """ "": what ALTER SYSTEM sets stays."""
         return ""
 
