@@ -14,7 +14,8 @@ from trimtab.study.rollback_point import RollbackPoint, applied_points, point_of
 from trimtab.study.running import sweep_running
 from trimtab.systems import Own, Snapshot
 from trimtab.systems.files import file_from_json
-from trimtab.systems.table_options import MOUNT, statement_for, table_of, values_of
+from trimtab.systems.mount_options import MOUNT, commands_for
+from trimtab.systems.table_options import statement_for, table_of, values_of
 from trimtab.trial import Entry, Journal, reattach, undo
 from trimtab.trial.entry import MAX_RESTARTS, RETRY
 
@@ -341,8 +342,6 @@ def _write_out(folder: Path, study: str, purpose: str, parts: Sequence[tuple[Sna
 def by_hand(name: str, copy: FileCopy | None, kept: str) -> list[str]:
     """What a person does to put back a file, a table's options or those of a file system; `kept` is its content beside them."""
     if name.startswith(MOUNT):
-        from trimtab.systems.mount_channel import commands_for  # it brings the catalogues, which `recover` does without
-
         commands = [f"  {command}" for command in commands_for(copy)] if copy is not None else []
         return [f"{name}: options of a mounted file system. To put them back:", *commands] if commands else []
     if copy is None:

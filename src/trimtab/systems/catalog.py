@@ -16,9 +16,9 @@ from trimtab.systems.codec.scalar import SCALAR_ADDRESS
 from trimtab.systems.dump import PRINTS
 from trimtab.systems.embedded_table import EmbeddedTables
 from trimtab.systems.lifecycle_table import LifecycleTable
+from trimtab.systems.mount_options import MOUNT
 from trimtab.systems.overlay import Overlay, OverlayKnob, Written
 from trimtab.systems.plays import PlayEntry
-from trimtab.systems.table_options import MOUNT
 
 __all__ = ["BOUNDS", "EXAMPLE", "NUMBERS", "Catalog", "CatalogKnob", "Channel"]
 

@@ -9,8 +9,9 @@ from trimtab.host import LocalHost
 from trimtab.systems.catalog import Channel
 from trimtab.systems.file_channel import FileChannel
 from trimtab.systems.mount_channel import MountChannel
+from trimtab.systems.mount_options import MOUNT
 from trimtab.systems.table_channel import OwnTables, TableChannel
-from trimtab.systems.table_options import MOUNT, table_of
+from trimtab.systems.table_options import table_of
 
 __all__ = ["make_channel"]
 

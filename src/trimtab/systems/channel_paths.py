@@ -11,9 +11,10 @@ from trimtab.systems.catalog import Catalog
 from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.embedded_table import EmbeddedTable
 from trimtab.systems.gate import harm_of_file
+from trimtab.systems.mount_options import MOUNT
 from trimtab.systems.placeholder import filled
 from trimtab.systems.settings import full_path
-from trimtab.systems.table_options import MOUNT, NoTableError, table_of
+from trimtab.systems.table_options import NoTableError, table_of
 
 __all__ = ["channel_paths", "names_of_folders", "needs_disk", "needs_mount", "paths_of_lock"]
 

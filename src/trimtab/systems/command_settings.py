@@ -9,8 +9,9 @@ from typing import ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from trimtab.systems.mount_options import MOUNT
 from trimtab.systems.settings import ServerSettings, full_path
-from trimtab.systems.table_options import MOUNT, TABLE
+from trimtab.systems.table_options import TABLE
 
 __all__ = ["CommandSettings"]
 

@@ -7,7 +7,6 @@ system that is: where another one is mounted in its place, nothing is written to
 from __future__ import annotations
 
 import os
-import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,18 +27,24 @@ from trimtab.host import (
 from trimtab.systems.catalog import Channel
 from trimtab.systems.channel_paths import needs_mount
 from trimtab.systems.file_channel import FileChannel
-from trimtab.systems.table_options import MOUNT
+from trimtab.systems.mount_options import (
+    ACCESS_TIMES,
+    FILES_OF,
+    ID,
+    MOUNT,
+    WHICH,
+    device_of,
+    mount_option,
+    option_values,
+    point_of,
+    which_of,
+)
 
-__all__ = ["MountChannel", "commands_for"]
+__all__ = ["MountChannel"]
 
-_WHICH, _ID = "mounted", "id"
-"""The lines that say what it is."""
-_ACCESS_TIMES = "atime"
 _FLAGS_OF = {"ext4": ("lazytime", "discard"), "tmpfs": ("lazytime",)}
 """Others are not asked for any: XFS and F2FS set options back that are not named when one of them changes."""
 _NUMBERS_OF = {"ext4": ("commit", "min_batch_time", "max_batch_time")}
-_FILES_OF = {"ext4": ("extent_max_zeroout_kb",)}
-"""What is no option of the mount but a file below /sys/fs/KIND/DEVICE."""
 _MODE = 0o644
 
 
@@ -101,13 +106,13 @@ class MountChannel(FileChannel):
         """For doctor."""
         copy = self.read()
         why = self.missing(copy)
-        return "file system", not why, why or f"its settings are those of {_which(copy)}"
+        return "file system", not why, why or f"its settings are those of {which_of(copy)}"
 
     def no_place(self, found: FileCopy | None, address: str, value: str) -> str:
         """Why an option that it does not show cannot be set."""
         if found is None:
             return self.missing(None)
-        return f"{_which(found)} has no option {address} that this kernel can change"
+        return f"{which_of(found)} has no option {address} that this kernel can change"
 
     def changed(self, found: FileCopy | None, values: Mapping[str, str]) -> FileCopy | None:
         """See `FileChannel`.
@@ -136,9 +141,9 @@ class MountChannel(FileChannel):
     def fragment(self, values: Mapping[str, str], names: Mapping[str, str]) -> str:
         """The options for /etc/fstab, and lines of tmpfiles.d(5) for what is no option."""
         mount = self._mount()
-        files = [name for name in values if mount is not None and name in _FILES_OF.get(mount.kind, ())]
+        files = [name for name in values if mount is not None and name in FILES_OF.get(mount.kind, ())]
         options = {name: text for name, text in values.items() if name not in files}
-        told = ",".join(_option(name, text) for name, text in options.items())
+        told = ",".join(mount_option(name, text) for name, text in options.items())
         knobs = ", ".join(names.get(name, name) for name in options)
         place = mount.point if mount is not None else "the file system"
         lines = [f"# {knobs}: options of {place} in /etc/fstab\n# {told}\n"] if options else []
@@ -155,20 +160,20 @@ class MountChannel(FileChannel):
         now = _read_at(copy)
         if copy is None or now == copy:
             return
-        mount = mount_of(Path(_point(copy)))
+        mount = mount_of(Path(point_of(copy)))
         if mount is None or not _is_same(now, copy):
             raise TargetError(
-                f"another file system is mounted where {_which(copy)} was",
+                f"another file system is mounted where {which_of(copy)} was",
                 hint="mount that one again; its options are then those of /etc/fstab",
             )
-        before, refused = _values(now), []
-        for name, text in _values(copy).items():
+        before, refused = option_values(now), []
+        for name, text in option_values(copy).items():
             if before.get(name) != text and (why := self._refused(mount, name, text)):
                 refused.append(f"{name}={text}: {why}")
-        after = _values(_read_at(copy))
+        after = option_values(_read_at(copy))
         left = [
             f"{name}={text}: it stays {after.get(name)}"
-            for name, text in _values(copy).items()
+            for name, text in option_values(copy).items()
             if after.get(name) != text
         ]
         if refused or left:
@@ -180,12 +185,12 @@ class MountChannel(FileChannel):
     def _refused(self, mount: Mount, name: str, text: str) -> str:
         """Sets one option; why the kernel does not let us, "" when it does."""
         try:
-            if name in _FILES_OF.get(mount.kind, ()):
+            if name in FILES_OF.get(mount.kind, ()):
                 self._host.write_in_place(_file(mount, name), f"{text}\n".encode("latin-1"))
-            elif name == _ACCESS_TIMES:
+            elif name == ACCESS_TIMES:
                 set_access_times(mount.point, text)
             else:
-                option, _, value = _option(name, text).partition("=")
+                option, _, value = mount_option(name, text).partition("=")
                 set_option(mount_of(Path(mount.point)) or mount, option, value)
         except OSError as error:
             return error.strerror or str(error)
@@ -197,28 +202,6 @@ class MountChannel(FileChannel):
 
     def remove_leftover(self) -> None:
         """There is none."""
-
-
-def commands_for(copy: FileCopy) -> list[str]:
-    """What a person writes to give the file system these options again."""
-    values = _values(copy)
-    kind, _, rest = values.get(_WHICH, "").partition(" ")
-    files = _FILES_OF.get(kind, ())
-    options = ",".join(_option(name, text) for name, text in values.items() if name not in (_WHICH, _ID, *files))
-    if values.get(_ACCESS_TIMES) == "relatime":
-        options = f"atime,{options}"  # mount(8) adds to the options there are: noatime goes first
-    device = Path("/sys/dev/block", rest.partition(" ")[0]).resolve().name
-    written = [f"echo {values[name]} > /sys/fs/{kind}/{device}/{name}" for name in files if name in values]
-    return [f"mount -o remount,{options} {shlex.quote(_point(copy))}", *written]
-
-
-def _option(name: str, text: str) -> str:
-    """As an option of mount(8) is written."""
-    if name == _ACCESS_TIMES:
-        return text
-    if text in ("yes", "no"):
-        return name if text == "yes" else f"no{name}"
-    return f"{name}={text}"
 
 
 def _read(mount: Mount) -> FileCopy:
@@ -238,16 +221,16 @@ def _read(mount: Mount) -> FileCopy:
 
 def _lines(mount: Mount) -> Iterator[tuple[str, str]]:
     options, point = _told_options(mount), mount.point.replace("\n", "?")
-    yield _WHICH, f"{mount.kind} {mount.device} at {point}"
-    yield _ID, file_system_id(Path(mount.point))
+    yield WHICH, f"{mount.kind} {mount.device} at {point}"
+    yield ID, file_system_id(Path(mount.point))
     if sets_access_times():
-        yield _ACCESS_TIMES, mount.access_times
+        yield ACCESS_TIMES, mount.access_times
     for flag in _FLAGS_OF.get(mount.kind, ()):
         yield flag, "yes" if flag in options else "no"
     for name in _NUMBERS_OF.get(mount.kind, ()):
         if options.get(name):
             yield name, options[name]
-    for name in _FILES_OF.get(mount.kind, ()):
+    for name in FILES_OF.get(mount.kind, ()):
         file = _file(mount, name)
         # By its mode: to root the kernel says that it may write what it then does not let it write.
         if file.is_file() and file.stat().st_mode & stat.S_IWUSR:
@@ -257,46 +240,26 @@ def _lines(mount: Mount) -> Iterator[tuple[str, str]]:
 def _told_options(mount: Mount) -> dict[str, str]:
     """Option -> value, "" of a flag. ext4 names more of them in a file than mountinfo does, which leaves out usual ones."""
     words = [*mount.fs_options]
-    told = Path("/proc/fs", mount.kind, _device(mount), "options")
+    told = Path("/proc/fs", mount.kind, device_of(mount.device), "options")
     if mount.kind in _NUMBERS_OF and told.is_file():
         words += told.read_text().split()
     return {name: value for name, _, value in (word.partition("=") for word in words)}
 
 
-def _device(mount: Mount) -> str:
-    """As the kernel names it: sda1, dm-0."""
-    return Path("/sys/dev/block", mount.device).resolve().name
-
-
 def _file(mount: Mount, name: str) -> Path:
-    return Path("/sys/fs", mount.kind, _device(mount), name)
-
-
-def _values(copy: FileCopy | None) -> dict[str, str]:
-    lines = os.fsdecode(copy.content).split("\n") if copy is not None else ()
-    return {name: value for name, is_line, value in (line.partition(" = ") for line in lines) if is_line}
-
-
-def _which(copy: FileCopy | None) -> str:
-    """Which file system, for people and to tell it from another one."""
-    return _values(copy).get(_WHICH, "no file system")
-
-
-def _point(copy: FileCopy | None) -> str:
-    """Where it was mounted."""
-    return _which(copy).partition(" at ")[2]
+    return Path("/sys/fs", mount.kind, device_of(mount.device), name)
 
 
 def _read_at(copy: FileCopy | None) -> FileCopy | None:
     """What is mounted now where that file system was, whatever has become of the folder that the study names."""
-    mount = mount_of(Path(point)) if (point := _point(copy)) else None
+    mount = mount_of(Path(point)) if (point := point_of(copy)) else None
     return _read(mount) if mount is not None and mount.point == point else None
 
 
 def _is_same(one: FileCopy | None, other: FileCopy | None) -> bool:
     """Whether both were read from one file system at one place."""
-    first, second = _values(one), _values(other)
-    return all(first.get(line) == second.get(line) for line in (_WHICH, _ID))
+    first, second = option_values(one), option_values(other)
+    return all(first.get(line) == second.get(line) for line in (WHICH, ID))
 
 
 def _require_unmounted(found: FileCopy | None) -> None:
@@ -305,7 +268,7 @@ def _require_unmounted(found: FileCopy | None) -> None:
     Raises:
         TargetError: it is mounted still, where they cannot be put back.
     """
-    which, was = _which(found), _values(found).get(_ID)
+    which, was = which_of(found), option_values(found).get(ID)
     for mount in read_mounts():
         if not which.startswith(f"{mount.kind} {mount.device} at "):
             continue

@@ -12,7 +12,6 @@ from collections.abc import Collection, Mapping
 
 __all__ = [
     "MAPS",
-    "MOUNT",
     "OPTIONS",
     "TABLE",
     "NoTableError",
@@ -32,8 +31,6 @@ OPTIONS = (*MAPS, "bloom_filter_fp_chance", "crc_check_chance", "min_index_inter
 
 TABLE = "cql:"
 """What a name of a table begins with where a path may stand too."""
-MOUNT = "mount:"
-"""What a path begins with that stands for the options of the file system which holds the folder after it."""
 _NAME = re.compile(r"cql:(?P<keyspace>\w{1,48})\.(?P<table>\w{1,48})", re.ASCII)
 _SYSTEM = re.compile(r"system(_\w+)?|dse_\w+")
 _PACKAGES = re.compile(r"^org\.apache\.cassandra\.(db\.compaction|io\.compress)\.(?=\w+$)")
