@@ -16,7 +16,7 @@ import pytest
 
 from tests.needs import IS_FULL
 from trimtab.flow import Ask, Budget, ProofOptions, Steps
-from trimtab.flow.ablate import Ablation, ablate, start_ablation
+from trimtab.flow.ablate import Ablation, ablate, most_given_up, start_ablation
 from trimtab.flow.pairs import Duel, Purse, fight
 from trimtab.flow.weakest import groups_to_try, removal_order
 from trimtab.flow.worth import Worth, measure_worth
@@ -98,8 +98,10 @@ class Case:
         return set(self.ablation.current.difference(self.task.baseline))
 
 
-def ablated(seed: int, n_knobs: int, effects: list[float], noise: float, *, n_search: int, runs: int) -> Case:
-    """The ablation of a config that has all that matters and a random value of everything else."""
+def ablated(
+    seed: int, n_knobs: int, effects: list[float], noise: float, *, n_search: int, runs: int, n_repeats: int = 0
+) -> Case:
+    """The ablation of a config that has all that matters and a random value of all else; `n_repeats` runs of it came before."""
     rng = np.random.default_rng(seed)
     names = [f"k{i:02d}" for i in range(n_knobs)]
     space = Space([Knob(name=name, kind=KnobKind.REAL, low=0.0, high=1.0, default=0.0) for name in names])
@@ -111,6 +113,8 @@ def ablated(seed: int, n_knobs: int, effects: list[float], noise: float, *, n_se
             machine.measure(baseline, Role.BASELINE)
         machine.measure(Config({name: float(rng.uniform()) for name in names}), Role.SEARCH)
     winner = Config({name: float(rng.uniform(0.55 if name in machine.effects else 0.05, 1)) for name in names})
+    for _ in range(n_repeats):
+        machine.measure(winner, Role.REPEAT)
     task: Any = SimpleNamespace(
         space=space,
         baseline=baseline,
@@ -155,6 +159,27 @@ def test_a_small_budget_drops_much_and_loses_nothing() -> None:
     assert all(set(case.machine.effects) <= case.left for case in cases)
     assert np.mean([len(case.left) for case in cases]) < 10
     assert all(case.ablation.end == "budget" for case in cases if len(case.left) > 3)
+
+
+def test_on_a_noisy_machine_more_of_the_gain_is_kept_than_noise_would_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kept() -> float:
+        cases = [ablated(seed, 10, [0.1] * 4, 0.14, n_search=30, runs=16, n_repeats=3) for seed in range(4 * N_CASES)]
+        full = sum(case.machine.gain(case.ablation.full) for case in cases)
+        return sum(case.machine.gain(case.ablation.current) for case in cases) / full
+
+    limited = kept()
+    monkeypatch.setattr("trimtab.flow.ablate._GIVEN_UP", math.inf)
+    assert kept() < 0.68 < limited
+
+
+def test_what_may_be_given_up_is_a_share_of_the_gain_where_noise_would_allow_more() -> None:
+    task: Any = SimpleNamespace(proof=ProofOptions(min_gain=0.02))
+    assert most_given_up(task, 0.14, loss=-0.6) == pytest.approx(0.15)
+    assert most_given_up(task, 0.05, loss=-0.9) == pytest.approx(2 * math.log1p(0.05)), "noise allows less"
+    assert (
+        most_given_up(task, 0.14, loss=-0.03) == most_given_up(task, 0.14, loss=0.1) == pytest.approx(math.log1p(0.02))
+    )
+    assert most_given_up(task, 0.14, loss=math.inf) == pytest.approx(2 * math.log1p(0.14)), "it was not measured"
 
 
 def test_intervals_of_the_lines_cover_the_truth() -> None:

@@ -80,7 +80,7 @@ def _check_ycsb_a(ran: Ran) -> dict[str, Any]:
     assert ran.code in JUDGED, ran.err
     data: dict[str, Any] = json.loads(ran.out)
     assert data["study"]["status"] in ("proven", "no_improvement")
-    assert "copy of a template database" in ran.err
+    assert "the same data: a fresh copy, " in ran.err
     assert "trimtab_ycsb_5000 copied to trimtab_ycsb_5000_run" in ran.err
     roles = [trial["role"] for trial in data["trials"]]
     assert roles[:3] == ["baseline"] * 3

@@ -118,7 +118,7 @@ def test_what_a_run_writes_is_gone_after_the_reset(prepared: Endpoint) -> None:
     assert row(prepared, DATA, "SELECT count(*) FROM usertable") == (RECORDS,)
     state = workload.reset(prepared, quiet)
     assert state is not None
-    assert (state.method, state.note) == ("copy of a template database", f"{DATA} copied to {name}")
+    assert (state.method, state.note) == ("a fresh copy", f"{DATA} copied to {name}")
     assert state.duration_s > 0
     assert row(prepared, name, "SELECT count(*) FROM usertable") == (RECORDS,)
     left = Leftovers(prepared, set())

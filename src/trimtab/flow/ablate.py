@@ -10,7 +10,8 @@ Every removal is a duel in alternating pairs: the config as it is now against th
 it stays (a group is halved, and its halves are tried after what is larger) when its worth is proven, when the config fails
 without it, or when it seems worth more than the tolerance and pairs could not settle it ("undecided"). What the budget did not
 reach stays as well. The groups are tried from the weakest on (see `weakest`). All removals together may seem to cost at most
-twice the tolerance.
+twice the tolerance, and at most a quarter of the gain: on a noisy machine the tolerance is wide, and what is left is to be
+proven.
 
 Where the old values of a group do not fit beside the rest (two caches, one budget of memory), the other settings give way,
 as little as makes the config legal; the duel is against that config.
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field
 
 from trimtab.errors import SpaceError
 from trimtab.flow.ask import Steps
+from trimtab.flow.losses import mean_loss
 from trimtab.flow.pairs import Duel, Purse, fight, noise_pool
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
@@ -37,6 +39,7 @@ __all__ = [
     "ablate",
     "ablation_allowance",
     "drop_line",
+    "most_given_up",
     "start_ablation",
     "without_lines",
 ]
@@ -46,6 +49,9 @@ _MIN_PAIRS = 2
 
 _LEAN_DROP, _LEAN_HALVE = 1.5, 1.0
 """Standard errors by which an estimate must lie below (above) the tolerance to spare further pairs."""
+
+_GIVEN_UP = 1 / 4
+"""Of the gain (log-ratio), what all removals together may seem to cost."""
 
 _MIN_RUNS = 16
 """Runs that the ablation may make where the budget counts trials and is small."""
@@ -80,6 +86,7 @@ class Ablation:
         full: the winner before it.
         current: the winner without what was dropped.
         tolerance: worth (relative) that is not worth a setting.
+        most: what all removals together may seem to cost (log-ratio).
         dropped: knobs put back.
         kept: knob -> why it stays: "proven", "undecided", "needed" (the config fails without it), "not_measured".
         reasons: knob -> a sentence with the figures.
@@ -92,6 +99,7 @@ class Ablation:
     full: Config
     current: Config
     tolerance: float
+    most: float = math.inf
     dropped: list[Dropped] = field(default_factory=list)
     kept: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
@@ -105,6 +113,11 @@ class Ablation:
         """Log of what all removals together seem to have cost; less than 0: they brought something."""
         groups = {drop.group: drop.worth.estimate for drop in self.dropped}
         return sum(math.log(worth) for worth in groups.values())
+
+    @property
+    def room(self) -> float:
+        """What the next removal may seem to cost (log-ratio)."""
+        return min(math.log1p(self.tolerance), self.most - self.cost)
 
     def take_back(self, reason: str) -> None:
         """Makes the full winner the result again."""
@@ -123,10 +136,25 @@ def ablation_allowance(task: Task) -> tuple[float, int]:
     return (budget.seconds or 0.0) * table.ablation_share, max(_MIN_RUNS, runs) if table.ablation_share else 0
 
 
+def most_given_up(task: Task, tolerance: float, loss: float) -> float:
+    """What all removals from a config together may seem to cost (log-ratio).
+
+    Args:
+        task: what it may always cost is the least gain that is claimed.
+        tolerance: worth (relative) that is not worth a setting.
+        loss: mean loss of the config; infinite when it was not measured.
+    """
+    by_noise = 2 * math.log1p(tolerance)
+    if math.isinf(loss):
+        return by_noise
+    return min(by_noise, max(math.log1p(task.proof.min_gain), _GIVEN_UP * -min(loss, 0.0)))
+
+
 def start_ablation(task: Task, scorer: Scorer, winner: Config) -> Ablation:
     """An ablation at its beginning."""
     tolerance = max(task.proof.min_gain, scorer.noise_sd)
-    return Ablation(full=winner, current=winner, tolerance=tolerance)
+    most = most_given_up(task, tolerance, mean_loss(scorer.trials, winner))
+    return Ablation(full=winner, current=winner, tolerance=tolerance, most=most)
 
 
 def ablate(task: Task, scorer: Scorer, ablation: Ablation, purse: Purse) -> Steps[None]:
@@ -176,7 +204,7 @@ def _try_without(
         task,
         duel,
         n_pairs=min(task.proof.max_pairs, n_pairs),
-        is_decided=lambda duel: _is_decided(duel, ablation.tolerance, is_group=len(group) > 1),
+        is_decided=lambda duel: _is_decided(ablation, duel, is_group=len(group) > 1),
         may_go_on=lambda: purse.n_runs >= 2,
     )
     return _judge(task, ablation, duel, group)
@@ -220,17 +248,17 @@ def _give_way(task: Task, config: Config) -> Config | None:
     return fitted if task.space.is_feasible(fitted) else None
 
 
-def _is_decided(duel: Duel, tolerance: float, *, is_group: bool) -> bool:
+def _is_decided(ablation: Ablation, duel: Duel, *, is_group: bool) -> bool:
     """Whether more pairs would be wasted: the interval tells, or the estimate is clear enough for what is no claim."""
     ratio = duel.ratio
-    if ratio.high < 1 + tolerance:
+    if ratio.high < 1 + ablation.tolerance:
         return True
     if ratio.low > 1:
         # Halving a group claims nothing; the worth of a single knob will be quoted, and one pair is too little for that.
         return is_group or duel.n_pairs >= _MIN_PAIRS
     if not duel.n_pairs or math.isnan(ratio.se):
         return False
-    estimate, within = math.log(ratio.estimate), math.log1p(tolerance)
+    estimate, within = math.log(ratio.estimate), ablation.room
     if estimate + _LEAN_DROP * ratio.se <= within:
         return duel.n_pairs >= _MIN_PAIRS
     return is_group and estimate - _LEAN_HALVE * ratio.se > within
@@ -251,7 +279,7 @@ def _judge(task: Task, ablation: Ablation, duel: Duel, group: list[str]) -> bool
         verdict, reason = "proven", figures
     elif duel.n_pairs < _MIN_PAIRS:
         verdict, reason = "not_measured", f"the budget of the ablation ended after {duel.n_pairs} of {_MIN_PAIRS} pairs"
-    elif _seems_needless(ablation, duel):
+    elif math.log(duel.ratio.estimate) <= ablation.room:
         return _drop(task, ablation, duel, "not_told_apart", figures)
     else:
         verdict, reason = "undecided", f"{figures}: not proven, and too much to give away"
@@ -259,11 +287,6 @@ def _judge(task: Task, ablation: Ablation, duel: Duel, group: list[str]) -> bool
         return False
     _keep(ablation, group, verdict, reason)
     return True
-
-
-def _seems_needless(ablation: Ablation, duel: Duel) -> bool:
-    within, estimate = math.log1p(ablation.tolerance), math.log(duel.ratio.estimate)
-    return estimate <= within and ablation.cost + estimate <= 2 * within
 
 
 def _figures(duel: Duel) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from trimtab.flow.ask import Steps
 from trimtab.flow.context_score import ContextScorer, task_under, under
-from trimtab.flow.explore import mean_loss
+from trimtab.flow.losses import mean_loss
 from trimtab.flow.pairs import believable
 from trimtab.flow.prove import Proof, Prover
 from trimtab.flow.task import Task

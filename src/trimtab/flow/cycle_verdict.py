@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from trimtab.flow.context_score import ContextScorer
 from trimtab.flow.cycle_proof import CycleProof
-from trimtab.flow.explore import mean_loss
+from trimtab.flow.losses import mean_loss
 from trimtab.flow.prove import Proof
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task

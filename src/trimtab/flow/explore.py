@@ -7,12 +7,13 @@ the rest is kept for its proof.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from trimtab.flow.ablate import ablation_allowance
 from trimtab.flow.ask import Ask, Effort, Steps, Stream
 from trimtab.flow.baseline import N_BASELINE_FIRST
+from trimtab.flow.losses import fresh_mean
 from trimtab.flow.passes import PassesSearcher
 from trimtab.flow.prune import IMPROVEMENT, PruningSearcher
 from trimtab.flow.score import Scorer
@@ -31,10 +32,7 @@ __all__ = [
     "expected_trials",
     "explore",
     "finish_reserve_s",
-    "fresh_losses",
-    "fresh_mean",
     "may_search_on",
-    "mean_loss",
     "proof_reserve_s",
 ]
 
@@ -321,29 +319,3 @@ def _latency_stop(best: Trial | None) -> EarlyStop | None:
 def n_played(scorer: Scorer) -> int:
     """Trials of plays so far: they count in a budget of trials."""
     return sum(trial.role is Role.PLAY for trial in scorer.trials)
-
-
-def fresh_losses(trials: Sequence[Trial], config: Config) -> list[float]:
-    """Losses of the full measurements of `config` that did not choose it; of its only one when it was not measured again."""
-    losses = _losses(trials, config)
-    return losses[1:] or losses
-
-
-def fresh_mean(trials: Sequence[Trial], config: Config) -> float:
-    """Their mean; inf when there is none."""
-    return _mean(fresh_losses(trials, config))
-
-
-def mean_loss(trials: Sequence[Trial], config: Config) -> float:
-    """Mean loss over all full measurements of `config`; inf when there is none."""
-    return _mean(_losses(trials, config))
-
-
-def _losses(trials: Sequence[Trial], config: Config) -> list[float]:
-    return [
-        t.loss for t in trials if t.config == config and t.status is Status.OK and t.is_feasible and t.loss is not None
-    ]
-
-
-def _mean(losses: Sequence[float]) -> float:
-    return sum(losses) / len(losses) if losses else math.inf

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from trimtab.flow.ablate import Ablation, ablate, ablation_allowance, drop_line, start_ablation
 from trimtab.flow.ask import Steps
-from trimtab.flow.explore import mean_loss
+from trimtab.flow.losses import mean_loss
 from trimtab.flow.pairs import Purse
 from trimtab.flow.prove import Proof, Prover, acceptance_rule, prove
 from trimtab.flow.score import Scorer

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 
 from trimtab.errors import SpaceError
 from trimtab.flow.ask import Ask, Steps
-from trimtab.flow.explore import early_stop, finish_reserve_s, mean_loss, refine_reserve_s
+from trimtab.flow.explore import early_stop, finish_reserve_s, refine_reserve_s
+from trimtab.flow.losses import mean_loss
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import Interval

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from trimtab.flow.acceptance import Acceptance, AcceptanceRule, Condition, Sample
 from trimtab.flow.ask import Steps
-from trimtab.flow.explore import mean_loss
+from trimtab.flow.losses import mean_loss
 from trimtab.flow.pairs import Duel, Purse, believable
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task

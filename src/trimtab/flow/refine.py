@@ -13,17 +13,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from trimtab.flow.ablate import ablation_allowance, without_lines
+from trimtab.flow.ablate import ablation_allowance, most_given_up, without_lines
 from trimtab.flow.ask import Ask, Steps
-from trimtab.flow.explore import (
-    REFINE_RUNS,
-    early_stop,
-    finish_reserve_s,
-    fresh_losses,
-    fresh_mean,
-    mean_loss,
-    proof_reserve_s,
-)
+from trimtab.flow.explore import REFINE_RUNS, early_stop, finish_reserve_s, proof_reserve_s
+from trimtab.flow.losses import fresh_losses, fresh_mean, mean_loss
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.flow.weakest import behind_larger, halves, together, weak_and_sure
@@ -179,6 +172,7 @@ def _thinned(task: Task, scorer: Scorer, leader: Config, runs: _Runs, plays: Seq
     bundles = [play.settings.keys() - {*core, *sure} for play in plays if play.settings.keys() <= lines]
     groups = [together(group, bundles) for group in weak]
     best = mean_loss(scorer.trials, leader)
+    most = most_given_up(task, slack, best)
     while groups and not runs.is_empty:
         group = [name for name in groups.pop(0) if current[name] != task.baseline[name]]
         without = without_lines(task, current, group)[0] if group else None
@@ -187,7 +181,7 @@ def _thinned(task: Task, scorer: Scorer, leader: Config, runs: _Runs, plays: Seq
         loss = mean_loss(scorer.trials, without)
         if loss == float("inf"):
             loss = yield from runs.measure(without, Role.SEARCH)
-        if loss <= best + _allowed(task, slack, _n_lines(task, leader) - _n_lines(task, without)):
+        if loss <= best + min(most, _allowed(task, slack, _n_lines(task, leader) - _n_lines(task, without))):
             current = without
         elif len(group) > 1:
             groups = behind_larger(groups, halves(group, bundles))

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from trimtab.flow.ask import Steps, Stopped
 from trimtab.flow.baseline import measure_baseline
-from trimtab.flow.explore import Ended, expected_trials, explore, may_search_on, mean_loss
+from trimtab.flow.explore import Ended, expected_trials, explore, may_search_on
 from trimtab.flow.finish import finish
+from trimtab.flow.losses import mean_loss
 from trimtab.flow.passes import PassesSearcher
 from trimtab.flow.prune import PruningSearcher
 from trimtab.flow.refine import refine

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from trimtab.flow.ablate import Ablation
-from trimtab.flow.explore import mean_loss
+from trimtab.flow.losses import mean_loss
 from trimtab.flow.plays import PlayPhase
 from trimtab.flow.prove import Proof
 from trimtab.flow.score import Scorer

@@ -41,6 +41,7 @@ from trimtab.trial.load import End, LoadResult, MeasurePlan
 from trimtab.trial.pause import unless_paused
 from trimtab.trial.runs import LoadOrder, Runs
 from trimtab.trial.signals import signals_wait
+from trimtab.trial.stolen import StolenTime
 from trimtab.trial.stop import Interrupted
 from trimtab.workload import Workload
 
@@ -101,6 +102,7 @@ class TrialRoom:
         self._deadman: DeadMan | None = None
         self._is_changed = self._has_failed = self._is_stuck = False
         self._runs = Runs(stack, self.guarding, listener=self._listener, is_interrupted=is_interrupted, say=say)
+        self._stolen = StolenTime(say)
         self._sentinel = Sentinel(stack)
         self._set = Config({})
         """What is set over the values as found, when nothing has failed since."""
@@ -392,8 +394,10 @@ class TrialRoom:
             status, reason = self._judge(result, order.plan)
             elapsed = time.monotonic() - self._runs.begun_s
             ran, self._workload = self._workload, self.generator.larger(self._workload, result, order.is_baseline)
-            if self._workload is not ran or (is_worth_another_run(status, result) and n_invalid < _MAX_INVALID_RETRIES):
-                n_invalid += self._workload is ran
+            is_larger = self._workload is not ran
+            is_invalid = not is_larger and is_worth_another_run(status, result) and n_invalid < _MAX_INVALID_RETRIES
+            if is_larger or is_invalid or self._stolen.spoils(status, result):
+                n_invalid += is_invalid
                 costs.add("failed", elapsed)
                 continue
             costs.add(warmup, result.warmup_s)

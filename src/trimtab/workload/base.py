@@ -91,7 +91,7 @@ class StartState:
     """How a workload that writes made the data what it was before: for people, and printed once a study.
 
     Attributes:
-        method: in few words: "copy of a template database", "inverse operations".
+        method: in few words: "a fresh copy", "inverse operations".
         duration_s: seconds that it took.
         note: what else is worth knowing; may be empty.
         is_once: whether later runs go on from what this one leaves.

@@ -67,7 +67,7 @@ class RunDatabase:
                 )
             return None
         seconds = clone(endpoint, self.data, self.name, report)
-        return StartState("copy of a template database", seconds, f"{self.data} copied to {self.name}")
+        return StartState("a fresh copy", seconds, f"{self.data} copied to {self.name}")
 
     def drop(self, endpoint: Endpoint) -> None:
         """Removes the copy; nothing happens when there is none."""
