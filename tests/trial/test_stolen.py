@@ -73,5 +73,5 @@ def test_the_trial_has_the_run_that_was_not_disturbed(tmp_path: Path, monkeypatc
         trial = room.run(bench.baseline.replace({"cache": 256}), number=0, role=Role.SEARCH, seed=1, plan=PLAN)
     assert trial.measurement is not None
     assert trial.measurement.throughput.estimate == throughputs[1] != throughputs[0]
-    assert trial.cost_s["failed"] >= 0
+    assert "failed" in trial.cost_s, "the first run counts for nothing"
     assert said == ["the hypervisor took 45 % of this machine's CPU from the run: it is repeated"]
