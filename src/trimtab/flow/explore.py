@@ -295,14 +295,22 @@ def _no_more(task: Task, scorer: Scorer, searcher: Searcher, progress: _Progress
     return ""
 
 
-def early_stop(task: Task, scorer: Scorer) -> EarlyStop | None:
-    """Watches a trial's throughput against that of the best so far, second by second; None where that tells nothing."""
+def early_stop(task: Task, scorer: Scorer, best_loss: float | None = None) -> EarlyStop | None:
+    """Watches a trial's throughput against that of the best so far, second by second; None where that tells nothing.
+
+    Args:
+        task: of the study.
+        scorer: of the trials so far.
+        best_loss: what counts as the best; None: the single run with the least loss.
+    """
     if not len(scorer.track):
         return None
     best = scorer.best_run
     if task.objective.metric != "throughput":
         return _latency_stop(best)
-    value = scorer.track.at(scorer.spent_s)[0] * math.exp(-(best.loss or 0.0) if best is not None else 0.0)
+    if best_loss is None:
+        best_loss = (best.loss or 0.0) if best is not None else 0.0
+    value = scorer.track.at(scorer.spent_s)[0] * math.exp(-best_loss)
     spread = 1.96 * scorer.noise_sd * value
     incumbent = Interval(value, value - spread, value + spread, se=spread / 1.96)
     return EarlyStop(incumbent, is_maximised=True, margin=_STOP_MARGIN)

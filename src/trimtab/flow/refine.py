@@ -17,10 +17,10 @@ from trimtab.flow.ablate import ablation_allowance, most_given_up, without_lines
 from trimtab.flow.ask import Ask, Steps
 from trimtab.flow.explore import REFINE_RUNS, early_stop, finish_reserve_s, proof_reserve_s
 from trimtab.flow.losses import fresh_losses, fresh_mean, mean_loss
-from trimtab.flow.score import Scorer
+from trimtab.flow.score import BASELINE_ROLES, Scorer
 from trimtab.flow.task import Task
 from trimtab.flow.weakest import behind_larger, halves, together, weak_and_sure
-from trimtab.records import Play, Role, Status
+from trimtab.records import Play, Role, Status, Trial
 from trimtab.space import Config
 
 __all__ = ["refine"]
@@ -43,6 +43,12 @@ _RUNS_PER_LINE = 4
 _THIN_RUNS = 8
 """Runs that thinning may take; a wall-clock budget keeps what the proof needs."""
 
+_BASELINE_EVERY = 4
+"""Runs after which the baseline is measured again."""
+
+_SIMPLER_TRIED = 2
+"""Configs of fewer settings that are measured again beside the leader, at most."""
+
 
 @dataclass(slots=True)
 class _Runs:
@@ -61,17 +67,31 @@ class _Runs:
     @property
     def is_empty(self) -> bool:
         """None is left, or the time begins that must stay."""
-        budget_s, cost = self.task.budget.seconds, self.scorer.mean_cost_s
-        if budget_s is not None and self.scorer.spent_s + cost > budget_s - self.reserve_s(self.task, budget_s, cost):
-            return True
-        return self.left <= 0
+        return not self._has_room(1)
 
-    def measure(self, config: Config, role: Role) -> Steps[float]:
-        """The mean loss of `config` with one more run; infinite when it failed or was stopped."""
+    def _has_room(self, n_runs: int) -> bool:
+        budget_s, cost = self.task.budget.seconds, self.scorer.mean_cost_s
+        kept_s = self.reserve_s(self.task, budget_s, cost) if budget_s is not None else 0.0
+        is_in_time = budget_s is None or self.scorer.spent_s + n_runs * cost <= budget_s - kept_s
+        return is_in_time and self.left >= n_runs
+
+    def repeat(self, config: Config) -> Steps[float]:
+        """The mean loss of `config` over the runs that did not choose it, with one more; infinite when that failed."""
+        trial = yield from self._measure(Ask(config=config, role=Role.REPEAT))
+        return fresh_mean(self.scorer.trials, config) if trial.status is Status.OK else math.inf
+
+    def attempt(self, config: Config, best_loss: float) -> Steps[float]:
+        """The loss of `config`, which is new; infinite when it failed or was stopped as clearly worse than `best_loss`."""
+        stop = early_stop(self.task, self.scorer, best_loss)
+        trial = yield from self._measure(Ask(config=config, role=Role.SEARCH, early_stop=stop))
+        return mean_loss(self.scorer.trials, config) if trial.status is Status.OK else math.inf
+
+    def _measure(self, ask: Ask) -> Steps[Trial]:
+        if _n_since_baseline(self.scorer) >= _BASELINE_EVERY and self._has_room(2):
+            self.left -= 1
+            yield Ask(config=self.task.baseline, role=Role.BASELINE)
         self.left -= 1
-        stop = early_stop(self.task, self.scorer) if role is Role.SEARCH else None
-        trial = yield Ask(config=config, role=role, early_stop=stop)
-        return mean_loss(self.scorer.trials, config) if trial.status is Status.OK else float("inf")
+        return (yield ask)
 
 
 def refine(task: Task, scorer: Scorer, plays: Sequence[Play] = ()) -> Steps[Config | None]:
@@ -79,11 +99,15 @@ def refine(task: Task, scorer: Scorer, plays: Sequence[Play] = ()) -> Steps[Conf
     scorer.say("measuring the best again")
     runs = _Runs(task, scorer, REFINE_RUNS, finish_reserve_s)
     leader = yield from _leader(task, scorer, runs)
-    if leader is None or not task.proof.ablate or _has_room_for_pairs(task, scorer, leader):
+    if leader is None or not task.proof.ablate:
         return leader
-    if task.budget.seconds is not None:
+    has_room = _has_room_for_pairs(task, scorer, leader)
+    if task.budget.seconds is not None and not has_room:
         # A line that thinning takes away needs no pairs: it may use the ablation's time.
         runs = _Runs(task, scorer, _THIN_RUNS, proof_reserve_s)
+    leader = yield from _simpler(task, scorer, leader, runs)
+    if has_room or _has_room_for_pairs(task, scorer, leader):
+        return leader
     return (yield from _thinned(task, scorer, leader, runs, plays))
 
 
@@ -94,11 +118,11 @@ def _leader(task: Task, scorer: Scorer, runs: _Runs) -> Steps[Config | None]:
     chosen = _contenders(task, scorer, means)
     for config in chosen:
         if not runs.is_empty:
-            yield from runs.measure(config, Role.REPEAT)
+            yield from runs.repeat(config)
     while (pair := _best_and_simplest(task, scorer, chosen)) is not None:
         if runs.is_empty or not _is_in_doubt(task, scorer, *pair):
             break
-        yield from runs.measure(min(pair, key=lambda config: len(fresh_losses(scorer.trials, config))), Role.REPEAT)
+        yield from runs.repeat(min(pair, key=lambda config: len(fresh_losses(scorer.trials, config))))
     return pair[1] if pair is not None else None
 
 
@@ -150,6 +174,12 @@ def _se(scorer: Scorer, one: Config, other: Config) -> float:
     return scorer.noise_sd * math.sqrt(1 / n[0] + 1 / n[1])
 
 
+def _n_since_baseline(scorer: Scorer) -> int:
+    """Runs since the baseline was measured last."""
+    numbers = [i for i, trial in enumerate(scorer.trials) if trial.role in BASELINE_ROLES]
+    return len(scorer.trials) - 1 - max(numbers, default=-1)
+
+
 def _n_lines(task: Task, config: Config) -> int:
     return len(config.difference(task.baseline))
 
@@ -163,6 +193,27 @@ def _has_room_for_pairs(task: Task, scorer: Scorer, leader: Config) -> bool:
     return n_lines <= 1 or runs >= _RUNS_PER_LINE * n_lines
 
 
+def _simpler(task: Task, scorer: Scorer, leader: Config, runs: _Runs) -> Steps[Config]:
+    """A config of fewer settings that was measured in full, and seems to do as much but for what they may cost; else `leader`."""
+    slack = max(task.proof.min_gain, scorer.noise_sd)
+    for _ in range(_SIMPLER_TRIED):
+        best = fresh_mean(scorer.trials, leader)
+        limits = {
+            config: best + _given_up(task, slack, best, _n_lines(task, leader) - _n_lines(task, config))
+            for config in _means(scorer, task.baseline)
+            if _n_lines(task, config) < _n_lines(task, leader)
+        }
+        losses = {config: fresh_mean(scorer.trials, config) for config in limits}
+        close = [config for config, loss in losses.items() if loss <= min(limits[config], 0.0)]
+        # A setting is worth half the least gain that is claimed.
+        config = min(close, key=lambda c: losses[c] + 0.5 * task.proof.min_gain * _n_lines(task, c), default=None)
+        if config is None or runs.is_empty:
+            break
+        if (yield from runs.repeat(config)) <= limits[config]:
+            return config
+    return leader
+
+
 def _thinned(task: Task, scorer: Scorer, leader: Config, runs: _Runs, plays: Sequence[Play]) -> Steps[Config]:
     """`leader` without the knobs that were no better than their found values in single runs."""
     current, slack = leader, max(task.proof.min_gain, scorer.noise_sd)
@@ -171,17 +222,16 @@ def _thinned(task: Task, scorer: Scorer, leader: Config, runs: _Runs, plays: Seq
     lines = set(leader.difference(task.baseline))
     bundles = [play.settings.keys() - {*core, *sure} for play in plays if play.settings.keys() <= lines]
     groups = [together(group, bundles) for group in weak]
-    best = mean_loss(scorer.trials, leader)
-    most = most_given_up(task, slack, best)
+    best = fresh_mean(scorer.trials, leader)
     while groups and not runs.is_empty:
         group = [name for name in groups.pop(0) if current[name] != task.baseline[name]]
         without = without_lines(task, current, group)[0] if group else None
         if without is None:
             continue
         loss = mean_loss(scorer.trials, without)
-        if loss == float("inf"):
-            loss = yield from runs.measure(without, Role.SEARCH)
-        if loss <= best + min(most, _allowed(task, slack, _n_lines(task, leader) - _n_lines(task, without))):
+        if loss == math.inf:
+            loss = yield from runs.attempt(without, best)
+        if loss <= best + _given_up(task, slack, best, _n_lines(task, leader) - _n_lines(task, without)):
             current = without
         elif len(group) > 1:
             groups = behind_larger(groups, halves(group, bundles))
@@ -198,6 +248,11 @@ def _core(task: Task, scorer: Scorer, leader: Config, slack: float) -> set[str]:
     ]
     best = min(inner, key=lambda config: means[config] + slack * _n_lines(task, config), default=None)
     return set() if best is None else set(best.difference(task.baseline))
+
+
+def _given_up(task: Task, slack: float, best: float, n_removed: int) -> float:
+    """By how much the loss of a config may seem to be above `best`, the leader's, for its `n_removed` settings fewer."""
+    return min(most_given_up(task, slack, best), _allowed(task, slack, n_removed))
 
 
 def _allowed(task: Task, slack: float, n_removed: int) -> float:
