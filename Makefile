@@ -179,8 +179,8 @@ bench-serve: $(STAMP)
 bench-sampling: $(STAMP)
 	$(BIN)/python benchmarks/sampling_problem.py
 
-# The six mixes of Zhou 2013, twice; half an hour each, alone on the machine, as root where a memory limit is to hold (cgroup).
-# In pieces: BENCH="--mix 12q6 --experiment paper".
+# The thesis of Fernando (2016) on RUBiS and TPC-W: fourteen studies of two hours, alone on the machine; it goes on where stopped.
+# In pieces: BENCH="--application rubis --objective latency_mean".
 bench-fernando: $(STAMP)
 	$(BIN)/python benchmarks/fernando/run.py $(BENCH)
 
@@ -193,6 +193,8 @@ bench-kanellis: $(STAMP)
 bench-restart: $(STAMP)
 	$(BIN)/python benchmarks/restart/run.py $(BENCH)
 
+# The six mixes of Zhou 2013, twice; half an hour each, alone on the machine, as root where a memory limit is to hold (cgroup).
+# In pieces: BENCH="--mix 12q6 --experiment paper".
 bench-zhou2013: $(STAMP)
 	$(BIN)/python benchmarks/zhou2013/run.py $(BENCH)
 
@@ -216,11 +218,12 @@ bench-engine-overhead: $(STAMP)
 bench-engine-instructions: $(STAMP)
 	$(BIN)/python benchmarks/karcher/instructions.py --results benchmarks/karcher/instructions.json $(BENCH)
 
-# Six contexts that take turns, on WiredTiger and PostgreSQL: ten hours or more, alone on the machine; it goes on where it was stopped.
-# BENCH="--quick" shows in minutes that it works.
+# What a tuning section of the C library costs a program; a minute.
 bench-sections: $(STAMP)
 	$(BIN)/python benchmarks/sections/run.py $(BENCH)
 
+# Six contexts that take turns, on WiredTiger and PostgreSQL: ten hours or more, alone on the machine; it goes on where it was stopped.
+# BENCH="--quick" shows in minutes that it works.
 bench-cgptuner: $(STAMP)
 	$(BIN)/python benchmarks/cgptuner/run.py $(BENCH)
 

@@ -106,6 +106,19 @@ def test_runs_of_the_proof_tell_the_worth_of_the_lines_as_well(fake: FakeStudy) 
         assert row.without_pairs <= counts[Role.PROOF_CANDIDATE]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_gain_that_is_not_known_well_gets_one_more_pair_before_the_last_worths(fake: FakeStudy, seed: int) -> None:
+    fake.target._speed = _speed
+    fake.workload.noise_sd = 0.06
+    fake.text = fake.text.replace('"12 trials"', f'"240s"\nseed = {seed}')
+    record, trials = fake.tune()
+    gain = record.verdict.gain
+    assert record.verdict.is_better
+    assert gain is not None
+    is_known_well = gain.high <= 1.25 * gain.low
+    assert is_known_well or sum(t.role is Role.PROOF_CANDIDATE for t in trials) > 3
+
+
 def test_the_advice_is_proven_beside_the_winner_only_when_it_is_near_or_asked_for(fake: FakeStudy) -> None:
     advice = "\n[search.advice]\nsort_memory = '16MB'\n"
     _, trials = _tuned(fake, "300s", more=advice)

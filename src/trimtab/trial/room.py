@@ -102,7 +102,7 @@ class TrialRoom:
         self._deadman: DeadMan | None = None
         self._is_changed = self._has_failed = self._is_stuck = False
         self._runs = Runs(stack, self.guarding, listener=self._listener, is_interrupted=is_interrupted, say=say)
-        self._stolen = StolenTime(say)
+        self._stolen = StolenTime(say, is_interrupted)
         self._sentinel = Sentinel(stack)
         self._set = Config({})
         """What is set over the values as found, when nothing has failed since."""
@@ -398,8 +398,9 @@ class TrialRoom:
             is_invalid = not is_larger and is_worth_another_run(status, result) and n_invalid < _MAX_INVALID_RETRIES
             if is_larger or is_invalid or self._stolen.spoils(status, result):
                 n_invalid += is_invalid
-                costs.add("failed", elapsed)
+                costs.add("failed", time.monotonic() - self._runs.begun_s)
                 continue
+            result = replace(result, measurement=self._stolen.widened(result.measurement))
             costs.add(warmup, result.warmup_s)
             costs.add("measure", result.measure_s)
             costs.add("other", max(0.0, elapsed - result.warmup_s - result.measure_s))

@@ -1,11 +1,20 @@
-"""Runs from which the hypervisor took much of the machine: they tell less of their config than the others, and are made again."""
+"""Runs from which the hypervisor took much of the machine: they tell less of their config than the others.
+
+Such a run is made again, once the hypervisor takes little, and twice at most. What is taken beyond the usual all the same makes
+its intervals wider by as much, so that a baseline with half of its machine does not count as a slower one.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from statistics import median
 
+from trimtab.measure import Interval, Measurement
 from trimtab.records import Status
 from trimtab.trial.load import LoadResult
 from trimtab.units import format_percent
@@ -18,32 +27,104 @@ _MUCH = 0.05
 _UNUSUAL = 2.0
 """Times what it took from the runs before (median): where it always takes much, another run would be no better."""
 
+_MAX_AGAIN = 2
+"""Times that a run is made again, at most."""
+
+_CALM_S = 3
+"""Seconds in a row that must be calm before that."""
+
+_WAIT_S = 60
+"""After so many seconds it is made all the same."""
+
+_STAT = Path("/proc/stat")
+_STEAL = 8
+"""Place of the steal time in the first line, in ticks (proc_stat(5))."""
+
 
 class StolenTime:
     """What the hypervisor has taken from the runs so far."""
 
-    def __init__(self, say: Callable[[str], None], *, n_cores: int | None = None) -> None:
+    def __init__(
+        self, say: Callable[[str], None], is_interrupted: Callable[[], bool] = bool, *, n_cores: int | None = None
+    ) -> None:
         """Nothing yet.
 
         Args:
             say: told of each run that is made again.
+            is_interrupted: asked every second while it waits.
             n_cores: of this machine; None: it is asked.
         """
-        self._say, self._n_cores = say, n_cores or os.cpu_count() or 1
+        self._say, self._is_interrupted, self._n_cores = say, is_interrupted, n_cores or os.cpu_count() or 1
         self._shares: list[float] = []
-        self._is_again = False
+        self._usual = 0.0
+        """Median of the runs before the last one."""
+        self._n_again = 0
 
     def spoils(self, status: Status, result: LoadResult) -> bool:
-        """Whether a run that would be believed is to be made again; never twice in a row."""
-        m, was_again = result.measurement, self._is_again
-        self._is_again = False
+        """Whether a run that would be believed is to be made again; waits for a calm moment before it says so."""
+        m, n_again = result.measurement, self._n_again
+        self._n_again = 0
         if m is None or m.steal_share is None or m.generators:
             return False
-        share, usual = m.steal_share / self._n_cores, median(self._shares or [0.0])
+        share, self._usual = m.steal_share / self._n_cores, median(self._shares or [0.0])
         self._shares.append(share)
         is_believed = result.breach is None and status in (Status.OK, Status.STOPPED_EARLY)
-        if was_again or not is_believed or share <= max(_MUCH, _UNUSUAL * usual):
+        if n_again == _MAX_AGAIN or not is_believed or share <= self._most:
             return False
-        self._is_again = True
+        self._n_again = n_again + 1
         self._say(f"the hypervisor took {format_percent(share)} of this machine's CPU from the run: it is repeated")
+        self._wait_for_calm()
         return True
+
+    @property
+    def _most(self) -> float:
+        """What may be taken from the last run."""
+        return max(_MUCH, _UNUSUAL * self._usual)
+
+    def _wait_for_calm(self) -> None:
+        """Returns when the hypervisor takes little, at the latest after a minute; at once when somebody asks to stop."""
+        calm_s, taken_s = 0, _taken_s()
+        for _ in range(_WAIT_S):
+            if self._is_interrupted() or calm_s >= _CALM_S or taken_s is None:
+                return
+            time.sleep(1)
+            before_s, taken_s = taken_s, _taken_s()
+            is_calm = taken_s is not None and (taken_s - before_s) / self._n_cores <= self._most
+            calm_s = calm_s + 1 if is_calm else 0
+
+    def widened(self, measurement: Measurement | None) -> Measurement | None:
+        """`measurement`, of the run that was judged last, with intervals that cover what was taken beyond the usual."""
+        if measurement is None or measurement.steal_share is None or measurement.generators:
+            return measurement
+        share = measurement.steal_share / self._n_cores
+        if share <= self._most:
+            return measurement
+        more = share - self._usual
+        return replace(
+            measurement,
+            throughput=_wider(measurement.throughput, more),
+            latency_mean_ms=_wider(measurement.latency_mean_ms, more),
+            latency_ms={name: _wider(interval, more) for name, interval in measurement.latency_ms.items()},
+            figure=measurement.figure and _wider(measurement.figure, more),
+        )
+
+
+def _wider(interval: Interval, share: float) -> Interval:
+    """With a further standard error of this share of the estimate."""
+    if not math.isfinite(interval.estimate):
+        return interval
+    more = share * abs(interval.estimate)
+    below = math.hypot(interval.estimate - interval.low, 1.96 * more)
+    above = math.hypot(interval.high - interval.estimate, 1.96 * more)
+    se = math.hypot(interval.se, more)
+    return replace(
+        interval, low=max(interval.estimate - below, min(interval.low, 0.0)), high=interval.estimate + above, se=se
+    )
+
+
+def _taken_s() -> float | None:
+    """CPU seconds that the hypervisor has taken since the machine started; None where nothing says so."""
+    try:
+        return float(_STAT.read_text(encoding="ascii").split("\n", 1)[0].split()[_STEAL]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None
