@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -155,15 +156,16 @@ def test_what_noise_still_ties_after_all_runs_is_the_simpler_one() -> None:
 
 
 def scripted(
-    runs: dict[str, list[float]], known: dict[str, float], seconds: float = 60 * COST_S
+    runs: dict[str, list[float]], known: dict[str, float], seconds: float = 60 * COST_S, slower: float = 1.0
 ) -> tuple[Config, list[Ask]]:
     """What is proven of a config of all nine lines, and what was asked for on the way.
 
     Args:
         runs: losses of "large", the config of nine lines, of "small", of the core, and of "other", any other: run by run, the
-            last one again and again; the first of "large" is the search's.
+            last one again and again; the first of "large" is the search's. NaN: a constraint was missed; infinite: a crash.
         known: loss of the one run of "small" that was made before; "small" is absent where it was not measured.
         seconds: of the budget.
+        slower: times the speed of the baseline when it is measured again.
     """
     names = [*CORE, *PLAY, *EXTRA]
     space = Space([Knob(name=name, kind=KnobKind.REAL, low=0.0, high=1.0, default=0.0) for name in names])
@@ -181,9 +183,12 @@ def scripted(
 
     def take(config: Config, role: Role, loss: float) -> Any:
         trial = Machine.measure(machine, config, role)
-        trial.loss = loss
+        trial.is_feasible = not math.isnan(loss)
+        trial.loss = loss if math.isfinite(loss) else -0.83
+        if math.isinf(loss):
+            trial.loss, trial.status = None, Status.CRASHED
         if role is Role.BASELINE:
-            machine.track.add(machine.spent_s, 100.0, 1.0)
+            machine.track.add(machine.spent_s, 100.0 * (slower if asked else 1.0), 1.0)
         return trial
 
     take(baseline, Role.BASELINE, 0.0)
@@ -235,12 +240,35 @@ def test_a_config_of_fewer_settings_that_was_lucky_once_does_not() -> None:
     assert 1 <= sum(lines(ask.config) == sorted(CORE) for ask in asked) <= 2
 
 
+@pytest.mark.parametrize("again", [math.nan, math.inf])
+def test_a_config_of_fewer_settings_that_misses_a_constraint_or_crashes_does_not(again: float) -> None:
+    winner, asked = scripted({"large": [-1.15, -0.84], "small": [again], "other": [0.0]}, {"small": -0.83})
+    assert len(lines(winner)) == 9
+    assert sum(lines(ask.config) == sorted(CORE) for ask in asked) == 1, "once"
+
+
+def test_a_config_of_fewer_settings_is_better_than_the_baseline_as_well() -> None:
+    winner, _ = scripted({"large": [-0.05, -0.01], "small": [0.005], "other": [0.5]}, {"small": -0.01})
+    assert len(lines(winner)) == 9
+
+
+def test_what_the_baseline_shows_counts_for_the_run_that_waits_for_it() -> None:
+    """A machine that has become slower must not end a run early that does as well as before."""
+    _, asked = scripted({"large": [-1.15, -0.84], "other": [0.0]}, {}, slower=0.5)
+    first = next(i for i, ask in enumerate(asked) if ask.role is Role.BASELINE)
+    stop = asked[first + 1].early_stop
+    assert stop is not None
+    # By two baselines, 100 and 50 a second, the leader does about 164 now; by the first alone it did 232.
+    assert not any(stop.update(150.0 + i % 2) for i in range(60))
+
+
 def test_the_baseline_is_measured_between_the_runs_and_leaves_the_proof_its_time() -> None:
     _, asked = scripted({"large": [-1.15, -0.84], "other": [0.0]}, {})
     roles = [ask.role for ask in asked]
     assert Role.BASELINE in roles
-    at = [-1, *(i for i, role in enumerate(roles) if role is Role.BASELINE), len(roles)]
-    assert all(later - sooner <= 6 for sooner, later in itertools.pairwise(at))
+    # One baseline and one run of the search came before.
+    at = [-2, *(i for i, role in enumerate(roles) if role is Role.BASELINE), len(roles) - 1]
+    assert all(later - sooner <= 5 for sooner, later in itertools.pairwise(at))
     _, hurried = scripted({"large": [-1.15, -0.84], "other": [0.0]}, {}, seconds=14 * COST_S)
     assert 0 < len(hurried) < len(asked)
     assert 2 + len(hurried) + 2 * ProofOptions().min_pairs <= 14

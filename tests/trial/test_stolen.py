@@ -16,7 +16,7 @@ from tests.trial.test_room import Bench
 from trimtab.measure import Interval, Measurement
 from trimtab.records import Role, Status
 from trimtab.trial import MeasurePlan, runs
-from trimtab.trial.stolen import StolenTime, _taken_s
+from trimtab.trial.stolen import StolenTime, _share_taken
 
 PLAN = MeasurePlan(window_s=5, window_max_s=5, warmup_floor_s=0, warmup_cap_s=10)
 
@@ -29,13 +29,13 @@ SHARP = Measurement(
 
 
 class Clock:
-    """Seconds that pass only in sleep, and what a hypervisor has taken until each of them on two cores."""
+    """Seconds that pass only in sleep, and the share of a core that a hypervisor takes in each of them."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *taken_s: float | None) -> None:
-        self.taken_s, self.slept = list(taken_s), 0
-        monkeypatch.setattr("trimtab.trial.stolen.time.sleep", self._sleep)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *shares: float | None) -> None:
+        self.shares, self.slept = list(shares), 0
+        monkeypatch.setattr("trimtab.trial.stolen.sleep", self._sleep)
         monkeypatch.setattr(
-            "trimtab.trial.stolen._taken_s", lambda: self.taken_s[min(self.slept, len(self.taken_s) - 1)]
+            "trimtab.trial.stolen._share_taken", lambda: self.shares[min(self.slept, len(self.shares) - 1)]
         )
 
     def _sleep(self, seconds: float) -> None:
@@ -55,7 +55,7 @@ def result(share: float | None, **others: Any) -> Any:
     )
 
 
-TAKEN_S = _taken_s
+SHARE_TAKEN = _share_taken
 
 
 def test_a_run_of_which_much_was_stolen_is_made_again_twice_at_most() -> None:
@@ -91,8 +91,9 @@ def test_what_is_no_measurement_of_this_machine_is_not_judged(status: Status, ru
     assert not StolenTime(lambda text: None, n_cores=2).spoils(status, run)
 
 
-def test_the_trial_has_the_run_that_was_not_disturbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench, said, shares, throughputs = Bench(tmp_path), list[str](), [0.9, 0.0], list[float]()
+def disturb(monkeypatch: pytest.MonkeyPatch, shares: list[float]) -> list[float]:
+    """Of each load on two cores a hypervisor takes the next of `shares`; their throughputs, as they come."""
+    throughputs = list[float]()
     measure = runs.measure_load
 
     def disturbed(*arguments: Any, **options: Any) -> Any:
@@ -103,6 +104,11 @@ def test_the_trial_has_the_run_that_was_not_disturbed(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(runs, "measure_load", disturbed)
     monkeypatch.setattr("trimtab.trial.stolen.os.cpu_count", lambda: 2)
+    return throughputs
+
+
+def test_the_trial_has_the_run_that_was_not_disturbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, said, throughputs = Bench(tmp_path), list[str](), disturb(monkeypatch, [0.9, 0.0])
     with bench.room(say=said.append) as room:
         trial = room.run(bench.baseline.replace({"cache": 256}), number=0, role=Role.SEARCH, seed=1, plan=PLAN)
     assert trial.measurement is not None
@@ -111,27 +117,61 @@ def test_the_trial_has_the_run_that_was_not_disturbed(tmp_path: Path, monkeypatc
     assert said == ["the hypervisor took 45 % of this machine's CPU from the run: it is repeated"]
 
 
+def test_a_trial_of_which_much_is_taken_each_time_is_less_certain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, said = Bench(tmp_path), list[str]()
+    disturb(monkeypatch, [0.0] * 6 + [0.9] * 3)
+    with bench.room(say=said.append) as room:
+        found = [
+            room.run(bench.baseline.replace({"cache": 256}), number=i, role=Role.SEARCH, seed=1, plan=PLAN).measurement
+            for i in range(7)
+        ]
+    calm, disturbed = found[0], found[-1]
+    assert calm is not None
+    assert disturbed is not None
+    assert sum("hypervisor" in text for text in said) == 2
+    assert disturbed.throughput.se > 0.4 * disturbed.throughput.estimate > calm.throughput.se
+
+
+def test_a_new_trial_has_all_its_repeats_whatever_became_of_the_last(tmp_path: Path) -> None:
+    stolen = StolenTime(lambda text: None, n_cores=2)
+    assert not any(stolen.spoils(Status.OK, result(0.01)) for _ in range(9))
+    assert stolen.spoils(Status.OK, result(0.5))
+    stolen.begin()  # the run again has raised an error
+    assert [stolen.spoils(Status.OK, result(0.5)) for _ in range(3)] == [True, True, False]
+
+
 def test_it_waits_until_little_has_been_taken_for_three_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch, 0.0, 0.9, 1.8, 1.81, 1.82, 2.4, 2.41, 2.42, 2.43, 2.44)
+    clock = Clock(monkeypatch, 0.5, 0.5, 0.0, 0.05, 0.3, 0.05, 0.0, 0.05, 0.0)
     StolenTime(lambda text: None, n_cores=2).spoils(Status.OK, result(0.5))
     assert clock.slept == 8
 
 
-@pytest.mark.parametrize(
-    ("is_stopped", "taken_s", "slept"),
-    [(False, [0.9 * i for i in range(99)], 60), (True, [0.0], 0), (False, [None], 0)],
-)
+@pytest.mark.parametrize(("is_stopped", "share", "slept"), [(False, 0.5, 60), (True, 0.5, 0), (False, None, 0)])
 def test_it_does_not_wait_for_ever(
-    monkeypatch: pytest.MonkeyPatch, is_stopped: bool, taken_s: list[float | None], slept: int
+    monkeypatch: pytest.MonkeyPatch, is_stopped: bool, share: float | None, slept: int
 ) -> None:
-    clock = Clock(monkeypatch, *taken_s)
+    clock = Clock(monkeypatch, share)
     StolenTime(lambda text: None, lambda: is_stopped, n_cores=2).spoils(Status.OK, result(0.5))
     assert clock.slept == slept
 
 
-def test_the_real_steal_time_of_this_machine_can_be_read() -> None:
-    assert (stolen_s := TAKEN_S()) is not None
-    assert 0 <= stolen_s <= time.clock_gettime(time.CLOCK_BOOTTIME) * (os.cpu_count() or 1)
+def test_what_is_taken_at_this_moment_is_seen_by_a_busy_core() -> None:
+    began_s = time.thread_time()
+    assert (share := SHARE_TAKEN()) is not None
+    assert 0 <= share <= (os.cpu_count() or 1) * 1.5
+    assert time.thread_time() - began_s > 0.02
+
+
+def test_a_machine_that_does_not_say_what_is_taken_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for text in (None, "", "cpu  1 2 3\n"):
+        if text is not None:
+            (tmp_path / "stat").write_text(text)
+        monkeypatch.setattr("trimtab.trial.stolen._STAT", tmp_path / "stat")
+        assert SHARE_TAKEN() is None
 
 
 def test_what_is_taken_all_the_same_makes_the_result_less_certain() -> None:

@@ -301,7 +301,8 @@ def early_stop(task: Task, scorer: Scorer, best_loss: float | None = None) -> Ea
     Args:
         task: of the study.
         scorer: of the trials so far.
-        best_loss: what counts as the best; None: the single run with the least loss.
+        best_loss: what counts as the best where throughput is the objective; None, or another objective: the single run with
+            the least loss.
     """
     if not len(scorer.track):
         return None

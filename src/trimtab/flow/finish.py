@@ -37,9 +37,6 @@ _WORTH_PAIRS = 2
 _SPARE_RUNS = 4
 """Runs kept for a proof that the least number of pairs does not decide, before any are spent on the lines' worth."""
 
-_RUNS_OF_A_PAIR = 2
-"""Runs kept for one more pair while the gain is not known well enough to be quoted."""
-
 _MOST_PROOFS = 3
 """Configs that are brought to a proof, at most."""
 
@@ -116,9 +113,9 @@ def _finish_one(task: Task, scorer: Scorer, outcome: Outcome, winner: Config, al
         return
     if duels.is_open:
         scorer.say("measuring what each line is worth")
-    # A gain that is known within a factor of three is no headline: one more pair comes before the last lines' worth.
-    is_open = not ablation.went_back and not prover.is_settled
-    outcome.worth = yield from duels.finish(allowance.purse(_RUNS_OF_A_PAIR if is_open else 0))
+    # A gain that is known roughly is no headline: one more pair comes before the last lines' worth.
+    keep = 0 if ablation.went_back else prover.n_runs_wanted
+    outcome.worth = yield from duels.finish(allowance.purse(keep))
     if not ablation.went_back and not _take_smaller(task, outcome, ablation, prover):
         yield from prover.run(lambda: prover.is_settled)
         outcome.proof = prover.conclude()

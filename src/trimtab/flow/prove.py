@@ -121,6 +121,11 @@ class Prover:
         test = self._pairs.test
         return bool(self._failure) or (len(test) >= self._task.proof.min_pairs and test.is_settled())
 
+    @property
+    def n_runs_wanted(self) -> int:
+        """Runs of one more pair, while the gain is not known well enough to be quoted and pairs are left; else 0."""
+        return 0 if self.is_settled or len(self._pairs.test) >= self._task.proof.max_pairs else len(self._arms)
+
     def run(self, is_done: Callable[[], bool]) -> Steps[None]:
         """Measures blocks until `is_done`, or pairs or budget are used up; the least number of pairs is always made, and none
         after it for which the budget has no room as a whole."""

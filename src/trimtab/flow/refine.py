@@ -20,7 +20,7 @@ from trimtab.flow.losses import fresh_losses, fresh_mean, mean_loss
 from trimtab.flow.score import BASELINE_ROLES, Scorer
 from trimtab.flow.task import Task
 from trimtab.flow.weakest import behind_larger, halves, together, weak_and_sure
-from trimtab.records import Play, Role, Status, Trial
+from trimtab.records import Play, Role, Status
 from trimtab.space import Config
 
 __all__ = ["refine"]
@@ -76,22 +76,27 @@ class _Runs:
         return is_in_time and self.left >= n_runs
 
     def repeat(self, config: Config) -> Steps[float]:
-        """The mean loss of `config` over the runs that did not choose it, with one more; infinite when that failed."""
-        trial = yield from self._measure(Ask(config=config, role=Role.REPEAT))
-        return fresh_mean(self.scorer.trials, config) if trial.status is Status.OK else math.inf
+        """The mean loss of `config` over the runs that did not choose it, with one more; infinite when that one failed or missed
+        a constraint."""
+        yield from self._baseline()
+        self.left -= 1
+        trial = yield Ask(config=config, role=Role.REPEAT)
+        is_good = trial.status is Status.OK and trial.is_feasible
+        return fresh_mean(self.scorer.trials, config) if is_good else math.inf
 
     def attempt(self, config: Config, best_loss: float) -> Steps[float]:
         """The loss of `config`, which is new; infinite when it failed or was stopped as clearly worse than `best_loss`."""
+        yield from self._baseline()
+        self.left -= 1
         stop = early_stop(self.task, self.scorer, best_loss)
-        trial = yield from self._measure(Ask(config=config, role=Role.SEARCH, early_stop=stop))
+        trial = yield Ask(config=config, role=Role.SEARCH, early_stop=stop)
         return mean_loss(self.scorer.trials, config) if trial.status is Status.OK else math.inf
 
-    def _measure(self, ask: Ask) -> Steps[Trial]:
+    def _baseline(self) -> Steps[None]:
+        """Once more, when it is due and leaves room for the run that is to come."""
         if _n_since_baseline(self.scorer) >= _BASELINE_EVERY and self._has_room(2):
             self.left -= 1
             yield Ask(config=self.task.baseline, role=Role.BASELINE)
-        self.left -= 1
-        return (yield ask)
 
 
 def refine(task: Task, scorer: Scorer, plays: Sequence[Play] = ()) -> Steps[Config | None]:
@@ -105,10 +110,10 @@ def refine(task: Task, scorer: Scorer, plays: Sequence[Play] = ()) -> Steps[Conf
     if task.budget.seconds is not None and not has_room:
         # A line that thinning takes away needs no pairs: it may use the ablation's time.
         runs = _Runs(task, scorer, _THIN_RUNS, proof_reserve_s)
-    leader = yield from _simpler(task, scorer, leader, runs)
-    if has_room or _has_room_for_pairs(task, scorer, leader):
-        return leader
-    return (yield from _thinned(task, scorer, leader, runs, plays))
+    simpler = yield from _simpler(task, scorer, leader, runs)
+    if has_room or _has_room_for_pairs(task, scorer, simpler):
+        return simpler
+    return (yield from _thinned(task, scorer, simpler, leader, runs, plays))
 
 
 def _leader(task: Task, scorer: Scorer, runs: _Runs) -> Steps[Config | None]:
@@ -195,34 +200,33 @@ def _has_room_for_pairs(task: Task, scorer: Scorer, leader: Config) -> bool:
 
 def _simpler(task: Task, scorer: Scorer, leader: Config, runs: _Runs) -> Steps[Config]:
     """A config of fewer settings that was measured in full, and seems to do as much but for what they may cost; else `leader`."""
-    slack = max(task.proof.min_gain, scorer.noise_sd)
+    slack, best = max(task.proof.min_gain, scorer.noise_sd), fresh_mean(scorer.trials, leader)
+    fewer = [c for c in _means(scorer, task.baseline) if _n_lines(task, c) < _n_lines(task, leader)]
+    limits = {c: _limit(task, slack, best, _n_lines(task, leader) - _n_lines(task, c)) for c in fewer}
     for _ in range(_SIMPLER_TRIED):
-        best = fresh_mean(scorer.trials, leader)
-        limits = {
-            config: best + _given_up(task, slack, best, _n_lines(task, leader) - _n_lines(task, config))
-            for config in _means(scorer, task.baseline)
-            if _n_lines(task, config) < _n_lines(task, leader)
-        }
         losses = {config: fresh_mean(scorer.trials, config) for config in limits}
-        close = [config for config, loss in losses.items() if loss <= min(limits[config], 0.0)]
+        close = [config for config, loss in losses.items() if loss <= limits[config]]
         # A setting is worth half the least gain that is claimed.
         config = min(close, key=lambda c: losses[c] + 0.5 * task.proof.min_gain * _n_lines(task, c), default=None)
         if config is None or runs.is_empty:
             break
-        if (yield from runs.repeat(config)) <= limits[config]:
+        if (yield from runs.repeat(config)) <= limits.pop(config):
             return config
     return leader
 
 
-def _thinned(task: Task, scorer: Scorer, leader: Config, runs: _Runs, plays: Sequence[Play]) -> Steps[Config]:
-    """`leader` without the knobs that were no better than their found values in single runs."""
-    current, slack = leader, max(task.proof.min_gain, scorer.noise_sd)
-    core = _core(task, scorer, leader, slack)
-    weak, sure = weak_and_sure(task, scorer.trials, leader, slack, core)
-    lines = set(leader.difference(task.baseline))
+def _thinned(
+    task: Task, scorer: Scorer, start: Config, leader: Config, runs: _Runs, plays: Sequence[Play]
+) -> Steps[Config]:
+    """`start` without the knobs that were no better than their found values in single runs. What it has lost already of the
+    gain of `leader`, the best of the search, counts."""
+    current, slack = start, max(task.proof.min_gain, scorer.noise_sd)
+    core = _core(task, scorer, start, slack)
+    weak, sure = weak_and_sure(task, scorer.trials, start, slack, core)
+    lines = set(start.difference(task.baseline))
     bundles = [play.settings.keys() - {*core, *sure} for play in plays if play.settings.keys() <= lines]
     groups = [together(group, bundles) for group in weak]
-    best = fresh_mean(scorer.trials, leader)
+    best = min(fresh_mean(scorer.trials, config) for config in (start, leader))
     while groups and not runs.is_empty:
         group = [name for name in groups.pop(0) if current[name] != task.baseline[name]]
         without = without_lines(task, current, group)[0] if group else None
@@ -231,7 +235,7 @@ def _thinned(task: Task, scorer: Scorer, leader: Config, runs: _Runs, plays: Seq
         loss = mean_loss(scorer.trials, without)
         if loss == math.inf:
             loss = yield from runs.attempt(without, best)
-        if loss <= best + _given_up(task, slack, best, _n_lines(task, leader) - _n_lines(task, without)):
+        if loss <= _limit(task, slack, best, _n_lines(task, leader) - _n_lines(task, without)):
             current = without
         elif len(group) > 1:
             groups = behind_larger(groups, halves(group, bundles))
@@ -250,9 +254,10 @@ def _core(task: Task, scorer: Scorer, leader: Config, slack: float) -> set[str]:
     return set() if best is None else set(best.difference(task.baseline))
 
 
-def _given_up(task: Task, slack: float, best: float, n_removed: int) -> float:
-    """By how much the loss of a config may seem to be above `best`, the leader's, for its `n_removed` settings fewer."""
-    return min(most_given_up(task, slack, best), _allowed(task, slack, n_removed))
+def _limit(task: Task, slack: float, best: float, n_removed: int) -> float:
+    """The loss that a config may seem to have beside `best`, the leader's, for its `n_removed` settings fewer; never that of one
+    worse than the baseline."""
+    return min(best + min(most_given_up(task, slack, best), _allowed(task, slack, n_removed)), 0.0)
 
 
 def _allowed(task: Task, slack: float, n_removed: int) -> float:

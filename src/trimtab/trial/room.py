@@ -102,7 +102,7 @@ class TrialRoom:
         self._deadman: DeadMan | None = None
         self._is_changed = self._has_failed = self._is_stuck = False
         self._runs = Runs(stack, self.guarding, listener=self._listener, is_interrupted=is_interrupted, say=say)
-        self._stolen = StolenTime(say, is_interrupted)
+        self._stolen = StolenTime(say, lambda: is_interrupted() or self.guarding.switch.is_on)
         self._sentinel = Sentinel(stack)
         self._set = Config({})
         """What is set over the values as found, when nothing has failed since."""
@@ -369,6 +369,7 @@ class TrialRoom:
     def _load(self, order: LoadOrder, costs: Costs) -> tuple[Status, str, LoadResult | None]:
         """Runs the load, retrying what is nobody's fault; restores before it raises."""
         n_failed = n_invalid = 0
+        self._stolen.begin()
         while True:
             try:
                 result, warmup = self._runs.run(self._workload, order, costs)

@@ -1,18 +1,18 @@
 """Runs from which the hypervisor took much of the machine: they tell less of their config than the others.
 
 Such a run is made again, once the hypervisor takes little, and twice at most. What is taken beyond the usual all the same makes
-its intervals wider by as much, so that a baseline with half of its machine does not count as a slower one.
+its intervals wider by as much, so that a baseline with half of its machine hardly moves the baseline's track.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from time import perf_counter, sleep
 
 from trimtab.measure import Interval, Measurement
 from trimtab.records import Status
@@ -35,6 +35,9 @@ _CALM_S = 3
 
 _WAIT_S = 60
 """After so many seconds it is made all the same."""
+
+_SPIN_S = 0.2
+"""Of each of these seconds, in which a core is kept busy: from an idle machine nothing can be taken."""
 
 _STAT = Path("/proc/stat")
 _STEAL = 8
@@ -60,6 +63,10 @@ class StolenTime:
         """Median of the runs before the last one."""
         self._n_again = 0
 
+    def begin(self) -> None:
+        """A new trial."""
+        self._n_again = 0
+
     def spoils(self, status: Status, result: LoadResult) -> bool:
         """Whether a run that would be believed is to be made again; waits for a calm moment before it says so."""
         m, n_again = result.measurement, self._n_again
@@ -83,14 +90,12 @@ class StolenTime:
 
     def _wait_for_calm(self) -> None:
         """Returns when the hypervisor takes little, at the latest after a minute; at once when somebody asks to stop."""
-        calm_s, taken_s = 0, _taken_s()
+        calm_s = 0
         for _ in range(_WAIT_S):
-            if self._is_interrupted() or calm_s >= _CALM_S or taken_s is None:
+            if self._is_interrupted() or calm_s >= _CALM_S or (share := _share_taken()) is None:
                 return
-            time.sleep(1)
-            before_s, taken_s = taken_s, _taken_s()
-            is_calm = taken_s is not None and (taken_s - before_s) / self._n_cores <= self._most
-            calm_s = calm_s + 1 if is_calm else 0
+            calm_s = calm_s + 1 if share <= self._most else 0
+            sleep(1 - _SPIN_S)
 
     def widened(self, measurement: Measurement | None) -> Measurement | None:
         """`measurement`, of the run that was judged last, with intervals that cover what was taken beyond the usual."""
@@ -114,12 +119,20 @@ def _wider(interval: Interval, share: float) -> Interval:
     if not math.isfinite(interval.estimate):
         return interval
     more = share * abs(interval.estimate)
-    below = math.hypot(interval.estimate - interval.low, 1.96 * more)
-    above = math.hypot(interval.high - interval.estimate, 1.96 * more)
-    se = math.hypot(interval.se, more)
-    return replace(
-        interval, low=max(interval.estimate - below, min(interval.low, 0.0)), high=interval.estimate + above, se=se
-    )
+    low = interval.estimate - math.hypot(interval.estimate - interval.low, 1.96 * more)
+    high = interval.estimate + math.hypot(interval.high - interval.estimate, 1.96 * more)
+    # No rate and no time is less than 0.
+    low = max(low, 0.0) if interval.low >= 0 else low
+    return replace(interval, low=low, high=high, se=math.hypot(interval.se, more))
+
+
+def _share_taken() -> float | None:
+    """Share of a busy core that the hypervisor takes at this moment; None where nothing says so. It takes a fifth of a second."""
+    before_s, end = _taken_s(), perf_counter() + _SPIN_S
+    while perf_counter() < end:
+        pass
+    after_s = _taken_s()
+    return None if before_s is None or after_s is None else round((after_s - before_s) / _SPIN_S, 6)
 
 
 def _taken_s() -> float | None:
