@@ -51,7 +51,13 @@ def result(share: float | None, **others: Any) -> Any:
     """What a run on two cores showed."""
     steal = None if share is None else 2 * share
     return SimpleNamespace(
-        **{"breach": None, "measurement": SimpleNamespace(steal_share=steal, generators=()), **others}
+        **{
+            "breach": None,
+            "warmup_s": 80.0,
+            "measure_s": 15.0,
+            "measurement": SimpleNamespace(steal_share=steal, generators=()),
+            **others,
+        }
     )
 
 
@@ -155,6 +161,12 @@ def test_it_does_not_wait_for_ever(
     clock = Clock(monkeypatch, share)
     StolenTime(lambda text: None, lambda: is_stopped, n_cores=2).spoils(Status.OK, result(0.5))
     assert clock.slept == slept
+
+
+def test_it_does_not_wait_for_longer_than_the_run_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch, 0.5)
+    StolenTime(lambda text: None, n_cores=2).spoils(Status.OK, result(0.5, warmup_s=1.5, measure_s=5.0))
+    assert clock.slept == 7
 
 
 def test_what_is_taken_at_this_moment_is_seen_by_a_busy_core() -> None:

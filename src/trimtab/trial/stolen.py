@@ -34,7 +34,8 @@ _CALM_S = 3
 """Seconds in a row that must be calm before that."""
 
 _WAIT_S = 60
-"""After so many seconds it is made all the same."""
+"""After so many seconds it is made all the same, or after as many as the run took, when these are fewer: waiting for longer than
+a third run would take is no gain."""
 
 _SPIN_S = 0.2
 """Of each of these seconds, in which a core is kept busy: from an idle machine nothing can be taken."""
@@ -80,7 +81,7 @@ class StolenTime:
             return False
         self._n_again = n_again + 1
         self._say(f"the hypervisor took {format_percent(share)} of this machine's CPU from the run: it is repeated")
-        self._wait_for_calm()
+        self._wait_for_calm(min(_WAIT_S, math.ceil(result.warmup_s + result.measure_s)))
         return True
 
     @property
@@ -88,10 +89,10 @@ class StolenTime:
         """What may be taken from the last run."""
         return max(_MUCH, _UNUSUAL * self._usual)
 
-    def _wait_for_calm(self) -> None:
-        """Returns when the hypervisor takes little, at the latest after a minute; at once when somebody asks to stop."""
+    def _wait_for_calm(self, most_s: int) -> None:
+        """Returns when the hypervisor takes little, at the latest after `most_s`; at once when somebody asks to stop."""
         calm_s = 0
-        for _ in range(_WAIT_S):
+        for _ in range(most_s):
             if self._is_interrupted() or calm_s >= _CALM_S or (share := _share_taken()) is None:
                 return
             calm_s = calm_s + 1 if share <= self._most else 0
