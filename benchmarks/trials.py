@@ -17,6 +17,7 @@ from pathlib import Path
 
 from trimtab.errors import HistoryError
 from trimtab.history import StudyQuery, export_studies, load_format, open_history_at
+from trimtab.workload.cache import cache_directory
 
 __all__ = ["own_paths", "publish"]
 
@@ -27,6 +28,7 @@ def own_paths(state: Path) -> Mapping[str, str]:
         str(state.resolve()): "STATE",
         str(Path.cwd()): ".",
         str(Path.home()): "~",
+        str(cache_directory()): "CACHE",
         tempfile.gettempdir(): "TEMP",
     }
     return {path: found[path] for path in sorted(found, key=len, reverse=True) if path not in ("", "/")}

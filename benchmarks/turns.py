@@ -144,7 +144,7 @@ def keep_rows(
                 continue
             try:
                 row = experiment(*key, options, progress)
-            except StoppedError:
+            except (StoppedError, KeyboardInterrupt):
                 print("interrupted; the same command goes on", file=sys.stderr)
                 return 130
             made[" ".join(key)] = row.pop("made")

@@ -132,7 +132,8 @@ def experiment(system: str, workload: str, options: argparse.Namespace, progress
     former: list[stamp.Stamp] = json.loads(pieces.read_text(encoding="utf-8")) if pieces.exists() else []
     try:
         row = _measured(system, workload, options, progress)
-    except StoppedError:
+    except (StoppedError, KeyboardInterrupt):
+        # Between the steps and while the data are prepared Ctrl-C ends at once.
         pieces.write_text(json.dumps([*former, making.stamp()]), encoding="utf-8")
         raise
     return {**row, "made": stamp.merged([*former, making.stamp()])}

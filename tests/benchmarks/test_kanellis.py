@@ -203,14 +203,14 @@ def test_the_stamp_of_a_row_is_of_all_its_pieces(modules: Any, tmp_path: Path, m
     def measured(*_: Any) -> dict[str, Any]:
         if not stops:
             return {"n_samples": 3}
-        stops.pop()
-        raise modules["turns"].StoppedError
+        raise stops.pop()
 
-    stops = [1, 2]
+    kinds: list[type[BaseException]] = [KeyboardInterrupt, modules["turns"].StoppedError]
+    stops = list(kinds)
     monkeypatch.setattr(modules["stamp"], "Making", Making)
     monkeypatch.setattr(run, "_measured", measured)
-    for _ in range(2):
-        with pytest.raises(modules["turns"].StoppedError):
+    for kind in reversed(kinds):
+        with pytest.raises(kind):
             run.experiment("postgresql", "A", options, None)
     row = run.experiment("postgresql", "A", options, None)
     assert (row["n_samples"], row["made"]["load"]) == (3, [0.0, 0.5])

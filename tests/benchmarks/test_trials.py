@@ -11,6 +11,7 @@ import pytest
 from tests.bench_modules import BENCHMARKS, bench_modules
 from tests.history.samples import make_trial, study_values
 from trimtab.history import History, load_format
+from trimtab.workload.cache import cache_directory
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +32,7 @@ def state(tmp_path: Path) -> Path:
             study = history.create_study(**study_values(name=name))
             history.add_trial(study.id, make_trial(1))
             history.add_trial(study.id, make_trial(2, reason=f"no {Path.home()}/.cache/x, {Path.cwd()}/y or {state}/z"))
+            history.add_trial(study.id, make_trial(3, reason=f"no {cache_directory()}/db"))
     return state
 
 
@@ -44,7 +46,7 @@ def test_both_files_hold_every_trial_and_no_path(trials: Any, state: Path, tmp_p
         texts.append([trial.reason for trial in copy.trials])
         assert str(tmp_path).encode() not in path.read_bytes()
         assert str(Path.home()).encode() not in path.read_bytes()
-    assert texts == [["", "no ~/.cache/x, ./y or STATE/z"]] * 2
+    assert texts == [["", "no ~/.cache/x, ./y or STATE/z", "no CACHE/db"]] * 2
 
 
 def test_a_name_that_no_study_has(

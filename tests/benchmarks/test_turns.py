@@ -24,8 +24,9 @@ def turns() -> Iterator[Any]:
         yield modules["turns"]
 
 
+@pytest.mark.parametrize("kind", ["StoppedError", "KeyboardInterrupt"])
 def test_a_stopped_experiment_goes_on_where_it_was(
-    turns: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    turns: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     done: list[tuple[str, str]] = []
     stops = [("b", "x")]
@@ -34,7 +35,7 @@ def test_a_stopped_experiment_goes_on_where_it_was(
     def experiment(system: str, workload: str, options: Any, progress: Any) -> dict[str, Any]:
         if (system, workload) in stops:
             stops.clear()
-            raise turns.StoppedError
+            raise KeyboardInterrupt if kind == "KeyboardInterrupt" else turns.StoppedError
         done.append((system, workload))
         return {"value": len(done), "made": MADE}
 

@@ -182,6 +182,19 @@ def test_what_may_be_given_up_is_a_share_of_the_gain_where_noise_would_allow_mor
     assert most_given_up(task, 0.14, loss=math.inf) == pytest.approx(2 * math.log1p(0.14)), "it was not measured"
 
 
+def test_what_was_given_up_before_the_ablation_counts() -> None:
+    space = Space([Knob(name="a", kind=KnobKind.REAL, low=0.0, high=1.0, default=0.0)])
+    machine = Machine({"a": 0.5}, 0.0, np.random.default_rng(0))
+    task: Any = SimpleNamespace(space=space, baseline=space.default(), proof=ProofOptions(min_gain=0.02))
+    scorer: Any = SimpleNamespace(trials=machine.trials, noise_sd=0.3)
+    winner = Config({"a": 1.0})
+    for config, role in ((task.baseline, Role.BASELINE), (winner, Role.SEARCH)):
+        machine.measure(config, role)
+    assert start_ablation(task, scorer, winner).most == pytest.approx(0.5 / 4)
+    assert start_ablation(task, scorer, winner, lost=0.06).most == pytest.approx(0.56 / 4 - 0.06), "of a larger gain"
+    assert start_ablation(task, scorer, winner, lost=0.3).most == 0.0
+
+
 def test_intervals_of_the_lines_cover_the_truth() -> None:
     n_lines = n_missed = 0
     for seed in range(N_CASES):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from trimtab.flow import Ask, Budget, ProofOptions, Steps
-from trimtab.flow.refine import refine
+from trimtab.flow.refine import Refined, refine
 from trimtab.flow.weakest import behind_larger, halves, together
 from trimtab.measure import BaselineTrack
 from trimtab.records import Play, Role, Status
@@ -52,14 +52,14 @@ class Machine:
         self.trials.append(trial)
         return trial
 
-    def run(self, steps: Steps[Config | None]) -> Config:
+    def run(self, steps: Steps[Refined | None]) -> Config:
         """What the steps return, every ask of theirs measured."""
         trial = None
         while True:
             try:
                 ask = next(steps) if trial is None else steps.send(trial)
             except StopIteration as end:
-                return Config(end.value)
+                return Config(end.value.config)
             if isinstance(ask, Ask):
                 self.thinning += [ask.config] if ask.role is Role.SEARCH else []
                 trial = self.measure(ask.config, ask.role)
@@ -158,7 +158,15 @@ def test_what_noise_still_ties_after_all_runs_is_the_simpler_one() -> None:
 def scripted(
     runs: dict[str, list[float]], known: dict[str, float], seconds: float = 60 * COST_S, slower: float = 1.0
 ) -> tuple[Config, list[Ask]]:
-    """What is proven of a config of all nine lines, and what was asked for on the way.
+    """What is proven, as `refined_by` says, and what was asked for on the way."""
+    found, asked = refined_by(runs, known, seconds, slower)
+    return found.config, asked
+
+
+def refined_by(
+    runs: dict[str, list[float]], known: dict[str, float], seconds: float = 60 * COST_S, slower: float = 1.0
+) -> tuple[Refined, list[Ask]]:
+    """What becomes of a config of all nine lines, and what was asked for on the way.
 
     Args:
         runs: losses of "large", the config of nine lines, of "small", of the core, and of "other", any other: run by run, the
@@ -203,7 +211,7 @@ def scripted(
         try:
             ask = next(steps) if trial is None else steps.send(trial)
         except StopIteration as end:
-            return Config(end.value), asked
+            return end.value, asked
         assert isinstance(ask, Ask)
         asked.append(ask)
         losses = [0.0] if ask.config == baseline else runs[names_of.get(ask.config, "other")]
@@ -238,6 +246,14 @@ def test_a_config_of_fewer_settings_that_was_lucky_once_does_not() -> None:
     winner, asked = scripted({"large": [-1.15, -0.84], "small": [-0.6], "other": [0.0]}, {"small": -0.83})
     assert len(lines(winner)) == 9
     assert 1 <= sum(lines(ask.config) == sorted(CORE) for ask in asked) <= 2
+
+
+def test_what_fewer_settings_seem_to_have_cost_is_told() -> None:
+    found, _ = refined_by({"large": [-1.15, -0.84], "small": [-0.78], "other": [0.0]}, {"small": -0.83})
+    assert lines(found.config) == sorted(CORE)
+    assert found.lost == pytest.approx(0.06)
+    found, _ = refined_by({"large": [-1.15, -0.84], "small": [-0.9], "other": [0.0]}, {"small": -0.83})
+    assert found.lost == 0.0
 
 
 @pytest.mark.parametrize("again", [math.nan, math.inf])

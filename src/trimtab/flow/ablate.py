@@ -9,9 +9,9 @@ Every removal is a duel in alternating pairs: the config as it is now against th
 
 it stays (a group is halved, and its halves are tried after what is larger) when its worth is proven, when the config fails
 without it, or when it seems worth more than the tolerance and pairs could not settle it ("undecided"). What the budget did not
-reach stays as well. The groups are tried from the weakest on (see `weakest`). All removals together may seem to cost at most
-twice the tolerance, and at most a quarter of the gain: on a noisy machine the tolerance is wide, and what is left is to be
-proven.
+reach stays as well. The groups are tried from the weakest on (see `weakest`). All removals together, with those before the
+ablation (see `refine`), may seem to cost at most twice the tolerance, and at most a quarter of the gain: on a noisy machine the
+tolerance is wide, and what is left is to be proven.
 
 Where the old values of a group do not fit beside the rest (two caches, one budget of memory), the other settings give way,
 as little as makes the config legal; the duel is against that config.
@@ -86,7 +86,7 @@ class Ablation:
         full: the winner before it.
         current: the winner without what was dropped.
         tolerance: worth (relative) that is not worth a setting.
-        most: what all removals together may seem to cost (log-ratio).
+        most: what all removals together may seem to cost (log-ratio, 0 or more).
         dropped: knobs put back.
         kept: knob -> why it stays: "proven", "undecided", "needed" (the config fails without it), "not_measured".
         reasons: knob -> a sentence with the figures.
@@ -150,11 +150,11 @@ def most_given_up(task: Task, tolerance: float, loss: float) -> float:
     return min(by_noise, max(math.log1p(task.proof.min_gain), _GIVEN_UP * -min(loss, 0.0)))
 
 
-def start_ablation(task: Task, scorer: Scorer, winner: Config) -> Ablation:
-    """An ablation at its beginning."""
+def start_ablation(task: Task, scorer: Scorer, winner: Config, lost: float = 0.0) -> Ablation:
+    """An ablation at its beginning; what `winner` has `lost` already of the gain of a larger config counts as given up."""
     tolerance = max(task.proof.min_gain, scorer.noise_sd)
-    most = most_given_up(task, tolerance, mean_loss(scorer.trials, winner))
-    return Ablation(full=winner, current=winner, tolerance=tolerance, most=most)
+    most = most_given_up(task, tolerance, mean_loss(scorer.trials, winner) - lost) - lost
+    return Ablation(full=winner, current=winner, tolerance=tolerance, most=max(most, 0.0))
 
 
 def ablate(task: Task, scorer: Scorer, ablation: Ablation, purse: Purse) -> Steps[None]:

@@ -111,8 +111,8 @@ def _phases(task: Task, cycle: Cycle, scorer: ContextScorer, run: CycleRun) -> S
         raise Stopped(f"{run.reason}; no proof was asked for")
     for context, name in zip(cycle.contexts, cycle.names, strict=True):
         scorer.say(f"context {name}: the best again")
-        leader = yield from under(context, refine(task_under(task, context), scorer.part(context)))
-        run.best.append(leader)
+        refined = yield from under(context, refine(task_under(task, context), scorer.part(context)))
+        run.best.append(refined.config if refined is not None else None)
     run.proof = yield from prove_cycle(task, cycle, scorer, run.best)
 
 

@@ -64,7 +64,7 @@ class _Allowance:
         self.runs -= runs
 
 
-def finish(task: Task, scorer: Scorer, outcome: Outcome, winner: Config) -> Steps[None]:
+def finish(task: Task, scorer: Scorer, outcome: Outcome, winner: Config, lost: float = 0.0) -> Steps[None]:
     """From the best config of the search to a proven one; `outcome` is filled in step by step.
 
     When no config can be proven, the first stands, with why it was refused.
@@ -73,9 +73,10 @@ def finish(task: Task, scorer: Scorer, outcome: Outcome, winner: Config) -> Step
         task, scorer: of the study.
         outcome: `candidate`, `ablation`, `proof`, `worth` and `refused` are set.
         winner: the config to start from.
+        lost: what it seems to have given up for fewer settings already (log-ratio).
     """
     allowance = _Allowance(task, scorer, *ablation_allowance(task))
-    yield from _finish_one(task, scorer, outcome, winner, allowance)
+    yield from _finish_one(task, scorer, outcome, start_ablation(task, scorer, winner, lost), allowance)
     first, refused = replace(outcome), [winner]
     while outcome.proof is not None and (harm := _harm(outcome.proof)):
         if outcome.candidate is not None:
@@ -86,17 +87,16 @@ def finish(task: Task, scorer: Scorer, outcome: Outcome, winner: Config) -> Step
             break
         scorer.say(f"the winner is refused ({harm}): proving the next best config")
         refused.append(following)
-        yield from _finish_one(task, scorer, outcome, following, allowance)
+        yield from _finish_one(task, scorer, outcome, start_ablation(task, scorer, following), allowance)
     if outcome.proof is not None and not outcome.proof.is_better and outcome.refused:
         outcome.candidate, outcome.ablation = first.candidate, first.ablation
         outcome.proof, outcome.worth, outcome.refused = first.proof, first.worth, outcome.refused[1:]
 
 
-def _finish_one(task: Task, scorer: Scorer, outcome: Outcome, winner: Config, allowance: _Allowance) -> Steps[None]:
-    """Brings one config to a proof, with what is left of the ablation's share."""
+def _finish_one(task: Task, scorer: Scorer, outcome: Outcome, ablation: Ablation, allowance: _Allowance) -> Steps[None]:
+    """Brings the config that `ablation` begins with to a proof, with what is left of the ablation's share."""
     n_before = len(outcome.refused)
-    outcome.candidate, outcome.worth = winner, {}
-    outcome.ablation = ablation = start_ablation(task, scorer, winner)
+    outcome.candidate, outcome.ablation, outcome.worth = ablation.full, ablation, {}
     if task.proof.ablate:
         scorer.say("removing needless knobs")
         yield from _ablated(task, scorer, ablation, allowance)

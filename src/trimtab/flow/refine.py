@@ -23,7 +23,7 @@ from trimtab.flow.weakest import behind_larger, halves, together, weak_and_sure
 from trimtab.records import Play, Role, Status
 from trimtab.space import Config
 
-__all__ = ["refine"]
+__all__ = ["Refined", "refine"]
 
 _N_FINALISTS = 3
 
@@ -48,6 +48,19 @@ _BASELINE_EVERY = 4
 
 _SIMPLER_TRIED = 2
 """Configs of fewer settings that are measured again beside the leader, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """What is to be proven.
+
+    Attributes:
+        config: the leader of the search, or what is left of it.
+        lost: what that seems to have given up of the leader's gain for fewer settings (log-ratio, 0 or more).
+    """
+
+    config: Config
+    lost: float = 0.0
 
 
 @dataclass(slots=True)
@@ -99,13 +112,22 @@ class _Runs:
             yield Ask(config=self.task.baseline, role=Role.BASELINE)
 
 
-def refine(task: Task, scorer: Scorer, plays: Sequence[Play] = ()) -> Steps[Config | None]:
+def refine(task: Task, scorer: Scorer, plays: Sequence[Play] = ()) -> Steps[Refined | None]:
     """The config to prove; None when nothing beats the baseline. Settings of one of `plays` go back together."""
     scorer.say("measuring the best again")
     runs = _Runs(task, scorer, REFINE_RUNS, finish_reserve_s)
     leader = yield from _leader(task, scorer, runs)
-    if leader is None or not task.proof.ablate:
-        return leader
+    if leader is None:
+        return None
+    config = leader
+    if task.proof.ablate:
+        config = yield from _smaller(task, scorer, leader, runs, plays)
+    lost = fresh_mean(scorer.trials, config) - fresh_mean(scorer.trials, leader)
+    return Refined(config, max(lost, 0.0))
+
+
+def _smaller(task: Task, scorer: Scorer, leader: Config, runs: _Runs, plays: Sequence[Play]) -> Steps[Config]:
+    """`leader` or one of fewer settings; thinned by single runs where the budget has no room for pairs."""
     has_room = _has_room_for_pairs(task, scorer, leader)
     if task.budget.seconds is not None and not has_room:
         # A line that thinning takes away needs no pairs: it may use the ablation's time.

@@ -69,7 +69,7 @@ def _phases(task: Task, scorer: Scorer, outcome: Outcome, settle: Callable[[Scor
         if winner is None and (len(scorer.trials) == n_before or not _goes_on(task, scorer, ended, settled)):
             break
     if winner is not None:
-        yield from finish(task, scorer, outcome, winner)
+        yield from finish(task, scorer, outcome, winner.config, winner.lost)
 
 
 def _goes_on(task: Task, scorer: Scorer, ended: Ended, settled: Settled) -> bool:
