@@ -20,7 +20,7 @@ PAGES: dict[str, dict[str, tuple[str, ...]]] = {
         "reference/history.md": ("sqlite", "formats_10_studies", "postgresql"),
     },
     "importance": {"measurements/importance.md": ("planted", "recorded", "ycsb", "tpch")},
-    "kanellis": {"measurements/few-knobs.md": ("postgresql A", "postgresql B", "cassandra A")},
+    "kanellis": {"measurements/few-knobs.md": ("postgresql A", "postgresql B", "cassandra A", "cassandra B")},
     "karcher": {"measurements/in-engine.md": ("scale 1", "scale 3")},
     "live": {"measurements/search.md": ("all",)},
     "load": {"measurements/load-speed.md": ("select", "drivers", "ycsb", "open", "memory", "pages", "browsers", "cassandra",
