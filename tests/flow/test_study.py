@@ -8,6 +8,8 @@ import pytest
 
 from trimtab.errors import InternalError, UsageError
 from trimtab.flow import Ask, Budget, Scorer, Steps, Stopped, Study, Task, side_by_side
+from trimtab.flow.ablate import Ablation, start_ablation
+from trimtab.flow.refine import Refined
 from trimtab.flow.tuning import tuning
 from trimtab.measure import Interval, Measurement
 from trimtab.records import Context, Objective, Role, Status, Trial
@@ -226,3 +228,23 @@ def test_the_same_task_and_trials_lead_the_same_way() -> None:
     assert verdict.result == "better"  # type: ignore[attr-defined]
     assert verdict.config["a"] >= 7  # type: ignore[attr-defined]
     assert run(trials) == (asks, verdict, trials)
+
+
+def test_what_the_winner_has_lost_before_counts_in_its_ablation(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost_of: list[float] = []
+
+    def refined(*_: object) -> Steps[Refined | None]:
+        yield from ()
+        return Refined(config(9), lost=0.05)
+
+    def started(task: Task, scorer: Scorer, winner: Config, lost: float = 0.0) -> Ablation:
+        lost_of.append(lost)
+        return start_ablation(task, scorer, winner, lost)
+
+    monkeypatch.setattr("trimtab.flow.tuning.refine", refined)
+    monkeypatch.setattr("trimtab.flow.finish.start_ablation", started)
+    study = Study(TASK, tuning(TASK))
+    while not study.is_over:
+        for ask in study.next():
+            study.tell(answer(ask, 100.0 + 20.0 * float(ask.config["a"])))
+    assert lost_of == [0.05]
