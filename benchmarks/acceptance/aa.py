@@ -90,7 +90,7 @@ def accepted(
     for i in range(N_FIRST):
         track.add(i, float(np.exp(noise[i])))
     noise_sd = track.summary().noise_sd
-    rule = AcceptanceRule(metric="throughput", is_maximised=True, delta=max(delta, noise_sd), noise_sd=noise_sd)
+    rule = AcceptanceRule(metric="throughput", is_maximised=True, delta=delta, noise_sd=noise_sd)
     test = Acceptance(rule)
     for pair in range(MAX_PAIRS):
         first, second = noise[N_FIRST + 2 * pair : N_FIRST + 2 * pair + 2]

@@ -72,7 +72,7 @@ def test_a_server_with_users_is_searched_prudently(tmp_path: Path, tables: str, 
         (("[study]", "[study"), "is not TOML", "study-file.md"),
         (("[workload]", "[measure]\nwindow = '9s'\nwindow_max = '3s'\n[workload]"), "window='9s' is above", "raise window_max"),
         (("[workload]", "[measure]\nwindow = '100ms'\n[workload]"), "measure.window='100ms' is below one second", "at least"),
-        (("[workload]", "[proof]\nmin_pairs = 9\n[workload]"), "proof.min_pairs=9 is above proof.max_pairs=8", "raise max_pairs"),
+        (("[workload]", "[proof]\nmin_pairs = 25\n[workload]"), "proof.min_pairs=25 is above proof.max_pairs=24", "raise"),
         (("[workload]", "[measure]\nprecision = 2\n[workload]"), "measure.precision=2 in study.toml", ""),
     ],
 )  # fmt: skip

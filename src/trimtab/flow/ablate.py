@@ -47,6 +47,8 @@ __all__ = [
 _MIN_PAIRS = 2
 """Fewer pairs drop nothing, unless the interval itself shows that the group is needless."""
 
+_MAX_PAIRS = 8
+
 _LEAN_DROP, _LEAN_HALVE = 1.5, 1.0
 """Standard errors by which an estimate must lie below (above) the tolerance to spare further pairs."""
 
@@ -203,7 +205,7 @@ def _try_without(
     yield from fight(
         task,
         duel,
-        n_pairs=min(task.proof.max_pairs, n_pairs),
+        n_pairs=min(_MAX_PAIRS, task.proof.max_pairs, n_pairs),
         is_decided=lambda duel: _is_decided(ablation, duel, is_group=len(group) > 1),
         may_go_on=lambda: purse.n_runs >= 2,
     )

@@ -62,9 +62,9 @@ class AcceptanceRule:
 
     Attributes:
         metric, is_maximised: the objective.
-        delta: share by which the gain's lower bound must exceed 1: max(smallest gain worth claiming, noise floor).
+        delta: share by which the gain's lower bound must exceed 1: the smallest gain worth claiming.
         tolerance: share by which another metric may be shown to be worse.
-        noise_sd: scatter of the baseline from run to run, relative.
+        noise_sd: scatter of the baseline from run to run, relative; the gain's estimate must exceed 1 by more.
         max_noise: scatter of the baseline above which nothing can be claimed.
         locked: knobs of a locked safety class that the candidate changes.
         opened: the same of classes that the user has opened.
@@ -80,6 +80,11 @@ class AcceptanceRule:
     locked: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
     level: float = 0.95
+
+    @property
+    def least(self) -> float:
+        """Share by which the gain's estimate must exceed 1: a gain smaller than the noise is not claimed."""
+        return max(self.delta, self.noise_sd)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,8 +178,9 @@ class Acceptance:
         may be."""
         if any(not condition.is_met for condition in self.conditions() if condition.name != "gain"):
             return True
-        verdict = self._gain.verdict(self._rule.delta)
-        return verdict == "not_better" or (verdict == "better" and not self._is_doubtful())
+        if self._gain.ratio.high < 1 + self._rule.least:
+            return True
+        return self._is_gain_met and not self._is_doubtful()
 
     def is_settled(self) -> bool:
         """Whether it is decided and, where the answer is "better", the gain is known well enough to be quoted."""
@@ -193,14 +199,18 @@ class Acceptance:
         found += [self._errors(), *self._resources(), self._stability(), self._durability()]
         return tuple(found)
 
+    @property
+    def _is_gain_met(self) -> bool:
+        ratio, rule = self._gain.ratio, self._rule
+        return ratio.low > 1 + rule.delta and ratio.estimate > 1 + rule.least
+
     def _gain_condition(self) -> Condition:
-        ratio, delta = self._gain.ratio, self._rule.delta
-        return Condition(
-            "gain",
-            self._gain.verdict(delta) == "better",
-            f"{format_figure(ratio.estimate, 3)} times, at least {format_figure(ratio.low, 3)}; "
-            f"needed: more than {1 + delta:.3g}",
-        )
+        ratio, rule = self._gain.ratio, self._rule
+        text = f"{format_figure(ratio.estimate, 3)} times, at least {format_figure(ratio.low, 3)}; "
+        text += f"needed: more than {1 + rule.delta:.3g}"
+        if rule.least > rule.delta:
+            text += f" at least, and a mean above {1 + rule.least:.3g} (the noise from run to run)"
+        return Condition("gain", self._is_gain_met, text)
 
     def _baseline_condition(self) -> Condition:
         """A baseline that varies that much cannot be compared with: its own luck would be claimed as a gain."""
@@ -238,7 +248,7 @@ class Acceptance:
     def _metric_condition(self, name: str) -> Condition:
         worse = self._worsening(name)
         # What may pass as noise in the objective may not count as harm in another metric.
-        tolerance = max(self._rule.tolerance, self._rule.delta)
+        tolerance = max(self._rule.tolerance, self._rule.least)
         change = math.expm1(-worse.estimate if name == "throughput" else worse.estimate)
         least = (
             f", surely at least {_percent(math.expm1(worse.low))} worse" if worse.low > math.log1p(tolerance) else ""
@@ -283,7 +293,7 @@ class Acceptance:
             text += f" (scatter {format_figure(times, 2)} times)"
         sign = 1 if self._rule.is_maximised else -1
         worst = math.exp(float((sign * candidate).min() - (sign * baseline).max())) if len(candidate) else 0.0
-        if (is_wild or is_wide) and worst >= min(_CLEARLY_BETTER, (1 + ranges[1]) * (1 + self._rule.delta)):
+        if (is_wild or is_wide) and worst >= min(_CLEARLY_BETTER, (1 + ranges[1]) * (1 + self._rule.least)):
             text += f"; its worst run is still {format_figure(worst, 3)} times as fast as the best one before"
             is_wild = is_wide = False
         return Condition("stability", not (is_wild or is_wide or self._is_jumpier()), text)

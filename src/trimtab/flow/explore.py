@@ -1,8 +1,4 @@
-"""The search phase: ask, measure, tell, with the baseline interleaved, until the budget, the searcher or patience ends it.
-
-Of a wall-clock budget at least 60 % goes to finding a config (the plays, the search, the leaders measured again: see `refine`);
-the rest is kept for its proof.
-"""
+"""The search phase: ask, measure, tell, with the baseline interleaved, until the budget, the searcher or patience ends it."""
 
 from __future__ import annotations
 
@@ -10,12 +6,11 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from trimtab.flow.ablate import ablation_allowance
 from trimtab.flow.ask import Ask, Effort, Steps, Stream
-from trimtab.flow.baseline import N_BASELINE_FIRST
 from trimtab.flow.losses import fresh_mean
 from trimtab.flow.passes import PassesSearcher
 from trimtab.flow.prune import IMPROVEMENT, PruningSearcher
+from trimtab.flow.reserve import finish_reserve_s, least_proof_s, refine_reserve_s
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import EarlyStop, Interval
@@ -25,16 +20,7 @@ from trimtab.search.warm import WarmLog
 from trimtab.space import Config
 from trimtab.units import counted, format_figure, format_percent
 
-__all__ = [
-    "REFINE_RUNS",
-    "Ended",
-    "early_stop",
-    "expected_trials",
-    "explore",
-    "finish_reserve_s",
-    "may_search_on",
-    "proof_reserve_s",
-]
+__all__ = ["Ended", "early_stop", "expected_trials", "explore", "may_search_on"]
 
 _STOP_MARGIN = 0.10
 """A trial is stopped early when it is surely at least this much worse than the best."""
@@ -42,23 +28,6 @@ _STOP_MARGIN = 0.10
 _LATENCY_STOP_MARGIN = 0.5
 """The same where latency is the objective: in a closed loop half the throughput is twice the mean latency; a percentile could
 still be a little better, but no config worth having does so little work."""
-
-_FINISH_SHARE = 0.4
-"""Share of a wall-clock budget that the first baselines and everything after the search may take, at most; the ablation's share
-where a study file gives it more."""
-
-_SHORT_SHARE = 0.6
-"""The same of a budget that is too short for both: the proof's least number of pairs needs so much."""
-
-_MOST_WORTH_RUNS = 24
-"""Runs kept for the ablation and the worth of the lines, at most: a config of few lines does not need more."""
-
-_FEW_LINES = 3
-"""Settings that a config of few settings has, about."""
-
-REFINE_RUNS = 6
-_REFINE_SHARE = 0.15
-"""Runs after the search in which its leaders are measured again and thinned, and their share of the search's time, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,47 +61,21 @@ def expected_trials(task: Task, scorer: Scorer) -> int | None:
     budget, cost = task.budget, scorer.mean_cost_s
     if budget.trials is not None or budget.seconds is None or not cost:
         return budget.trials if budget.trials is None else max(1, budget.trials - n_played(scorer))
-    kept = finish_reserve_s(task, budget.seconds, cost) + refine_reserve_s(task, budget.seconds, cost)
+    kept = finish_reserve_s(task, scorer) + refine_reserve_s(task, scorer)
     left = budget.seconds - scorer.spent_s - kept
     every = task.search.baseline_every
     return max(1, int(left / cost * every / (every + 1)))
 
 
-def finish_reserve_s(task: Task, budget_s: float, mean_cost_s: float) -> float:
-    """Seconds to keep back for what comes after the search."""
-    ablation_s = min(ablation_allowance(task)[0], _MOST_WORTH_RUNS * mean_cost_s)
-    proof_s = _proof_s(task, mean_cost_s)
-    share_s = max(_FINISH_SHARE, task.proof.ablation_share) * budget_s - N_BASELINE_FIRST * mean_cost_s
-    # Without its proof a winner is nothing: of a short budget that comes first.
-    return max(min(proof_s + ablation_s, share_s), min(proof_s, _SHORT_SHARE * budget_s))
-
-
-def proof_reserve_s(task: Task, budget_s: float, mean_cost_s: float) -> float:
-    """Seconds to keep back for the proof and one run for each line of a small config."""
-    needed_s = _proof_s(task, mean_cost_s) + _FEW_LINES * mean_cost_s
-    return min(needed_s, finish_reserve_s(task, budget_s, mean_cost_s))
-
-
-def _proof_s(task: Task, mean_cost_s: float) -> float:
-    return (3 if task.proof.advice is True else 2) * task.proof.min_pairs * mean_cost_s
-
-
-def refine_reserve_s(task: Task, budget_s: float, mean_cost_s: float) -> float:
-    """Seconds of the search's share to keep back for its leaders."""
-    rest_s = budget_s - finish_reserve_s(task, budget_s, mean_cost_s)
-    return min(REFINE_RUNS * mean_cost_s, _REFINE_SHARE * rest_s)
-
-
-def _kept_s(task: Task, scorer: Scorer, budget_s: float) -> float:
+def _kept_s(task: Task, scorer: Scorer) -> float:
     """Seconds that the search leaves: for the leaders, the proof and the ablation.
 
     While nothing is better than the baseline there are no leaders and no lines: only the proof's least is kept then.
     """
-    cost = scorer.mean_cost_s
-    finish_s = finish_reserve_s(task, budget_s, cost)
+    finish_s = finish_reserve_s(task, scorer)
     if not _has_leader(task, scorer):
-        return min(finish_s, _proof_s(task, cost))
-    return finish_s + refine_reserve_s(task, budget_s, cost)
+        return min(finish_s, least_proof_s(task, scorer))
+    return finish_s + refine_reserve_s(task, scorer)
 
 
 def _has_leader(task: Task, scorer: Scorer) -> bool:
@@ -149,7 +92,11 @@ def _has_leader(task: Task, scorer: Scorer) -> bool:
 def may_search_on(task: Task, scorer: Scorer) -> bool:
     """Whether a wall-clock budget has room for another trial, its repeat, and the least proof, though nothing found is better."""
     cost, budget_s = scorer.mean_cost_s, task.budget.seconds
-    return budget_s is not None and not scorer.enough and scorer.spent_s + 2 * cost + _proof_s(task, cost) <= budget_s
+    return (
+        budget_s is not None
+        and not scorer.enough
+        and scorer.spent_s + 2 * cost + least_proof_s(task, scorer) <= budget_s
+    )
 
 
 def explore(
@@ -271,7 +218,7 @@ def _ended(task: Task, scorer: Scorer, searcher: Searcher, progress: _Progress, 
         if n_search >= budget.trials:
             return Ended(f"the budget of {budget} is used")
     elif budget.seconds is not None:
-        until = budget.seconds - _kept_s(task, scorer, budget.seconds)
+        until = budget.seconds - _kept_s(task, scorer)
         if n_search and scorer.spent_s + cost > until:
             kept = f"except {budget.seconds - until:.0f} s for the proof"
             return Ended(f"the budget of {budget.seconds:g} s is used, {kept}", is_time_used=True)

@@ -7,7 +7,8 @@ lines' worth, it goes on until the gain is known well enough to be quoted.
 When the smaller config fails its proof although the larger one had looked better, the larger one is proven instead: the
 ablation must not lose a gain. When the proof's blocks show that one more line is needless, and prove the config without it, that
 one is the result. When the winner is refused for harm (it fails, varies from run to run, makes others wait), the best config that
-lacks something of it is brought to a proof of its own, while the budget allows one.
+lacks something of it is brought to a proof of its own, while the budget allows one. So it is when the pairs show that its gain is
+none, and a wall-clock budget has time left.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from dataclasses import dataclass, replace
 
 from trimtab.flow.ablate import Ablation, ablate, ablation_allowance, drop_line, start_ablation
 from trimtab.flow.ask import Steps
-from trimtab.flow.losses import mean_loss
+from trimtab.flow.losses import fresh_losses, mean_loss
 from trimtab.flow.pairs import Purse
 from trimtab.flow.prove import Proof, Prover, acceptance_rule, prove
+from trimtab.flow.reserve import pairs_needed, proof_runs
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.flow.verdict import Outcome
@@ -29,7 +31,7 @@ from trimtab.records import Condition, Status
 from trimtab.space import Config
 from trimtab.units import counted
 
-__all__ = ["finish", "proof_runs"]
+__all__ = ["finish"]
 
 _WORTH_PAIRS = 2
 """Pairs that tell what a line is worth, at least; one run each where the winner's own run is shared with the proof."""
@@ -78,7 +80,7 @@ def finish(task: Task, scorer: Scorer, outcome: Outcome, winner: Config, lost: f
     allowance = _Allowance(task, scorer, *ablation_allowance(task))
     yield from _finish_one(task, scorer, outcome, start_ablation(task, scorer, winner, lost), allowance)
     first, refused = replace(outcome), [winner]
-    while outcome.proof is not None and (harm := _harm(outcome.proof)):
+    while outcome.proof is not None and (harm := _harm(outcome.proof) or _no_gain(task, outcome.proof)):
         if outcome.candidate is not None:
             refused.append(outcome.candidate)
             outcome.refused += (_refusal(task, outcome.candidate, harm),)
@@ -129,6 +131,12 @@ def _harm(proof: Proof) -> str:
     return proof.failure.partition("\n")[0] or "; ".join(map(_named, unmet))
 
 
+def _no_gain(task: Task, proof: Proof) -> str:
+    """Why another config is worth a proof in the time that is left, when only the gain of this one is missing; "" otherwise."""
+    unmet = [row for row in proof.conditions if not row.is_met]
+    return _named(unmet[0]) if task.budget.seconds is not None and [row.name for row in unmet] == ["gain"] else ""
+
+
 def _named(condition: Condition) -> str:
     return f"{condition.name.replace('_', ' ')}: {condition.text}"
 
@@ -151,14 +159,20 @@ def _next_best(task: Task, scorer: Scorer, refused: Sequence[Config]) -> Config 
     failed = {t.config for t in scorer.trials if t.status.is_config_fault}
     tried = {t.config for t in scorer.trials if t.status is Status.OK and t.is_feasible} - failed - {task.baseline}
     means = {
-        config: mean_loss(scorer.trials, config)
+        config: _at_worst(scorer, config)
         for config in tried - set(refused)
         if not suspects or any(_lacks(task, config, refused[0], name) for name in suspects)
     }
     best = min(means, key=lambda config: (means[config], repr(config)), default=None)
-    if best is None or math.exp(-means[best]) <= 1 + acceptance_rule(task, scorer, best).delta:
+    if best is None or math.exp(-means[best]) <= 1 + acceptance_rule(task, scorer, best).least:
         return None
     return best
+
+
+def _at_worst(scorer: Scorer, config: Config) -> float:
+    """The loss of `config`, one standard error above what its runs show: many configs were tried, and the luckiest is none."""
+    losses = fresh_losses(scorer.trials, config)
+    return mean_loss(scorer.trials, config) + scorer.noise_sd / math.sqrt(max(1, len(losses)))
 
 
 def _lacks(task: Task, config: Config, other: Config, name: str) -> bool:
@@ -174,13 +188,14 @@ def _lacks(task: Task, config: Config, other: Config, name: str) -> bool:
 
 def _has_time_for_proof(task: Task, scorer: Scorer) -> bool:
     budget = task.budget.seconds
-    return budget is None or scorer.spent_s + proof_runs(task) * scorer.mean_cost_s <= budget
+    return budget is None or scorer.spent_s + proof_runs(task, task.proof.min_pairs) * scorer.mean_cost_s <= budget
 
 
 def _ablated(task: Task, scorer: Scorer, ablation: Ablation, allowance: _Allowance) -> Steps[None]:
     """The ablation with its allowance, but for the runs that tell what each line is worth."""
     n_lines = len(ablation.full.difference(task.baseline))
-    keep = proof_runs(task) + min(_WORTH_PAIRS * n_lines, proof_runs(task))
+    proof = proof_runs(task, pairs_needed(task, scorer, ablation.full))
+    keep = proof + min(_WORTH_PAIRS * n_lines, proof)
     n_before, spent_before = len(scorer.trials), scorer.spent_s
     yield from ablate(task, scorer, ablation, allowance.purse(keep))
     allowance.spend(scorer.spent_s - spent_before, len(scorer.trials) - n_before)
@@ -197,8 +212,8 @@ def _proved(
     """The proof of what the ablation left; its blocks hold the lines' worth as well, as far as the allowance goes."""
     shared = duels.beside_the_proof if duels is not None else []
     # The proof's own runs are not the ablation's: they may be made besides.
-    keep = proof_runs(task) + _SPARE_RUNS
-    purse = Purse(task, scorer, seconds=math.inf, runs=allowance.runs + proof_runs(task), keep_runs=keep)
+    proof = proof_runs(task, pairs_needed(task, scorer, ablation.current))
+    purse = Purse(task, scorer, seconds=math.inf, runs=allowance.runs + proof, keep_runs=proof + _SPARE_RUNS)
     prover = Prover(task, scorer, ablation.current, duels=shared, purse=purse, n_before=n_before)
     yield from prover.run(lambda: prover.is_decided)
     n_shared = sum(duel.n_pairs for duel in shared)
@@ -220,17 +235,13 @@ def _take_smaller(task: Task, outcome: Outcome, ablation: Ablation, prover: Prov
     return True
 
 
-def proof_runs(task: Task) -> int:
-    """Runs that a proof makes at least."""
-    return task.proof.min_pairs * (3 if task.proof.advice is True else 2)
-
-
 def _should_go_back(task: Task, scorer: Scorer, ablation: Ablation, proof: Proof) -> bool:
     """Whether the larger config looks as if it could be proven, and there is time for it."""
     if proof.is_better or not ablation.dropped:
         return False
     full = mean_loss(scorer.trials, ablation.full)
-    looks_better = full < mean_loss(scorer.trials, ablation.current) and math.exp(-full) > 1 + proof.delta
+    least = acceptance_rule(task, scorer, ablation.full).least
+    looks_better = full < mean_loss(scorer.trials, ablation.current) and math.exp(-full) > 1 + least
     return looks_better and _has_time_for_proof(task, scorer)
 
 

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 
 from trimtab.errors import SpaceError
 from trimtab.flow.ask import Ask, Steps
-from trimtab.flow.explore import early_stop, finish_reserve_s, refine_reserve_s
+from trimtab.flow.explore import early_stop
 from trimtab.flow.losses import mean_loss
+from trimtab.flow.reserve import finish_reserve_s, refine_reserve_s
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import Interval
@@ -97,6 +98,8 @@ class PlayPhase:
             if config is None:
                 self.left_out[play.name] = note
                 continue
+            if self.tried and len(self.tried) % task.search.baseline_every == 0:
+                yield Ask(config=task.baseline, role=Role.BASELINE)
             scorer.say(f"trying the play {play.name}{_AS_FAR if note else ''}: {play.reason}")
             trial = yield Ask(config=config, role=Role.PLAY, early_stop=early_stop(task, scorer), searcher="plays")
             is_kept = trial.status is Status.OK and (play.name == _WITHIN or _is_better(task, scorer, config, held))
@@ -230,7 +233,7 @@ def _has_budget(task: Task, scorer: Scorer, *, n_tried: int) -> bool:
     if budget.trials is not None:
         return n_tried + 1 <= _SHARE * budget.trials
     seconds = budget.seconds or 0.0
-    kept = finish_reserve_s(task, seconds, cost) + refine_reserve_s(task, seconds, cost)
+    kept = finish_reserve_s(task, scorer) + refine_reserve_s(task, scorer)
     spent = sum(sum(t.cost_s.values()) for t in scorer.trials if t.role is Role.PLAY)
     return spent + cost <= _SHARE * (seconds - kept - (scorer.spent_s - spent))
 

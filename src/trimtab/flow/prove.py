@@ -41,7 +41,7 @@ class Proof:
         beside_advice: how many times better the candidate was than the advice, in the blocks that measured both.
         pairs: (baseline, candidate) values of the objective.
         advice_pairs: (baseline, advice) values.
-        delta: the gain that had to be exceeded.
+        delta: what the gain's lower bound had to exceed.
         failure: why the candidate failed in the proof, "" when it did not.
         conditions: of the acceptance rule, each with its figures; empty when no pair was complete.
     """
@@ -219,7 +219,7 @@ def acceptance_rule(task: Task, scorer: Scorer, candidate: Config) -> Acceptance
     return AcceptanceRule(
         metric=task.objective.metric,
         is_maximised=task.objective.is_maximised,
-        delta=max(task.proof.min_gain, noise_sd),
+        delta=task.proof.min_gain,
         tolerance=task.proof.tolerance,
         noise_sd=noise_sd,
         max_noise=task.proof.max_noise,

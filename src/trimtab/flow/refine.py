@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 from trimtab.flow.ablate import ablation_allowance, most_given_up, without_lines
 from trimtab.flow.ask import Ask, Steps
-from trimtab.flow.explore import REFINE_RUNS, early_stop, finish_reserve_s, proof_reserve_s
+from trimtab.flow.explore import early_stop
 from trimtab.flow.losses import fresh_losses, fresh_mean, mean_loss
+from trimtab.flow.reserve import finish_reserve_s, proof_reserve_s, refine_runs
 from trimtab.flow.score import BASELINE_ROLES, Scorer
 from trimtab.flow.task import Task
 from trimtab.flow.weakest import behind_larger, halves, together, weak_and_sure
@@ -33,6 +34,9 @@ _SURE = 2.0
 _TIED = 1.5
 """Standard errors of a difference within which the config of fewer settings is taken; more than one, since the best of many has
 been lucky."""
+
+_TELLING = 1 / 3
+"""Of a gain, the standard error of a difference that tells enough of who is the best."""
 
 _MOST = 0.5
 """Of the leader's gain (log-ratio), that its core has at least."""
@@ -69,13 +73,13 @@ class _Runs:
 
     Attributes:
         left: at most.
-        reserve_s: seconds of a wall-clock budget that they must leave, by task, budget and mean cost of a run.
+        reserve_s: seconds of a wall-clock budget that they must leave, by task and scorer.
     """
 
     task: Task
     scorer: Scorer
     left: int
-    reserve_s: Callable[[Task, float, float], float]
+    reserve_s: Callable[[Task, Scorer], float]
 
     @property
     def is_empty(self) -> bool:
@@ -84,7 +88,7 @@ class _Runs:
 
     def _has_room(self, n_runs: int) -> bool:
         budget_s, cost = self.task.budget.seconds, self.scorer.mean_cost_s
-        kept_s = self.reserve_s(self.task, budget_s, cost) if budget_s is not None else 0.0
+        kept_s = self.reserve_s(self.task, self.scorer) if budget_s is not None else 0.0
         is_in_time = budget_s is None or self.scorer.spent_s + n_runs * cost <= budget_s - kept_s
         return is_in_time and self.left >= n_runs
 
@@ -115,7 +119,7 @@ class _Runs:
 def refine(task: Task, scorer: Scorer, plays: Sequence[Play] = ()) -> Steps[Refined | None]:
     """The config to prove; None when nothing beats the baseline. Settings of one of `plays` go back together."""
     scorer.say("measuring the best again")
-    runs = _Runs(task, scorer, REFINE_RUNS, finish_reserve_s)
+    runs = _Runs(task, scorer, refine_runs(task, scorer), finish_reserve_s)
     leader = yield from _leader(task, scorer, runs)
     if leader is None:
         return None
@@ -146,11 +150,21 @@ def _leader(task: Task, scorer: Scorer, runs: _Runs) -> Steps[Config | None]:
     for config in chosen:
         if not runs.is_empty:
             yield from runs.repeat(config)
-    while (pair := _best_and_simplest(task, scorer, chosen)) is not None:
-        if runs.is_empty or not _is_in_doubt(task, scorer, *pair):
+    while (pair := _best_and_simplest(task, scorer, chosen)) is not None and not runs.is_empty:
+        open_ones = pair if _is_in_doubt(task, scorer, *pair) else _hidden(scorer, pair[0], chosen)
+        if not open_ones:
             break
-        yield from runs.repeat(min(pair, key=lambda config: len(fresh_losses(scorer.trials, config))))
+        yield from runs.repeat(min(open_ones, key=lambda config: len(fresh_losses(scorer.trials, config))))
     return pair[1] if pair is not None else None
+
+
+def _hidden(scorer: Scorer, best: Config, chosen: Sequence[Config]) -> list[Config]:
+    """`best` and those that may be better, while the noise between them is large beside the gain of `best`; else none."""
+    means = {config: fresh_mean(scorer.trials, config) for config in chosen}
+    errors = {config: _se(scorer, config, best) for config in chosen}
+    rivals = [c for c in chosen if c != best and means[c] < 0 and means[c] - means[best] <= _TIED * errors[c]]
+    is_hidden = any(errors[config] > -_TELLING * means[best] for config in rivals)
+    return [best, *rivals] if is_hidden else []
 
 
 def _best_and_simplest(task: Task, scorer: Scorer, chosen: Sequence[Config]) -> tuple[Config, Config] | None:

@@ -49,7 +49,7 @@ class ProofOptions:
 
     min_gain: float = 0.02
     min_pairs: int = 3
-    max_pairs: int = 8
+    max_pairs: int = 24
     advice: bool | Literal["near"] = "near"
     tolerance: float = 0.05
     max_noise: float = 0.2

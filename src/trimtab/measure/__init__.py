@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from trimtab.measure.noise import NoiseFloor, noise_floor
     from trimtab.measure.percentile import percentile_interval
     from trimtab.measure.second_log import Buckets, Latencies, SecondLog, merge_seconds
-    from trimtab.measure.sequential import EarlyStop, NoisePool, PairedSequence, Verdict, anytime_interval
+    from trimtab.measure.sequential import (
+        EarlyStop,
+        NoisePool,
+        PairedSequence,
+        Verdict,
+        anytime_interval,
+        observations_needed,
+    )
     from trimtab.measure.spread import relative_range, spread_evidence, spread_ratio
     from trimtab.measure.steady import SteadyDetector, warmup_end
     from trimtab.measure.summary import summarise
@@ -36,7 +43,7 @@ else:
             "noise": "NoiseFloor noise_floor",
             "percentile": "percentile_interval",
             "second_log": "Buckets Latencies SecondLog merge_seconds",
-            "sequential": "EarlyStop NoisePool PairedSequence Verdict anytime_interval",
+            "sequential": "EarlyStop NoisePool PairedSequence Verdict anytime_interval observations_needed",
             "spread": "relative_range spread_evidence spread_ratio",
             "steady": "SteadyDetector warmup_end",
             "summary": "summarise",
@@ -73,6 +80,7 @@ __all__ = [
     "merge_seconds",
     "mix_shift",
     "noise_floor",
+    "observations_needed",
     "percentile_interval",
     "pooled_interval",
     "positive",

@@ -36,7 +36,7 @@ from trimtab.measure.compare import PairedComparison, exp_interval, log_gain
 from trimtab.measure.interval import check_level, unknown_interval
 from trimtab.measure.measurement import Interval
 
-__all__ = ["EarlyStop", "NoisePool", "PairedSequence", "Verdict", "anytime_interval"]
+__all__ = ["EarlyStop", "NoisePool", "PairedSequence", "Verdict", "anytime_interval", "observations_needed"]
 
 Floats = NDArray[np.float64]
 Verdict = Literal["better", "not_better", "undecided"]
@@ -82,14 +82,33 @@ def anytime_interval(
         return unknown_interval(level)
     mean = float(values.mean())
     squares = float(((values - mean) ** 2).sum()) * inflation
+    df = n - 1 + pool.df
+    se = math.sqrt((squares + pool.squares) / df / n) if df > 0 else math.nan
+    half = _half_width(n, squares, level, pool)
+    return Interval(mean, mean - half, mean + half, level, se, n)
+
+
+def _half_width(n: int, squares: float, level: float, pool: NoisePool) -> float:
+    """Of the interval of n observations with this sum of squared deviations; infinite where they are too few."""
     c2, df = _PRIOR_PRECISION, pool.df
     threshold = (math.sqrt((n + c2) / c2) / (1 - level)) ** (2 / (n + df))
-    se = math.sqrt((squares + pool.squares) / (n - 1 + df) / n) if n - 1 + df > 0 else math.nan
     reach = 1 - threshold * c2 / (n + c2)
     if n + df < 2 or reach <= 0:
-        return Interval(mean, -math.inf, math.inf, level, se, n)
-    half = math.sqrt((threshold - 1) * (squares + pool.squares) / (n * reach))
-    return Interval(mean, mean - half, mean + half, level, se, n)
+        return math.inf
+    return math.sqrt((threshold - 1) * (squares + pool.squares) / (n * reach))
+
+
+def observations_needed(effect: float, sd: float, most: int, level: float = 0.95) -> int:
+    """Observations after which `anytime_interval` is expected to leave out 0.
+
+    Args:
+        effect: their mean.
+        sd: their standard deviation, 0 or more.
+        most: what is returned where more are needed, or none suffices (`effect` is not above 0).
+        level: of the interval.
+    """
+    widths = (_half_width(n, (n - 1) * sd**2, level, _NOTHING) for n in range(1, most))
+    return next((n for n, width in enumerate(widths, 1) if width <= effect), most)
 
 
 def _anytime_p_value(values: Floats, pool: NoisePool) -> float:

@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 _MAX_BYTES = 1 << 20
+_MAX_PAIRS = 24
 BENCH, RATE = ".bench", ".rate"
 """Behind the name of a study: what the history calls the measurements of `trimtab bench` and `bench --find-rate` for it."""
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
@@ -96,7 +97,7 @@ class ProofTable(_Table):
         le=100,
         description="minimum number of pairs, measured even when the budget is used up; a proof needs 3 or more",
     )
-    max_pairs: int = Field(8, ge=2, le=100, description="maximum number of pairs")
+    max_pairs: int = Field(_MAX_PAIRS, ge=2, le=100, description="maximum number of pairs")
     advice: bool | Literal["near"] = Field(
         "near", description='also measure the rule-based advice: true, false, or "near": only if the winner looks less than '
         "10 % better"
@@ -282,15 +283,13 @@ class StudyFile(BaseModel):
         data = self.model_dump(mode="json")
         data["study"].pop("budget")
         data["study"].pop("keep_query_text")
-        if data["search"]["warm_start"] == "off":
-            data["search"].pop("warm_start")  # as in files of studies that began before there was this key
-        if not data["search"]["round_values"]:
-            data["search"].pop("round_values")  # as studies searched before there was this key
-        if data["search"]["plays"] == "off":
-            data["search"].pop("plays")  # likewise
-        if data["search"]["passes"] == "one":
-            data["search"].pop("passes")  # likewise
-        data["measure"]["warmup_cap"] = data["measure"]["warmup_cap"] or "15s"  # the default that there was for all
+        # As in files of studies that began before there was this key, or before its default changed.
+        for key, before in {"warm_start": "off", "round_values": False, "plays": "off", "passes": "one"}.items():
+            if data["search"][key] == before:
+                data["search"].pop(key)
+        data["measure"]["warmup_cap"] = data["measure"]["warmup_cap"] or "15s"
+        if data["proof"]["max_pairs"] == _MAX_PAIRS:
+            data["proof"]["max_pairs"] = 8
         data.pop("guard")
         if self.stack is None:
             data.pop("stack")  # as in files of one target

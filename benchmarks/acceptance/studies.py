@@ -1,0 +1,162 @@
+"""How much of a gain whole studies prove on noisy, drifting machines: made-up servers whose truth is known.
+
+    python benchmarks/acceptance/studies.py [--seeds 100] [--budget 600] [--server "fair gain, noisy" ...]
+
+A server has 20 knobs, of which a few matter, and a play for each of the first ten. A run takes 12 s (16 s for a long one).
+What it shows has noise from run to run, and drift with a memory of a minute and a half. Printed for each kind of server: the
+share of the studies that end with a proof, the mean true gain of what they recommend (1 where nothing was proven), settings,
+the share of settings whose worth was measured, and proofs of configs that are truly no better.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from trimtab.flow import Ask, Budget, Effort, Settled, Study, Task
+from trimtab.flow.plays import planned
+from trimtab.flow.tuning import tuning
+from trimtab.measure import Interval, Measurement
+from trimtab.records import Context, Objective, Play, Status, Trial
+from trimtab.space import Config, Knob, KnobKind, RestartClass, Space
+
+__all__ = ["SERVERS", "Server", "main", "studied"]
+
+N_KNOBS, N_PLAYS, FOUND = 20, 10, 0.3
+RUN_S, LONG_S, MEMORY_S = 12.0, 16.0, 90.0
+CONTEXT = Context("made up", 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A kind of server, in log-ratios.
+
+    Attributes:
+        strong: effects of the knobs that matter, all the way up.
+        spread: standard deviation of the others' effects.
+        curved: what a step of any knob costs besides, by its square.
+        noise, drift: standard deviations, of a short run and of what runs of one moment share.
+    """
+
+    strong: tuple[float, ...]
+    spread: float
+    curved: float
+    noise: float
+    drift: float
+
+
+SERVERS: Mapping[str, Server] = {
+    "small gain, quiet": Server((0.08, 0.05), 0.01, 0.03, 0.02, 0.01),
+    "small gain, noisy": Server((0.08, 0.05), 0.01, 0.03, 0.06, 0.06),
+    "fair gain, noisy": Server((0.15, 0.1, 0.05), 0.02, 0.05, 0.06, 0.06),
+    "large gain, quiet": Server((0.6, 0.4), 0.02, 0.05, 0.04, 0.02),
+    "large gain, noisy": Server((0.6, 0.4), 0.02, 0.05, 0.07, 0.07),
+    "none, noisy": Server((), 0.0, 0.03, 0.06, 0.06),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How one study ended."""
+
+    is_proven: bool
+    gain: float
+    n_lines: int
+    n_worth: int
+
+
+class _Machine:
+    """The server under a study: what a run shows, and how the time passes."""
+
+    def __init__(self, server: Server, seed: int) -> None:
+        self._server, rng = server, np.random.default_rng([seed, 21])
+        self.weight = rng.normal(0.0, server.spread, N_KNOBS)
+        where = rng.permutation(N_PLAYS)[: len(server.strong)]
+        self.weight[where] = server.strong
+        self._rng, self._level = rng, rng.normal(0.0, server.drift)
+
+    def truth(self, config: Config) -> float:
+        """Log of how many times as fast as the found settings."""
+        step = np.array([float(config[f"k{i}"]) - FOUND for i in range(N_KNOBS)]) / (1 - FOUND)
+        return float(self.weight @ step - self._server.curved * (step**2).sum())
+
+    def run(self, ask: Ask) -> Trial:
+        """Measures what was asked for."""
+        cost_s = LONG_S if ask.effort is Effort.LONG else RUN_S
+        kept = math.exp(-cost_s / MEMORY_S)
+        self._level = kept * self._level + math.sqrt(1 - kept**2) * self._rng.normal(0.0, self._server.drift)
+        noise = self._rng.normal(0.0, self._server.noise) * math.sqrt(RUN_S / cost_s)
+        value = 1000.0 * math.exp(self.truth(ask.config) + self._level + noise)
+        interval = Interval(value, 0.98 * value, 1.02 * value, se=0.01 * value)
+        flat = Interval(1.0, 1.0, 1.0, se=0.0)
+        measurement = Measurement(
+            window_s=(0.0, 8.0), throughput=interval, latency_mean_ms=flat, latency_ms={}, n_ok=8000, n_error=0,
+            n_timed_out=0, is_steady=True, warmup_s=0.0, series_per_s=(value,) * 8,
+        )  # fmt: skip
+        return Trial(
+            number=ask.number, role=ask.role, config=ask.config, context=CONTEXT, status=Status.OK,
+            measurement=measurement, cost_s={"measure": cost_s},
+        )  # fmt: skip
+
+
+def _task(seed: int, budget_s: float) -> Task:
+    knobs = [
+        Knob(name=f"k{i}", kind=KnobKind.REAL, low=0.0, high=1.0, default=FOUND, restart=RestartClass.RELOAD)
+        for i in range(N_KNOBS)
+    ]
+    space = Space(knobs)
+    return Task(
+        space=space, baseline=space.default(), advice=space.default(), objective=Objective("throughput"),
+        budget=Budget(seconds=budget_s), context=CONTEXT, seed=seed,
+    )  # fmt: skip
+
+
+def studied(name: str, seed: int, budget_s: float) -> Seen:
+    """One whole study on a server of the kind `name`."""
+    machine, task = _Machine(SERVERS[name], seed), _task(seed, budget_s)
+    plays = [Play(name=f"p{i}", settings={f"k{i}": 1.0}, worth=0.1, chance=0.4) for i in range(N_PLAYS)]
+    study = Study(task, tuning(task, lambda scorer: Settled(plays=planned(task, plays))))
+    while not study.is_over:
+        for ask in study.next():
+            study.tell(machine.run(ask))
+    verdict = study.result
+    if verdict.result != "better" or verdict.candidate is None:
+        return Seen(False, 0.0, 0, 0)
+    told = sum(line.without is not None or line.alone is not None for line in verdict.worth.values())
+    lines = len(verdict.candidate.difference(task.baseline))
+    return Seen(True, machine.truth(verdict.candidate), lines, told)
+
+
+def main() -> None:
+    """Runs all and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--budget", type=float, default=600.0, help="seconds of a study")
+    parser.add_argument("--server", action="append", choices=SERVERS, help="default: all")
+    given = parser.parse_args()
+    print("| server | proven | true gain | settings | with their worth | false proofs |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    with ProcessPoolExecutor() as pool:
+        for name in given.server or SERVERS:
+            seen = list(pool.map(partial(studied, name, budget_s=given.budget), range(given.seeds)))
+            proven = [each for each in seen if each.is_proven]
+            gains = [each.gain for each in seen]
+            error = statistics.stdev(gains) / math.sqrt(len(gains))
+            lines = sum(each.n_lines for each in proven)
+            print(
+                f"| {name} | {len(proven) / len(seen):.0%} | {math.exp(statistics.mean(gains)):.3f} ± {error:.3f} | "
+                f"{lines / max(1, len(proven)):.1f} | {sum(each.n_worth for each in proven) / max(1, lines):.0%} | "
+                f"{sum(each.gain <= 0 for each in proven)} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""What of a wall-clock budget is kept for what comes later: for the leaders measured again, the ablation, and the proof.
+
+At least 60 % goes to finding a config (the plays, the search, the leaders measured again: see `refine`). Of the rest the proof
+comes first: as many pairs as it will need, by the gain that the best config so far seems to have and by the noise.
+"""
+
+from __future__ import annotations
+
+import math
+
+from trimtab.flow.ablate import ablation_allowance
+from trimtab.flow.baseline import N_BASELINE_FIRST
+from trimtab.flow.losses import fresh_losses
+from trimtab.flow.score import Scorer
+from trimtab.flow.task import Task
+from trimtab.measure import observations_needed
+from trimtab.space import Config
+
+__all__ = [
+    "finish_reserve_s",
+    "least_proof_s",
+    "pairs_needed",
+    "proof_reserve_s",
+    "proof_runs",
+    "refine_reserve_s",
+    "refine_runs",
+]
+
+_FINISH_SHARE = 0.4
+"""Share of a wall-clock budget that the first baselines and everything after the search may take, at most; the ablation's share
+where a study file gives it more."""
+
+_SHORT_SHARE = 0.6
+"""The same of a budget that is too short for both: the proof's least number of pairs needs so much."""
+
+_MOST_WORTH_RUNS = 24
+"""Runs kept for the ablation and the worth of the lines, at most: a config of few lines does not need more."""
+
+_FEW_LINES = 3
+"""Settings that a config of few settings has, about."""
+
+_REFINE_RUNS, _MOST_REFINE_RUNS = 6, 24
+_REFINE_SHARE = 0.15
+"""Runs after the search in which its leaders are measured again and thinned: where noise is small beside the gain, at most, and
+their share of the search's time or trials."""
+
+
+def finish_reserve_s(task: Task, scorer: Scorer) -> float:
+    """Seconds to keep back for what comes after the search; 0 where the budget is in trials."""
+    budget_s, cost = task.budget.seconds or 0.0, scorer.mean_cost_s
+    ablation_s = min(ablation_allowance(task)[0], _MOST_WORTH_RUNS * cost)
+    share_s = max(_FINISH_SHARE, task.proof.ablation_share) * budget_s - N_BASELINE_FIRST * cost
+    # Without its proof a winner is nothing: of a short budget that comes first.
+    least_s = min(least_proof_s(task, scorer), _SHORT_SHARE * budget_s)
+    return max(min(_proof_s(task, scorer) + ablation_s, share_s), least_s)
+
+
+def proof_reserve_s(task: Task, scorer: Scorer) -> float:
+    """Seconds to keep back for the proof and one run for each line of a small config."""
+    return min(_proof_s(task, scorer) + _FEW_LINES * scorer.mean_cost_s, finish_reserve_s(task, scorer))
+
+
+def refine_reserve_s(task: Task, scorer: Scorer) -> float:
+    """Seconds of the search's share to keep back for its leaders."""
+    rest_s = (task.budget.seconds or 0.0) - finish_reserve_s(task, scorer)
+    return min(_wanted_refine_runs(task, scorer) * scorer.mean_cost_s, _REFINE_SHARE * rest_s)
+
+
+def refine_runs(task: Task, scorer: Scorer) -> int:
+    """Runs for the leaders of the search, at most: the more, the more noise hides which of them is the best."""
+    most = _MOST_REFINE_RUNS if task.budget.trials is None else round(_REFINE_SHARE * task.budget.trials)
+    return min(_wanted_refine_runs(task, scorer), max(_REFINE_RUNS, most))
+
+
+def _wanted_refine_runs(task: Task, scorer: Scorer) -> int:
+    return round(_REFINE_RUNS * _n_pairs(task, scorer) / task.proof.min_pairs)
+
+
+def least_proof_s(task: Task, scorer: Scorer) -> float:
+    """Seconds of the shortest proof."""
+    return proof_runs(task, task.proof.min_pairs) * scorer.mean_cost_s
+
+
+def _proof_s(task: Task, scorer: Scorer) -> float:
+    return proof_runs(task, _n_pairs(task, scorer)) * scorer.mean_cost_s
+
+
+def _n_pairs(task: Task, scorer: Scorer) -> int:
+    """That the proof of the best config so far will need."""
+    best = scorer.best_run
+    return task.proof.min_pairs if best is None else pairs_needed(task, scorer, best.config)
+
+
+def proof_runs(task: Task, n_pairs: int) -> int:
+    """Runs of a proof of so many pairs."""
+    return n_pairs * (3 if task.proof.advice is True else 2)
+
+
+def pairs_needed(task: Task, scorer: Scorer, config: Config) -> int:
+    """Pairs after which the proof of `config` will have decided, if its gain is what it seems to be less one standard error;
+    within the study's least and largest number."""
+    losses = fresh_losses(scorer.trials, config)
+    if not losses or scorer.noise_sd == 0:
+        return task.proof.min_pairs
+    gain = -sum(losses) / len(losses) - scorer.noise_sd / math.sqrt(len(losses))
+    effect = gain - math.log1p(task.proof.min_gain)
+    n = observations_needed(effect, math.sqrt(2) * scorer.noise_sd, task.proof.max_pairs)
+    return max(task.proof.min_pairs, n)
