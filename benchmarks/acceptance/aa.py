@@ -22,7 +22,7 @@ from trimtab.measure import BaselineTrack
 __all__ = ["MODELS", "accepted", "false_claims", "main"]
 
 Floats = NDArray[np.float64]
-MIN_PAIRS, MAX_PAIRS, N_FIRST = 3, 8, 3
+MIN_PAIRS, MAX_PAIRS, N_FIRST = 3, 24, 3
 ALPHA = 0.05
 
 

@@ -59,6 +59,8 @@ SERVERS: Mapping[str, Server] = {
     "large gain, quiet": Server((0.6, 0.4), 0.02, 0.05, 0.04, 0.02),
     "large gain, noisy": Server((0.6, 0.4), 0.02, 0.05, 0.07, 0.07),
     "none, noisy": Server((), 0.0, 0.03, 0.06, 0.06),
+    "all equal, quiet": Server((), 0.0, 0.0, 0.02, 0.01),
+    "all equal, noisy": Server((), 0.0, 0.0, 0.06, 0.06),
 }
 
 
@@ -153,7 +155,7 @@ def main() -> None:
             print(
                 f"| {name} | {len(proven) / len(seen):.0%} | {math.exp(statistics.mean(gains)):.3f} ± {error:.3f} | "
                 f"{lines / max(1, len(proven)):.1f} | {sum(each.n_worth for each in proven) / max(1, lines):.0%} | "
-                f"{sum(each.gain <= 0 for each in proven)} |",
+                f"{sum(each.gain <= 0.0 for each in proven)} |",
                 flush=True,
             )
 

@@ -60,6 +60,29 @@ def test_no_gain() -> None:
     assert text_of(test, "gain").endswith("; needed: more than 1.02")
 
 
+def test_a_gain_below_the_noise_of_one_run_is_not_claimed() -> None:
+    rule = AcceptanceRule(metric="throughput", is_maximised=True, noise_sd=0.08)
+    test = proof(sample(106), rule=rule)
+    assert test.gain.ratio.low > 1.02
+    assert unmet(test) == ["gain"]
+    assert proof(sample(102), rule=rule).is_decided(), "not even its upper end is above the noise"
+    assert text_of(test, "gain").endswith(
+        "needed: more than 1.02, and 1.08 in the mean, because of the noise from run to run"
+    )
+
+
+def test_many_pairs_prove_a_gain_that_few_leave_open() -> None:
+    """Noise of 6 %, a gain of 12 %: the lower bound comes above 2 %, and need not come above the noise of a single run."""
+    rng, rule = np.random.default_rng(4), AcceptanceRule(metric="throughput", is_maximised=True, noise_sd=0.06)
+    test, accepted = Acceptance(rule), list[bool]()
+    for _ in range(24):
+        test.add(sample(100 * math.exp(rng.normal(0, 0.06))), sample(112 * math.exp(rng.normal(0, 0.06))))
+        accepted.append(test.is_accepted)
+    assert not any(accepted[:5])
+    assert accepted[-1]
+    assert test.gain.ratio.low < 1.06
+
+
 def test_a_longer_p99_is_not_accepted() -> None:
     test = proof(sample(150, p99=26))
     assert unmet(test) == ["latency_p99"]

@@ -107,9 +107,9 @@ def test_settings_of_a_play_go_back_together(seed: int) -> None:
     assert all(config["random_cost"] == config["scan_cost"] for config in machine.thinning)
 
 
-def led(noise_sd: float, fast: float) -> tuple[Config, list[Config]]:
+def led(noise_sd: float, fast: float, crash_at: int = 0) -> tuple[Config, list[Config]]:
     """What is proven of a small config and one of nine lines that is `fast` as fast (log) on a machine said to be so noisy, and
-    which configs were measured again; nothing is thinned."""
+    which configs were measured again; nothing is thinned. The large one crashes when it is measured again the n-th time."""
     names = [*CORE, *PLAY, *EXTRA]
     space = Space([Knob(name=name, kind=KnobKind.REAL, low=0.0, high=1.0, default=0.0) for name in names])
     baseline, machine = space.default(), Machine(0)
@@ -126,6 +126,8 @@ def led(noise_sd: float, fast: float) -> tuple[Config, list[Config]]:
         trial = Machine.measure(machine, config, role)
         trial.loss = truth[config]
         measured.extend([config] if role is Role.REPEAT else [])
+        if config == large and crash_at and measured.count(large) >= crash_at:
+            trial.status, trial.loss = Status.CRASHED, None
         return trial
 
     machine.measure = measure  # type: ignore[method-assign]
@@ -147,6 +149,19 @@ def test_what_is_not_worth_its_lines_is_not_measured_again_for_it() -> None:
     winner, measured = led(noise_sd=0.1, fast=0.53)
     assert [name for name in winner if winner[name]] == ["workers"]
     assert len(measured) == 2
+
+
+def test_leaders_that_noise_hides_are_measured_more_often() -> None:
+    _, measured = led(noise_sd=0.17, fast=0.53)
+    assert len(measured) == 4
+    assert {measured.count(config) for config in measured} == {2}, "in turns"
+
+
+@pytest.mark.parametrize("crash_at", [1, 2])
+def test_a_leader_that_fails_when_it_is_measured_again_is_given_up(crash_at: int) -> None:
+    winner, measured = led(noise_sd=0.17, fast=0.53, crash_at=crash_at)
+    assert [name for name in winner if winner[name]] == ["workers"]
+    assert sum(sum(config.values()) > 1 for config in measured) == crash_at
 
 
 def test_what_noise_still_ties_after_all_runs_is_the_simpler_one() -> None:

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from trimtab.errors import LoadError, UsageError
-from trimtab.measure import EarlyStop, Interval, NoisePool, PairedSequence, anytime_interval, compare_pairs
+from trimtab.measure import (
+    EarlyStop,
+    Interval,
+    NoisePool,
+    PairedSequence,
+    anytime_interval,
+    compare_pairs,
+    observations_needed,
+)
 from trimtab.measure.sequential import _variance_inflation
 
 from .runs import ar1
@@ -234,3 +242,21 @@ def test_as_bad_as_the_border_is_not_stopped(is_maximised: bool) -> None:
     assert not any(stop.update(10.0) for _ in range(20))
     worse = EarlyStop(incumbent, is_maximised=is_maximised, margin=0.0)
     assert any(worse.update(9.0 if is_maximised else 11.0) for _ in range(20))
+
+
+@pytest.mark.parametrize(("effect", "sd"), [(0.3, 0.06), (0.1, 0.06), (0.05, 0.02), (0.05, 0.06)])
+def test_so_many_observations_tell_an_effect_about_every_second_time(effect: float, sd: float) -> None:
+    n, rng = observations_needed(effect, sd, 100), np.random.default_rng(3)
+
+    def shown(size: int) -> float:
+        return float(np.mean([anytime_interval(rng.normal(effect, sd, size)).low > 0 for _ in range(300)]))
+
+    assert 0.35 <= shown(n) <= 0.95
+    assert n == 3 or shown(2 * n // 3) < 0.5
+
+
+def test_no_number_of_observations_tells_no_effect() -> None:
+    assert observations_needed(0.0, 0.05, 24) == 24
+    assert observations_needed(-0.1, 0.05, 24) == 24
+    assert observations_needed(0.001, 0.05, 24) == 24
+    assert observations_needed(0.1, 0.0, 24) == 3

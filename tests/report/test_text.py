@@ -100,6 +100,18 @@ def test_no_improvement_is_said_and_nothing_is_offered(no_improvement: Study) ->
     assert "tuned" not in text
 
 
+def test_a_gain_below_the_noise_is_called_that(no_improvement: Study) -> None:
+    """Its interval lies above what is needed; only its estimate is not above what two runs may differ by."""
+    study, trials = no_improvement
+    gain = replace(study.verdict.gain, estimate=1.06, low=1.05, high=1.07)  # type: ignore[type-var]
+    text = " ".join(report_text(replace(study, verdict=replace(study.verdict, gain=gain)), trials).split())
+    assert (
+        "1.06 times as fast as yours (95 % interval 1.05 to 1.07): that is less than what two runs of your config"
+        in text
+    )
+    assert "not proven to be better" not in text
+
+
 def test_a_proven_gain_that_is_refused_for_another_reason_is_not_called_none(no_improvement: Study) -> None:
     study, trials = no_improvement
     rows = [

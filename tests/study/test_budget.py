@@ -12,7 +12,8 @@ import pytest
 from tests.fakes import COST_S, FakeStudy
 from trimtab.flow import Steps, explore, refine
 from trimtab.measure import EarlyStop
-from trimtab.records import Context, Role, Status, Trial, Verdict
+from trimtab.records import Context, Play, Role, Status, Trial, Verdict
+from trimtab.report import report_text
 from trimtab.space import Config, Value
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("equal_costs")]
@@ -76,6 +77,36 @@ def test_the_time_of_a_proof_is_searched_in_when_the_best_did_not_stand_up_to_a_
     repeated = [i for i, trial in enumerate(trials) if trial.role is Role.REPEAT]
     assert any(trial.role is Role.SEARCH for trial in trials[repeated[0] :])
     assert any("the time kept for its proof" in text for text in fake.listener.phases)
+
+
+def test_the_next_best_is_proven_in_the_time_that_is_left_when_the_pairs_show_no_gain(fake: FakeStudy) -> None:
+    """What one setting brought is gone when its proof begins; without it another one helps."""
+
+    def speed(values: Mapping[str, Value]) -> float:
+        has_begun = any(phase.startswith("proving") for phase in fake.listener.phases)
+        if not values["compile"]:
+            return 1000.0 if has_begun else 2000.0
+        return 1400.0 if float(values["cache"]) >= 512 else 1000.0
+
+    fake.target._speed = speed
+    fake.target._plays = (
+        Play(name="large_cache", settings={"cache": 512}, worth=0.5),
+        Play(name="no_compile", settings={"compile": False}, worth=0.1),
+    )
+    fake.workload.noise_sd = 0.003
+    fake.text = fake.text.replace("12 trials", "600s")
+    record, trials = fake.tune()
+    verdict = record.verdict
+    assert verdict.result == "better"
+    assert "cache" in verdict.config
+    assert "compile" not in verdict.config
+    assert verdict.gain is not None
+    assert verdict.gain.level > 0.95, "each further proof is allowed half the error"
+    (refused, *_) = verdict.refused
+    assert "compile = off" in refused
+    assert "refused by its proof (gain: " in refused
+    assert any("the winner is refused (gain: " in text for text in fake.listener.phases)
+    assert "Another config was tried: " in " ".join(report_text(record, trials).split())
 
 
 def test_the_winner_of_a_short_study_has_only_settings_that_earn_their_place(fake: FakeStudy) -> None:

@@ -87,6 +87,14 @@ def test_plays_take_half_of_the_trials_at_most_and_count_in_the_budget(fake: Fak
     assert left_out["cache_512"] == "the plays' share of the budget was used"
 
 
+def test_the_baseline_is_measured_between_plays(fake: FakeStudy) -> None:
+    """The machine may drift while they are tried."""
+    sizes = (16, 32, 64, 256, 384, 512, 768, 1024)
+    _planted(fake, *[Play(name=f"cache_{n}", settings={"cache": n}) for n in sizes])
+    _, trials = fake.tune()
+    assert [t.role for t in trials[3:11]] == [Role.PLAY] * 6 + [Role.BASELINE, Role.PLAY]
+
+
 def test_plays_that_cannot_be_tried_are_left_out_with_the_reason(fake: FakeStudy) -> None:
     fake.text += '\n[search]\nplays = "on"\nconstraints = ["cache <= 160MB"]\n'
     _planted(

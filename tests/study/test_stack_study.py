@@ -255,6 +255,8 @@ def test_the_fingerprint_of_one_target_is_what_it_was(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text(STUDY)
     assert load_study_file(path).fingerprint == FINGERPRINT
+    path.write_text(STUDY + "\n[proof]\nmax_pairs = 24\n")
+    assert load_study_file(path).fingerprint != FINGERPRINT, "a study that ended undecided after 8 pairs is made again"
 
 
 def test_a_stack_of_one_knows_no_prefix(fake: FakeStudy) -> None:

@@ -48,6 +48,7 @@ _MIN_PAIRS = 2
 """Fewer pairs drop nothing, unless the interval itself shows that the group is needless."""
 
 _MAX_PAIRS = 8
+"""More pairs for one group would leave nothing for the others."""
 
 _LEAN_DROP, _LEAN_HALVE = 1.5, 1.0
 """Standard errors by which an estimate must lie below (above) the tolerance to spare further pairs."""

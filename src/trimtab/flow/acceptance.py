@@ -25,6 +25,7 @@ from trimtab.measure import (
     spread_evidence,
     spread_ratio,
 )
+from trimtab.measure.quantile import t_quantile
 from trimtab.records import Condition, Objective, Trial
 from trimtab.units import format_figure, format_percent
 
@@ -174,13 +175,13 @@ class Acceptance:
         return all(condition.is_met for condition in self.conditions())
 
     def is_decided(self) -> bool:
-        """Whether more pairs would not change the answer: shown not better or harmful, or better and nothing looks worse than it
-        may be."""
+        """Whether more pairs would hardly change the answer: harm is shown, a gain is out of reach, or it is there and nothing
+        looks worse than it may be."""
         if any(not condition.is_met for condition in self.conditions() if condition.name != "gain"):
             return True
-        if self._gain.ratio.high < 1 + self._rule.least:
-            return True
-        return self._is_gain_met and not self._is_doubtful()
+        if self._is_gain_met:
+            return not self._is_doubtful()
+        return self._is_hopeless
 
     def is_settled(self) -> bool:
         """Whether it is decided and, where the answer is "better", the gain is known well enough to be quoted."""
@@ -200,16 +201,25 @@ class Acceptance:
         return tuple(found)
 
     @property
+    def _is_hopeless(self) -> bool:
+        """Whether even a lucky view of the pairs shows less than what is needed: to give up early claims nothing, so a plain
+        one-sided t bound (97.5 %) will do."""
+        ratio, n = self._gain.ratio, len(self)
+        if n < 2 or not math.isfinite(ratio.se):
+            return False
+        return math.log(ratio.estimate) + t_quantile(0.975, n - 1) * ratio.se < math.log1p(self._rule.least)
+
+    @property
     def _is_gain_met(self) -> bool:
-        ratio, rule = self._gain.ratio, self._rule
-        return ratio.low > 1 + rule.delta and ratio.estimate > 1 + rule.least
+        is_better = self._gain.verdict(self._rule.delta) == "better"
+        return is_better and self._gain.ratio.estimate > 1 + self._rule.least
 
     def _gain_condition(self) -> Condition:
         ratio, rule = self._gain.ratio, self._rule
         text = f"{format_figure(ratio.estimate, 3)} times, at least {format_figure(ratio.low, 3)}; "
         text += f"needed: more than {1 + rule.delta:.3g}"
         if rule.least > rule.delta:
-            text += f" at least, and a mean above {1 + rule.least:.3g} (the noise from run to run)"
+            text += f", and {1 + rule.least:.3g} in the mean, because of the noise from run to run"
         return Condition("gain", self._is_gain_met, text)
 
     def _baseline_condition(self) -> Condition:

@@ -17,6 +17,8 @@ __all__ = ["ContextScorer", "task_under", "under"]
 
 T = TypeVar("T")
 
+_CONTEXT_PAIRS = 8
+
 
 class ContextScorer(Scorer):
     """A `Scorer` for each context, and all trials together.
@@ -74,8 +76,12 @@ class ContextScorer(Scorer):
 
 
 def task_under(task: Task, context: Context) -> Task:
-    """The task as it is for one context; the advice is not proven beside each context's best."""
-    return replace(task, context=context, cycle=None, proof=replace(task.proof, advice=False))
+    """The task as it is for one context; the advice is not proven beside each context's best, and no context's proof may take
+    the time of the others'."""
+    proof = replace(
+        task.proof, advice=False, max_pairs=max(task.proof.min_pairs, min(_CONTEXT_PAIRS, task.proof.max_pairs))
+    )
+    return replace(task, context=context, cycle=None, proof=proof)
 
 
 def under(context: Context, steps: Steps[T]) -> Steps[T]:

@@ -85,7 +85,11 @@ def finish(task: Task, scorer: Scorer, outcome: Outcome, winner: Config, lost: f
             refused.append(outcome.candidate)
             outcome.refused += (_refusal(task, outcome.candidate, harm),)
         following = _next_best(task, scorer, refused)
-        if len(outcome.refused) == _MOST_PROOFS or following is None or not _has_time_for_proof(task, scorer):
+        if len(outcome.refused) == _MOST_PROOFS or following is None:
+            break
+        if not _has_time_for_proof(
+            task, scorer, pairs_needed(task, scorer, following, 1 - 0.05 / 2 ** len(outcome.refused))
+        ):
             break
         scorer.say(f"the winner is refused ({harm}): proving the next best config")
         refused.append(following)
@@ -186,16 +190,15 @@ def _lacks(task: Task, config: Config, other: Config, name: str) -> bool:
     return bool(abs(task.space.encode(config)[axis] - task.space.encode(other)[axis]) > _UNLIKE)
 
 
-def _has_time_for_proof(task: Task, scorer: Scorer) -> bool:
-    budget = task.budget.seconds
-    return budget is None or scorer.spent_s + proof_runs(task, task.proof.min_pairs) * scorer.mean_cost_s <= budget
+def _has_time_for_proof(task: Task, scorer: Scorer, n_pairs: int) -> bool:
+    return scorer.has_room(proof_runs(task, n_pairs))
 
 
 def _ablated(task: Task, scorer: Scorer, ablation: Ablation, allowance: _Allowance) -> Steps[None]:
     """The ablation with its allowance, but for the runs that tell what each line is worth."""
     n_lines = len(ablation.full.difference(task.baseline))
     proof = proof_runs(task, pairs_needed(task, scorer, ablation.full))
-    keep = proof + min(_WORTH_PAIRS * n_lines, proof)
+    keep = proof + min(_WORTH_PAIRS * n_lines, proof_runs(task, task.proof.min_pairs))
     n_before, spent_before = len(scorer.trials), scorer.spent_s
     yield from ablate(task, scorer, ablation, allowance.purse(keep))
     allowance.spend(scorer.spent_s - spent_before, len(scorer.trials) - n_before)
@@ -242,7 +245,7 @@ def _should_go_back(task: Task, scorer: Scorer, ablation: Ablation, proof: Proof
     full = mean_loss(scorer.trials, ablation.full)
     least = acceptance_rule(task, scorer, ablation.full).least
     looks_better = full < mean_loss(scorer.trials, ablation.current) and math.exp(-full) > 1 + least
-    return looks_better and _has_time_for_proof(task, scorer)
+    return looks_better and _has_time_for_proof(task, scorer, task.proof.min_pairs)
 
 
 def _go_back(task: Task, scorer: Scorer, outcome: Outcome) -> Steps[None]:

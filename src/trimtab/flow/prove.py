@@ -16,6 +16,7 @@ from trimtab.flow.acceptance import Acceptance, AcceptanceRule, Condition, Sampl
 from trimtab.flow.ask import Steps
 from trimtab.flow.losses import mean_loss
 from trimtab.flow.pairs import Duel, Purse, believable
+from trimtab.flow.reserve import pairs_needed
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import PairedComparison, compare_pairs
@@ -82,8 +83,8 @@ class Prover:
         candidate: what is to be proven.
         duels: the candidate (reference) against itself without a line, to be fought in the same blocks while `purse` allows.
         purse: of those duels; None without them.
-        n_before: other configs whose proofs have failed: each proof has half the error of the one before, so that all of
-            them together have at most twice that of the first.
+        n_before: other configs whose proofs have failed: each proof has half the error of the one before. The smaller configs
+            of its blocks have as much again, together, and so has the larger config that is proven where the smaller one fails.
     """
 
     def __init__(
@@ -195,13 +196,16 @@ def _rule_of_one(task: Task, scorer: Scorer, config: Config, n: int) -> Acceptan
 
 
 def _is_advice_due(task: Task, scorer: Scorer, candidate: Config) -> bool:
-    """Whether the advice is measured beside the two: when asked for, or when the winner may be no better than it."""
+    """Whether the advice is measured beside the two: when asked for, or when the winner may be no better than it and there is
+    time."""
     if task.proof.advice is False or task.advice in (task.baseline, candidate):
         return False
     if task.proof.advice is True:
         return True
     lead = mean_loss(scorer.trials, task.advice) - mean_loss(scorer.trials, candidate)
-    return lead < max(_NEAR_ADVICE, 2 * scorer.noise_sd)
+    # A third run in each block must not take from the proof the pairs that it needs.
+    has_time = scorer.has_room(3 * pairs_needed(task, scorer, candidate))
+    return has_time and lead < max(_NEAR_ADVICE, 2 * scorer.noise_sd)
 
 
 def prove(task: Task, scorer: Scorer, candidate: Config, *, n_before: int = 0) -> Steps[Proof]:

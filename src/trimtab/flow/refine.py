@@ -10,14 +10,14 @@ the settings of a play go back together: one of two planner costs may be worse t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trimtab.flow.ablate import ablation_allowance, most_given_up, without_lines
 from trimtab.flow.ask import Ask, Steps
 from trimtab.flow.explore import early_stop
 from trimtab.flow.losses import fresh_losses, fresh_mean, mean_loss
-from trimtab.flow.reserve import finish_reserve_s, proof_reserve_s, refine_runs
+from trimtab.flow.reserve import finish_reserve_s, proof_reserve_s, refine_runs, runs_before_proof
 from trimtab.flow.score import BASELINE_ROLES, Scorer
 from trimtab.flow.task import Task
 from trimtab.flow.weakest import behind_larger, halves, together, weak_and_sure
@@ -73,13 +73,13 @@ class _Runs:
 
     Attributes:
         left: at most.
-        reserve_s: seconds of a wall-clock budget that they must leave, by task and scorer.
+        reserve_s: seconds of a wall-clock budget that they must leave.
     """
 
     task: Task
     scorer: Scorer
     left: int
-    reserve_s: Callable[[Task, Scorer], float]
+    reserve_s: float
 
     @property
     def is_empty(self) -> bool:
@@ -88,8 +88,7 @@ class _Runs:
 
     def _has_room(self, n_runs: int) -> bool:
         budget_s, cost = self.task.budget.seconds, self.scorer.mean_cost_s
-        kept_s = self.reserve_s(self.task, self.scorer) if budget_s is not None else 0.0
-        is_in_time = budget_s is None or self.scorer.spent_s + n_runs * cost <= budget_s - kept_s
+        is_in_time = budget_s is None or self.scorer.spent_s + n_runs * cost <= budget_s - self.reserve_s
         return is_in_time and self.left >= n_runs
 
     def repeat(self, config: Config) -> Steps[float]:
@@ -119,7 +118,7 @@ class _Runs:
 def refine(task: Task, scorer: Scorer, plays: Sequence[Play] = ()) -> Steps[Refined | None]:
     """The config to prove; None when nothing beats the baseline. Settings of one of `plays` go back together."""
     scorer.say("measuring the best again")
-    runs = _Runs(task, scorer, refine_runs(task, scorer), finish_reserve_s)
+    runs = _Runs(task, scorer, refine_runs(task, scorer), finish_reserve_s(task, scorer))
     leader = yield from _leader(task, scorer, runs)
     if leader is None:
         return None
@@ -135,7 +134,7 @@ def _smaller(task: Task, scorer: Scorer, leader: Config, runs: _Runs, plays: Seq
     has_room = _has_room_for_pairs(task, scorer, leader)
     if task.budget.seconds is not None and not has_room:
         # A line that thinning takes away needs no pairs: it may use the ablation's time.
-        runs = _Runs(task, scorer, _THIN_RUNS, proof_reserve_s)
+        runs = _Runs(task, scorer, _THIN_RUNS, proof_reserve_s(task, scorer))
     simpler = yield from _simpler(task, scorer, leader, runs)
     if has_room or _has_room_for_pairs(task, scorer, simpler):
         return simpler
@@ -147,22 +146,24 @@ def _leader(task: Task, scorer: Scorer, runs: _Runs) -> Steps[Config | None]:
     with the fewest settings (after the one-standard-error rule of Breiman et al., Classification and Regression Trees, 1984)."""
     means = _means(scorer, task.baseline)
     chosen = _contenders(task, scorer, means)
-    for config in chosen:
-        if not runs.is_empty:
-            yield from runs.repeat(config)
+    for config in tuple(chosen):
+        if not runs.is_empty and (yield from runs.repeat(config)) == math.inf:
+            chosen.remove(config)  # it failed: its lucky first run is no longer believed
     while (pair := _best_and_simplest(task, scorer, chosen)) is not None and not runs.is_empty:
         open_ones = pair if _is_in_doubt(task, scorer, *pair) else _hidden(scorer, pair[0], chosen)
         if not open_ones:
             break
-        yield from runs.repeat(min(open_ones, key=lambda config: len(fresh_losses(scorer.trials, config))))
+        config = min(open_ones, key=lambda config: len(fresh_losses(scorer.trials, config)))
+        if (yield from runs.repeat(config)) == math.inf:
+            chosen.remove(config)
     return pair[1] if pair is not None else None
 
 
 def _hidden(scorer: Scorer, best: Config, chosen: Sequence[Config]) -> list[Config]:
     """`best` and those that may be better, while the noise between them is large beside the gain of `best`; else none."""
     means = {config: fresh_mean(scorer.trials, config) for config in chosen}
-    errors = {config: _se(scorer, config, best) for config in chosen}
-    rivals = [c for c in chosen if c != best and means[c] < 0 and means[c] - means[best] <= _TIED * errors[c]]
+    errors = {config: _se(scorer, config, best) for config in chosen if config != best and means[config] < 0}
+    rivals = [config for config, se in errors.items() if means[config] - means[best] <= _TIED * se]
     is_hidden = any(errors[config] > -_TELLING * means[best] for config in rivals)
     return [best, *rivals] if is_hidden else []
 
@@ -230,7 +231,8 @@ def _has_room_for_pairs(task: Task, scorer: Scorer, leader: Config) -> bool:
     n_lines = _n_lines(task, leader)
     seconds, runs = ablation_allowance(task)
     if task.budget.seconds is not None:
-        runs = int(seconds / max(scorer.mean_cost_s, 1e-9))
+        # The proof comes first: the ablation gets what it leaves.
+        runs = int(min(seconds / max(scorer.mean_cost_s, 1e-9), runs_before_proof(task, scorer, leader)))
     return n_lines <= 1 or runs >= _RUNS_PER_LINE * n_lines
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "proof_runs",
     "refine_reserve_s",
     "refine_runs",
+    "runs_before_proof",
 ]
 
 _FINISH_SHARE = 0.4
@@ -68,12 +69,13 @@ def refine_reserve_s(task: Task, scorer: Scorer) -> float:
 
 def refine_runs(task: Task, scorer: Scorer) -> int:
     """Runs for the leaders of the search, at most: the more, the more noise hides which of them is the best."""
-    most = _MOST_REFINE_RUNS if task.budget.trials is None else round(_REFINE_SHARE * task.budget.trials)
+    trials = task.budget.trials
+    most = _MOST_REFINE_RUNS if trials is None else min(_MOST_REFINE_RUNS, round(_REFINE_SHARE * trials))
     return min(_wanted_refine_runs(task, scorer), max(_REFINE_RUNS, most))
 
 
 def _wanted_refine_runs(task: Task, scorer: Scorer) -> int:
-    return round(_REFINE_RUNS * _n_pairs(task, scorer) / task.proof.min_pairs)
+    return max(_REFINE_RUNS, min(_MOST_REFINE_RUNS, 2 * _n_pairs(task, scorer)))
 
 
 def least_proof_s(task: Task, scorer: Scorer) -> float:
@@ -88,7 +90,9 @@ def _proof_s(task: Task, scorer: Scorer) -> float:
 def _n_pairs(task: Task, scorer: Scorer) -> int:
     """That the proof of the best config so far will need."""
     best = scorer.best_run
-    return task.proof.min_pairs if best is None else pairs_needed(task, scorer, best.config)
+    if best is None or best.config == task.baseline or (best.loss or 0.0) >= 0:
+        return task.proof.min_pairs
+    return pairs_needed(task, scorer, best.config)
 
 
 def proof_runs(task: Task, n_pairs: int) -> int:
@@ -96,13 +100,21 @@ def proof_runs(task: Task, n_pairs: int) -> int:
     return n_pairs * (3 if task.proof.advice is True else 2)
 
 
-def pairs_needed(task: Task, scorer: Scorer, config: Config) -> int:
-    """Pairs after which the proof of `config` will have decided, if its gain is what it seems to be less one standard error;
-    within the study's least and largest number."""
+def runs_before_proof(task: Task, scorer: Scorer, config: Config) -> float:
+    """Runs that a wall-clock budget has, beside those of the proof of `config`; a budget of trials has any number."""
+    if task.budget.seconds is None:
+        return math.inf
+    left = (task.budget.seconds - scorer.spent_s) / max(scorer.mean_cost_s, 1e-9)
+    return left - proof_runs(task, pairs_needed(task, scorer, config))
+
+
+def pairs_needed(task: Task, scorer: Scorer, config: Config, level: float = 0.95) -> int:
+    """Pairs after which the proof of `config` at `level` will have decided, if its gain is what it seems to be less one standard
+    error; within the study's least and largest number."""
     losses = fresh_losses(scorer.trials, config)
     if not losses or scorer.noise_sd == 0:
         return task.proof.min_pairs
     gain = -sum(losses) / len(losses) - scorer.noise_sd / math.sqrt(len(losses))
     effect = gain - math.log1p(task.proof.min_gain)
-    n = observations_needed(effect, math.sqrt(2) * scorer.noise_sd, task.proof.max_pairs)
+    n = observations_needed(effect, math.sqrt(2) * scorer.noise_sd, task.proof.max_pairs, level)
     return max(task.proof.min_pairs, n)

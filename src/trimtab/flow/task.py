@@ -23,7 +23,7 @@ class SearchOptions:
     Attributes:
         searcher: short name of a searcher.
         options: for the searcher itself.
-        baseline_every: search trials between two runs of the baseline, 1 or more.
+        baseline_every: plays or search trials between two runs of the baseline, 1 or more.
         patience: search trials without an improvement after which the search ends, 1 or more.
     """
 
@@ -40,7 +40,8 @@ class ProofOptions:
     Attributes:
         min_gain: smallest gain worth claiming.
         min_pairs, max_pairs: pairs of a proof; the least number is made even when the budget is used up.
-        advice: whether the advice is measured too; "near": only where the winner looks less than 10 % better.
+        advice: whether the advice is measured too; "near": only where the winner looks less than 10 % better and
+            there is time.
         tolerance: how much worse another metric may be shown to be.
         max_noise: scatter of the baseline from run to run above which nothing is claimed.
         ablate: whether needless settings are taken from the winner.

@@ -88,6 +88,11 @@ def _no_improvement(study: StudyRecord, n_trials: int) -> str:
             f"but it is not accepted: {harm}. Keep your config."
         )
     least = verdict.delta
+    if least is not None and gain.low > 1 + least:
+        return (
+            f"the best candidate is {ratio_text(gain.estimate)} times as fast as yours ({gain.interval_text}): that is less than "
+            "what two runs of your config may differ by. Keep your config."
+        )
     needed = f" by more than {percent_text(least)}" if least else ""
     return (
         f"the best candidate is {ratio_text(gain.estimate)} times as fast as yours ({gain.interval_text}), "

@@ -78,7 +78,7 @@ class Summary:
         by_status, by_role: counts of trials.
         best: the best trial so far, proven or not.
         drift: the baseline over time.
-        noise_floor: relative standard deviation of the baseline; `delta`: gain that had to be exceeded.
+        noise_floor: relative standard deviation of the baseline; `delta`: what the gain's lower bound had to exceed.
         failures: trials that failed, grouped.
         labels: operation types before and after.
         memory: the memory budget; None when the target has none.

@@ -106,7 +106,7 @@ class SessionSpec(_Model):
     proof: bool = True
     min_gain: float = Field(default=0.02, ge=0, le=1)
     min_pairs: int = Field(default=3, ge=2, le=100)
-    max_pairs: int = Field(default=24, ge=2, le=1000)
+    max_pairs: int = Field(default=8, ge=2, le=1000)
     patience: int = Field(default=40, ge=1, le=1_000_000)
     lease: Annotated[str, Field(max_length=40)] = "10m"
     workload: Annotated[str, Field(max_length=200)] = ""

@@ -39,7 +39,6 @@ __all__ = [
 ]
 
 _MAX_BYTES = 1 << 20
-_MAX_PAIRS = 24
 BENCH, RATE = ".bench", ".rate"
 """Behind the name of a study: what the history calls the measurements of `trimtab bench` and `bench --find-rate` for it."""
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
@@ -97,10 +96,10 @@ class ProofTable(_Table):
         le=100,
         description="minimum number of pairs, measured even when the budget is used up; a proof needs 3 or more",
     )
-    max_pairs: int = Field(_MAX_PAIRS, ge=2, le=100, description="maximum number of pairs")
+    max_pairs: int = Field(24, ge=2, le=100, description="maximum number of pairs")
     advice: bool | Literal["near"] = Field(
         "near", description='also measure the rule-based advice: true, false, or "near": only if the winner looks less than '
-        "10 % better"
+        "10 % better and there is time"
     )  # fmt: skip
     tolerance: float = Field(0.05, ge=0, lt=1, description="how much worse p99, mean latency or throughput (if they are not the "
                              "objective) may be before a winner is refused (0.05: 5 %)")  # fmt: skip
@@ -187,7 +186,9 @@ class SearchTable(BaseModel):
     round_values: bool = Field(
         True, description="try only values that a person would write (384MB, 15min, 0.005); false: every value"
     )
-    baseline_every: int = Field(6, ge=1, le=1000, description="search trials between two baseline measurements")
+    baseline_every: int = Field(
+        6, ge=1, le=1000, description="plays or search trials between two baseline measurements"
+    )
     patience: int = Field(
         40, ge=1, description="search trials without an improvement of 1 % after which the search ends"
     )
@@ -288,7 +289,7 @@ class StudyFile(BaseModel):
             if data["search"][key] == before:
                 data["search"].pop(key)
         data["measure"]["warmup_cap"] = data["measure"]["warmup_cap"] or "15s"
-        if data["proof"]["max_pairs"] == _MAX_PAIRS:
+        if "max_pairs" not in self.proof.model_fields_set:
             data["proof"]["max_pairs"] = 8
         data.pop("guard")
         if self.stack is None:

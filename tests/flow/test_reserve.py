@@ -1,0 +1,105 @@
+"""What of a budget is kept for the proof: as many pairs as the gain and the noise ask for, within the finish's share."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trimtab.flow import Budget, ProofOptions
+from trimtab.flow.reserve import (
+    finish_reserve_s,
+    least_proof_s,
+    pairs_needed,
+    proof_reserve_s,
+    refine_reserve_s,
+    refine_runs,
+    runs_before_proof,
+)
+from trimtab.records import Status
+from trimtab.space import Config
+
+FOUND, BEST = Config({"cache": 128}), Config({"cache": 512})
+COST_S = 12.0
+
+
+def found(gain: float, noise_sd: float, n_runs: int = 1) -> Any:
+    """A scorer whose best config was measured so often, each time with this gain (log-ratio)."""
+    runs = [SimpleNamespace(config=BEST, status=Status.OK, is_feasible=True, loss=-gain) for _ in range(n_runs)]
+    return SimpleNamespace(trials=runs, best_run=runs[0], noise_sd=noise_sd, mean_cost_s=COST_S)
+
+
+def task(budget: Budget, **proof: Any) -> Any:
+    return SimpleNamespace(budget=budget, proof=ProofOptions(**proof), baseline=FOUND)
+
+
+HALF_AN_HOUR = task(Budget(seconds=1800))
+
+
+@pytest.mark.parametrize(
+    ("gain", "noise_sd", "n_runs", "least", "most"),
+    [
+        (1.0, 0.04, 1, 3, 3),
+        (0.2, 0.0, 1, 3, 3),
+        (0.2, 0.05, 1, 5, 8),
+        (0.2, 0.05, 9, 4, 6),
+        (0.1, 0.05, 9, 10, 24),
+        (0.05, 0.06, 1, 24, 24),
+        (-0.1, 0.06, 1, 24, 24),
+    ],
+)
+def test_a_smaller_gain_and_more_noise_need_more_pairs(
+    gain: float, noise_sd: float, n_runs: int, least: int, most: int
+) -> None:
+    assert least <= pairs_needed(HALF_AN_HOUR, found(gain, noise_sd, n_runs), BEST) <= most
+
+
+def test_a_config_without_a_run_needs_the_least() -> None:
+    assert pairs_needed(HALF_AN_HOUR, found(1.0, 0.05), Config({"cache": 1})) == 3
+
+
+def test_the_proof_of_a_small_gain_is_kept_its_time() -> None:
+    large, small = found(1.0, 0.04), found(0.05, 0.06)
+    assert finish_reserve_s(HALF_AN_HOUR, large) == 6 * COST_S + 24 * COST_S
+    # 40 % of the budget at most, the first three baselines included.
+    assert finish_reserve_s(HALF_AN_HOUR, small) == 0.4 * 1800 - 3 * COST_S
+    assert proof_reserve_s(HALF_AN_HOUR, large) == 9 * COST_S
+    assert proof_reserve_s(HALF_AN_HOUR, small) == 48 * COST_S + 3 * COST_S
+    assert least_proof_s(HALF_AN_HOUR, small) == 6 * COST_S
+
+
+def test_a_short_budget_keeps_the_least_proof_before_all_else() -> None:
+    short = task(Budget(seconds=120))
+    assert finish_reserve_s(short, found(0.05, 0.06)) == 0.6 * 120
+
+
+def test_leaders_that_noise_hides_get_more_runs_but_not_more_than_their_share() -> None:
+    assert refine_runs(HALF_AN_HOUR, found(1.0, 0.04)) == 6
+    assert refine_runs(HALF_AN_HOUR, found(0.05, 0.06)) == 24
+    assert refine_reserve_s(HALF_AN_HOUR, found(1.0, 0.04)) == 6 * COST_S
+    assert refine_reserve_s(HALF_AN_HOUR, found(0.05, 0.06)) == pytest.approx(0.15 * (1800 - 684))
+    assert refine_runs(task(Budget(trials=25)), found(0.05, 0.06)) == 6
+    assert refine_runs(task(Budget(trials=100)), found(0.05, 0.06)) == 15
+    assert refine_runs(task(Budget(trials=1000)), found(0.05, 0.06)) == 24
+
+
+def test_while_nothing_is_better_than_the_baseline_no_pairs_are_counted_for_it() -> None:
+    scorer = found(0.0, 0.06)
+    scorer.best_run.config = FOUND
+    assert proof_reserve_s(HALF_AN_HOUR, scorer) == 9 * COST_S
+    assert proof_reserve_s(HALF_AN_HOUR, found(-0.05, 0.06)) == 9 * COST_S
+
+
+def test_a_later_proof_with_less_error_needs_more_pairs() -> None:
+    first, third = (pairs_needed(HALF_AN_HOUR, found(0.3, 0.05, 4), BEST, level) for level in (0.95, 0.9875))
+    assert third > first
+    assert pairs_needed(HALF_AN_HOUR, found(5.0, 0.01), BEST, 0.9875) > 3, "after three pairs there is no bound yet"
+
+
+def test_the_runs_before_the_proof_are_what_the_budget_has_beside_it() -> None:
+    scorer = found(1.0, 0.04)
+    scorer.spent_s = 600.0
+    assert runs_before_proof(HALF_AN_HOUR, scorer, BEST) == 100 - 6
+    assert runs_before_proof(task(Budget(trials=10)), scorer, BEST) == math.inf
