@@ -42,6 +42,9 @@ _AS_FAR = " as far as the constraints allow"
 _WITHIN = "within_limits"
 """The play that only makes the found settings legal."""
 
+_FEW_RUNS = 45
+"""Runs of a wall-clock budget below which the baseline is not measured between plays."""
+
 _WIDTH = 0.2
 """Of the prior around the value that a kept play has set."""
 
@@ -98,7 +101,7 @@ class PlayPhase:
             if config is None:
                 self.left_out[play.name] = note
                 continue
-            if self.tried and len(self.tried) % task.search.baseline_every == 0:
+            if self.tried and len(self.tried) % task.search.baseline_every == 0 and not _is_short(task, scorer):
                 yield Ask(config=task.baseline, role=Role.BASELINE)
             scorer.say(f"trying the play {play.name}{_AS_FAR if note else ''}: {play.reason}")
             trial = yield Ask(config=config, role=Role.PLAY, early_stop=early_stop(task, scorer), searcher="plays")
@@ -236,6 +239,12 @@ def _has_budget(task: Task, scorer: Scorer, *, n_tried: int) -> bool:
     kept = finish_reserve_s(task, scorer) + refine_reserve_s(task, scorer)
     spent = sum(sum(t.cost_s.values()) for t in scorer.trials if t.role is Role.PLAY)
     return spent + cost <= _SHARE * (seconds - kept - (scorer.spent_s - spent))
+
+
+def _is_short(task: Task, scorer: Scorer) -> bool:
+    """Whether the budget is too short for another run of the baseline: it would be one less for taking settings away."""
+    seconds = task.budget.seconds
+    return seconds is not None and seconds < _FEW_RUNS * scorer.mean_cost_s
 
 
 def _is_better(task: Task, scorer: Scorer, config: Config, held: Config) -> bool:
