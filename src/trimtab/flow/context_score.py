@@ -18,6 +18,7 @@ __all__ = ["ContextScorer", "task_under", "under"]
 T = TypeVar("T")
 
 _CONTEXT_PAIRS = 8
+"""Pairs of a proof under one context, at most: the contexts share the budget."""
 
 
 class ContextScorer(Scorer):
