@@ -21,8 +21,8 @@ from pydantic_core import PydanticUndefined
 from trimtab import plugins
 from trimtab.cli.group import COMMANDS, trimtab
 from trimtab.cli.options import toml_text
-from trimtab.study.file import GuardTable, MeasureTable, ProofTable, SearchTable, StudyTable
 from trimtab.study.stack_table import StackTable
+from trimtab.study.tables import GuardTable, MeasureTable, ProofTable, SearchTable, StudyTable
 from trimtab.systems.mysql.settings import Settings as MysqlSettings
 from trimtab.systems.overlay import OverlayKnob
 from trimtab.systems.postgresql.settings import Settings as PostgresSettings

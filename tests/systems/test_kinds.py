@@ -54,6 +54,27 @@ def test_the_plays_of_a_shipped_catalogue_set_its_knobs(name: str, least: int, t
     assert {play: set(entry.settings) for play, entry in plays.items()} == {n: set(s) for n, s in found.items()}
 
 
+@pytest.mark.parametrize("clients", [9, 17, 24, 64, 201, 301, 401, 2000])
+@pytest.mark.parametrize(
+    ("kind", "play", "knob"),
+    [
+        ("tomcat", "large_pool", "maxTotal"),
+        ("tomcat", "large_pool", "maxIdle"),
+        ("tomcat", "a_thread_for_each_client", "maxThreads"),
+        ("httpd", "workers_for_all_clients", "MaxRequestWorkers"),
+    ],
+)
+def test_a_play_that_says_more_does_not_set_less(kind: str, play: str, knob: str, clients: int, tmp_path: Path) -> None:
+    """Than the default, whatever the load: with 24 clients a "large pool" had five connections, where eight are the default."""
+    target = plugins.load("targets", kind).from_settings("x", {}, state_dir=tmp_path)
+    states = {
+        name: KnobState(knob=(own := target._example_knob(name)), running=own.default) for name in target.catalog.knob
+    }
+    facts = {"memory": 2.0**33, "cores": 2.0, "connections": 1.0, "disk": 1e11, "clients": float(clients)}
+    for found in fitting_plays({play: target.catalog.play[play]}, states, facts):
+        assert found.settings[knob] > states[knob].knob.default
+
+
 def test_redis_is_shipped() -> None:
     assert "redis" in SHIPPED
 

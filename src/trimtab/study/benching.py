@@ -17,9 +17,10 @@ from trimtab.records import BenchSummary, GainInterval, Objective, Role, Trial, 
 from trimtab.space import Config, Value
 from trimtab.study.begin import new_record, require_metrics
 from trimtab.study.drive import Recorded, drive, room_measure
-from trimtab.study.file import BENCH, StudyFile, guarding_of
+from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.first import recover_first
 from trimtab.study.stage import Stage, build_stack, open_stage, require_one_context
+from trimtab.study.tables import BENCH
 from trimtab.study.task import task_of
 from trimtab.study.verdict import wall_of
 from trimtab.trial import TrialListener, TrialRoom

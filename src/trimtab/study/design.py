@@ -28,10 +28,11 @@ from trimtab.study.begin import (
     require_same_baseline,
     run_flow,
 )
-from trimtab.study.file import ProofTable, SearchTable, StudyFile, guarding_of
+from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.first import recover_first
 from trimtab.study.rank import design_name
 from trimtab.study.stage import Stage, build_stack, build_workload, open_stage, require_one_context
+from trimtab.study.tables import ProofTable, SearchTable
 from trimtab.study.task import task_of
 from trimtab.study.verdict import wall_of
 

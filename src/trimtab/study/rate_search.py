@@ -14,9 +14,10 @@ from trimtab.records import BenchSummary, Objective
 from trimtab.report import measurement_to_json
 from trimtab.space import Config
 from trimtab.study.benching import parse_settings, run_bench
-from trimtab.study.file import RATE, StudyFile
+from trimtab.study.file import StudyFile
 from trimtab.study.first import recover_first
 from trimtab.study.stage import build_stack, open_stage, require_one_context
+from trimtab.study.tables import RATE
 from trimtab.trial import TrialListener
 from trimtab.workload import RatedWorkload
 

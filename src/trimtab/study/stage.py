@@ -14,7 +14,8 @@ from trimtab.records import Machine, Objective
 from trimtab.space import Config, Constraint, Knob, KnobKind, Space, Value, base_value
 from trimtab.space.expression import names_in, parse
 from trimtab.study.deploy import with_application
-from trimtab.study.file import StackTable, StudyFile, plan_of
+from trimtab.study.file import StudyFile, plan_of
+from trimtab.study.stack_table import StackTable
 from trimtab.systems import CompilingTarget, KnobState, Stack, Target, Tier
 from trimtab.systems.doctor import knob_line
 from trimtab.trial import MeasurePlan
