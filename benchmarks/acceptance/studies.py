@@ -2,7 +2,8 @@
 
     python benchmarks/acceptance/studies.py [--seeds 100] [--budget 600] [--server "fair gain, noisy" ...]
 
-A server has 20 knobs, of which a few matter, and a play for each of the first ten. A run takes 12 s (16 s for a long one).
+A server has 20 knobs, of which a few matter, and a play for each of the first ten (a stack: 80, and 40). A run takes 12 s (a
+stack's: 40 s), a long one a third more.
 What it shows has noise from run to run, and drift with a memory of a minute and a half. Printed for each kind of server: the
 share of the studies that end with a proof, the mean true gain of what they recommend (1 where nothing was proven), settings,
 the share of settings whose worth was measured, and proofs of configs that are truly no better.
@@ -29,8 +30,7 @@ from trimtab.space import Config, Knob, KnobKind, RestartClass, Space
 
 __all__ = ["SERVERS", "Server", "main", "studied"]
 
-N_KNOBS, N_PLAYS, FOUND = 20, 10, 0.3
-RUN_S, LONG_S, MEMORY_S = 12.0, 16.0, 90.0
+FOUND, MEMORY_S = 0.3, 90.0
 CONTEXT = Context("made up", 8)
 
 
@@ -43,6 +43,9 @@ class Server:
         spread: standard deviation of the others' effects.
         curved: what a step of any knob costs besides, by its square.
         noise, drift: standard deviations, of a short run and of what runs of one moment share.
+        crossed: standard deviation of what each pair of plays brings besides.
+        n_knobs, n_plays: how many there are; the first knobs have a play each.
+        run_s: seconds of a short run.
     """
 
     strong: tuple[float, ...]
@@ -50,6 +53,10 @@ class Server:
     curved: float
     noise: float
     drift: float
+    crossed: float = 0.0
+    n_knobs: int = 20
+    n_plays: int = 10
+    run_s: float = 12.0
 
 
 SERVERS: Mapping[str, Server] = {
@@ -58,6 +65,9 @@ SERVERS: Mapping[str, Server] = {
     "fair gain, noisy": Server((0.15, 0.1, 0.05), 0.02, 0.05, 0.06, 0.06),
     "large gain, quiet": Server((0.6, 0.4), 0.02, 0.05, 0.04, 0.02),
     "large gain, noisy": Server((0.6, 0.4), 0.02, 0.05, 0.07, 0.07),
+    "fair gain, crossed": Server((0.15, 0.1, 0.05), 0.02, 0.05, 0.06, 0.06, crossed=0.03),
+    "large gain, crossed": Server((0.6, 0.4), 0.02, 0.05, 0.07, 0.07, crossed=0.05),
+    "stack": Server((0.12, 0.1, 0.08, 0.06, 0.05), 0.01, 0.02, 0.05, 0.03, n_knobs=80, n_plays=40, run_s=40.0),
     "none, noisy": Server((), 0.0, 0.03, 0.06, 0.06),
     "all equal, quiet": Server((), 0.0, 0.0, 0.02, 0.01),
     "all equal, noisy": Server((), 0.0, 0.0, 0.06, 0.06),
@@ -79,22 +89,27 @@ class _Machine:
 
     def __init__(self, server: Server, seed: int) -> None:
         self._server, rng = server, np.random.default_rng([seed, 21])
-        self.weight = rng.normal(0.0, server.spread, N_KNOBS)
-        where = rng.permutation(N_PLAYS)[: len(server.strong)]
+        self.weight = rng.normal(0.0, server.spread, server.n_knobs)
+        where = rng.permutation(server.n_plays)[: len(server.strong)]
         self.weight[where] = server.strong
         self._rng, self._level = rng, rng.normal(0.0, server.drift)
+        pairs = np.random.default_rng([seed, 22]).normal(0.0, server.crossed, (server.n_plays, server.n_plays))
+        self._pairs = np.triu(pairs, 1)
 
     def truth(self, config: Config) -> float:
         """Log of how many times as fast as the found settings."""
-        step = np.array([float(config[f"k{i}"]) - FOUND for i in range(N_KNOBS)]) / (1 - FOUND)
-        return float(self.weight @ step - self._server.curved * (step**2).sum())
+        n_plays = self._server.n_plays
+        step = np.array([float(config[f"k{i}"]) - FOUND for i in range(self._server.n_knobs)]) / (1 - FOUND)
+        crossed = step[:n_plays] @ self._pairs @ step[:n_plays]
+        return float(self.weight @ step - self._server.curved * (step**2).sum() + crossed)
 
     def run(self, ask: Ask) -> Trial:
         """Measures what was asked for."""
-        cost_s = LONG_S if ask.effort is Effort.LONG else RUN_S
+        run_s = self._server.run_s
+        cost_s = run_s * 4 / 3 if ask.effort is Effort.LONG else run_s
         kept = math.exp(-cost_s / MEMORY_S)
         self._level = kept * self._level + math.sqrt(1 - kept**2) * self._rng.normal(0.0, self._server.drift)
-        noise = self._rng.normal(0.0, self._server.noise) * math.sqrt(RUN_S / cost_s)
+        noise = self._rng.normal(0.0, self._server.noise) * math.sqrt(run_s / cost_s)
         value = 1000.0 * math.exp(self.truth(ask.config) + self._level + noise)
         interval = Interval(value, 0.98 * value, 1.02 * value, se=0.01 * value)
         flat = Interval(1.0, 1.0, 1.0, se=0.0)
@@ -108,10 +123,10 @@ class _Machine:
         )  # fmt: skip
 
 
-def _task(seed: int, budget_s: float) -> Task:
+def _task(n_knobs: int, seed: int, budget_s: float) -> Task:
     knobs = [
         Knob(name=f"k{i}", kind=KnobKind.REAL, low=0.0, high=1.0, default=FOUND, restart=RestartClass.RELOAD)
-        for i in range(N_KNOBS)
+        for i in range(n_knobs)
     ]
     space = Space(knobs)
     return Task(
@@ -122,8 +137,9 @@ def _task(seed: int, budget_s: float) -> Task:
 
 def studied(name: str, seed: int, budget_s: float) -> Seen:
     """One whole study on a server of the kind `name`."""
-    machine, task = _Machine(SERVERS[name], seed), _task(seed, budget_s)
-    plays = [Play(name=f"p{i}", settings={f"k{i}": 1.0}, worth=0.1, chance=0.4) for i in range(N_PLAYS)]
+    server = SERVERS[name]
+    machine, task = _Machine(server, seed), _task(server.n_knobs, seed, budget_s)
+    plays = [Play(name=f"p{i}", settings={f"k{i}": 1.0}, worth=0.1, chance=0.4) for i in range(server.n_plays)]
     study = Study(task, tuning(task, lambda scorer: Settled(plays=planned(task, plays))))
     while not study.is_over:
         for ask in study.next():

@@ -3,20 +3,22 @@
 This is adaptive one-factor-at-a-time experimentation: a play is tried beside everything that was kept so far, and kept itself
 when it is better by more than the noise. With few runs, strong effects and interactions it finds more than a fractional design of
 the same size (Frey, Engelhardt & Greitzer, "A role for one-factor-at-a-time experimentation in parameter design", Research in
-Engineering Design 14, 2003), and each run separates its play from the rest. Whatever comes of it, the searcher goes on from there
-and learns from these runs like from all others; the proof decides what is claimed.
+Engineering Design 14, 2003), and each run separates its play from the rest. Where the noise of one run hides what a play
+brings, several are tried in each run instead (`trimtab.flow.bundles`). Whatever comes of it, the searcher goes on from there and
+learns from these runs like from all others; the proof decides what is claimed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from trimtab.errors import SpaceError
 from trimtab.flow.ask import Ask, Steps
+from trimtab.flow.bundles import Bundles
 from trimtab.flow.explore import early_stop
 from trimtab.flow.losses import mean_loss
+from trimtab.flow.play_fit import WITHIN, fitting, plan_of
 from trimtab.flow.reserve import finish_reserve_s, refine_reserve_s
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
@@ -34,13 +36,19 @@ _SHARE = 0.5
 _KEEP = 1.0
 """Standard errors of a difference of two runs by which a play must be better to be kept."""
 
-_PARTS = (0.9, 0.8, 0.7, 0.6, 0.5)
-"""Of a play's step, where the whole would break a constraint: less than half of it is another idea."""
-
 _AS_FAR = " as far as the constraints allow"
 
-_WITHIN = "within_limits"
-"""The play that only makes the found settings legal."""
+_NO_BUDGET = "the plays' share of the budget was used"
+
+_HIDDEN = 0.04
+"""Noise above which one run says too little of one play."""
+
+_FEWEST = 12
+"""Runs that the plays' share must have for several in each run; with fewer, large effects are found sooner one by one."""
+
+_TOGETHER = (
+    "runs vary by {noise}: several plays are tried in each run, and told apart by what their runs have in common"
+)
 
 _FEW_RUNS = 45
 """Runs of a wall-clock budget below which the baseline is not measured between plays."""
@@ -61,6 +69,7 @@ class Tried:
         trial: the run.
         is_kept: whether the next plays were tried on top of it.
         note: why it was not tried whole, "" when it was.
+        effect: of a play that was tried with others: how many times better a config is with it.
     """
 
     play: Play
@@ -70,6 +79,7 @@ class Tried:
     trial: Trial
     is_kept: bool
     note: str = ""
+    effect: Interval | None = None
 
 
 @dataclass(slots=True)
@@ -80,52 +90,97 @@ class PlayPhase:
         plan: plays in the order in which they are tried.
         tried: in order.
         left_out: play -> reason.
+        are_together: whether several were tried in each run.
     """
 
     plan: tuple[Play, ...] = ()
     tried: list[Tried] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    are_together: bool = False
 
     def run(self, task: Task, scorer: Scorer) -> Steps[None]:
         """Measures the plays, as many as their share of the budget allows."""
-        held, names = task.baseline, list[str]()
         for play in self.plan:  # of a run that was interrupted
             self.left_out.pop(play.name, None)
+        if _are_hidden(task, scorer, self.plan):
+            yield from self._together(task, scorer)
+        else:
+            yield from self._one_by_one(task, scorer)
+
+    def _one_by_one(self, task: Task, scorer: Scorer) -> Steps[None]:
+        held, names = task.baseline, list[str]()
         for i, play in enumerate(self.plan):
-            if not (scorer.may_go_on and _has_budget(task, scorer, n_tried=len(self.tried))):
-                self.left_out.update(
-                    dict.fromkeys((p.name for p in self.plan[i:]), "the plays' share of the budget was used")
-                )
+            if not self._has_budget(task, scorer):
+                self.left_out.update(dict.fromkeys((p.name for p in self.plan[i:]), _NO_BUDGET))
                 return
-            play, config, note = self._fitting(task, held, play)
+            # Two parts of one step are the same idea.
+            is_first = all(each.play.settings.keys().isdisjoint(play.settings) for each in self.tried)
+            play, config, note = fitting(task, held, play, in_part=is_first)
             if config is None:
                 self.left_out[play.name] = note
                 continue
-            if self.tried and len(self.tried) % task.search.baseline_every == 0 and not _is_short(task, scorer):
-                yield Ask(config=task.baseline, role=Role.BASELINE)
-            scorer.say(f"trying the play {play.name}{_AS_FAR if note else ''}: {play.reason}")
-            trial = yield Ask(config=config, role=Role.PLAY, early_stop=early_stop(task, scorer), searcher="plays")
-            is_kept = trial.status is Status.OK and (play.name == _WITHIN or _is_better(task, scorer, config, held))
-            self.tried.append(
-                Tried(play=play, config=config, beside=held, held=tuple(names), trial=trial, is_kept=is_kept, note=note)
-            )
-            if is_kept:
+            yield from self._baseline(task, scorer)
+            tried = yield from _tried(task, scorer, play, config, held, names, note)
+            self.tried.append(tried)
+            if tried.is_kept:
                 held = config
                 names.append(play.name)
 
-    def _fitting(self, task: Task, held: Config, play: Play) -> tuple[Play, Config | None, str]:
-        """The play as it can be tried, `held` with its settings, and why it is not the whole; None and why when it cannot be.
+    def _together(self, task: Task, scorer: Scorer) -> Steps[None]:
+        """Several in each run. What makes the found settings legal comes first, by itself."""
+        start, plays, notes = task.baseline, list[Play](), dict[str, str]()
+        room = _affordable_runs(task, scorer)
+        for play in self.plan:
+            fit, config, note = fitting(task, start, play)
+            if config is None:
+                self.left_out[play.name] = note
+            elif len(plays) >= room:
+                self.left_out[play.name] = _NO_BUDGET
+            elif play.name == WITHIN:
+                tried = yield from _tried(task, scorer, play, config, start, (), note)
+                self.tried.append(tried)
+                start = config if tried.is_kept else start
+            else:
+                plays.append(fit)
+                notes[fit.name] = note
+        bundles = Bundles(plays=plays, start=start)
+        if plays:
+            scorer.say(_TOGETHER.format(noise=format_percent(scorer.noise_sd)))
+        try:
+            yield from bundles.run(
+                task, scorer, lambda: self._has_budget(task, scorer, len(bundles.made)),
+                lambda: self._baseline(task, scorer, len(bundles.made)),
+            )  # fmt: skip
+        finally:
+            self._learn(scorer, bundles, notes)
 
-        A part of a play is tried only where no other play has set one of its knobs: two parts of one step are the same idea.
-        """
-        config, why = _on_top(task, held, play)
-        if config is not None or any(not each.play.settings.keys().isdisjoint(play.settings) for each in self.tried):
-            return play, config, why
-        for part in _parts(task, held, play):
-            config, _ = _on_top(task, held, part)
-            if config is not None:
-                return part, config, f"a part of the play; the whole: {why}"
-        return play, None, why
+    def _learn(self, scorer: Scorer, bundles: Bundles, notes: Mapping[str, str]) -> None:
+        """What the bundles that were made say of each play."""
+        effects = bundles.effects(scorer)
+        self.are_together = bool(bundles.made)
+        for play in bundles.plays:
+            runs = [(bundle, trial) for bundle, trial in bundles.made if play.name in bundle.plays]
+            if not runs:
+                self.left_out[play.name] = _NO_BUDGET
+                continue
+            mean, sd = effects.of(play.name)
+            half = t_quantile(0.975, effects.df) * sd
+            self.tried.append(
+                Tried(
+                    play=play, config=runs[0][0].config, beside=bundles.start, held=(), trial=runs[0][1],
+                    is_kept=play.name in bundles.kept, note=_runs_note(len(runs), len(bundles.made), notes[play.name]),
+                    effect=Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half), 0.95, sd, len(runs)),
+                )
+            )  # fmt: skip
+
+    def _has_budget(self, task: Task, scorer: Scorer, n_more: int = 0) -> bool:
+        return scorer.may_go_on and _has_budget(task, scorer, n_tried=len(self.tried) + n_more)
+
+    def _baseline(self, task: Task, scorer: Scorer, n_more: int = 0) -> Steps[None]:
+        """Once more, when it is due."""
+        n_tried = len(self.tried) + n_more
+        if n_tried and n_tried % task.search.baseline_every == 0 and not _is_short(task, scorer):
+            yield Ask(config=task.baseline, role=Role.BASELINE)
 
     def prior(self, task: Task) -> Prior:
         """What the plays lead to expect: values that helped, and the plays for which there was no time."""
@@ -148,87 +203,41 @@ class PlayPhase:
             plan=self.plan,
             tried=tuple(_row(task, scorer, each) for each in self.tried),
             left_out=dict(self.left_out),
+            are_together=self.are_together,
         )
 
 
 def planned(task: Task, plays: Sequence[Play]) -> PlayPhase:
-    """Those that say something about this study's knobs.
-
-    Where the found settings break a constraint, as a Java heap does that is larger than the study's memory budget, nothing can be
-    tried on top of them: the nearest legal ones come first then, and the others go on from there.
-    """
-    plan, left_out = [], dict[str, str]()
-    for play in plays:
-        outside = [name for name in play.settings if name not in task.space.knobs]
-        if outside:
-            left_out[play.name] = f"{', '.join(outside)} is not among the study's knobs"
-            continue
-        settings = {name: _legal(task, name, value) for name, value in play.settings.items()}
-        if all(settings[name] == task.baseline[name] for name in settings):
-            left_out[play.name] = "your settings have it already"
-            continue
-        plan.append(Play(name=play.name, settings=settings, worth=play.worth, chance=play.chance, reason=play.reason))
-    if task.restarts:
-        plan.sort(key=lambda play: -play.worth * play.chance / (1.0 + _restart_runs(task, play)))
-    return PlayPhase((*(_within_limits(task) if plan else ()), *plan), left_out=left_out)
+    """The plays that say something about this study's knobs."""
+    plan, left_out = plan_of(task, plays)
+    return PlayPhase(plan, left_out=left_out)
 
 
-def _restart_runs(task: Task, play: Play) -> float:
-    """What its slow restarts cost, in runs."""
-    return sum(each.runs for each in task.restarts if not each.knobs.isdisjoint(play.settings))
+def _are_hidden(task: Task, scorer: Scorer, plan: Sequence[Play]) -> bool:
+    """Whether the noise of one run hides what one of these plays may bring, and there are runs to separate several at a time. A
+    search that is to be prudent tries no bundles."""
+    is_prudent = task.search.options.get("temper") == "prudent" or task.regression_budget_s > 0
+    has_runs = _affordable_runs(task, scorer) >= _FEWEST
+    return len(plan) > 1 and scorer.noise_sd > _HIDDEN and has_runs and not is_prudent
 
 
-def _within_limits(task: Task) -> Iterator[Play]:
-    broken = task.space.violations(task.baseline)
-    if broken:
-        legal = task.space.repair(task.baseline)
-        settings = {name: legal[name] for name in legal.difference(task.baseline)}
-        first = broken[0].partition(" (")[0]
-        reason = f"Your settings break a constraint of the study ({first}): the nearest that keep it."
-        yield Play(name=_WITHIN, settings=settings, reason=reason)
+def _tried(
+    task: Task, scorer: Scorer, play: Play, config: Config, held: Config, names: Sequence[str], note: str
+) -> Steps[Tried]:
+    """One play by itself, on top of `held`."""
+    scorer.say(f"trying the play {play.name}{_AS_FAR if note else ''}: {play.reason}")
+    trial = yield Ask(config=config, role=Role.PLAY, early_stop=early_stop(task, scorer), searcher="plays")
+    is_kept = trial.status is Status.OK and (play.name == WITHIN or _is_better(task, scorer, config, held))
+    return Tried(play=play, config=config, beside=held, held=tuple(names), trial=trial, is_kept=is_kept, note=note)
 
 
-def _legal(task: Task, name: str, value: Value) -> Value:
-    """The value of the study's own knob that is nearest: its range and its round values may be others than the target's."""
-    knob = task.space.knobs[name]
-    if not knob.is_numeric or isinstance(value, str | bool) or knob.contains(value) or value == task.baseline[name]:
-        return value
-    return knob.clip(value)
-
-
-def _on_top(task: Task, held: Config, play: Play) -> tuple[Config | None, str]:
-    """`held` with the play's settings; None and why when there is nothing to run."""
-    try:
-        config = task.space.canonical(held.replace(dict(play.settings)))
-        broken = task.space.violations(config)
-    except SpaceError as error:
-        return None, f"its settings are not legal here: {error.message}"
-    if broken:
-        return None, f"it contradicts a constraint: {broken[0]}"
-    if config in (held, task.baseline):
-        return None, "the plays kept before have it already"
-    return config, ""
-
-
-def _parts(task: Task, held: Config, play: Play) -> Iterator[Play]:
-    """The play with smaller steps, the largest first, down to half of it.
-
-    Only of plays that set numbers: half a label means nothing. A step that meets a special value, such as -1 for "automatic",
-    is left out, for it lies on no way between numbers.
-    """
-    if not all(task.space.knobs[name].is_numeric for name in play.settings):
-        return
-    try:
-        config = task.space.canonical(held.replace(dict(play.settings)))
-    except SpaceError:
-        return
-    start, goal = task.space.encode(held), task.space.encode(config)
-    for share in _PARTS:
-        nearer = task.space.decode(start + share * (goal - start))
-        settings = {name: nearer[name] for name in play.settings}
-        ways = (sorted((float(held[name]), float(play.settings[name]))) for name in settings)
-        if all(low <= float(value) <= high for (low, high), value in zip(ways, settings.values(), strict=True)):
-            yield replace(play, settings=settings)
+def _affordable_runs(task: Task, scorer: Scorer) -> float:
+    """How many runs the plays' share of the budget has."""
+    budget, cost = task.budget, scorer.mean_cost_s
+    if budget.trials is not None:
+        return _SHARE * budget.trials
+    kept = finish_reserve_s(task, scorer) + refine_reserve_s(task, scorer)
+    return _SHARE * max(0.0, (budget.seconds or 0.0) - kept - scorer.spent_s) / max(cost, 1e-9)
 
 
 def _has_budget(task: Task, scorer: Scorer, *, n_tried: int) -> bool:
@@ -267,7 +276,7 @@ def _loss(task: Task, trials: Sequence[Trial], config: Config) -> float:
 
 def _row(task: Task, scorer: Scorer, tried: Tried) -> TriedPlay:
     """What the report shows of a play."""
-    worth = _worth(task, scorer, tried)
+    worth = tried.effect or _worth(task, scorer, tried)
     trial = tried.trial
     return TriedPlay(
         play=tried.play.name,
@@ -278,7 +287,7 @@ def _row(task: Task, scorer: Scorer, tried: Tried) -> TriedPlay:
         kept=tried.is_kept,
         verdict=_verdict(trial, worth),
         worth=GainInterval.of(worth),
-        note=_note(trial) or tried.note,
+        note=(_note(trial) if tried.effect is None else "") or tried.note,
     )
 
 
@@ -309,6 +318,10 @@ def _verdict(trial: Trial, worth: Interval | None) -> str:
     if worth.low > 1:
         return "helps"
     return "harms" if worth.high < 1 else "not_told_apart"
+
+
+def _runs_note(n_runs: int, n_all: int, note: str) -> str:
+    return "; ".join(filter(None, (f"in {n_runs} of {n_all} runs", note)))
 
 
 def _note(trial: Trial) -> str:

@@ -153,8 +153,8 @@ class TriedPlay:
         play, reason: its name, and why an expert would try it.
         settings: text of the value by knob.
         beside: plays that were in place when it was tried.
-        trial: number of its run.
-        kept: whether the plays after it were tried on top of it.
+        trial: number of its run, the first of several.
+        kept: whether the plays after it were tried on top of it; of plays tried together, whether it is thought to help.
         verdict: "helps", "harms", "not_told_apart" or "failed".
         worth: how many times better the config was with it; None when it failed.
         note: why it failed or ended early, "" when it did not.
@@ -173,11 +173,19 @@ class TriedPlay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaysSummary:
-    """The plays of a study: in the order planned, what each brought, and why others were left out (play -> reason)."""
+    """The plays of a study.
+
+    Attributes:
+        plan: in the order planned.
+        tried: what each brought.
+        left_out: play -> why it was not tried.
+        are_together: whether several were tried in each run, and told apart by what their runs have in common.
+    """
 
     plan: tuple[Play, ...] = ()
     tried: tuple[TriedPlay, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    are_together: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,13 @@ from trimtab.records import TriedPlay, Verdict
 from trimtab.report.facts import Gain
 from trimtab.report.words import clean, first_line
 
-__all__ = ["PlayRow", "left_out_plays", "play_rows"]
+__all__ = ["PlayRow", "left_out_plays", "play_rows", "plays_note"]
 
+_ALONE = "Each was measured once with those kept before it, and compared with them: an indication, not a proof."
+_TOGETHER = (
+    "The noise of one run hides what one of them brings, so several were tried in each run, and a linear model of these runs"
+    " separates them: an indication, not a proof."
+)
 _WORDS = {"helps": "helps", "harms": "harms", "not_told_apart": "not told apart", "failed": "failed"}
 
 
@@ -24,7 +29,8 @@ class PlayRow:
         beside: plays that were in place when it was tried; its worth is beside them.
         worth: how many times as fast the config was with it as without it; None when it failed.
         verdict: "helps", "harms", "not_told_apart" or "failed".
-        is_kept: whether it stayed in place for the plays after it. Whether it is among the winner's settings is another question.
+        kept: in words, whether it stayed in place for the plays after it, or is thought to help by those tried together; "" for
+            no. Whether it is among the winner's settings is another question.
         note: why it failed or ended early, "" when it did not.
     """
 
@@ -34,7 +40,7 @@ class PlayRow:
     beside: tuple[str, ...]
     worth: Gain | None
     verdict: str
-    is_kept: bool
+    kept: str
     note: str
 
     @property
@@ -45,16 +51,23 @@ class PlayRow:
     @property
     def remark(self) -> str:
         """What the figures do not say themselves."""
-        kept = "kept for the next ones" if self.is_kept else ""
-        return "; ".join(part for part in (self.note, kept) if part)
+        return "; ".join(part for part in (self.note, self.kept) if part)
 
 
 def play_rows(verdict: Verdict) -> tuple[PlayRow, ...]:
     """The plays that were measured, in the order in which they were tried."""
-    return () if verdict.plays is None else tuple(_row(entry) for entry in verdict.plays.tried)
+    if verdict.plays is None:
+        return ()
+    kept = "kept" if verdict.plays.are_together else "kept for the next ones"
+    return tuple(_row(entry, kept) for entry in verdict.plays.tried)
 
 
-def _row(entry: TriedPlay) -> PlayRow:
+def plays_note(verdict: Verdict) -> str:
+    """How they were measured, and what that is worth."""
+    return _TOGETHER if verdict.plays is not None and verdict.plays.are_together else _ALONE
+
+
+def _row(entry: TriedPlay, kept: str) -> PlayRow:
     return PlayRow(
         name=_named(entry.play),
         settings=tuple(f"{clean(name)} = {clean(text)}" for name, text in entry.settings.items()),
@@ -62,7 +75,7 @@ def _row(entry: TriedPlay) -> PlayRow:
         beside=tuple(_named(name) for name in entry.beside),
         worth=Gain.of(entry.worth),
         verdict=first_line(entry.verdict),
-        is_kept=entry.kept,
+        kept=kept if entry.kept else "",
         note=first_line(entry.note),
     )
 

@@ -29,7 +29,7 @@ from trimtab.report.facts import (
 from trimtab.report.headline import headline
 from trimtab.report.lines import ablation_text, dropped_groups, line_worths, parted_lines, path_points
 from trimtab.report.passes import PassRow, passes_note, passes_rows
-from trimtab.report.plays import PlayRow, left_out_plays, play_rows
+from trimtab.report.plays import PlayRow, left_out_plays, play_rows, plays_note
 from trimtab.report.pruned import pruned_lines
 from trimtab.report.values import ValueTexts
 from trimtab.report.warmed import warm_lines
@@ -63,6 +63,7 @@ class Summary:
         settings: what the winner changes.
         passes: of a search in passes, what each brought and cost; `passes_end`: why there was no further one.
         plays: what an expert would try and what it brought, in the order tried; empty where no play was.
+        plays_note: how they were measured, and what that is worth.
         plays_left_out: (plays, why they were not tried).
         lines: what each of them is worth, the most valuable first; empty when that was not measured.
         ablation: how the settings were chosen, in words.
@@ -100,6 +101,7 @@ class Summary:
     passes: tuple[PassRow, ...]
     passes_end: str
     plays: tuple[PlayRow, ...]
+    plays_note: str
     plays_left_out: tuple[tuple[str, str], ...]
     gain: Gain | None
     settings: tuple[SettingChange, ...]
@@ -202,6 +204,7 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
         passes=passes_rows(verdict),
         passes_end=passes_note(verdict),
         plays=play_rows(verdict),
+        plays_note=plays_note(verdict),
         plays_left_out=left_out_plays(verdict),
         gain=Gain.of(verdict.gain) if is_better else None,
         settings=texts.settings() if is_better else (),

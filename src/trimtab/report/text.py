@@ -227,9 +227,8 @@ def _plays(summary: Summary) -> RenderableType:
             Text(row.words, style=style),
             Text(row.remark, style="dim"),
         )
-    note = "Each was measured once with the plays kept before it, and compared with them: an indication, not a proof."
     left_out = [f"Not tried: {names} ({reason})" for names, reason in summary.plays_left_out]
-    return Group(table, Text("\n".join([note, *left_out]), style="dim"))
+    return Group(table, Text("\n".join([summary.plays_note, *left_out]), style="dim"))
 
 
 def _search(summary: Summary) -> Iterator[RenderableType]:

@@ -1,0 +1,136 @@
+"""Plays that the noise of one run hides are tried several at a time: kept where they help, and never against a constraint."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+
+import pytest
+
+from tests.fakes import FakeStudy
+from trimtab.records import Play, Role, Trial, TriedPlay, Verdict
+from trimtab.report import report_text
+from trimtab.space import Value
+
+pytestmark = pytest.mark.slow
+
+GOOD = Play(name="no_compile", settings={"compile": False}, reason="Compiling takes longer than it saves.", worth=0.1)
+BAD = Play(name="many_workers", settings={"workers": 16}, reason="More workers do more at once.", worth=0.1)
+BIG = Play(name="large_cache", settings={"cache": 512}, reason="Hot pages stay in memory.", worth=0.1)
+HUGE = Play(name="huge_cache", settings={"cache": 768}, reason="All pages stay in memory.", worth=0.1)
+PAGES = Play(name="pages", settings={"page_cost": 2.0}, reason="Pages cost less.", worth=0.05)
+
+
+def speed(values: Mapping[str, Value]) -> float:
+    fast = (1.0 if values["compile"] else 1.2) * (0.8 if values["workers"] == 16 else 1.0)
+    return 1000.0 * fast * (1.15 if values["cache"] == 512 else 1.0)
+
+
+@pytest.fixture
+def noisy(fake: FakeStudy) -> FakeStudy:
+    """Runs that vary by more than most plays bring."""
+    fake.target._speed = speed
+    fake.target._plays = (GOOD, BAD, BIG, HUGE, PAGES)
+    fake.workload.noise_sd = 0.06
+    fake.text = fake.text.replace("12 trials", "60 trials")
+    return fake
+
+
+def tried(verdict: Verdict) -> dict[str, TriedPlay]:
+    assert verdict.plays is not None
+    return {row.play: row for row in verdict.plays.tried}
+
+
+def played(trials: list[Trial]) -> list[Trial]:
+    return [trial for trial in trials if trial.role is Role.PLAY]
+
+
+def test_what_helps_is_kept_and_what_harms_is_told(noisy: FakeStudy) -> None:
+    record, trials = noisy.tune()
+    rows = tried(record.verdict)
+    assert record.verdict.plays.are_together
+    assert rows["no_compile"].kept
+    assert rows["large_cache"].kept
+    assert rows["large_cache"].verdict == "helps"
+    assert (rows["many_workers"].verdict, rows["many_workers"].kept) == ("harms", False)
+    for name, truth in (("no_compile", 1.2), ("large_cache", 1.15), ("many_workers", 0.8), ("pages", 1.0)):
+        worth = rows[name].worth
+        assert worth is not None
+        assert worth.low < truth < worth.high
+    assert len(played(trials)) <= 31, "half of the trials, and what is kept once more"
+    text = " ".join(report_text(record, trials).split())
+    assert "several were tried in each run, and a linear model of these runs separates them: an indication" in text
+    assert f" of {len(played(trials))} runs" in text
+    assert "kept for the next ones" not in text
+
+
+def test_plays_of_one_knob_are_never_on_together_and_what_is_kept_has_run(noisy: FakeStudy) -> None:
+    record, trials = noisy.tune()
+    assert {trial.config["cache"] for trial in played(trials)} <= {128, 512, 768}
+    rows = tried(record.verdict)
+    assert not (rows["large_cache"].kept and rows["huge_cache"].kept)
+    kept = {
+        name: value
+        for play in (GOOD, BAD, BIG, HUGE, PAGES)
+        if rows[play.name].kept
+        for name, value in play.settings.items()
+    }
+    assert any(all(trial.config[name] == value for name, value in kept.items()) for trial in played(trials))
+
+
+def test_several_are_on_in_most_runs(noisy: FakeStudy) -> None:
+    _, trials = noisy.tune()
+    changed = [len(trial.config.difference(trials[0].config)) for trial in played(trials)]
+    assert sum(n > 1 for n in changed) > len(changed) / 2
+
+
+@pytest.mark.parametrize("table", ["[guard]\nregression_budget = '10h'\n", "[search]\ntemper = 'prudent'\n"])
+def test_a_server_with_users_is_not_given_several_at_once(noisy: FakeStudy, table: str) -> None:
+    noisy.text += f"\n{table}"
+    record, trials = noisy.tune()
+    assert not record.verdict.plays.are_together
+    assert len(played(trials)) == 5
+
+
+def test_on_a_quiet_machine_they_are_tried_one_by_one(noisy: FakeStudy) -> None:
+    noisy.workload.noise_sd = 0.01
+    record, _ = noisy.tune()
+    assert not record.verdict.plays.are_together
+
+
+def test_found_settings_that_break_a_constraint_are_made_legal_first(noisy: FakeStudy) -> None:
+    noisy.text += '\n[search]\nplays = "on"\nconstraints = ["cache <= 32MB"]\n'
+    record, trials = noisy.tune()
+    assert {trial.config["cache"] for trial in played(trials)} == {32}
+    rows = tried(record.verdict)
+    assert next(iter(rows)) == "within_limits"
+    assert rows["within_limits"].kept
+    assert record.verdict.plays.left_out["large_cache"].startswith("it contradicts a constraint: ")
+
+
+def test_what_crashes_is_blamed_in_the_end(noisy: FakeStudy) -> None:
+    noisy.target._crash_when = lambda values: values["workers"] == 16
+    record, trials = noisy.tune()
+    rows = tried(record.verdict)
+    assert rows["no_compile"].kept
+    assert not rows["many_workers"].kept
+    assert rows["many_workers"].verdict == "harms"
+    assert sum(trial.config["workers"] == 16 for trial in played(trials)) <= 3
+
+
+def test_a_study_stopped_among_them_goes_on_with_the_same(noisy: FakeStudy) -> None:
+    def stop(trial: Trial) -> None:
+        if trial.role is Role.PLAY and trial.number >= 8:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    noisy.listener.on_trial = stop
+    record, trials = noisy.tune()
+    assert record.status == "interrupted"
+    assert tried(record.verdict), "what was seen so far is in the report"
+    n_before = len(played(trials))
+    noisy.listener.on_trial = lambda trial: None
+    record, again = noisy.tune()
+    assert [t.config for t in played(again)][:n_before] == [t.config for t in played(trials)]
+    assert len({trial.number for trial in again}) == len(again)
+    assert len(played(again)) > n_before
