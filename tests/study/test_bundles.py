@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Mapping
@@ -9,9 +10,13 @@ from collections.abc import Mapping
 import pytest
 
 from tests.fakes import FakeStudy
-from trimtab.records import Play, Role, Trial, TriedPlay, Verdict
+from trimtab.flow import Budget, Task
+from trimtab.flow.bundles import Bundles
+from trimtab.flow.score import Scorer
+from trimtab.records import Context, Objective, Play, Role, Status, Trial, TriedPlay, Verdict
 from trimtab.report import report_text
-from trimtab.space import Value
+from trimtab.search import RestartCost
+from trimtab.space import Knob, KnobKind, RestartClass, Space, Value
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +99,7 @@ def test_a_server_with_users_is_not_given_several_at_once(noisy: FakeStudy, tabl
 
 
 def test_on_a_quiet_machine_they_are_tried_one_by_one(noisy: FakeStudy) -> None:
-    noisy.workload.noise_sd = 0.01
+    noisy.workload.noise_sd = 0.002
     record, _ = noisy.tune()
     assert not record.verdict.plays.are_together
 
@@ -134,3 +139,38 @@ def test_a_study_stopped_among_them_goes_on_with_the_same(noisy: FakeStudy) -> N
     assert [t.config for t in played(again)][:n_before] == [t.config for t in played(trials)]
     assert len({trial.number for trial in again}) == len(again)
     assert len(played(again)) > n_before
+
+
+def test_plays_with_a_slow_restart_stay_for_several_runs() -> None:
+    """Two runs each: half of the restarts."""
+    space = Space(
+        [
+            Knob(name=name, kind=KnobKind.BOOLEAN, default=False, restart=RestartClass.RELOAD)
+            for name in ("heap", "pool", "keep", "log")
+        ]
+    )
+    task = Task(
+        space=space, baseline=space.default(), advice=space.default(), objective=Objective("throughput"),
+        budget=Budget(trials=40), context=Context(workload="w", clients=1),
+        restarts=(RestartCost(frozenset({"heap", "pool"}), 0.8),),
+    )  # fmt: skip
+    plays = [Play(name=name, settings={name: True}) for name in space.knobs]
+    scorer = Scorer(task)
+    for at_s in (0.0, 10.0, 20.0):
+        scorer.track.add(at_s, 1000.0, 10.0)
+    bundles = Bundles(plays=plays, start=task.baseline)
+    steps = bundles.run(task, scorer, lambda: len(bundles.made) < 12, lambda: iter(()))  # type: ignore[arg-type,return-value]
+    ask = next(steps)
+    with contextlib.suppress(StopIteration):
+        while True:
+            number = len(scorer.trials)
+            trial = Trial(
+                number=number, role=Role.PLAY, config=ask.config, context=task.context, status=Status.INFRASTRUCTURE
+            )
+            scorer.trials.append(trial)
+            ask = steps.send(trial)
+    restarted = [bundle.plays & {"heap", "pool"} for bundle, _ in bundles.made]
+    assert len(restarted) == 12
+    assert restarted[::2] == restarted[1::2]
+    assert len(set(restarted)) > 1
+    assert len({bundle.plays - {"heap", "pool"} for bundle, _ in bundles.made}) > 1

@@ -16,13 +16,16 @@ import numpy as np
 from trimtab.flow.ask import Ask, Steps
 from trimtab.flow.effects import Effects, Run, effects_of
 from trimtab.flow.explore import early_stop
-from trimtab.flow.play_fit import on_top
+from trimtab.flow.play_fit import on_top, restart_runs
 from trimtab.flow.score import BASELINE_ROLES, Scorer
 from trimtab.flow.task import Task
 from trimtab.records import Play, Role, Trial
 from trimtab.space import Config
 
 __all__ = ["Bundle", "Bundles"]
+
+_MOST_HELD = 3
+"""Runs that go on with plays whose restart is slow."""
 
 _NAMED = 4
 """Plays of a bundle that the progress names."""
@@ -99,7 +102,8 @@ class Bundles:
     def _drawn(self, task: Task, scorer: Scorer) -> Bundle | None:
         """What is on next; None where no play can be."""
         effects = self.effects(scorer)
-        bundle = self._legal(task, effects.drawn(np.random.default_rng([task.seed, len(scorer.trials)])))
+        drawn = effects.drawn(np.random.default_rng([task.seed, len(scorer.trials)]))
+        bundle = self._legal(task, {**drawn, **self._held(task)})
         if bundle.plays:
             return bundle
         for name in sorted(effects.names, key=lambda name: -effects.of(name)[0]):
@@ -107,6 +111,17 @@ class Bundles:
             if bundle.plays:
                 return bundle
         return None
+
+    def _held(self, task: Task) -> dict[str, float]:
+        """Scores of plays whose slow restart is not due again: as in the run before, which costs less (a split plot)."""
+        if not self.made:
+            return {}
+        last = self.made[-1][0].plays
+        return {
+            play.name: math.inf if play.name in last else -math.inf
+            for play in self.plays
+            if len(self.made) % (1 + min(_MOST_HELD, math.ceil(restart_runs(task, play))))
+        }
 
     def _legal(self, task: Task, scores: Mapping[str, float]) -> Bundle:
         """The plays of positive score that can be on together, the highest first; no two of them set the same knob."""

@@ -10,7 +10,7 @@ from trimtab.flow.task import Task
 from trimtab.records import Play
 from trimtab.space import Config, Value
 
-__all__ = ["WITHIN", "fitting", "on_top", "plan_of"]
+__all__ = ["WITHIN", "fitting", "on_top", "plan_of", "restart_runs"]
 
 WITHIN = "within_limits"
 """The play that only makes the found settings legal."""
@@ -37,7 +37,7 @@ def plan_of(task: Task, plays: Sequence[Play]) -> tuple[tuple[Play, ...], dict[s
             continue
         plan.append(Play(name=play.name, settings=settings, worth=play.worth, chance=play.chance, reason=play.reason))
     if task.restarts:
-        plan.sort(key=lambda play: -play.worth * play.chance / (1.0 + _restart_runs(task, play)))
+        plan.sort(key=lambda play: -play.worth * play.chance / (1.0 + restart_runs(task, play)))
     return (*(_within_limits(task) if plan else ()), *plan), left_out
 
 
@@ -95,7 +95,7 @@ def _parts(task: Task, held: Config, play: Play) -> Iterator[Play]:
             yield replace(play, settings=settings)
 
 
-def _restart_runs(task: Task, play: Play) -> float:
+def restart_runs(task: Task, play: Play) -> float:
     """What its slow restarts cost, in runs."""
     return sum(each.runs for each in task.restarts if not each.knobs.isdisjoint(play.settings))
 

@@ -40,8 +40,8 @@ _AS_FAR = " as far as the constraints allow"
 
 _NO_BUDGET = "the plays' share of the budget was used"
 
-_HIDDEN = 0.04
-"""Noise above which one run says too little of one play."""
+_HIDDEN = 0.02
+"""Noise above which one run says too little of one play. Three runs of the baseline may show a third of what there is."""
 
 _FEWEST = 12
 """Runs that the plays' share must have for several in each run; with fewer, large effects are found sooner one by one."""
