@@ -140,7 +140,7 @@ def studied(name: str, seed: int, budget_s: float) -> Seen:
     server = SERVERS[name]
     machine, task = _Machine(server, seed), _task(server.n_knobs, seed, budget_s)
     plays = [Play(name=f"p{i}", settings={f"k{i}": 1.0}, worth=0.1, chance=0.4) for i in range(server.n_plays)]
-    study = Study(task, tuning(task, lambda scorer: Settled(plays=planned(task, plays))))
+    study = Study(task, tuning(task, lambda scorer: Settled(plays=planned(task, plays, scorer))))
     while not study.is_over:
         for ask in study.next():
             study.tell(machine.run(ask))

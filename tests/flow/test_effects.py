@@ -77,7 +77,15 @@ def test_the_runs_say_how_noisy_they_are(told: float) -> None:
     rng = np.random.default_rng(5)
     runs = [Run(plays=run.plays, gain=run.gain, se=told * SD) for run in runs_of(dict.fromkeys(NAMES, 0.0), rng, 5)]
     effects = effects_of(PLAYS, runs, 0.01, 2.0)
-    as_it_is = effects_of(PLAYS, [Run(plays=run.plays, gain=run.gain, se=SD) for run in runs], 0.01, 1e6)
     assert 30 < effects.df < 42
-    for name in NAMES:
-        assert 0.6 < effects.of(name)[1] / as_it_is.of(name)[1] < 1.6
+    assert 0.6 < told * math.sqrt(effects.scatter) < 1.6
+
+
+def test_failures_do_not_change_how_noisy_the_others_are_thought() -> None:
+    """Two plays that fail only together fit no sum of effects."""
+    runs = runs_of(dict.fromkeys(NAMES, 0.0), np.random.default_rng(6), 2)
+    failed = [Run(plays={"a", "b"}, gain=None, se=SD)] * 4
+    effects, with_failures = (effects_of(PLAYS, each, 0.01, 2.0) for each in (runs, [*runs, *failed]))
+    assert with_failures.df == pytest.approx(effects.df, abs=1.0)
+    assert with_failures.scatter == pytest.approx(effects.scatter, rel=0.2)
+    assert with_failures.of("g")[1] == pytest.approx(effects.of("g")[1], rel=0.2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trimtab.flow import Budget, Task
 from trimtab.flow.plays import planned
+from trimtab.flow.score import Scorer
 from trimtab.records import Context, Objective, Play
 from trimtab.search import RestartCost
 from trimtab.space import Knob, KnobKind, RestartClass, Space
@@ -27,7 +28,7 @@ def order(*restarts: RestartCost) -> list[str]:
         space=SPACE, baseline=SPACE.default(), advice=SPACE.default(), objective=Objective("throughput"),
         budget=Budget(trials=40), context=Context(workload="w", clients=1), restarts=restarts,
     )  # fmt: skip
-    return [play.name for play in planned(task, PLAYS).plan]
+    return [play.name for play in planned(task, PLAYS, Scorer(task)).plan]
 
 
 def test_the_most_promising_comes_first() -> None:

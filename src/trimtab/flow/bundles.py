@@ -7,6 +7,7 @@ linear payoffs", ICML 2013): what helps is on more and more often, and what harm
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,9 @@ from trimtab.flow.explore import early_stop
 from trimtab.flow.play_fit import on_top, restart_runs
 from trimtab.flow.score import BASELINE_ROLES, Scorer
 from trimtab.flow.task import Task
-from trimtab.records import Play, Role, Trial
+from trimtab.measure import Interval
+from trimtab.measure.quantile import t_quantile
+from trimtab.records import Play, Role, Status, Trial
 from trimtab.space import Config
 
 __all__ = ["Bundle", "Bundles"]
@@ -33,8 +36,14 @@ _NAMED = 4
 _KEEP = 1.0
 """Standard deviations by which an effect must be above zero for its play to be kept."""
 
-_CLEAR = 0.1
-"""Of what the plays bring, that knowing more of them would bring on average, below which no more bundles are tried."""
+_CLEAR, _LEAST = 0.1, 0.01
+"""Of what the plays bring, or of this at least, that knowing more of them would bring on average, below which it is enough."""
+
+_IN_VAIN = 4
+"""Runs in a row that could not be measured, after which no more are made."""
+
+_CHOICES = 3
+"""Bundles that are measured at the end, until one of them has run well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,53 +66,85 @@ class Bundles:
     Attributes:
         plays: those that may be on, each as far as the constraints allow beside `start`.
         start: the config that they are put on top of.
-        made: bundles that ran, with their trials, in order.
-        kept: names of the plays that are worth keeping; empty until all runs are made.
+        made: bundles that ran, with the numbers of their trials, in order.
+        kept: names of the plays that are worth keeping, which have run well together; empty until all runs are made.
     """
 
     plays: Sequence[Play]
     start: Config
-    made: list[tuple[Bundle, Trial]] = field(default_factory=list)
+    made: list[tuple[Bundle, int]] = field(default_factory=list)
     kept: frozenset[str] = frozenset()
+
+    @property
+    def are_several(self) -> bool:
+        """Whether two of the plays can be on together."""
+        sets = [play.settings.keys() for play in self.plays]
+        return any(one.isdisjoint(other) for one, other in itertools.combinations(sets, 2))
 
     def run(
         self, task: Task, scorer: Scorer, has_budget: Callable[[], bool], baseline: Callable[[], Steps[None]]
     ) -> Steps[None]:
         """Measures bundles while `has_budget`, the baseline between them as `baseline` does, and then what is kept."""
-        while has_budget() and not self._is_clear(task, scorer):
+        while has_budget() and not self._is_enough(task, scorer):
+            yield from baseline()
             bundle = self._drawn(task, scorer)
             if bundle is None:
                 return
-            yield from baseline()
             yield from self._measured(task, scorer, bundle)
-        effects = self.effects(scorer)
-        scores = {name: mean - _KEEP * sd for name in effects.names for mean, sd in [effects.of(name)]}
-        bundle = self._legal(task, scores)
-        if bundle.plays and scorer.may_go_on and all(each.config != bundle.config for each, _ in self.made):
-            yield from self._measured(task, scorer, bundle)
-        self.kept = bundle.plays
+        yield from self._settle(task, scorer)
 
     def effects(self, scorer: Scorer) -> Effects:
-        """What the runs so far say of each play."""
+        """What the runs so far say of each play. One that was not measured says nothing, unless the config is to blame."""
+        start, start_se = self._reference(scorer)
         runs = [
-            Run(plays=bundle.plays, gain=_gain(trial), se=_se(scorer, trial))
-            for bundle, trial in self.made
-            if trial.status.is_measured or trial.status.is_config_fault
+            Run(plays=bundle.plays, gain=_gain(trial, start), se=scorer.run_se(trial))
+            for bundle, trial in self._trials(scorer)
+            if _says_something(trial)
         ]
-        n_baselines = sum(trial.role in BASELINE_ROLES for trial in scorer.trials)
-        baseline_se = scorer.noise_sd / math.sqrt(max(1, n_baselines))
-        return effects_of(self.plays, runs, baseline_se, max(1.0, scorer.track.summary().noise_df))
+        return effects_of(self.plays, runs, start_se, max(1.0, scorer.track.summary().noise_df))
 
-    def _is_clear(self, task: Task, scorer: Scorer) -> bool:
-        """Whether more runs of bundles would bring little."""
+    def runs_of(self, name: str, scorer: Scorer) -> list[Trial]:
+        """The runs that a play was in, and that say something of it."""
+        return [trial for bundle, trial in self._trials(scorer) if name in bundle.plays and _says_something(trial)]
+
+    def worth(self, name: str, scorer: Scorer) -> Interval | None:
+        """How many times better a config is with the play; None where none of its runs was measured."""
+        runs = self.runs_of(name, scorer)
+        if not any(trial.status.is_measured for trial in runs):
+            return None
         effects = self.effects(scorer)
-        return bool(self.made) and effects.doubt < _CLEAR * max(effects.total, task.proof.min_gain)
+        mean, sd = effects.of(name)
+        sd *= math.sqrt(effects.scatter)
+        half = t_quantile(0.975, effects.df) * sd
+        return Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half), 0.95, sd, len(runs))
+
+    def _trials(self, scorer: Scorer) -> list[tuple[Bundle, Trial]]:
+        """As the scorer has them now: what a trial has shown may have been taken back."""
+        trials = {trial.number: trial for trial in scorer.trials}
+        return [(bundle, trials[number]) for bundle, number in self.made]
+
+    def _reference(self, scorer: Scorer) -> tuple[float, float]:
+        """Loss of `start`, that of missed constraints included, and its standard error."""
+        losses = [
+            (0.0 if trial.role in BASELINE_ROLES else trial.loss or 0.0) + trial.excess
+            for trial in scorer.trials
+            if trial.config == self.start and trial.status is Status.OK
+        ]
+        return sum(losses) / max(1, len(losses)), scorer.noise_sd / math.sqrt(max(1, len(losses)))
+
+    def _is_enough(self, task: Task, scorer: Scorer) -> bool:
+        """Whether more runs would bring little, or cannot be measured."""
+        last = [trial for _, trial in self._trials(scorer)[-_IN_VAIN:]]
+        if len(last) == _IN_VAIN and not any(_says_something(trial) for trial in last):
+            return True
+        effects = self.effects(scorer)
+        return bool(self.made) and effects.doubt < _CLEAR * max(effects.total, task.proof.min_gain, _LEAST)
 
     def _drawn(self, task: Task, scorer: Scorer) -> Bundle | None:
         """What is on next; None where no play can be."""
         effects = self.effects(scorer)
         drawn = effects.drawn(np.random.default_rng([task.seed, len(scorer.trials)]))
-        bundle = self._legal(task, {**drawn, **self._held(task)})
+        bundle = self._legal(task, {**drawn, **self._held(task, scorer)})
         if bundle.plays:
             return bundle
         for name in sorted(effects.names, key=lambda name: -effects.of(name)[0]):
@@ -112,15 +153,21 @@ class Bundles:
                 return bundle
         return None
 
-    def _held(self, task: Task) -> dict[str, float]:
-        """Scores of plays whose slow restart is not due again: as in the run before, which costs less (a split plot)."""
-        if not self.made:
-            return {}
-        last = self.made[-1][0].plays
+    def _held(self, task: Task, scorer: Scorer) -> dict[str, float]:
+        """Scores of plays whose slow restart is not due again: as in the run before, which costs less (a split plot).
+
+        What was not measured was restarted, and so was all when the baseline was measured in between.
+        """
+        numbers = {number for _, number in self.made}
+        warm = itertools.takewhile(
+            lambda trial: trial.number in numbers and trial.status.is_measured, reversed(scorer.trials)
+        )
+        n_warm = sum(1 for _ in warm)
+        last = self.made[-1][0].plays if n_warm else frozenset[str]()
         return {
             play.name: math.inf if play.name in last else -math.inf
             for play in self.plays
-            if len(self.made) % (1 + min(_MOST_HELD, math.ceil(restart_runs(task, play))))
+            if n_warm % (1 + min(_MOST_HELD, math.ceil(restart_runs(task, play))))
         }
 
     def _legal(self, task: Task, scores: Mapping[str, float]) -> Bundle:
@@ -141,13 +188,33 @@ class Bundles:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         scorer.say(f"trying {'the plays' if len(names) > 1 else 'the play'} {', '.join(names[:_NAMED])}{more}")
         trial = yield Ask(config=bundle.config, role=Role.PLAY, early_stop=early_stop(task, scorer), searcher="plays")
-        self.made.append((bundle, trial))
+        self.made.append((bundle, trial.number))
+
+    def _settle(self, task: Task, scorer: Scorer) -> Steps[None]:
+        """Chooses what is kept: what seems to help, once it has run well together."""
+        for _ in range(_CHOICES):
+            effects = self.effects(scorer)
+            sure = {name: mean - _KEEP * sd for name in effects.names for mean, sd in [effects.of(name)]}
+            bundle = self._legal(task, sure)
+            if bundle.plays and not self._ran_well(scorer, bundle) and scorer.may_go_on:
+                yield from self._measured(task, scorer, bundle)
+            if not bundle.plays or self._ran_well(scorer, bundle):
+                self.kept = bundle.plays
+                return
+        effects = self.effects(scorer)
+        known = [bundle.plays for bundle, _ in self.made if self._ran_well(scorer, bundle)]
+        best = max(known, key=lambda plays: sum(effects.of(name)[0] for name in plays), default=frozenset[str]())
+        self.kept = best if sum(effects.of(name)[0] for name in best) > 0 else frozenset()
+
+    def _ran_well(self, scorer: Scorer, bundle: Bundle) -> bool:
+        return any(t.config == bundle.config and t.status is Status.OK and t.is_feasible for t in scorer.trials)
 
 
-def _gain(trial: Trial) -> float | None:
-    return -trial.loss if trial.is_feasible and trial.loss is not None else None
+def _says_something(trial: Trial) -> bool:
+    has_loss = trial.status.is_measured and trial.loss is not None and math.isfinite(trial.loss)
+    return has_loss or trial.status.is_config_fault
 
 
-def _se(scorer: Scorer, trial: Trial) -> float:
-    own = trial.loss_se if trial.loss_se is not None and math.isfinite(trial.loss_se) else 0.0
-    return max(scorer.noise_sd, own)
+def _gain(trial: Trial, start_loss: float) -> float | None:
+    """Log of how many times better than the start; what misses a constraint is worse by as much. None where the config failed."""
+    return None if trial.status.is_config_fault or trial.loss is None else start_loss - trial.loss - trial.excess

@@ -40,10 +40,12 @@ _AS_FAR = " as far as the constraints allow"
 
 _NO_BUDGET = "the plays' share of the budget was used"
 
-_HIDDEN = 0.02
+_IN_NONE = "it was in none of the runs"
+
+_HIDDEN = 0.01
 """Noise above which one run says too little of one play. Three runs of the baseline may show a third of what there is."""
 
-_FEWEST = 12
+_FEWEST = 16
 """Runs that the plays' share must have for several in each run; with fewer, large effects are found sooner one by one."""
 
 _TOGETHER = (
@@ -66,9 +68,9 @@ class Tried:
         config: what ran.
         beside: what it was compared with: the found settings and the plays kept before.
         held: names of those plays.
-        trial: the run.
-        is_kept: whether the next plays were tried on top of it.
-        note: why it was not tried whole, "" when it was.
+        trial: the run, the first of several.
+        is_kept: whether the next plays were tried on top of it; of one that was tried with others, whether it seems to help.
+        note: why it was not tried whole, or in how many runs it was.
         effect: of a play that was tried with others: how many times better a config is with it.
     """
 
@@ -90,62 +92,82 @@ class PlayPhase:
         plan: plays in the order in which they are tried.
         tried: in order.
         left_out: play -> reason.
-        are_together: whether several were tried in each run.
+        together: names of the plays of which several are tried in each run; empty: each by itself.
+        untried: those of `left_out` for which there was no run.
+        are_together: whether several were in each run.
     """
 
     plan: tuple[Play, ...] = ()
     tried: list[Tried] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    together: tuple[str, ...] = ()
+    untried: set[str] = field(default_factory=set)
     are_together: bool = False
 
     def run(self, task: Task, scorer: Scorer) -> Steps[None]:
         """Measures the plays, as many as their share of the budget allows."""
         for play in self.plan:  # of a run that was interrupted
             self.left_out.pop(play.name, None)
-        if _are_hidden(task, scorer, self.plan):
-            yield from self._together(task, scorer)
-        else:
-            yield from self._one_by_one(task, scorer)
-
-    def _one_by_one(self, task: Task, scorer: Scorer) -> Steps[None]:
-        held, names = task.baseline, list[str]()
-        for i, play in enumerate(self.plan):
-            if not self._has_budget(task, scorer):
-                self.left_out.update(dict.fromkeys((p.name for p in self.plan[i:]), _NO_BUDGET))
+        held, rest = task.baseline, list(self.plan)
+        if self.together:
+            if rest[0].name == WITHIN:
+                held = yield from self._alone(task, scorer, rest.pop(0), held)
+            bundles, notes = self._bundles(task, held, rest)
+            if bundles.are_several:
+                self.untried.update(play.name for play in rest if play.name not in (*self.together, *self.left_out))
+                self.left_out.update(dict.fromkeys(self.untried, _NO_BUDGET))
+                yield from self._together(task, scorer, bundles, notes)
                 return
-            # Two parts of one step are the same idea.
-            is_first = all(each.play.settings.keys().isdisjoint(play.settings) for each in self.tried)
-            play, config, note = fitting(task, held, play, in_part=is_first)
-            if config is None:
-                self.left_out[play.name] = note
-                continue
-            yield from self._baseline(task, scorer)
-            tried = yield from _tried(task, scorer, play, config, held, names, note)
-            self.tried.append(tried)
-            if tried.is_kept:
-                held = config
-                names.append(play.name)
+        yield from self._one_by_one(task, scorer, rest, held)
 
-    def _together(self, task: Task, scorer: Scorer) -> Steps[None]:
-        """Several in each run. What makes the found settings legal comes first, by itself."""
-        start, plays, notes = task.baseline, list[Play](), dict[str, str]()
-        room = _affordable_runs(task, scorer)
-        for play in self.plan:
-            fit, config, note = fitting(task, start, play)
+    def _one_by_one(self, task: Task, scorer: Scorer, plays: Sequence[Play], held: Config) -> Steps[None]:
+        for i, play in enumerate(plays):
+            if not self._has_budget(task, scorer):
+                self.untried.update(p.name for p in plays[i:])
+                self.left_out.update(dict.fromkeys((p.name for p in plays[i:]), _NO_BUDGET))
+                return
+            held = yield from self._alone(task, scorer, play, held)
+
+    def _alone(self, task: Task, scorer: Scorer, play: Play, held: Config) -> Steps[Config]:
+        """One play on top of `held`; what the next ones are tried on top of."""
+        # Two parts of one step are the same idea.
+        is_first = all(each.play.settings.keys().isdisjoint(play.settings) for each in self.tried)
+        play, config, note = fitting(task, held, play, in_part=is_first)
+        self.left_out.pop(play.name, None)
+        if config is None:
+            self.left_out[play.name] = note
+            return held
+        yield from self._baseline(task, scorer)
+        scorer.say(f"trying the play {play.name}{_AS_FAR if note else ''}: {play.reason}")
+        trial = yield Ask(config=config, role=Role.PLAY, early_stop=early_stop(task, scorer), searcher="plays")
+        is_kept = trial.status is Status.OK and (play.name == WITHIN or _is_better(task, scorer, config, held))
+        names = tuple(each.play.name for each in self.tried if each.is_kept)
+        self.tried.append(
+            Tried(play=play, config=config, beside=held, held=names, trial=trial, is_kept=is_kept, note=note)
+        )
+        return config if is_kept else held
+
+    def _bundles(self, task: Task, start: Config, plays: Sequence[Play]) -> tuple[Bundles, dict[str, str]]:
+        """The plays that can be tried together on top of `start`, and why some are not whole."""
+        fits, notes = dict[Config, Play](), dict[str, str]()
+        for play in plays:
+            if play.name not in self.together:
+                continue
+            # Two parts of one step are the same idea, and so are two plays of the same settings.
+            is_first = all(each.settings.keys().isdisjoint(play.settings) for each in fits.values())
+            fit, config, note = fitting(task, start, play, in_part=is_first)
             if config is None:
                 self.left_out[play.name] = note
-            elif len(plays) >= room:
-                self.left_out[play.name] = _NO_BUDGET
-            elif play.name == WITHIN:
-                tried = yield from _tried(task, scorer, play, config, start, (), note)
-                self.tried.append(tried)
-                start = config if tried.is_kept else start
+            elif config in fits:
+                self.left_out[play.name] = f"it sets here what the play {fits[config].name} sets"
             else:
-                plays.append(fit)
-                notes[fit.name] = note
-        bundles = Bundles(plays=plays, start=start)
-        if plays:
-            scorer.say(_TOGETHER.format(noise=format_percent(scorer.noise_sd)))
+                fits[config], notes[fit.name] = fit, note
+        return Bundles(plays=tuple(fits.values()), start=start), notes
+
+    def _together(self, task: Task, scorer: Scorer, bundles: Bundles, notes: Mapping[str, str]) -> Steps[None]:
+        """Several plays in each run."""
+        self.are_together = True
+        scorer.say(_TOGETHER.format(noise=format_percent(scorer.noise_sd)))
         try:
             yield from bundles.run(
                 task, scorer, lambda: self._has_budget(task, scorer, len(bundles.made)),
@@ -156,25 +178,25 @@ class PlayPhase:
 
     def _learn(self, scorer: Scorer, bundles: Bundles, notes: Mapping[str, str]) -> None:
         """What the bundles that were made say of each play."""
-        effects = bundles.effects(scorer)
-        self.are_together = bool(bundles.made)
+        held = tuple(each.play.name for each in self.tried if each.is_kept)
         for play in bundles.plays:
-            runs = [(bundle, trial) for bundle, trial in bundles.made if play.name in bundle.plays]
+            runs = bundles.runs_of(play.name, scorer)
             if not runs:
-                self.left_out[play.name] = _NO_BUDGET
+                self.untried.add(play.name)
+                self.left_out[play.name] = _IN_NONE
                 continue
-            mean, sd = effects.of(play.name)
-            half = t_quantile(0.975, effects.df) * sd
+            of_runs = f"in {len(runs)} of {len(bundles.made)} runs"
             self.tried.append(
                 Tried(
-                    play=play, config=runs[0][0].config, beside=bundles.start, held=(), trial=runs[0][1],
-                    is_kept=play.name in bundles.kept, note=_runs_note(len(runs), len(bundles.made), notes[play.name]),
-                    effect=Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half), 0.95, sd, len(runs)),
+                    play=play, config=runs[0].config, beside=bundles.start, held=held, trial=runs[0],
+                    is_kept=play.name in bundles.kept, note="; ".join(filter(None, (of_runs, notes[play.name]))),
+                    effect=bundles.worth(play.name, scorer),
                 )
             )  # fmt: skip
 
     def _has_budget(self, task: Task, scorer: Scorer, n_more: int = 0) -> bool:
-        return scorer.may_go_on and _has_budget(task, scorer, n_tried=len(self.tried) + n_more)
+        is_wanted = scorer.may_go_on and not scorer.enough
+        return is_wanted and _has_budget(task, scorer, n_tried=len(self.tried) + n_more)
 
     def _baseline(self, task: Task, scorer: Scorer, n_more: int = 0) -> Steps[None]:
         """Once more, when it is due."""
@@ -189,9 +211,7 @@ class PlayPhase:
             if each.is_kept:
                 at |= each.play.settings
         done = {each.play.name for each in self.tried} | set(self.left_out)
-        rest = tuple(
-            play for play in self.plan if play.name not in done or "budget" in self.left_out.get(play.name, "")
-        )
+        rest = tuple(play for play in self.plan if play.name in self.untried or play.name not in done)
         knobs = {
             name: KnobPrior(at=value, width=_WIDTH) for name, value in at.items() if task.space.knobs[name].is_numeric
         }
@@ -203,32 +223,25 @@ class PlayPhase:
             plan=self.plan,
             tried=tuple(_row(task, scorer, each) for each in self.tried),
             left_out=dict(self.left_out),
+            together=self.together,
             are_together=self.are_together,
         )
 
 
-def planned(task: Task, plays: Sequence[Play]) -> PlayPhase:
-    """The plays that say something about this study's knobs."""
+def planned(task: Task, plays: Sequence[Play], scorer: Scorer) -> PlayPhase:
+    """The plays that say something about this study's knobs, after the first runs of the baseline."""
     plan, left_out = plan_of(task, plays)
-    return PlayPhase(plan, left_out=left_out)
+    return PlayPhase(plan, left_out=left_out, together=_hidden(task, scorer, plan))
 
 
-def _are_hidden(task: Task, scorer: Scorer, plan: Sequence[Play]) -> bool:
-    """Whether the noise of one run hides what one of these plays may bring, and there are runs to separate several at a time. A
-    search that is to be prudent tries no bundles."""
+def _hidden(task: Task, scorer: Scorer, plan: Sequence[Play]) -> tuple[str, ...]:
+    """Names of the plays to be tried several at a time, as many as there are runs: where the noise of one run hides what one of
+    them may bring, and there are runs to separate them. A search that is to be prudent changes less at once."""
+    n_runs = math.floor(_affordable_runs(task, scorer))
     is_prudent = task.search.options.get("temper") == "prudent" or task.regression_budget_s > 0
-    has_runs = _affordable_runs(task, scorer) >= _FEWEST
-    return len(plan) > 1 and scorer.noise_sd > _HIDDEN and has_runs and not is_prudent
-
-
-def _tried(
-    task: Task, scorer: Scorer, play: Play, config: Config, held: Config, names: Sequence[str], note: str
-) -> Steps[Tried]:
-    """One play by itself, on top of `held`."""
-    scorer.say(f"trying the play {play.name}{_AS_FAR if note else ''}: {play.reason}")
-    trial = yield Ask(config=config, role=Role.PLAY, early_stop=early_stop(task, scorer), searcher="plays")
-    is_kept = trial.status is Status.OK and (play.name == WITHIN or _is_better(task, scorer, config, held))
-    return Tried(play=play, config=config, beside=held, held=tuple(names), trial=trial, is_kept=is_kept, note=note)
+    if is_prudent or n_runs < _FEWEST or scorer.noise_sd <= _HIDDEN:
+        return ()
+    return tuple(play.name for play in plan if play.name != WITHIN)[:n_runs]
 
 
 def _affordable_runs(task: Task, scorer: Scorer) -> float:
@@ -318,10 +331,6 @@ def _verdict(trial: Trial, worth: Interval | None) -> str:
     if worth.low > 1:
         return "helps"
     return "harms" if worth.high < 1 else "not_told_apart"
-
-
-def _runs_note(n_runs: int, n_all: int, note: str) -> str:
-    return "; ".join(filter(None, (f"in {n_runs} of {n_all} runs", note)))
 
 
 def _note(trial: Trial) -> str:

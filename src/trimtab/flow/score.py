@@ -132,6 +132,13 @@ class Scorer:
         """The objective's metric in `trial`; NaN when it was not measured."""
         return self.task.objective.value(trial.measurement).estimate if trial.measurement else math.nan
 
+    def run_se(self, trial: Trial) -> float:
+        """Relative standard error of one run: the noise from run to run, or the run's own where that is more."""
+        if trial.measurement is None:
+            return self.noise_sd
+        value = self.task.objective.value(trial.measurement)
+        return max(_se(value) / value.estimate, self.noise_sd)
+
     def take(self, trial: Trial) -> Trial:
         """Takes the next trial and returns it with its loss; one that has its loss already (of a history) keeps it."""
         self._learn_baseline(trial, self._spent_s)
@@ -186,9 +193,8 @@ class Scorer:
         if not math.isfinite(loss):
             reason = f"{objective.metric}={format_figure(value.estimate)} cannot be compared with the baseline"
             return replace(trial, status=Status.FAILED_LOAD, measurement=None, reason=reason)
-        own = max(_se(value) / value.estimate, self.noise_sd)
         shared = baseline_se / baseline if math.isfinite(baseline_se) else 0.0
-        return replace(trial, loss=loss, loss_se=math.hypot(own, shared))
+        return replace(trial, loss=loss, loss_se=math.hypot(self.run_se(trial), shared))
 
     def _tell_twin(self, trial: Trial) -> None:
         """Says so when the target rounds or derives values such that another config runs with the very same ones."""

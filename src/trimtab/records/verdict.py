@@ -157,7 +157,7 @@ class TriedPlay:
         kept: whether the plays after it were tried on top of it; of plays tried together, whether it is thought to help.
         verdict: "helps", "harms", "not_told_apart" or "failed".
         worth: how many times better the config was with it; None when it failed.
-        note: why it failed or ended early, "" when it did not.
+        note: why it failed, ended early or was not tried whole; of plays tried together, in how many runs it was.
     """
 
     play: str
@@ -179,12 +179,14 @@ class PlaysSummary:
         plan: in the order planned.
         tried: what each brought.
         left_out: play -> why it was not tried.
-        are_together: whether several were tried in each run, and told apart by what their runs have in common.
+        together: names of those that were to be tried several at a time, as settled when the study began.
+        are_together: whether several were in each run, and told apart by what their runs have in common.
     """
 
     plan: tuple[Play, ...] = ()
     tried: tuple[TriedPlay, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    together: tuple[str, ...] = ()
     are_together: bool = False
 
 

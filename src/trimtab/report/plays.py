@@ -31,7 +31,7 @@ class PlayRow:
         verdict: "helps", "harms", "not_told_apart" or "failed".
         kept: in words, whether it stayed in place for the plays after it, or is thought to help by those tried together; "" for
             no. Whether it is among the winner's settings is another question.
-        note: why it failed or ended early, "" when it did not.
+        note: why it failed, ended early or was not tried whole; of plays tried together, in how many runs it was.
     """
 
     name: str

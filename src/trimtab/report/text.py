@@ -216,7 +216,7 @@ def _contender_cells(contender: Contender) -> tuple[str, str, str, str, str]:
 
 
 def _plays(summary: Summary) -> RenderableType:
-    """One row a play; each was tried beside those kept before it."""
+    """One row a play."""
     table = _table("play", "settings", "times as fast", "effect", "remarks", right=("times as fast",))
     for row in summary.plays:
         style = {"helps": "green", "harms": "red", "failed": "red"}.get(row.verdict, "dim")

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -132,19 +132,25 @@ _TABLES: Mapping[str, type[BaseModel]] = {
 
 
 def _explain(path: Path, error: ValidationError) -> UsageError:
-    first = error.errors()[0]
+    first, *others = error.errors()
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         table, _, key = where.rpartition(".")
         known = list(_TABLES[table].model_fields) if table in _TABLES else list(StudyFile.model_fields)
         return UsageError(f"unknown key {where!r} in {path.name}", hint=_suggest(key, known))
-    is_item = isinstance(first["loc"][-1], int)
-    if first["type"] == "missing" and not is_item:
+    is_short = first["type"] == "missing" and isinstance(first["loc"][-1], int)
+    if first["type"] == "missing" and not is_short:
         return UsageError(f"{path.name} lacks {where!r}", hint="`trimtab init` writes a complete, explained study file")
     message = first["msg"].removeprefix("Value error, ")
-    if is_item or _TYPE.fullmatch(str(first["loc"][-1])):
+    if is_short or _is_of_several_types(first["loc"], [other["loc"] for other in others]):
         where, message = where.rpartition(".")[0], "it takes no such value"
     return UsageError(f"{where}={first['input']!r} in {path.name}: {message}", hint=_described(where))
+
+
+def _is_of_several_types(place: tuple[int | str, ...], others: Sequence[tuple[int | str, ...]]) -> bool:
+    """Whether an error at `place` is of the first of several types that the value may have: others follow for the same value."""
+    is_type = _TYPE.fullmatch(str(place[-1])) is not None
+    return is_type and any(other[:-1] == place[:-1] and _TYPE.fullmatch(str(other[-1])) for other in others)
 
 
 def _described(where: str) -> str:

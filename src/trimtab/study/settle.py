@@ -61,13 +61,13 @@ def settle_plays(stage: Stage, history: History, record: StudyRecord, scorer: Sc
     """The plays that this study tries, as they were settled when it began: free disk space changes, and a resume must not."""
     kept = record.verdict.plays
     if kept is not None:
-        return PlayPhase(kept.plan, left_out=dict(kept.left_out))
+        return PlayPhase(kept.plan, left_out=dict(kept.left_out), together=kept.together)
     table = stage.file.search
     is_wanted = table.plays == "on" or (table.plays == "auto" and table.searcher == "auto" and not is_pruned)
     plays = stage.stack.plays(stage.workload.context, _latency_s(scorer)) if is_wanted else None
     if plays is None:
         return PlayPhase()
-    phase = planned(scorer.task, plays)
+    phase = planned(scorer.task, plays, scorer)
     verdict = replace(history.study(record.id).verdict, plays=phase.summary(scorer.task, scorer))
     history.update_study(record.id, verdict=verdict)
     return phase
