@@ -1,6 +1,6 @@
 """How much of a gain whole studies prove on noisy, drifting machines: made-up servers whose truth is known.
 
-    python benchmarks/acceptance/studies.py [--seeds 100] [--budget 600] [--server "fair gain, noisy" ...]
+    python benchmarks/acceptance/studies.py [--seeds 100] [--first-seed 0] [--budget 600] [--server "fair gain, noisy" ...]
 
 A server has 20 knobs, of which a few matter, and a play for each of the first ten (a stack: 80, and 40). A run takes 12 s (a
 stack's: 40 s), a long one a third more.
@@ -156,6 +156,7 @@ def main() -> None:
     """Runs all and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--budget", type=float, default=600.0, help="seconds of a study")
     parser.add_argument("--server", action="append", choices=SERVERS, help="default: all")
     given = parser.parse_args()
@@ -163,7 +164,12 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- | --- |")
     with ProcessPoolExecutor() as pool:
         for name in given.server or SERVERS:
-            seen = list(pool.map(partial(studied, name, budget_s=given.budget), range(given.seeds)))
+            seen = list(
+                pool.map(
+                    partial(studied, name, budget_s=given.budget),
+                    range(given.first_seed, given.first_seed + given.seeds),
+                )
+            )
             proven = [each for each in seen if each.is_proven]
             gains = [each.gain for each in seen]
             error = statistics.stdev(gains) / math.sqrt(len(gains))

@@ -57,7 +57,7 @@ class Effects:
         df: degrees of freedom behind `scatter`.
         scatter: how many times as much as they were said to the runs vary about what the model makes of them (variances). Few
             runs of the baseline say little of the noise, and effects that do not add up show here. What is on next does not
-            depend on it: in simulated studies that cost a third of the gain.
+            depend on it: in simulated studies that made no difference.
     """
 
     names: tuple[str, ...]
