@@ -56,6 +56,15 @@ def test_a_smaller_gain_and_more_noise_need_more_pairs(
     assert least <= pairs_needed(HALF_AN_HOUR, found(gain, noise_sd, n_runs), BEST) <= most
 
 
+def test_a_long_budget_keeps_a_pair_for_three_that_scatter_by_chance() -> None:
+    """With a gain of 1.0 and 7 % noise one study in twenty had time for three pairs only, which did not show it."""
+    noisy = found(1.0, 0.07)
+    assert pairs_needed(HALF_AN_HOUR, noisy, BEST) == 4
+    assert pairs_needed(task(Budget(seconds=99 * COST_S)), noisy, BEST) == 3
+    assert pairs_needed(task(Budget(seconds=1800), max_pairs=3), noisy, BEST) == 3
+    assert pairs_needed(HALF_AN_HOUR, found(1.0, 0.02), BEST) == 3
+
+
 def test_a_config_without_a_run_needs_the_least() -> None:
     assert pairs_needed(HALF_AN_HOUR, found(1.0, 0.05), Config({"cache": 1})) == 3
 
