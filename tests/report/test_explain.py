@@ -21,7 +21,7 @@ from trimtab.importance import Consensus, RankProblem, rank_knobs
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.report import render_html, render_rank_html, report_text, to_json, write_rank_html
 from trimtab.report.explain import explain, kept_ranks, with_plots
-from trimtab.report.explain_charts import explanation_figures
+from trimtab.report.explain_charts import _ticks, explanation_figures
 from trimtab.space import Config, Knob, KnobKind, Space
 
 pytestmark = pytest.mark.slow
@@ -190,3 +190,14 @@ def test_a_browser_draws_the_ranking(ranked: tuple[Study, Consensus], tmp_path: 
     assert n_plots >= 4
     assert done.stdout.count('id="plot-') == n_plots
     assert done.stdout.count("<svg") == n_plots
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_log"), [(0.1, 4.0, True), (0.0005, 0.05, True), (0.3, 0.95, False), (0.01, 0.5, True)]
+)
+def test_ticks_are_values_that_the_setting_may_have(low: float, high: float, is_log: bool) -> None:
+    """An eighth is none where values are those that a person would write; the page was lost for it."""
+    knob = Knob(name="seq_page_cost", kind=KnobKind.REAL, low=low, high=high, log=is_log, is_round=True, default=high)
+    ticks = _ticks(Space([knob]), knob.name)
+    assert 2 <= len(ticks["tickvals"]) == len(ticks["ticktext"]) <= 8
+    assert ticks["tickvals"] == sorted(set(ticks["tickvals"]))

@@ -162,10 +162,12 @@ def _places(space: Space, knob: str, values: Sequence[Value]) -> list[float]:
 
 
 def _ticks(space: Space, knob: str) -> Mapping[str, Any]:
-    """Round values of a number (and its special ones), every value of a choice."""
+    """Round values of a number that are legal (and its special ones), every value of a choice."""
     described = space.knobs[knob]
     values: list[Value] = (
-        list(space.levels(knob)) if not described.is_numeric else [*described.special, *_round(described)]
+        list(dict.fromkeys([*described.special, *map(described.clip, _round(described))]))
+        if described.is_numeric
+        else list(space.levels(knob))
     )
     texts = [escape(clean(_tick_text(space, knob, value))) for value in values]
     return {"tickvals": _places(space, knob, values), "ticktext": texts}
