@@ -67,7 +67,7 @@ def test_what_helps_is_kept_and_what_harms_is_told(noisy: FakeStudy) -> None:
         assert worth.low < truth < worth.high
     assert len(played(trials)) <= 31, "half of the trials, and what is kept once more"
     text = " ".join(report_text(record, trials).split())
-    assert "several were tried in each run, and a linear model of these runs separates them: an indication" in text
+    assert "a linear model of these runs separates them, starting from what each play promises: an indication" in text
     assert f" of {len(played(trials))} runs" in text
     assert "kept for the next ones" not in text
 

@@ -173,7 +173,7 @@ def _ticks(space: Space, knob: str) -> Mapping[str, Any]:
     return {"tickvals": _places(space, knob, values), "ticktext": texts}
 
 
-def _round(knob: Knob) -> list[Value]:
+def _round(knob: Knob) -> list[int | float]:
     """At most about six round values inside a number's range: powers of two on a logarithmic axis, else 1, 2, 5, ..."""
     low, high = float(knob.low or 0), float(knob.high or 0)
     if knob.log and low > 0:

@@ -13,7 +13,7 @@ __all__ = ["PlayRow", "left_out_plays", "play_rows", "plays_note"]
 _ALONE = "Each was measured once with those kept before it, and compared with them: an indication, not a proof."
 _TOGETHER = (
     "The noise of one run hides what one of them brings, so several were tried in each run, and a linear model of these runs"
-    " separates them: an indication, not a proof."
+    " separates them, starting from what each play promises: an indication, not a proof."
 )
 _WORDS = {"helps": "helps", "harms": "harms", "not_told_apart": "not told apart", "failed": "failed"}
 
