@@ -129,7 +129,7 @@ def test_operations_are_cut_off_on_a_server_that_has_no_connection_left(mariadb:
         found = cut_off()
         n_connected = _connections(mariadb) - before
         assert all_have_gone()
-        if not found[0]:
+        if not found[0] and n_connected < 10:
             break
     # Nobody had to connect again, and no query is left behind.
     assert found == ([], {})
