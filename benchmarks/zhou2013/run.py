@@ -22,12 +22,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import stamp
 from rich.console import Console
-from turns import Row, in_turns, ratio
+from turns import FINISHED, Row, in_turns, ratio
 
 from trimtab.history import StudyRecord, open_history_at
 from trimtab.jsonable import to_json
 from trimtab.records import BenchSummary, Trial
 from trimtab.report import Progress
+from trimtab.space import Config
 from trimtab.study import StudyFile, load_study_file, open_stage, tune
 from trimtab.study.benching import parse_settings, run_bench
 
@@ -93,7 +94,7 @@ def _beside(
         if winner:
             configs["tuned"] = stage.space.validate(stage.space.canonical(stage.baseline.replace(dict(winner))))
         return run_bench(
-            stage, in_turns(configs, n_rounds), lambda values: BenchSummary(settings={}, value=None, noise=None), history, state,
+            stage, in_turns(configs, n_rounds), lambda values: BenchSummary(settings=Config({}), value=None, noise=None), history, state,
             name=f"{file.study.name}.bench", objective=file.objective, listener=progress, say=say,
         )  # fmt: skip
 
@@ -154,8 +155,8 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> None:
-    """Runs what is missing and prints the table."""
+def main() -> int:
+    """Runs what is missing and prints the table; a study that was stopped goes on with the next call."""
     options = _arguments()
     rows: list[Row] = (
         json.loads(options.results.read_text(encoding="utf-8"))["rows"] if options.results.exists() else []
@@ -171,6 +172,8 @@ def main() -> None:
             file, making = study_of(mix, experiment, options.scale, options.budget, options.window), stamp.Making()
             with Progress(Console(stderr=True)) as progress:
                 record, trials = tune(file, options.state, progress, again=options.again)
+                if record.status not in FINISHED:
+                    return 1
                 winner = record.verdict.config if record.verdict.is_better else {}
                 values = _beside(file, options.state, winner, options.rounds, progress)
             row = {**dict(zip(_KEY, key, strict=True)), **_row(record, trials, values), "made": making.stamp()}
@@ -179,7 +182,8 @@ def main() -> None:
                 options.results, {"rows": rows}, {f"{r['mix']} {r['experiment']}": r["made"] for r in rows}, indent=1
             )
     print(table(rows))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

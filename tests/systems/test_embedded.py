@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,8 +15,9 @@ from typing import Any, cast
 import pytest
 
 from tests.needs import require
-from trimtab.errors import LockedError, TargetError
+from trimtab.errors import ApplyError, LockedError, TargetError
 from trimtab.host import is_running
+from trimtab.records import Context
 from trimtab.space import Config
 from trimtab.systems.account import Account, cache_root, can_enter, server_account
 from trimtab.systems.postgresql import PostgresTarget
@@ -177,6 +179,24 @@ def test_a_memory_limit_holds_the_server(state_dir: Path) -> None:
         target.apply(Config({"shared_buffers": 8192}))
         assert target.limits.memory_bytes == 300 << 20, "a restarted server must be under the limit too"
         target.restore(found)
+    finally:
+        target.close()
+
+
+def test_the_search_keeps_to_what_the_check_before_a_change_allows(state_dir: Path) -> None:
+    """A budget above the limit is a budget for many clients; one client has the limit, and a search has to know it."""
+    require("memory-cgroup")
+    target = embedded("limited", state_dir, memory="700MB", memory_limit="400MB")
+    target.open()
+    try:
+        limits = target.constraints(["shared_buffers"], Context("", clients=1))
+        knob = target.states()["shared_buffers"].knob
+        for pages, is_allowed in ((8192, True), (33792, False)):
+            config = Config({"shared_buffers": pages})
+            assert all(limit.is_met(config, {"shared_buffers": knob}) for limit in limits) is is_allowed
+            with nullcontext() if is_allowed else pytest.raises(ApplyError, match="a single client at work would take"):
+                target.preflight(config)
+        assert [limit.name for limit in limits][:2] == ["memory budget", "memory of one client"]
     finally:
         target.close()
 

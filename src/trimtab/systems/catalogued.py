@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -195,9 +196,17 @@ class Catalogued(ABC, Generic[S, R]):
         """The memory budget and the catalogue's rules over those of `names` that matter."""
         states = self._states_as_found()
         facts = {**self._bounds(states), "clients": float(context.clients), **self._more_facts()}
-        budget = self._memory_of(states, context).constraint(names)
+        budgets = (self._memory_of(states, context).constraint(names), self._room(states, names))
         rules = constraints(self.catalog, names, states, facts, product=self._product())
-        return (*(() if budget is None else (budget,)), *rules)
+        return (*(budget for budget in budgets if budget is not None), *rules)
+
+    def _room(self, states: Mapping[str, KnobState], names: Sequence[str]) -> Constraint | None:
+        """What `preflight` asks of one client's memory, where the budget in the study file is larger than what there is."""
+        if self._room_bytes >= self.budget_bytes:
+            return None
+        model = self._memory_of_one(states)
+        allowed = max(model.budget_bytes, math.ceil(model.total({})))
+        return replace(model, budget_bytes=allowed).constraint(names, label="memory of one client")
 
     def memory(self, context: Context) -> MemoryModel:
         """What the settings take of its host's memory, over the values as found."""
@@ -228,8 +237,12 @@ class Catalogued(ABC, Generic[S, R]):
         facts = {**self._bounds(states), "clients": 1.0}
         check_rules(self.catalog, config, states, facts)
         self._check(config, states)
-        facts = {**facts, **self._memory_facts()}
-        check_memory(config, memory_of(self.catalog, states, facts, budget_bytes=self._room_bytes))
+        check_memory(config, self._memory_of_one(states))
+
+    def _memory_of_one(self, states: Mapping[str, KnobState]) -> MemoryModel:
+        """What one client at work takes of the memory that there is."""
+        facts = {**self._bounds(states), **self._memory_facts(), "clients": 1.0}
+        return memory_of(self.catalog, states, facts, budget_bytes=self._room_bytes)
 
     def _memory_lines(self, states: Mapping[str, KnobState]) -> list[Line]:
         """Of `doctor`."""
