@@ -93,8 +93,9 @@ def _beside(
         configs = {name: parse_settings(stage, dict(texts)) for name, texts in BASELINES.items()}
         if winner:
             configs["tuned"] = stage.space.validate(stage.space.canonical(stage.baseline.replace(dict(winner))))
+        nothing = BenchSummary(settings=Config({}), value=None, noise=None)
         return run_bench(
-            stage, in_turns(configs, n_rounds), lambda values: BenchSummary(settings=Config({}), value=None, noise=None), history, state,
+            stage, in_turns(configs, n_rounds), lambda values: nothing, history, state,
             name=f"{file.study.name}.bench", objective=file.objective, listener=progress, say=say,
         )  # fmt: skip
 
