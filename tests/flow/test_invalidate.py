@@ -40,7 +40,7 @@ def too_good(ask: Ask, rng: np.random.Generator) -> Trial:
     return replace(trial_of(ask, rng), measurement=measured(WRONG))
 
 
-@pytest.mark.parametrize("searcher", ["forest", "random", "gp"])
+@pytest.mark.parametrize("searcher", ["forest", "random", pytest.param("gp", marks=pytest.mark.full)])
 @pytest.mark.slow
 def test_what_was_invalid_does_not_win(searcher: str) -> None:
     study, rng = begun(searcher), np.random.default_rng(1)

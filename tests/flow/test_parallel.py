@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tests.flow.test_passes import BASELINE, additive, measured, run, task
+from tests.flow.test_passes import BASELINE, additive, measured, restart_first, task
 from trimtab.flow import Ask, Budget, Stopped, Stream, Study
 from trimtab.flow.ask import Steps
 from trimtab.flow.score import Scorer
@@ -42,7 +42,7 @@ def searched_by(n: int, *, backwards: bool = False) -> tuple[Verdict, list[list[
     return study.result, batches, study.scorer.trials
 
 
-@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("backwards", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_a_search_hands_out_several_trials_at_once(backwards: bool) -> None:
     verdict, batches, trials = searched_by(4, backwards=backwards)
     searched = [ask for batch in batches for ask in batch if ask.role is Role.SEARCH]
@@ -126,7 +126,7 @@ def test_one_that_is_stopped_with_trials_under_way_concludes() -> None:
 
 
 def test_with_one_at_a_time_every_trial_is_told_before_the_next_is_chosen() -> None:
-    _, _, asks = run("restart-first")
+    _, _, asks = restart_first()
     assert [ask.number for ask in asks] == list(range(len(asks)))
 
 

@@ -114,7 +114,7 @@ LOW, HIGH = Interval(1.02, 0.9, 1.1), Interval(1.3, 1.2, 1.4)
         ("needed", HIGH, "proven", "reason of a"),
         ("undecided", LOW, "undecided", "neither proven to bring something nor shown to be needless"),
         ("undecided", None, "undecided", "reason of a"),
-        ("not_measured", LOW, "undecided", "reason of a"),
+        ("not_measured", LOW, "undecided", "neither proven to bring something nor shown to be needless"),
         ("not_measured", None, "not_measured", "reason of a"),
         (None, HIGH, "proven", ""),
     ],

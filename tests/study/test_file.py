@@ -121,6 +121,15 @@ def test_fingerprint_ignores_the_budget_only(tmp_path: Path) -> None:
     assert load_study_file(_write(tmp_path, GOOD.replace("0.1", "0.2"))).fingerprint != file.fingerprint
 
 
+def test_fingerprint_knows_whether_there_is_a_budget_of_user_time(tmp_path: Path) -> None:
+    """It makes the search prudent: a resume without it would ask for other configs from the first one on."""
+    prints = [
+        load_study_file(_write(tmp_path, GOOD + table)).fingerprint
+        for table in ("", "[guard]\nregression_budget = '10min'\n", "[guard]\nregression_budget = '20min'\n")
+    ]
+    assert prints[0] != prints[1] == prints[2]
+
+
 def test_fingerprint_knows_the_catalogue(tmp_path: Path) -> None:
     """A study must not go on over other ranges."""
     text = GOOD.replace('kind = "postgresql"\nembedded = "18"', 'kind = "program"\ncatalog = "own.toml"')

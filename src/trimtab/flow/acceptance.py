@@ -4,13 +4,14 @@ A gain alone is not enough: a config that is faster and answers its slowest clie
 one run and slow on the next, is not better. Each condition is a test that stays valid however often one looks; those
 that speak against the candidate are one-sided and quick, the one that speaks for it is strict (safety.md B5).
 
-    conditions    gain, baseline, latency_mean, latency_p99, throughput, error_rate, memory, disk, swap, stability, durability
+    conditions    gain, baseline, constraints, latency_mean, latency_p99, throughput, error_rate, memory, disk, swap, stability,
+                  durability
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,7 +27,7 @@ from trimtab.measure import (
     spread_ratio,
 )
 from trimtab.measure.quantile import t_quantile
-from trimtab.records import Condition, Objective, Trial
+from trimtab.records import Condition, MetricConstraint, Objective, Trial
 from trimtab.units import format_figure, format_percent
 
 __all__ = ["Acceptance", "AcceptanceRule", "Condition", "Sample"]
@@ -50,6 +51,9 @@ _STEADY_SD = 0.05
 _UNSTABLE_RANGE = 0.30
 """Range of a config's runs beyond which it is not deployable (TUNA, EuroSys 2025), when the baseline's own is smaller."""
 
+_ODD_PAIRS = 8
+"""Pairs after which a baseline that seems to vary too much is no longer thought to have had one odd run."""
+
 _CLEARLY_BETTER = 2.0
 """A candidate whose worst run is this many times as fast as the baseline's best may vary from run to run; so may one whose
 worst run would stay better than the baseline's best if it were worse once more by the whole range of its runs."""
@@ -70,6 +74,7 @@ class AcceptanceRule:
         locked: knobs of a locked safety class that the candidate changes.
         opened: the same of classes that the user has opened.
         level: confidence of the gain's interval, over all looks together.
+        constraints: of the objective. The candidate owes them on average over the pairs, the baseline does not.
     """
 
     metric: str
@@ -81,6 +86,7 @@ class AcceptanceRule:
     locked: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
     level: float = 0.95
+    constraints: tuple[MetricConstraint, ...] = ()
 
     @property
     def least(self) -> float:
@@ -95,6 +101,7 @@ class Sample:
     Attributes:
         value: of the objective.
         metrics: "throughput", "latency_mean", "latency_p99" as far as they are known and finite.
+        bounded: values of the metrics in the objective's constraints, in their order.
         error_rate: share of failed operations.
         unsteadiness: standard deviation of the seconds inside the window, relative; NaN when unknown.
         memory_share, swap_share: of the memory budget; NaN when they cannot be seen.
@@ -103,6 +110,7 @@ class Sample:
 
     value: float
     metrics: Mapping[str, float] = field(default_factory=dict)
+    bounded: tuple[float, ...] = ()
     error_rate: float = 0.0
     unsteadiness: float = math.nan
     memory_share: float = math.nan
@@ -123,6 +131,7 @@ class Sample:
         return cls(
             value=objective.value(m).estimate,
             metrics=_metrics(m),
+            bounded=tuple(constraint.value(m) for constraint in objective.constraints),
             error_rate=m.error_rate,
             unsteadiness=_unsteadiness(m),
             memory_share=trial.peaks.get("memory_bytes", math.nan) / budget,
@@ -177,8 +186,11 @@ class Acceptance:
     def is_decided(self) -> bool:
         """Whether more pairs would hardly change the answer: harm is shown, a gain is out of reach, or it is there and nothing
         looks worse than it may be."""
-        if any(not condition.is_met for condition in self.conditions() if condition.name != "gain"):
+        unmet = {condition.name for condition in self.conditions() if not condition.is_met} - {"gain"}
+        if unmet - {"baseline"}:
             return True
+        if unmet:
+            return self._rule.noise_sd > self._rule.max_noise or len(self) >= _ODD_PAIRS or self._is_hopeless
         if self._is_gain_met:
             return not self._is_doubtful()
         return self._is_hopeless
@@ -195,7 +207,7 @@ class Acceptance:
 
     def conditions(self) -> tuple[Condition, ...]:
         """Every condition, those first that decide most."""
-        found = [self._gain_condition(), self._baseline_condition()]
+        found = [self._gain_condition(), self._baseline_condition(), *self._constraints()]
         found += [self._metric_condition(name) for name in self._guarded()]
         found += [self._errors(), *self._resources(), self._stability(), self._durability()]
         return tuple(found)
@@ -227,6 +239,16 @@ class Acceptance:
         sd, most = self.baseline_noise, self._rule.max_noise
         text = f"the baseline varies by {format_percent(sd)} from run to run (at most {format_percent(most)} for any claim)"
         return Condition("baseline", sd <= most, text)
+
+    def _constraints(self) -> Iterator[Condition]:
+        """Of the objective, one condition for all of them: on average, since one run may miss what the next one meets."""
+        texts, is_met = list[str](), True
+        for index, constraint in enumerate(self._rule.constraints):
+            before, after = (float(np.mean([pair[arm].bounded[index] for pair in self._pairs])) for arm in (0, 1))
+            is_met = is_met and constraint.is_met_by(after)
+            texts.append(f"{constraint}: {format_figure(before, 3)} before, {format_figure(after, 3)} after")
+        if texts:
+            yield Condition("constraints", is_met, "; ".join(texts))
 
     @property
     def baseline_noise(self) -> float:

@@ -60,7 +60,7 @@ class ContextScorer(Scorer):
         """As `Scorer.take`, by the baseline of the trial's context."""
         trial = self.part(trial.context).take(trial)
         self.trials.append(trial)
-        self._spent_s += sum(trial.cost_s.values())
+        self._spent_s += sum(trial.cost_s.values()) / self.n_at_once
         for _, part in self._parts:
             part.advance(self._spent_s)
         return trial
@@ -77,11 +77,10 @@ class ContextScorer(Scorer):
 
 
 def task_under(task: Task, context: Context) -> Task:
-    """The task as it is for one context; the advice is not proven beside each context's best, and no context's proof may take
-    the time of the others'."""
-    proof = replace(
-        task.proof, advice=False, max_pairs=max(task.proof.min_pairs, min(_CONTEXT_PAIRS, task.proof.max_pairs))
-    )
+    """The task as it is for one context; the advice is not proven beside each context's best, no context's proof may take the
+    time of the others', and none is kept for an ablation, which a cycle does not have."""
+    max_pairs = max(task.proof.min_pairs, min(_CONTEXT_PAIRS, task.proof.max_pairs))
+    proof = replace(task.proof, advice=False, ablation_share=0.0, max_pairs=max_pairs)
     return replace(task, context=context, cycle=None, proof=proof)
 
 

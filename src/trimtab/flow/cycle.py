@@ -111,7 +111,8 @@ def _phases(task: Task, cycle: Cycle, scorer: ContextScorer, run: CycleRun) -> S
         raise Stopped(f"{run.reason}; no proof was asked for")
     for context, name in zip(cycle.contexts, cycle.names, strict=True):
         scorer.say(f"context {name}: the best again")
-        refined = yield from under(context, refine(task_under(task, context), scorer.part(context)))
+        own = _task_before_proofs(task, cycle, scorer, context)
+        refined = yield from under(context, refine(own, scorer.part(context)))
         run.best.append(refined.config if refined is not None else None)
     run.proof = yield from prove_cycle(task, cycle, scorer, run.best)
 
@@ -217,8 +218,25 @@ def _is_over(visit: Visit, n_made: int, seconds: float) -> bool:
 
 def _reserve_s(task: Task, cycle: Cycle, scorer: Scorer) -> float:
     """Seconds to keep for what comes after the search."""
-    runs = len(cycle.contexts) * (_RUNS_AFTER + 4 * task.proof.min_pairs)
+    runs = len(cycle.contexts) * _RUNS_AFTER + _runs_of_proofs(task, cycle)
     return min(runs * scorer.mean_cost_s, _PROOF_SHARE * (task.budget.seconds or 0.0))
+
+
+def _task_before_proofs(task: Task, cycle: Cycle, scorer: Scorer, context: Context) -> Task:
+    """The task of one context whose best configs are measured again: the later contexts' runs, and the proofs of all but one, are
+    not in its budget."""
+    own = task_under(task, context)
+    if task.budget.seconds is None:
+        return own
+    n_later = len(cycle.contexts) - 1 - cycle.contexts.index(context)
+    runs = n_later * _RUNS_AFTER + _runs_of_proofs(task, cycle) - 2 * task.proof.min_pairs
+    left_s = max(1.0, task.budget.seconds - runs * scorer.mean_cost_s)
+    return replace(own, budget=replace(task.budget, seconds=left_s))
+
+
+def _runs_of_proofs(task: Task, cycle: Cycle) -> int:
+    """Of one config for all contexts, and of each context's own best."""
+    return len(cycle.contexts) * 4 * task.proof.min_pairs
 
 
 def _expected(task: Task, cycle: Cycle, scorer: Scorer) -> int | None:

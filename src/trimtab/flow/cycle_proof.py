@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from trimtab.flow.ask import Steps
 from trimtab.flow.context_score import ContextScorer, task_under, under
@@ -19,6 +20,7 @@ from trimtab.flow.pairs import believable
 from trimtab.flow.prove import Proof, Prover
 from trimtab.flow.task import Task
 from trimtab.measure import Interval
+from trimtab.measure.quantile import t_quantile
 from trimtab.records import Condition, Context, Cycle, Role
 from trimtab.space import Config
 from trimtab.units import format_figure
@@ -61,18 +63,15 @@ def prove_cycle(task: Task, cycle: Cycle, scorer: ContextScorer, best: Sequence[
     """
     shared = yield from _shared(task, cycle, scorer, best)
     found: dict[tuple[int, Config], Proof] = {}
-    wanted = [] if shared is None else [(place, shared) for place in range(len(cycle.contexts))]
     if shared is not None:
         scorer.say("proving the best config of the whole cycle in alternating pairs")
-    for place, config in wanted:
-        found[place, config] = yield from _proof(task, scorer, cycle.contexts[place], config, is_fixed=True)
-        if found[place, config].failure:
-            break
+        proofs = yield from _proofs_of_shared(task, cycle, scorer, shared)
+        found = {(place, shared): proof for place, proof in enumerate(proofs)}
     for place, own in enumerate(best):
         if own is None or (place, own) in found or not scorer.has_room(2 * task.proof.min_pairs):
             continue
         scorer.say(f"context {cycle.names[place]}: proving its best config in alternating pairs")
-        found[place, own] = yield from _proof(task, scorer, cycle.contexts[place], own, is_fixed=False)
+        found[place, own] = yield from _proof_of_own(task, scorer, cycle.contexts[place], own)
     of_shared = tuple(None if shared is None else found.get((i, shared)) for i in range(len(cycle.contexts)))
     of_own = tuple(None if own is None else found.get((i, own)) for i, own in enumerate(best))
     return _concluded(task, cycle, shared, of_shared, of_own)
@@ -103,15 +102,55 @@ def _known(cycle: Cycle, scorer: ContextScorer, config: Config) -> float:
     return sum(known) / len(known) if known else math.inf
 
 
-def _proof(task: Task, scorer: ContextScorer, context: Context, config: Config, *, is_fixed: bool) -> Steps[Proof]:
-    """Pairs under one context: the least number, or as many as decide."""
-    own, part = task_under(task, context), scorer.part(context)
-    prover = Prover(own, part, config)
+def _proofs_of_shared(task: Task, cycle: Cycle, scorer: ContextScorer, config: Config) -> Steps[list[Proof]]:
+    """The least number of pairs under each context, and more while the mean gain is open and the budget has room; up to the first
+    context under which a run failed."""
+    tasks = [task_under(task, context) for context in cycle.contexts]
+    provers = [Prover(own, scorer.part(own.context), config) for own in tasks]
+    n_pairs = task.proof.min_pairs
+    while True:
+        proofs = list[Proof]()
+        for context, prover in zip(cycle.contexts, provers, strict=True):
+            yield from under(context, prover.run(partial(prover.has_pairs, n_pairs)))
+            proofs.append(prover.conclude())
+            if proofs[-1].failure:
+                return proofs
+        if (
+            n_pairs >= tasks[0].proof.max_pairs
+            or not scorer.has_room(2 * len(tasks))
+            or _is_decided(task, cycle, proofs)
+        ):
+            return proofs
+        n_pairs += 1
 
-    def is_done() -> bool:
-        return prover.is_settled or (is_fixed and len(prover.conclude().pairs) >= task.proof.min_pairs)
 
-    yield from under(context, prover.run(is_done))
+def _is_decided(task: Task, cycle: Cycle, proofs: Sequence[Proof]) -> bool:
+    """Whether more pairs would hardly change what is said of the whole cycle."""
+    gain = _pooled(cycle, proofs)
+    conditions = _conditions(task, cycle, gain, proofs)
+    if gain is None or any(not row.is_met for row in conditions[1:]):
+        return True
+    return conditions[0].is_met or _is_hopeless(task, cycle, proofs)
+
+
+def _is_hopeless(task: Task, cycle: Cycle, proofs: Sequence[Proof]) -> bool:
+    """Whether even a lucky view of the pairs shows less than what is needed; to give up claims nothing, so a t bound will do."""
+    middle = square = 0.0
+    df = -len(proofs)
+    for context, proof in zip(cycle.contexts, proofs, strict=True):
+        if proof.gain is None or not math.isfinite(proof.gain.ratio.se):
+            return False
+        weight = cycle.share(context)
+        middle += weight * math.log(proof.gain.ratio.estimate)
+        square += (weight * proof.gain.ratio.se) ** 2
+        df += proof.gain.n_pairs
+    return df > 0 and middle + t_quantile(0.975, df) * math.sqrt(square) < math.log1p(task.proof.min_gain)
+
+
+def _proof_of_own(task: Task, scorer: ContextScorer, context: Context, config: Config) -> Steps[Proof]:
+    """Pairs under one context, as many as decide."""
+    prover = Prover(task_under(task, context), scorer.part(context), config)
+    yield from under(context, prover.run(lambda: prover.is_settled))
     return prover.conclude()
 
 

@@ -11,7 +11,7 @@ from trimtab.flow.losses import fresh_mean
 from trimtab.flow.passes import PassesSearcher
 from trimtab.flow.prune import IMPROVEMENT, PruningSearcher
 from trimtab.flow.reserve import finish_reserve_s, least_proof_s, refine_reserve_s
-from trimtab.flow.score import Scorer
+from trimtab.flow.score import BASELINE_ROLES, Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import EarlyStop, Interval
 from trimtab.records import Role, Status, Trial
@@ -83,9 +83,11 @@ def _has_leader(task: Task, scorer: Scorer) -> bool:
     best = scorer.best_run
     if best is None or best.loss is None or best.loss >= 0 or best.config == task.baseline:
         return False
-    if fresh_mean(scorer.trials, best.config) < 0:
+    if not scorer.refused and fresh_mean(scorer.trials, best.config) < 0:
         return True
-    others = {trial.config for trial in scorer.trials if trial.loss is not None and trial.loss < 0} - {task.baseline}
+    others = {trial.config for trial in scorer.in_question if trial.loss is not None and trial.loss < 0} - {
+        task.baseline
+    }
     return any(fresh_mean(scorer.trials, config) < 0 for config in others)
 
 
@@ -254,6 +256,9 @@ def early_stop(task: Task, scorer: Scorer, best_loss: float | None = None) -> Ea
     if not len(scorer.track):
         return None
     best = scorer.best_run
+    if scorer.refused:
+        # What the best runs showed was luck: the baseline is the best that is known.
+        best, best_loss = next(t for t in reversed(scorer.trials) if t.role in BASELINE_ROLES and t.measurement), 0.0
     if task.objective.metric != "throughput":
         return _latency_stop(best)
     if best_loss is None:

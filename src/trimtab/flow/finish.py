@@ -8,13 +8,13 @@ When the smaller config fails its proof although the larger one had looked bette
 ablation must not lose a gain. When the proof's blocks show that one more line is needless, and prove the config without it, that
 one is the result. When the winner is refused for harm (it fails, varies from run to run, makes others wait), the best config that
 lacks something of it is brought to a proof of its own, while the budget allows one. So it is when the pairs show that its gain is
-none, and a wall-clock budget has time left.
+none, and a wall-clock budget has time left; where no such config was measured, that time is searched in.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from trimtab.flow.ablate import Ablation, ablate, ablation_allowance, drop_line, start_ablation
@@ -22,6 +22,7 @@ from trimtab.flow.ask import Steps
 from trimtab.flow.losses import fresh_losses, mean_loss
 from trimtab.flow.pairs import Purse
 from trimtab.flow.prove import Proof, Prover, acceptance_rule, prove
+from trimtab.flow.refine import Refined
 from trimtab.flow.reserve import pairs_needed, proof_runs
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
@@ -66,7 +67,9 @@ class _Allowance:
         self.runs -= runs
 
 
-def finish(task: Task, scorer: Scorer, outcome: Outcome, winner: Config, lost: float = 0.0) -> Steps[None]:
+def finish(
+    task: Task, scorer: Scorer, outcome: Outcome, winner: Refined, search_on: Callable[[], Steps[Refined | None]]
+) -> Steps[None]:
     """From the best config of the search to a proven one; `outcome` is filled in step by step.
 
     When no config can be proven, the first stands, with why it was refused.
@@ -75,28 +78,46 @@ def finish(task: Task, scorer: Scorer, outcome: Outcome, winner: Config, lost: f
         task, scorer: of the study.
         outcome: `candidate`, `ablation`, `proof`, `worth` and `refused` are set.
         winner: the config to start from.
-        lost: what it seems to have given up for fewer settings already (log-ratio).
+        search_on: searches in the time that is left after a failed proof; None when there is too little, or it finds nothing.
     """
     allowance = _Allowance(task, scorer, *ablation_allowance(task))
-    yield from _finish_one(task, scorer, outcome, start_ablation(task, scorer, winner, lost), allowance)
-    first, refused = replace(outcome), [winner]
+    yield from _finish_one(task, scorer, outcome, start_ablation(task, scorer, winner.config, winner.lost), allowance)
+    first, refused = replace(outcome), [winner.config]
     while outcome.proof is not None and (harm := _harm(outcome.proof) or _no_gain(task, outcome.proof)):
         if outcome.candidate is not None:
             refused.append(outcome.candidate)
             outcome.refused += (_refusal(task, outcome.candidate, harm),)
-        following = _next_best(task, scorer, refused)
-        if len(outcome.refused) == _MOST_PROOFS or following is None:
+        if len(outcome.refused) == _MOST_PROOFS:
             break
-        if not _has_time_for_proof(
-            task, scorer, pairs_needed(task, scorer, following, 1 - 0.05 / 2 ** len(outcome.refused))
-        ):
+        level = 1 - 0.05 / 2 ** len(outcome.refused)
+        following = yield from _following(task, scorer, refused, harm, level, search_on)
+        if following is None:
             break
-        scorer.say(f"the winner is refused ({harm}): proving the next best config")
-        refused.append(following)
-        yield from _finish_one(task, scorer, outcome, start_ablation(task, scorer, following), allowance)
+        refused.append(following.config)
+        ablation = start_ablation(task, scorer, following.config, following.lost)
+        yield from _finish_one(task, scorer, outcome, ablation, allowance)
     if outcome.proof is not None and not outcome.proof.is_better and outcome.refused:
         outcome.candidate, outcome.ablation = first.candidate, first.ablation
         outcome.proof, outcome.worth, outcome.refused = first.proof, first.worth, outcome.refused[1:]
+
+
+def _following(
+    task: Task,
+    scorer: Scorer,
+    refused: Sequence[Config],
+    harm: str,
+    level: float,
+    search_on: Callable[[], Steps[Refined | None]],
+) -> Steps[Refined | None]:
+    """What is brought to a proof at `level` after `refused`, for which `harm` speaks; None: nothing."""
+    found = _next_best(task, scorer, refused)
+    if found is not None:
+        if not _has_time_for_proof(task, scorer, pairs_needed(task, scorer, found, level)):
+            return None
+        scorer.say(f"the winner is refused ({harm}): proving the next best config")
+        return Refined(found)
+    scorer.refuse(refused, level)
+    return (yield from search_on())
 
 
 def _finish_one(task: Task, scorer: Scorer, outcome: Outcome, ablation: Ablation, allowance: _Allowance) -> Steps[None]:
@@ -130,6 +151,8 @@ def _finish_one(task: Task, scorer: Scorer, outcome: Outcome, ablation: Ablation
 def _harm(proof: Proof) -> str:
     """Why the proof speaks against this config and not against every other; "" when it does not."""
     if proof.is_better:
+        return ""
+    if proof.is_void:
         return ""
     unmet = [row for row in proof.conditions if not row.is_met and row.name not in _HARMLESS]
     return proof.failure.partition("\n")[0] or "; ".join(map(_named, unmet))
@@ -217,7 +240,8 @@ def _proved(
     # The proof's own runs are not the ablation's: they may be made besides.
     proof = proof_runs(task, pairs_needed(task, scorer, ablation.current))
     purse = Purse(task, scorer, seconds=math.inf, runs=allowance.runs + proof, keep_runs=proof + _SPARE_RUNS)
-    prover = Prover(task, scorer, ablation.current, duels=shared, purse=purse, n_before=n_before)
+    free = duels.free_in_the_proof if duels is not None else []
+    prover = Prover(task, scorer, ablation.current, duels=shared, purse=purse, free=free, n_before=n_before)
     yield from prover.run(lambda: prover.is_decided)
     n_shared = sum(duel.n_pairs for duel in shared)
     allowance.spend(n_shared * scorer.mean_cost_s, n_shared)

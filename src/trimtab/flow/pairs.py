@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from trimtab.flow.ask import Ask, Effort, Steps
-from trimtab.flow.score import Scorer
+from trimtab.flow.score import BASELINE_ROLES, Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import Interval, NoisePool, PairedSequence
 from trimtab.records import Role, Status, Trial
@@ -111,18 +111,22 @@ def noise_pool(scorer: Scorer, duels: Sequence[Duel]) -> NoisePool:
 
 
 def believable(config: Config, role: Role, effort: Effort = Effort.LONG) -> Steps[Trial]:
-    """A trial, made again a few times when a fault that was not the config's made it worthless."""
+    """A trial, made again a few times when a fault that was not the config's made it worthless; the baseline's never is."""
     trial = yield Ask(config=config, role=role, effort=effort)
     for _ in range(_MAX_INVALID_TRIALS):
-        if trial.status is not Status.INFRASTRUCTURE:
+        is_worthless = trial.status is Status.INFRASTRUCTURE or (
+            role in BASELINE_ROLES and trial.status is not Status.OK
+        )
+        if not is_worthless:
             break
         trial = yield Ask(config=config, role=role, effort=effort)
     return trial
 
 
-def _failure(trial: Trial) -> str:
-    """Why `trial` gives no value; "" when it does."""
-    if trial.status is Status.OK and trial.measurement is not None and trial.excess == 0:
+def _failure(task: Task, trial: Trial) -> str:
+    """Why `trial` gives no value; "" when it does. The settings as found owe no constraint of the objective."""
+    is_met = trial.excess == 0 or trial.config == task.baseline
+    if trial.status is Status.OK and trial.measurement is not None and is_met:
         return ""
     what = trial.reason.partition("\n")[0] or ("a constraint of the objective was missed" if trial.excess else "")
     return f"trial {trial.number} ended as {trial.status}: {what}" if what else f"trial {trial.number}: {trial.status}"
@@ -150,7 +154,7 @@ def fight(
 
 def _take(task: Task, duel: Duel, trial: Trial, values: dict[Config, float]) -> bool:
     """Notes the value of `trial`; False when the duel ends with it."""
-    failure = _failure(trial)
+    failure = _failure(task, trial)
     if failure:
         duel.is_void = trial.config == duel.reference or trial.status is Status.INFRASTRUCTURE
         duel.failure = failure
@@ -169,7 +173,7 @@ def fight_block(task: Task, duels: Sequence[Duel], *, is_reversed: bool) -> Step
     by_challenger = {duel.challenger: duel for duel in duels}
     for config, run_role in runs[::-1] if is_reversed else runs:
         trial = yield from believable(config, run_role)
-        failure = _failure(trial)
+        failure = _failure(task, trial)
         if not failure and trial.measurement is not None:
             values[config] = task.objective.value(trial.measurement).estimate
         for duel in duels if config == reference else [by_challenger[config]]:

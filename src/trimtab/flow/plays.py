@@ -139,7 +139,15 @@ class PlayPhase:
             return held
         yield from self._baseline(task, scorer)
         scorer.say(f"trying the play {play.name}{_AS_FAR if note else ''}: {play.reason}")
-        trial = yield Ask(config=config, role=Role.PLAY, early_stop=early_stop(task, scorer), searcher="plays")
+        ask = Ask(config=config, role=Role.PLAY, early_stop=early_stop(task, scorer), searcher="plays")
+        trial = yield ask
+        if trial.status is Status.INFRASTRUCTURE:
+            trial = yield ask
+        if trial.status is Status.INFRASTRUCTURE:
+            # That says nothing of the play: the search may try it later.
+            self.untried.add(play.name)
+            self.left_out[play.name] = f"it could not be measured: {trial.reason.partition(chr(10))[0]}"
+            return held
         is_kept = trial.status is Status.OK and (play.name == WITHIN or _is_better(task, scorer, config, held))
         names = tuple(each.play.name for each in self.tried if each.is_kept)
         self.tried.append(

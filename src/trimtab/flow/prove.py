@@ -44,6 +44,7 @@ class Proof:
         advice_pairs: (baseline, advice) values.
         delta: what the gain's lower bound had to exceed.
         failure: why the candidate failed in the proof, "" when it did not.
+        is_void: it was the baseline that failed: this says nothing against the candidate.
         conditions: of the acceptance rule, each with its figures; empty when no pair was complete.
     """
 
@@ -55,6 +56,7 @@ class Proof:
     advice_pairs: tuple[tuple[float, float], ...]
     delta: float
     failure: str = ""
+    is_void: bool = False
     conditions: tuple[Condition, ...] = ()
 
 
@@ -83,6 +85,7 @@ class Prover:
         candidate: what is to be proven.
         duels: the candidate (reference) against itself without a line, to be fought in the same blocks while `purse` allows.
         purse: of those duels; None without them.
+        free: duels of the baseline that get a pair wherever a block has measured their challenger.
         n_before: other configs whose proofs have failed: each proof has half the error of the one before. The smaller configs
             of its blocks have as much again, together, and so has the larger config that is proven where the smaller one fails.
     """
@@ -95,13 +98,14 @@ class Prover:
         *,
         duels: Sequence[Duel] = (),
         purse: Purse | None = None,
+        free: Sequence[Duel] = (),
         n_before: int = 0,
     ) -> None:
         self._task, self._scorer, self._candidate = task, scorer, candidate
         self._rule = _rule_of_one(task, scorer, candidate, 2**n_before)
         self._pairs = _Pairs(Acceptance(self._rule))
-        self._failure = ""
-        self._duels, self._purse = list(duels), purse
+        self._failure, self._is_void = "", False
+        self._duels, self._purse, self._free = list(duels), purse, list(free)
         self._smaller = {
             duel.challenger: _Pairs(Acceptance(_rule_of_one(task, scorer, duel.challenger, len(duels) * 2**n_before)))
             for duel in duels
@@ -121,6 +125,10 @@ class Prover:
         """Whether it is decided, and the gain is known well enough to be quoted."""
         test = self._pairs.test
         return bool(self._failure) or (len(test) >= self._task.proof.min_pairs and test.is_settled())
+
+    def has_pairs(self, n_pairs: int) -> bool:
+        """Whether so many pairs are made, or a run has failed."""
+        return bool(self._failure) or len(self._pairs.test) >= n_pairs
 
     @property
     def n_runs_wanted(self) -> int:
@@ -149,12 +157,12 @@ class Prover:
         failures: dict[Config, str] = {}
         for role, config in runs if len(self._pairs.test) % 2 == 0 else runs[::-1]:
             trial = yield from believable(config, role)
-            if trial.status is Status.OK and trial.measurement is not None and trial.excess == 0:
+            if trial.status is Status.OK and trial.measurement is not None:
                 samples[config] = Sample.of(trial, self._task.objective)
                 continue
             failures[config] = _failure(trial)
             if role in (Role.PROOF_BASELINE, Role.PROOF_CANDIDATE):
-                self._failure = failures[config]
+                self._failure, self._is_void = failures[config], role is Role.PROOF_BASELINE
                 return
         baseline, candidate = samples[self._task.baseline], samples[self._candidate]
         self._pairs.add(baseline, candidate, samples.get(self._task.advice) if len(self._arms) > 2 else None)
@@ -164,10 +172,14 @@ class Prover:
                 value = samples[duel.challenger]
                 duel.add(candidate.value, value.value, self._task.objective.is_maximised)
                 self._smaller[duel.challenger].add(baseline, value)
+        for duel in self._free:
+            if duel.challenger in samples:
+                duel.add(baseline.value, samples[duel.challenger].value, self._task.objective.is_maximised)
 
     def conclude(self) -> Proof:
         """What the blocks so far show of the candidate."""
-        return _conclude(self._pairs, self._task.objective.is_maximised, self._rule.delta, self._failure)
+        proof = _conclude(self._pairs, self._task.objective.is_maximised, self._rule.delta, self._failure)
+        return replace(proof, is_void=self._is_void)
 
     def smaller(self, tolerance: float) -> tuple[Duel, Proof] | None:
         """The candidate without one line that was shown to be worth no more than `tolerance`, proven by the same blocks; None:
@@ -227,6 +239,7 @@ def acceptance_rule(task: Task, scorer: Scorer, candidate: Config) -> Acceptance
         tolerance=task.proof.tolerance,
         noise_sd=noise_sd,
         max_noise=task.proof.max_noise,
+        constraints=task.objective.constraints,
         locked=locked,
         opened=tuple(name for name in changed if name not in locked),
     )
@@ -237,8 +250,7 @@ def _is_unsafe(task: Task, name: str) -> bool:
 
 
 def _failure(trial: Trial) -> str:
-    what = trial.reason or ("a constraint of the objective was missed" if trial.excess else str(trial.status))
-    return f"trial {trial.number} ({trial.role}) ended as {trial.status}: {what}"
+    return f"trial {trial.number} ({trial.role}) ended as {trial.status}: {trial.reason or trial.status}"
 
 
 def _conclude(pairs: _Pairs, is_maximised: bool, delta: float, failure: str) -> Proof:

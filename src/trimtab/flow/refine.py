@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trimtab.flow.ablate import ablation_allowance, most_given_up, without_lines
-from trimtab.flow.ask import Ask, Steps
+from trimtab.flow.ask import Ask, Effort, Steps
 from trimtab.flow.explore import early_stop
 from trimtab.flow.losses import fresh_losses, fresh_mean, mean_loss
+from trimtab.flow.pairs import believable
 from trimtab.flow.reserve import finish_reserve_s, proof_reserve_s, refine_runs, runs_before_proof
 from trimtab.flow.score import BASELINE_ROLES, Scorer
 from trimtab.flow.task import Task
@@ -93,10 +94,12 @@ class _Runs:
 
     def repeat(self, config: Config) -> Steps[float]:
         """The mean loss of `config` over the runs that did not choose it, with one more; infinite when that one failed or missed
-        a constraint."""
+        a constraint. One that could not be measured through no fault of the config says nothing against it."""
         yield from self._baseline()
         self.left -= 1
-        trial = yield Ask(config=config, role=Role.REPEAT)
+        trial = yield from believable(config, Role.REPEAT, Effort.QUICK)
+        if trial.status is Status.INFRASTRUCTURE:
+            return fresh_mean(self.scorer.trials, config)
         is_good = trial.status is Status.OK and trial.is_feasible
         return fresh_mean(self.scorer.trials, config) if is_good else math.inf
 
@@ -187,8 +190,8 @@ def _is_in_doubt(task: Task, scorer: Scorer, best: Config, simplest: Config) -> 
 
 
 def _means(scorer: Scorer, baseline: Config) -> dict[Config, float]:
-    """Mean loss of every config that was measured in full, best first."""
-    tried = {t.config for t in scorer.trials if t.status is Status.OK and t.is_feasible} - {baseline}
+    """Mean loss of every config in question that was measured in full, best first."""
+    tried = {t.config for t in scorer.in_question if t.status is Status.OK and t.is_feasible} - {baseline}
     means = {config: mean_loss(scorer.trials, config) for config in tried}
     return dict(sorted(means.items(), key=lambda item: (item[1], repr(item[0]))))
 

@@ -1,7 +1,8 @@
 """What of a wall-clock budget is kept for what comes later: for the leaders measured again, the ablation, and the proof.
 
 At least 60 % goes to finding a config (the plays, the search, the leaders measured again: see `refine`). Of the rest the proof
-comes first: as many pairs as it will need, by the gain that the best config so far seems to have and by the noise.
+comes first: as many pairs as it will need, by the gain that the best config so far seems to have and by the noise. When a proof
+was given up, what it has left is shared in the same way, and none is kept to take settings away.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from trimtab.flow.losses import fresh_losses
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import observations_needed
+from trimtab.records import Status, Trial
 from trimtab.space import Config
 
 __all__ = [
@@ -46,6 +48,9 @@ _UNLUCKY = 1.75
 _LONG_RUNS = 100
 """Runs of a budget from which on the proof is kept a pair for that case; a shorter one needs them to take settings away."""
 
+_LARGE = 1.0
+"""A gain (log-ratio) of which the least number of pairs is proof."""
+
 _REFINE_RUNS, _MOST_REFINE_RUNS = 6, 24
 _REFINE_SHARE = 0.15
 """Runs after the search in which its leaders are measured again and thinned: where noise is small beside the gain, at most, and
@@ -55,6 +60,11 @@ their share of the search's time or trials."""
 def finish_reserve_s(task: Task, scorer: Scorer) -> float:
     """Seconds to keep back for what comes after the search; 0 where the budget is in trials."""
     budget_s, cost = task.budget.seconds or 0.0, scorer.mean_cost_s
+    if scorer.refused:
+        left_s = budget_s - scorer.refused_at_s
+        return max(
+            min(_proof_s(task, scorer), _FINISH_SHARE * left_s), min(least_proof_s(task, scorer), _SHORT_SHARE * left_s)
+        )
     ablation_s = min(ablation_allowance(task)[0], _MOST_WORTH_RUNS * cost)
     share_s = max(_FINISH_SHARE, task.proof.ablation_share) * budget_s - N_BASELINE_FIRST * cost
     # Without its proof a winner is nothing: of a short budget that comes first.
@@ -69,7 +79,7 @@ def proof_reserve_s(task: Task, scorer: Scorer) -> float:
 
 def refine_reserve_s(task: Task, scorer: Scorer) -> float:
     """Seconds of the search's share to keep back for its leaders."""
-    rest_s = (task.budget.seconds or 0.0) - finish_reserve_s(task, scorer)
+    rest_s = (task.budget.seconds or 0.0) - scorer.refused_at_s - finish_reserve_s(task, scorer)
     return min(_wanted_refine_runs(task, scorer) * scorer.mean_cost_s, _REFINE_SHARE * rest_s)
 
 
@@ -86,7 +96,8 @@ def _wanted_refine_runs(task: Task, scorer: Scorer) -> int:
 
 def least_proof_s(task: Task, scorer: Scorer) -> float:
     """Seconds of the shortest proof."""
-    return proof_runs(task, task.proof.min_pairs) * scorer.mean_cost_s
+    n_pairs = max(task.proof.min_pairs, observations_needed(_LARGE, 0.0, task.proof.max_pairs, scorer.level))
+    return proof_runs(task, n_pairs) * scorer.mean_cost_s
 
 
 def _proof_s(task: Task, scorer: Scorer) -> float:
@@ -95,10 +106,16 @@ def _proof_s(task: Task, scorer: Scorer) -> float:
 
 def _n_pairs(task: Task, scorer: Scorer) -> int:
     """That the proof of the best config so far will need."""
-    best = scorer.best_run
+    best = scorer.best_run if not scorer.refused else _best_left(scorer)
     if best is None or best.config == task.baseline or (best.loss or 0.0) >= 0:
         return task.proof.min_pairs
-    return pairs_needed(task, scorer, best.config)
+    return pairs_needed(task, scorer, best.config, scorer.level)
+
+
+def _best_left(scorer: Scorer) -> Trial | None:
+    """As `Scorer.best_run`, since the last failed proof."""
+    left = [trial for trial in scorer.in_question if trial.status is Status.OK and trial.is_feasible]
+    return min(left, key=lambda trial: trial.loss or 0.0, default=None)
 
 
 def proof_runs(task: Task, n_pairs: int) -> int:

@@ -12,6 +12,7 @@ from trimtab.flow.regression import RegressionMeter
 from trimtab.flow.task import Task
 from trimtab.measure import BaselineTrack, Interval, Measurement
 from trimtab.records import Context, Fault, Role, Status, Trial
+from trimtab.space import Config
 from trimtab.units import format_figure
 
 __all__ = ["BASELINE_ROLES", "Scorer"]
@@ -59,6 +60,11 @@ class Scorer:
         regression: what the trials have cost the users of the target.
         baselines: latest measurements of the baseline.
         n_invalidated: trials that were taken back by `invalidate`.
+        n_at_once: trials that were under way together with the one that is taken: they share the time.
+        refused: configs whose proof has failed, or was given up.
+        refused_at, refused_at_s: trials and `spent_s` when the last of them was: nothing that was measured before looked good
+            enough for another proof.
+        level: confidence of the next proof.
         enough: why the search is to end before its time, the proof still to come; "" while it goes on.
     """
 
@@ -70,18 +76,33 @@ class Scorer:
         self.regression = RegressionMeter()
         self.baselines: deque[Measurement] = deque(maxlen=_YARDSTICK_RUNS)
         self.n_invalidated = 0
+        self.n_at_once = 1
+        self.refused: list[Config] = []
+        self.refused_at, self.refused_at_s = 0, 0.0
+        self.level = 0.95
         self.enough = ""
+        self._costs_s: list[float] = []
         self._spent_s = 0.0
         self._seen = _Seen()
 
     @property
     def spent_s(self) -> float:
-        """Seconds that the trials so far have cost, interrupted runs' included."""
+        """Seconds that the trials so far have cost, interrupted runs' included; those of trials side by side count once."""
         return self._spent_s
 
     def part(self, context: Context | None) -> Scorer:
         """The trials under `context` alone; all of them where a study has one context."""
         return self
+
+    def refuse(self, configs: Sequence[Config], level: float) -> None:
+        """Notes that the proofs of `configs` have failed, and that the next one has to be made at `level`."""
+        self.refused, self.level = list(configs), level
+        self.refused_at, self.refused_at_s = len(self.trials), self.spent_s
+
+    @property
+    def in_question(self) -> Sequence[Trial]:
+        """The trials whose configs may be proven: those since the last failed proof, but for the refused ones themselves."""
+        return [trial for trial in self.trials[self.refused_at :] if trial.config not in self.refused]
 
     def advance(self, spent_s: float) -> None:
         """Counts seconds that other trials of the study have cost."""
@@ -141,12 +162,14 @@ class Scorer:
 
     def take(self, trial: Trial) -> Trial:
         """Takes the next trial and returns it with its loss; one that has its loss already (of a history) keeps it."""
+        trial = self._with_value(trial)
         self._learn_baseline(trial, self._spent_s)
         if trial.loss is None:
             self._tell_twin(trial)
             trial = self._scored(trial)
         self.trials.append(trial)
-        self._spent_s += sum(trial.cost_s.values())
+        self._costs_s.append(sum(trial.cost_s.values()) / self.n_at_once)
+        self._spent_s += self._costs_s[-1]
         self.regression.take(trial)
         return trial
 
@@ -171,9 +194,9 @@ class Scorer:
         self._seen = _Seen()
         self.track, spent_s = BaselineTrack(), 0.0
         self.baselines.clear()
-        for each in self.trials:
+        for each, cost_s in zip(self.trials, self._costs_s, strict=True):
             self._learn_baseline(each, spent_s)
-            spent_s += sum(each.cost_s.values())
+            spent_s += cost_s
         return trial
 
     def _learn_baseline(self, trial: Trial, spent_s: float) -> None:
@@ -181,6 +204,13 @@ class Scorer:
             value = self.task.objective.value(trial.measurement)
             self.baselines.append(trial.measurement)
             self.track.add(spent_s, value.estimate, _se(value))
+
+    def _with_value(self, trial: Trial) -> Trial:
+        """A run of the baseline whose value cannot be compared with, as no value at all."""
+        if trial.role not in BASELINE_ROLES or trial.measurement is None or 0 < self.value_of(trial) < math.inf:
+            return trial
+        reason = f"the run gives no {self.task.objective.metric} that others could be compared with"
+        return replace(trial, status=Status.FAILED_LOAD, measurement=None, reason=reason)
 
     def _scored(self, trial: Trial) -> Trial:
         """With its loss against the baseline as it was at that time."""

@@ -35,12 +35,14 @@ class _Lane:
     Attributes:
         steps: the generator.
         ask: handed out and not told yet; None when there is none.
+        n_at_once: trials that were under way together with it, at most; it is one of them.
         trial: told last; None before the first.
         is_over: whether it has returned `result`.
     """
 
     steps: Generator[Ask | SideBySide | Stream, Trial, Any]
     ask: Ask | None = None
+    n_at_once: int = 1
     trial: Trial | None = None
     is_over: bool = False
     result: Any = None
@@ -152,6 +154,10 @@ class Study(Generic[T]):
     def _handed_out(self, lane: _Lane, wanted: Ask) -> Ask:
         lane.ask = replace(wanted, number=self._next_number)
         self._next_number += 1
+        open_ones = [each for each in (self._top, *self._lanes) if each.ask is not None]
+        lane.n_at_once = 0
+        for each in open_ones:
+            each.n_at_once = max(each.n_at_once, len(open_ones))
         return lane.ask
 
     def tell(self, trial: Trial) -> Trial:
@@ -169,6 +175,7 @@ class Study(Generic[T]):
         if asked is not None and trial.number != asked.number and asked.number == self._next_number - 1:
             self._next_number -= 1  # the number was not used
         self._next_number = max(self._next_number, trial.number + 1)
+        self.scorer.n_at_once = lane.n_at_once
         trial = self.scorer.take(trial)
         lane.ask, lane.trial, self._last = None, trial, trial
         return trial

@@ -15,7 +15,7 @@ from trimtab.flow.finish import finish
 from trimtab.flow.losses import mean_loss
 from trimtab.flow.passes import PassesSearcher
 from trimtab.flow.prune import PruningSearcher
-from trimtab.flow.refine import refine
+from trimtab.flow.refine import Refined, refine
 from trimtab.flow.score import Scorer
 from trimtab.flow.settled import Settled
 from trimtab.flow.start import start_searcher
@@ -69,13 +69,26 @@ def _phases(task: Task, scorer: Scorer, outcome: Outcome, settle: Callable[[Scor
         if winner is None and (len(scorer.trials) == n_before or not _goes_on(task, scorer, ended, settled)):
             break
     if winner is not None:
-        yield from finish(task, scorer, outcome, winner.config, winner.lost)
+        yield from finish(task, scorer, outcome, winner, lambda: _searched_on(task, scorer, outcome, settled))
+
+
+def _searched_on(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled) -> Steps[Refined | None]:
+    """Another config to prove, searched for in the time that a failed proof has left; None where there is none."""
+    if not (_is_plain(settled) and may_search_on(task, scorer)):
+        return None
+    scorer.say("the proof of the winner has failed: the time that it left is searched in")
+    yield from _searched(task, scorer, outcome, settled)
+    return (yield from refine(task, scorer, settled.plays.plan))
+
+
+def _is_plain(settled: Settled) -> bool:
+    """Whether one search has all settings from its beginning to its end."""
+    return settled.prune is None and settled.passes is None
 
 
 def _goes_on(task: Task, scorer: Scorer, ended: Ended, settled: Settled) -> bool:
     """Whether the search goes on in the time that was kept for the proof of a config which did not stand up to a repeat."""
-    is_plain = settled.prune is None and settled.passes is None
-    is_early = is_plain and ended.is_time_used and may_search_on(task, scorer)
+    is_early = _is_plain(settled) and ended.is_time_used and may_search_on(task, scorer)
     if is_early:
         scorer.say(
             "nothing was better than your config when it was measured again: the time kept for its proof is searched in"
@@ -92,12 +105,11 @@ def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled) ->
     def renewed() -> Searcher:
         return start_searcher(task, n_expected, settled, log)
 
-    is_plain = settled.prune is None and settled.passes is None
     scorer.say("searching")
     for line in filter(None, (warm.describe(), searcher.describe())):
         scorer.say(line)
     try:
-        ended = yield from explore(task, scorer, searcher, log, renewed if is_plain else None)
+        ended = yield from explore(task, scorer, searcher, log, renewed if _is_plain(settled) else None)
         outcome.stop_reason = ended.reason
     finally:
         outcome.passes = searcher.summary() if isinstance(searcher, PassesSearcher) else None

@@ -154,7 +154,8 @@ def _worth(outcome: Outcome, ablation: Ablation, name: str) -> KnobWorth:
 
 
 def _kept_because(ablation: Ablation, name: str, line: Worth) -> str:
-    if ablation.kept.get(name) == "undecided" and line.without is not None:
+    kept = ablation.kept.get(name)
+    if line.without is not None and (kept == "undecided" or (kept == "not_measured" and line.verdict == "undecided")):
         return "neither proven to bring something nor shown to be needless"
     return ablation.reasons.get(name, "")
 

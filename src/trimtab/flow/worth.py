@@ -84,6 +84,11 @@ class WorthDuels:
         """Those whose reference is the candidate itself and that are not told yet: they can share the proof's runs."""
         return [d for d in self.without.values() if d.reference == self._ablation.current and not d.n_pairs]
 
+    @property
+    def free_in_the_proof(self) -> list[Duel]:
+        """Those of the baseline against one line alone: of two lines, each alone is what is left without the other."""
+        return [duel for duel in self.alone.values() if not duel.n_pairs]
+
     def finish(self, purse: Purse) -> Steps[dict[str, Worth]]:
         """Measures with `purse` what is not known yet; by knob.
 
@@ -180,7 +185,9 @@ def _run(task: Task, scorer: Scorer, sets: Sequence[dict[str, Duel]], purse: Pur
         for duels in sets:
             open_ones = [duel for duel in duels.values() if not _is_known(duel) and duel.n_pairs <= n]
             for reference in dict.fromkeys(duel.reference for duel in open_ones):
-                block = [duel for duel in open_ones if duel.reference == reference][: max(0, purse.n_runs - 1)]
+                # One pair decides nothing: as many duels as can have the least number of them.
+                most = purse.n_runs // max(1, _MIN_PAIRS - n) - 1
+                block = [duel for duel in open_ones if duel.reference == reference][: max(0, most)]
                 if block and scorer.may_go_on:
                     yield from fight_block(task, block, is_reversed=n % 2 == 1)
 

@@ -30,7 +30,7 @@ FIGURES: dict[str, bool] = {"cost": False, "score": True}
 """The figure of its own that a program in a session reports -> whether more is better; a workload has none."""
 
 _SHORT = {"mean": "latency_mean", "p50": "latency_p50", "p95": "latency_p95", "p99": "latency_p99"}
-_CONSTRAINT = re.compile(r"^\s*(\w+)\s*(>=|<=)\s*([0-9.]+)\s*(ms|s|/s)?\s*$")
+_CONSTRAINT = re.compile(r"^\s*(\w+)\s*(>=|<=)\s*(\d+\.?\d*|\.\d+)\s*(ms|s|/s)?\s*$")
 
 
 def _metric(name: str, text: str) -> str:
@@ -77,9 +77,17 @@ class MetricConstraint:
 
     def excess(self, measurement: Measurement) -> float:
         """How far the constraint is missed, relative to the bound; 0 when it is met. Uses the point estimate."""
-        value = metric_of(measurement, self.metric).estimate
+        value = self.value(measurement)
         gap = self.bound - value if self.at_least else value - self.bound
         return max(0.0, gap / abs(self.bound)) if self.bound else max(0.0, gap)
+
+    def value(self, measurement: Measurement) -> float:
+        """Its metric in `measurement`."""
+        return metric_of(measurement, self.metric).estimate
+
+    def is_met_by(self, value: float) -> bool:
+        """Whether it holds for a value of its metric; never for NaN."""
+        return value >= self.bound if self.at_least else value <= self.bound
 
     def __str__(self) -> str:
         return f"{self.metric} {'>=' if self.at_least else '<='} {self.bound:g}"

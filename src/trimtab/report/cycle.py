@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from trimtab.records import ContextResult, Verdict
 from trimtab.report.facts import Gain
 from trimtab.report.values import ValueTexts
-from trimtab.report.words import clean, counted, first_line, number_text, percent_text, ratio_text
+from trimtab.report.words import clean, counted, failed_in_proof, first_line, number_text, percent_text, ratio_text
 from trimtab.units import format_duration
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def cycle_headline(verdict: Verdict) -> str:
 def _why(verdict: Verdict, gain: Gain | None) -> str:
     unmet = [first_line(row.text) for row in verdict.conditions if not row.is_met]
     if verdict.failure:
-        return f": the best candidate failed during the proof ({first_line(verdict.failure)})"
+        return f": {failed_in_proof(first_line(verdict.failure))}"
     if unmet:
         return f": {'; '.join(unmet)}"
     if gain is None or not math.isfinite(gain.estimate):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trimtab.records import Objective, Trial, Verdict
 from trimtab.report.cycle import cycle_headline
 from trimtab.report.facts import Gain, TrialRow
-from trimtab.report.words import counted, first_line, number_text, percent_text, ratio_text
+from trimtab.report.words import counted, failed_in_proof, first_line, number_text, percent_text, ratio_text
 
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
@@ -79,7 +79,7 @@ def _no_improvement(study: StudyRecord, n_trials: int) -> str:
     verdict = study.verdict
     gain, failure = Gain.of(verdict.gain), first_line(verdict.failure)
     if failure:
-        return f"the best candidate failed during the proof ({failure}). Keep your config."
+        return f"{failed_in_proof(failure)}. Keep your config."
     if gain is None:
         return f"nothing in {counted(n_trials, 'trial')} beat your config. Keep it."
     if harm := _harm(verdict):

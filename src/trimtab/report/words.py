@@ -5,9 +5,20 @@ from __future__ import annotations
 import math
 import re
 
+from trimtab.records import Role
 from trimtab.units import counted, format_figure, format_percent
 
-__all__ = ["clean", "counted", "first_line", "number_text", "one_line", "percent_text", "ratio_text", "stolen"]
+__all__ = [
+    "clean",
+    "counted",
+    "failed_in_proof",
+    "first_line",
+    "number_text",
+    "one_line",
+    "percent_text",
+    "ratio_text",
+    "stolen",
+]
 
 _ESCAPE_SEQUENCE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
@@ -34,6 +45,12 @@ def clean(text: object) -> str:
 def first_line(text: object) -> str:
     """The first line of `clean(text)` that is not blank; "" when there is none."""
     return next((line.strip() for line in clean(text).splitlines() if line.strip()), "")
+
+
+def failed_in_proof(failure: str) -> str:
+    """Who failed in a proof that was not made to its end: the settings as found may, too."""
+    who = "your own config" if f"({Role.PROOF_BASELINE})" in failure else "the best candidate"
+    return f"{who} failed during the proof ({failure})"
 
 
 def one_line(text: object) -> str:

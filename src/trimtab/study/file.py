@@ -76,8 +76,8 @@ class StudyFile(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """Hash of everything that must agree for a resume, catalogues included; budget and guards may be changed between two
-        runs."""
+        """Hash of everything that must agree for a resume, catalogues included. Between two runs the budget and the guards may be
+        changed, but for whether there is a budget of user time."""
         data = self.model_dump(mode="json")
         data["study"].pop("budget")
         data["study"].pop("keep_query_text")
@@ -89,6 +89,8 @@ class StudyFile(BaseModel):
         if "max_pairs" not in self.proof.model_fields_set:
             data["proof"]["max_pairs"] = 8
         data.pop("guard")
+        if self.guard.regression_budget_s:
+            data["temper"] = "prudent"  # it decides what the search asks, as `searcher_options` says
         if self.stack is None:
             data.pop("stack")  # as in files of one target
         if catalogs := self._catalogs():
