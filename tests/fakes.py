@@ -13,8 +13,11 @@ import pytest
 from trimtab import plugins
 from trimtab.history import StudyRecord
 from trimtab.importance import RankProblem
+from trimtab.model.fit import fit_among, fit_hyper
 from trimtab.records import QueryClass, Role, Trial
 from trimtab.report.explain import Explanation
+from trimtab.search.auto import AutoSearcher
+from trimtab.search.optimise import optimiser
 from trimtab.study import load_study_file, tune, tuning
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.testing.fake_workload import FakeWorkload
@@ -126,10 +129,20 @@ def equal_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trimtab.study.drive._ask_s", lambda started: 0.0)
 
 
+def _search_roughly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models are fitted in few steps, and few candidates are scored: how good a search is, is tested in tests/search."""
+    for fit in (fit_among, fit_hyper):
+        monkeypatch.setitem(fit.__kwdefaults__, "max_steps", 10)
+    monkeypatch.setitem(optimiser.__kwdefaults__, "rounds", 2)
+    _, text = AutoSearcher.OPTIONS["candidates"]
+    monkeypatch.setattr(AutoSearcher, "OPTIONS", {**AutoSearcher.OPTIONS, "candidates": (200, text)})
+
+
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeStudy:
     study = FakeStudy(tmp_path)
     load = plugins.load
+    _search_roughly(monkeypatch)
 
     class Target:
         @staticmethod

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "trimtab"
+from tests.sources import PACKAGE, source_of_file
 
 RANKS = {
     "redact": 0, "errors": 0, "units": 0, "_native": 0, "plugins": 0, "deferred": 0, "catalog": 0, "jsonable": 0,
@@ -27,30 +25,16 @@ FOUNDATION = {"errors", "units", "_native", "plugins"}
 
 
 def _room(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-@cache
-def _tree(path: Path) -> ast.Module:
-    """Of a source file; most of what these tests take is the parsing."""
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-@cache
 def _imports(path: Path) -> set[str]:
-    rooms = set()
-    for node in ast.walk(_tree(path)):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            names = [f"{node.module}.{alias.name}" if node.module == "trimtab" else node.module for alias in node.names]
-        assert not (isinstance(node, ast.ImportFrom) and node.level), f"{path.name} uses a relative import"
-        rooms |= {name.split(".")[1] for name in names if name.startswith("trimtab.")}
-    return rooms - {"__version__"}
+    source = source_of_file(path)
+    assert not source.is_relative, f"{path.name} uses a relative import"
+    return {name.split(".")[1] for name in source.imports if name.startswith("trimtab.")} - {"__version__"}
 
 
-FILES = sorted(path for path in SOURCE.rglob("*.py") if path.name != "__init__.py" or path.parent != SOURCE)
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" or path.parent != PACKAGE)
 
 
 def test_imports_point_one_way() -> None:
@@ -60,19 +44,14 @@ def test_imports_point_one_way() -> None:
         for other in _imports(path) - {room}:
             is_foundation = (room, other) == ("errors", "redact") or (room in FOUNDATION and other == "errors")
             if not (RANKS[other] < RANKS[room] or is_foundation):
-                name = path.relative_to(SOURCE)
+                name = path.relative_to(PACKAGE)
                 wrong.append(f"{name}: {room} (rank {RANKS[room]}) imports {other} (rank {RANKS[other]})")
     assert wrong == []
 
 
 def _modules(path: Path) -> set[str]:
     """First names of all modules that a file imports, wherever in it."""
-    tree = ast.walk(_tree(path))
-    found = [
-        alias.name for node in tree if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in (node.names if isinstance(node, ast.Import) else [ast.alias(name=node.module or "")])
-    ]  # fmt: skip
-    return {name.split(".")[0] for name in found}
+    return {name.split(".")[0] for name in source_of_file(path).imports}
 
 
 def test_a_flow_has_no_clock_file_or_socket() -> None:
@@ -113,13 +92,13 @@ def test_help_imports_no_numeric_library() -> None:
 
 
 def test_no_file_is_too_long() -> None:
-    lengths = {str(path.relative_to(SOURCE)): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    lengths = {str(path.relative_to(PACKAGE)): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
     assert {name: length for name, length in lengths.items() if length > 450} == {}
 
 
 def test_every_file_says_what_it_promises() -> None:
-    silent = [path for path in FILES if not ast.get_docstring(_tree(path))]
-    assert [str(path.relative_to(SOURCE)) for path in silent] == []
+    silent = [path for path in FILES if not source_of_file(path).has_docstring]
+    assert [str(path.relative_to(PACKAGE)) for path in silent] == []
 
 
 def test_every_folder_of_tests_is_a_package() -> None:

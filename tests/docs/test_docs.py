@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import re
 import shlex
@@ -14,6 +13,7 @@ from types import ModuleType
 import click
 import pytest
 
+from tests.sources import PACKAGE, source_of_file
 from trimtab.cli.group import COMMANDS, trimtab
 from trimtab.study import build_target, build_workload, load_study_file
 
@@ -130,23 +130,11 @@ def test_a_wrong_anchor_is_seen() -> None:
     assert "exit-code" not in _anchors(ROOT / "docs" / "reference" / "cli.md")
 
 
-def _texts(node: ast.AST) -> str:
-    if isinstance(node, ast.Constant):
-        return str(node.value)
-    if isinstance(node, ast.JoinedStr):
-        return "".join(_texts(part) if isinstance(part, ast.Constant) else "…" for part in node.values)
-    return ""
-
-
 @cache
 def _messages() -> str:
     """Every text of the program, one a line; what is filled in reads …"""
-    found = []
-    for file in sorted((ROOT / "src" / "trimtab").rglob("*.py")):
-        nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        found += [_texts(node) for node in nodes if isinstance(node, ast.Constant | ast.JoinedStr)]
-    for file in sorted((ROOT / "src" / "trimtab" / "catalog").rglob("*.toml")):
-        found.append(file.read_text(encoding="utf-8"))
+    found = [text for file in sorted(PACKAGE.rglob("*.py")) for _, text in source_of_file(file).texts]
+    found += [file.read_text(encoding="utf-8") for file in sorted((PACKAGE / "catalog").rglob("*.toml"))]
     return "\n".join(found)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import tomllib
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.sources import FILLED, PACKAGE, source_of, source_of_file
 from trimtab.cli.group import COMMANDS, trimtab
 
 ROOT = Path(__file__).parents[2]
@@ -61,26 +61,12 @@ def test_a_help_text_avoids_the_phrases(name: str) -> None:
     assert {full_name: lines for full_name, lines in wrong.items() if lines} == {}
 
 
-def _program_texts(source: str) -> Iterator[tuple[int, str]]:
-    """(line, text) of the strings of a module; docstrings are left out, and so is what is no sentence."""
-    tree = ast.parse(source)
-    unread = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    unread |= {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in ast.walk(tree):
-        if id(node) in unread:
-            continue
-        if isinstance(node, ast.JoinedStr):
-            parts = [str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values]
-            yield node.lineno, "".join(parts)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and re.search(r"[a-z] [a-z]", node.value):
-            yield node.lineno, node.value
+def _is_prose(text: str) -> bool:
+    """Else it is a name or a key."""
+    return FILLED in text or re.search(r"[a-z] [a-z]", text) is not None
 
 
-ROOMS = sorted(
-    path
-    for path in (ROOT / "src" / "trimtab").iterdir()
-    if path.is_dir() and path.name not in ("testing", "__pycache__")
-)
+ROOMS = sorted(path for path in PACKAGE.iterdir() if path.is_dir() and path.name not in ("testing", "__pycache__"))
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
@@ -88,8 +74,8 @@ def test_messages_avoid_the_phrases(room: Path) -> None:
     wrong = [
         f"{file.relative_to(ROOT)}:{line}: {text!r}: {', '.join(phrase.partition(': ')[2] for phrase in phrases)}"
         for file in sorted(room.rglob("*.py"))
-        for line, text in _program_texts(file.read_text(encoding="utf-8"))
-        if (phrases := found(text))
+        for line, text in source_of_file(file).texts
+        if _is_prose(text) and (phrases := found(text))
     ]
     assert wrong == []
 
@@ -116,7 +102,7 @@ def test_messages_of_the_catalogues_avoid_the_phrases(kind: str) -> None:
 
 def test_a_message_is_looked_at_and_a_docstring_is_not() -> None:
     source = 'def f(x):\n    """It stands in a file."""\n    raise ValueError(f"{x} stands in a file")\n'
-    assert list(_program_texts(source)) == [(3, "{} stands in a file")]
+    assert source_of(source).texts == ((3, f"{FILLED} stands in a file"),)
 
 
 def test_a_phrase_is_found_in_prose_and_not_in_code() -> None:

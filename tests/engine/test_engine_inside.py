@@ -12,6 +12,8 @@ from tests.engine.conftest import Session, engine
 from tests.engine.test_engine_safety import exchange, message
 from tests.servers.postgresql import Server
 
+pytestmark = [pytest.mark.service, pytest.mark.needs("c-compiler", "postgresql-embedded")]
+
 SHOWS = "SELECT DISTINCT current_setting('work_mem'), k % 2 FROM t"
 """What its sections ran with."""
 COST = "base=10;work_mem=16384:0.5"

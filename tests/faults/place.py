@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.commands import start_trimtab
 from tests.faults.server import Server
+from tests.needs import IS_FULL
 from trimtab.errors import TrimtabError
 from trimtab.history import History, StudyRecord
 from trimtab.records import Trial
@@ -50,6 +51,8 @@ min_pairs = 2
 max_pairs = 2
 advice = false
 """
+if not IS_FULL:  # no fault test is about it
+    STUDY += "ablate = false\n"
 WORKLOAD = """
 [workload]
 kind = "sql"

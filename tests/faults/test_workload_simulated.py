@@ -21,6 +21,7 @@ from trimtab.errors import LoadError
 from trimtab.history import StudyRecord
 from trimtab.measure import Buckets, SecondLog
 from trimtab.records import Endpoint, Objective, Role, Status, Trial
+from trimtab.report import report_text
 from trimtab.space import Config, Space
 from trimtab.systems import Stack
 from trimtab.testing.fake_target import FakeTarget
@@ -228,13 +229,15 @@ def test_W6_an_unstable_baseline_accepts_nothing_and_says_so(fake: FakeStudy, se
     fake.workload.noise_sd = 0.3
     fake.target._speed = lambda values: 4000.0 if not values["compile"] else 1000.0
     fake.text = fake.text.replace('budget = "12 trials"', f'budget = "12 trials"\nseed = {seed}')
-    record, _ = fake.tune()
+    record, trials = fake.tune()
     verdict = record.verdict
-    assert record.status == "no_improvement"
+    assert (record.status, verdict.result) == ("no_improvement", "no_improvement")
     assert "baseline" in verdict.refused_by
+    assert {row.name for row in verdict.conditions} >= {"gain", "baseline", "stability", "durability"}
     (text,) = [row.text for row in verdict.conditions if row.name == "baseline"]
     assert text.startswith("the baseline varies by ")
     assert text.endswith("from run to run (at most 20 % for any claim)")
+    assert "but it is not accepted: the baseline varies by" in " ".join(report_text(record, trials).split())
 
 
 @pytest.fixture(scope="module")

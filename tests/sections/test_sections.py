@@ -13,11 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from tests.needs import IS_FULL
 from tests.sections.conftest import SANITIZED
 
 pytestmark = [pytest.mark.needs("c-compiler"), pytest.mark.slow]
@@ -221,40 +223,56 @@ def test_a_slot_that_somebody_else_has_locked_leaves_the_process_with_the_defaul
         sections.c.tt_group_close(each)
 
 
-@pytest.mark.parametrize("what", ["ones", "noise", "tail", "lock", "best", "record"])
-def test_a_damaged_slot_leaves_the_defaults_and_a_message(
-    program: Callable[..., Path], tmp_path: Path, what: str
-) -> None:
-    """Under sanitizers, in a process of its own: the header of the block is whole, and one slot is not."""
-    path, checks = tmp_path / "block", str(program("checks", *SANITIZED))
-    learn = [checks, str(path), "learn"]
-    first = subprocess.run(learn, capture_output=True, text=True, check=False, timeout=60)
+def learn(checks: Path, block: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([checks, block, "learn"], capture_output=True, text=True, check=False, timeout=60)
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """A program under sanitizers, and the block that it leaves when it has learnt for the first time."""
+
+    checks: Path
+    block: bytes
+
+    def goes_on(self, path: Path, block: bytes) -> subprocess.CompletedProcess[str]:
+        """The program once more, with another block."""
+        path.write_bytes(block)
+        return learn(self.checks, path)
+
+
+@pytest.fixture(scope="module")
+def learnt(program: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Learnt:
+    path, checks = tmp_path_factory.mktemp("learnt") / "block", program("checks", *SANITIZED)
+    first = learn(checks, path)
     assert first.stdout == "begins with 2, learnt 6: \n", first.stdout + first.stderr
-    whole = path.read_bytes()
-    again = subprocess.run(learn, capture_output=True, text=True, check=False, timeout=60)
-    assert again.stdout == "begins with 6, learnt 6: \n", again.stdout + again.stderr
+    return Learnt(checks, path.read_bytes())
+
+
+def test_a_whole_slot_is_gone_on_with(learnt: Learnt, tmp_path: Path) -> None:
+    done = learnt.goes_on(tmp_path / "block", learnt.block)
+    assert done.stdout == "begins with 6, learnt 6: \n", done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("what", ["ones", "noise", "tail", "lock", "best", "record"])
+def test_a_damaged_slot_leaves_the_defaults_and_a_message(learnt: Learnt, tmp_path: Path, what: str) -> None:
+    """Under sanitizers, in a process of its own: the header of the block is whole, and one slot is not."""
     for seed in range(4):
-        path.write_bytes(damaged(whole, what, random.Random(seed)))
-        done = subprocess.run(learn, capture_output=True, text=True, check=False, timeout=60)
+        done = learnt.goes_on(tmp_path / "block", damaged(learnt.block, what, random.Random(seed)))
         said = "" if what == "lock" else "section=s is damaged in the file"
         assert (done.returncode, done.stdout) == (0, f"begins with 2, learnt 6: {said}\n"), done.stderr
 
 
-def test_a_slot_with_some_other_bytes_does_no_harm(program: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_slot_with_some_other_bytes_does_no_harm(learnt: Learnt, tmp_path: Path) -> None:
     """Under sanitizers: it is found damaged, or the tuner goes on with what it reads and learns all the same."""
-    path, checks = tmp_path / "block", str(program("checks", *SANITIZED))
-    learn = [checks, str(path), "learn"]
-    subprocess.run(learn, capture_output=True, check=True, timeout=60)
-    whole, said = path.read_bytes(), set()
-    for seed in range(60):
+    whole, said = learnt.block, set()
+    for seed in range(60 if IS_FULL else 24):
         rng, made = random.Random(seed), bytearray(whole)
         end = TUNER_OF_FIRST_SLOT + (1200 if seed % 2 else (len(whole) - LOCK_OF_FIRST_SLOT) // N_SLOTS - 100)
         for _ in range(rng.randrange(1, 4)):
             made[rng.randrange(TUNER_OF_FIRST_SLOT, end)] ^= (
                 1 << rng.randrange(8) if seed % 3 else rng.randrange(1, 256)
             )
-        path.write_bytes(made)
-        done = subprocess.run(learn, capture_output=True, text=True, check=False, timeout=60)
+        done = learnt.goes_on(tmp_path / "block", bytes(made))
         assert done.returncode == 0, f"{seed}: {done.stdout}{done.stderr}"
         assert re.fullmatch(r"begins with \d, learnt \d: (section=s is damaged in the file)?\n", done.stdout), (
             done.stdout

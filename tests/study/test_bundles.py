@@ -13,6 +13,7 @@ from tests.fakes import FakeStudy
 from trimtab.flow import Budget, Task
 from trimtab.flow.bundles import Bundles
 from trimtab.flow.score import Scorer
+from trimtab.history import StudyRecord
 from trimtab.records import Context, Objective, Play, Role, Status, Trial, TriedPlay, Verdict
 from trimtab.report import report_text
 from trimtab.search import RestartCost
@@ -42,6 +43,35 @@ def noisy(fake: FakeStudy) -> FakeStudy:
     return fake
 
 
+_USUAL: list[tuple[StudyRecord, list[Trial]]] = []
+"""The whole study as the fixture makes it; made once by each worker."""
+
+
+@pytest.fixture
+def usual(noisy: FakeStudy) -> tuple[StudyRecord, list[Trial]]:
+    if not _USUAL:
+        _USUAL.append(noisy.tune())
+    return _USUAL[0]
+
+
+def stopped_when(study: FakeStudy, is_last: Callable[[Trial], bool]) -> tuple[StudyRecord, list[Trial]]:
+    """The study, interrupted after the first trial that is to be its last."""
+
+    def stop(trial: Trial) -> None:
+        if is_last(trial):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    study.listener.on_trial = stop
+    record, trials = study.tune()
+    assert record.status == "interrupted"
+    return record, trials
+
+
+def plays_only(study: FakeStudy) -> tuple[StudyRecord, list[Trial]]:
+    """The study up to the first trial behind its plays: most of its time would be the asks of the search."""
+    return stopped_when(study, lambda trial: trial.role in (Role.ADVICE, Role.SEARCH))
+
+
 def tried(verdict: Verdict) -> dict[str, TriedPlay]:
     assert verdict.plays is not None
     return {row.play: row for row in verdict.plays.tried}
@@ -51,8 +81,8 @@ def played(trials: list[Trial]) -> list[Trial]:
     return [trial for trial in trials if trial.role is Role.PLAY]
 
 
-def test_what_helps_is_kept_and_what_harms_is_told(noisy: FakeStudy) -> None:
-    record, trials = noisy.tune()
+def test_what_helps_is_kept_and_what_harms_is_told(usual: tuple[StudyRecord, list[Trial]]) -> None:
+    record, trials = usual
     rows = tried(record.verdict)
     assert record.verdict.plays.are_together
     assert rows["no_compile"].kept
@@ -72,8 +102,10 @@ def test_what_helps_is_kept_and_what_harms_is_told(noisy: FakeStudy) -> None:
     assert "kept for the next ones" not in text
 
 
-def test_plays_of_one_knob_are_never_on_together_and_what_is_kept_has_run(noisy: FakeStudy) -> None:
-    record, trials = noisy.tune()
+def test_plays_of_one_knob_are_never_on_together_and_what_is_kept_has_run(
+    usual: tuple[StudyRecord, list[Trial]],
+) -> None:
+    record, trials = usual
     assert {trial.config["cache"] for trial in played(trials)} <= {128, 512, 768}
     rows = tried(record.verdict)
     assert not (rows["large_cache"].kept and rows["huge_cache"].kept)
@@ -86,8 +118,8 @@ def test_plays_of_one_knob_are_never_on_together_and_what_is_kept_has_run(noisy:
     assert any(all(trial.config[name] == value for name, value in kept.items()) for trial in played(trials))
 
 
-def test_several_are_on_in_most_runs(noisy: FakeStudy) -> None:
-    _, trials = noisy.tune()
+def test_several_are_on_in_most_runs(usual: tuple[StudyRecord, list[Trial]]) -> None:
+    _, trials = usual
     changed = [len(trial.config.difference(trials[0].config)) for trial in played(trials)]
     assert sum(n > 1 for n in changed) > len(changed) / 2
 
@@ -95,20 +127,20 @@ def test_several_are_on_in_most_runs(noisy: FakeStudy) -> None:
 @pytest.mark.parametrize("table", ["[guard]\nregression_budget = '10h'\n", "[search]\ntemper = 'prudent'\n"])
 def test_a_server_with_users_is_not_given_several_at_once(noisy: FakeStudy, table: str) -> None:
     noisy.text += f"\n{table}"
-    record, trials = noisy.tune()
+    record, trials = plays_only(noisy)
     assert not record.verdict.plays.are_together
     assert len(played(trials)) == 5
 
 
 def test_on_a_quiet_machine_they_are_tried_one_by_one(noisy: FakeStudy) -> None:
     noisy.workload.noise_sd = 0.002
-    record, _ = noisy.tune()
+    record, _ = plays_only(noisy)
     assert not record.verdict.plays.are_together
 
 
 def test_found_settings_that_break_a_constraint_are_made_legal_first(noisy: FakeStudy) -> None:
     noisy.text += '\n[search]\nplays = "on"\nconstraints = ["cache <= 32MB"]\n'
-    record, trials = noisy.tune()
+    record, trials = plays_only(noisy)
     assert {trial.config["cache"] for trial in played(trials)} == {32}
     rows = tried(record.verdict)
     assert next(iter(rows)) == "within_limits"
@@ -118,7 +150,7 @@ def test_found_settings_that_break_a_constraint_are_made_legal_first(noisy: Fake
 
 def test_what_crashes_is_blamed_in_the_end(noisy: FakeStudy) -> None:
     noisy.target._crash_when = lambda values: values["workers"] == 16
-    record, trials = noisy.tune()
+    record, trials = plays_only(noisy)
     rows = tried(record.verdict)
     assert rows["no_compile"].kept
     assert not rows["many_workers"].kept
@@ -127,17 +159,10 @@ def test_what_crashes_is_blamed_in_the_end(noisy: FakeStudy) -> None:
 
 
 def test_a_study_stopped_among_them_goes_on_with_the_same(noisy: FakeStudy) -> None:
-    def stop(trial: Trial) -> None:
-        if trial.role is Role.PLAY and trial.number >= 5:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    noisy.listener.on_trial = stop
-    record, trials = noisy.tune()
-    assert record.status == "interrupted"
+    record, trials = stopped_when(noisy, lambda trial: trial.role is Role.PLAY and trial.number >= 5)
     assert tried(record.verdict), "what was seen so far is in the report"
     n_before = len(played(trials))
-    noisy.listener.on_trial = lambda trial: None
-    record, again = noisy.tune()
+    record, again = plays_only(noisy)
     assert [t.config for t in played(again)][:n_before] == [t.config for t in played(trials)]
     assert len({trial.number for trial in again}) == len(again)
     assert len(played(again)) > n_before
@@ -147,7 +172,7 @@ def test_what_only_makes_the_settings_legal_is_no_play_s_effect(noisy: FakeStudy
     """The small cache costs a fifth: that is not what the plays on top of it harm."""
     noisy.target._speed = lambda values: speed(values) * (0.8 if values["cache"] == 32 else 1.0)
     noisy.text += '\n[search]\nplays = "on"\nconstraints = ["cache <= 32MB"]\n'
-    record, _ = noisy.tune()
+    record, _ = plays_only(noisy)
     rows = tried(record.verdict)
     assert rows["no_compile"].kept
     assert rows["no_compile"].beside == ("within_limits",)
@@ -160,7 +185,7 @@ def test_what_only_makes_the_settings_legal_is_no_play_s_effect(noisy: FakeStudy
 def test_what_crashes_whenever_it_is_on_failed_with_the_reason(noisy: FakeStudy) -> None:
     noisy.target._plays = (GOOD, BIG, Play(name="ring", settings={"method": "ring"}, worth=0.3, chance=0.9))
     noisy.target._crash_when = lambda values: values["method"] == "ring"
-    record, _ = noisy.tune()
+    record, _ = plays_only(noisy)
     row = tried(record.verdict)["ring"]
     assert (row.verdict, row.worth, row.kept) == ("failed", None, False)
     assert row.note.startswith("crashed: ")
@@ -169,22 +194,16 @@ def test_what_crashes_whenever_it_is_on_failed_with_the_reason(noisy: FakeStudy)
 def test_what_crashes_only_together_is_not_kept_together(noisy: FakeStudy) -> None:
     noisy.target._plays = (GOOD, BIG)
     noisy.target._crash_when = lambda values: values["cache"] == 512 and not values["compile"]
-    record, trials = noisy.tune()
+    record, trials = plays_only(noisy)
     kept = [name for name, row in tried(record.verdict).items() if row.kept]
     assert len(kept) <= 1
     assert any(trial.status is Status.CRASHED for trial in played(trials))
 
 
 def test_another_budget_on_resume_goes_on_with_the_runs_that_were_made(noisy: FakeStudy) -> None:
-    def stop(trial: Trial) -> None:
-        if trial.role is Role.PLAY and trial.number >= 6:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    noisy.listener.on_trial = stop
-    _, trials = noisy.tune()
-    noisy.listener.on_trial = lambda trial: None
+    _, trials = stopped_when(noisy, lambda trial: trial.role is Role.PLAY and trial.number >= 6)
     noisy.text = noisy.text.replace("60 trials", "20 trials")  # too few to begin so
-    record, again = noisy.tune()
+    record, again = plays_only(noisy)
     assert record.verdict.plays.are_together
     assert [t.number for t in played(again)][: len(played(trials))] == [t.number for t in played(trials)]
     assert [t.config for t in played(again)][: len(played(trials))] == [t.config for t in played(trials)]
@@ -192,13 +211,13 @@ def test_another_budget_on_resume_goes_on_with_the_runs_that_were_made(noisy: Fa
 
 def test_two_plays_that_set_the_same_here_are_one(noisy: FakeStudy) -> None:
     noisy.target._plays = (GOOD, BIG, Play(name="half_to_the_cache", settings={"cache": 512}, worth=0.01))
-    record, _ = noisy.tune()
+    record, _ = plays_only(noisy)
     assert record.verdict.plays.left_out["half_to_the_cache"] == "it sets here what the play large_cache sets"
 
 
 def test_plays_that_cannot_be_on_together_are_tried_one_by_one(noisy: FakeStudy) -> None:
     noisy.target._plays = (BIG, HUGE)
-    record, trials = noisy.tune()
+    record, trials = plays_only(noisy)
     assert not record.verdict.plays.are_together
     assert len(played(trials)) == 2
 

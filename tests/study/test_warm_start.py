@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -28,10 +29,17 @@ def _named(study: FakeStudy, name: str, warm: str = "", searcher: str = "auto", 
 
 
 @pytest.fixture
-def past(fake: FakeStudy) -> FakeStudy:
-    """A study with a past one, of 12 trials, in its history."""
+def past(fake: FakeStudy, tmp_path_factory: pytest.TempPathFactory) -> FakeStudy:
+    """A study with a past one, of 12 trials, in its history; each worker makes that once."""
+    kept = tmp_path_factory.getbasetemp() / "past-of-warm-starts"
+    fake.target.disk.identifier = "the server of all tests"
     fake.text = _named(fake, "past")
-    fake.tune()
+    if kept.exists():
+        shutil.copytree(kept, fake.path / "state")
+    else:
+        fake.tune()
+        shutil.copytree(fake.path / "state", kept)
+    fake.workload.seeds[:] = [0] * 100  # the next study has other noise than the past one, whoever made that
     fake.text = fake.text.replace('name = "past"', 'name = "new"')
     return fake
 

@@ -34,8 +34,7 @@ _STATIC = ("app.js", "app.css")
 
 def make_app(hub: Hub) -> Guard:
     """The server as an ASGI application; `hub` is closed by whoever made it."""
-    view = LiveView(hub)
-    document = openapi([*OPERATIONS, *STUDY_OPERATIONS])
+    view, document = LiveView(hub), _document()
 
     async def shown(request: Request) -> Response:
         return JSONResponse(document)
@@ -56,6 +55,11 @@ def make_app(hub: Hub) -> Guard:
     handlers: dict[Any, Callable[..., Any]] = {HTTPException: _http_problem, Exception: _bug}
     app = Starlette(routes=routes, exception_handlers=handlers)
     return Guard(Quick(app, hub, OPERATIONS), hub.settings)
+
+
+@cache
+def _document() -> dict[str, Any]:
+    return openapi([*OPERATIONS, *STUDY_OPERATIONS])
 
 
 async def _page(request: Request) -> Response:
